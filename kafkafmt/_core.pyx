@@ -1,0 +1,19 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The native core. This file is its table of contents; the contract, typed, is _core.pyi, the specification _pure/.
+
+Rules: input is any C-contiguous buffer, never copied and never written to; every read knows its end, and bounds are
+compared by subtraction; loops over batches and records run without the GIL; bad data gives an error that says where.
+"""
+
+from .constants import *  # noqa: F403
+from .constants import FAULTS
+from .errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
+from .types import BATCH_DTYPE, Scan
+
+include "_corelib/buffer.pxi"     # borrowed views of the caller's buffers and arrays
+include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_varint
+include "_corelib/crc.pxi"        # crc32c
+include "_corelib/batch.pxi"      # scan_batches, find_batch: the shallow walk
+include "_corelib/records.pxi"    # decode_records: the deep walk, into columns
+include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's binary layout
+include "_corelib/objects.pxi"    # Record, make_records, make_values: columns into Python objects

@@ -1,0 +1,137 @@
+# The shallow walk: batch headers into a table, CRCs checked, nothing decompressed.
+
+cdef struct Batch:      # BATCH_DTYPE, field by field
+    int64_t position
+    int64_t base_offset
+    int64_t base_timestamp
+    int64_t max_timestamp
+    int64_t producer_id
+    int64_t payload_position
+    int32_t payload_size
+    int32_t size
+    int32_t leader_epoch
+    uint32_t crc
+    int32_t last_offset_delta
+    int32_t base_sequence
+    int32_t count
+    int16_t attributes
+    int16_t producer_epoch
+    int8_t magic
+
+if sizeof(Batch) != BATCH_DTYPE.itemsize:
+    raise ImportError(f"BATCH_DTYPE has {BATCH_DTYPE.itemsize} bytes, the native core was built for {sizeof(Batch)}")
+
+cdef enum:
+    HEADER = 61
+    SCAN_END = 0
+    SCAN_FULL = 1
+    SCAN_SHORT_LENGTH = 2
+    SCAN_MAGIC = 3
+    SCAN_CRC = 4
+
+
+cdef inline void read_header(const uint8_t* base, const uint8_t* p, Batch* row) noexcept nogil:
+    row.position = p - base
+    row.base_offset = int64_at(p)
+    row.size = int32_at(p + 8) + 12
+    row.leader_epoch = int32_at(p + 12)
+    row.magic = <int8_t>p[16]
+    row.crc = <uint32_t>int32_at(p + 17)
+    row.attributes = int16_at(p + 21)
+    row.last_offset_delta = int32_at(p + 23)
+    row.base_timestamp = int64_at(p + 27)
+    row.max_timestamp = int64_at(p + 35)
+    row.producer_id = int64_at(p + 43)
+    row.producer_epoch = int16_at(p + 51)
+    row.base_sequence = int32_at(p + 53)
+    row.count = int32_at(p + 57)
+    row.payload_position = row.position + HEADER
+    row.payload_size = row.size - HEADER
+
+
+cdef int scan(const uint8_t* base, const uint8_t** at, const uint8_t* end, Batch* rows, Py_ssize_t capacity,
+              Py_ssize_t* count, bint check_crc) noexcept nogil:
+    cdef const uint8_t* p = at[0]
+    cdef Py_ssize_t n = 0
+    cdef int32_t length
+    cdef int status = SCAN_END
+    while end - p >= 17:
+        length = int32_at(p + 8)
+        if length < 14:
+            status = SCAN_SHORT_LENGTH
+            break
+        if p[16] != 2:
+            status = SCAN_MAGIC
+            break
+        if length < HEADER - 12:
+            status = SCAN_SHORT_LENGTH
+            break
+        if length > end - p - 12:
+            break
+        if n == capacity:
+            status = SCAN_FULL
+            break
+        if check_crc and crc32c_update(0, p + 21, length - 9) != <uint32_t>int32_at(p + 17):
+            status = SCAN_CRC
+            break
+        read_header(base, p, &rows[n])
+        n += 1
+        p += 12 + <Py_ssize_t>length
+    at[0] = p
+    count[0] = n
+    return status
+
+
+cdef scan_error(int status, Source source, Py_ssize_t at, Py_ssize_t end):
+    cdef const uint8_t* p = source.data + at
+    cdef int64_t base_offset = int64_at(p)
+    cdef int32_t length = int32_at(p + 8)
+    resume = at + 12 + length if length >= 14 and length <= end - at - 12 else None
+    if status == SCAN_SHORT_LENGTH:
+        return StructureError(f"length field is {length}, less than the smallest batch", at, base_offset, None)
+    if status == SCAN_MAGIC:
+        return UnsupportedError(f"magic {<int8_t>p[16]} is not supported", at, base_offset, resume)
+    stored, actual = <uint32_t>int32_at(p + 17), crc32c_update(0, p + 21, length - 9)
+    return ChecksumError(f"CRC-32C is {actual:#010x}, the crc field says {stored:#010x}", at, base_offset, resume)
+
+
+def scan_batches(buffer, table, start=0, end=None, check_crc=True):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t first, last, count = 0, capacity = len(table)
+    first, last = bounds(source, start, end)
+    cdef Batch* rows = <Batch*>arrays.take(table, capacity, sizeof(Batch))
+    cdef const uint8_t* p = source.data + first
+    cdef bint check = check_crc
+    cdef int status
+    with nogil:
+        status = scan(source.data, &p, source.data + last, rows, capacity, &count, check)
+    at = p - source.data
+    return Scan(count, at, None if status <= SCAN_FULL else scan_error(status, source, at, last))
+
+
+cdef inline bint plausible(const uint8_t* p, Py_ssize_t readable) noexcept nogil:
+    """Could a sound batch of magic 2 stand here, as far as its header tells?"""
+    cdef int32_t length
+    if readable < HEADER or p[16] != 2 or p[0] & 0x80 or p[21] != 0 or p[22] & 0x80 or (p[22] & 7) > 4:
+        return False
+    length = int32_at(p + 8)
+    return length >= HEADER - 12 and length <= readable - 12 and int32_at(p + 23) >= 0 and int32_at(p + 57) >= 0
+
+
+def find_batch(buffer, start=0, end=None, check_crc=True):
+    cdef Source source = Source(buffer)
+    cdef Py_ssize_t first, last, found = -1
+    first, last = bounds(source, start, end)
+    cdef const uint8_t* p = source.data + first
+    cdef const uint8_t* stop = source.data + last
+    cdef bint check = check_crc
+    with nogil:
+        while stop - p >= HEADER:
+            if p[16] == 2 and plausible(p, stop - p) and (
+                not check or crc32c_update(0, p + 21, int32_at(p + 8) - 9) == <uint32_t>int32_at(p + 17)
+            ):
+                found = p - source.data
+                break
+            p += 1
+    return None if found < 0 else found

@@ -1,0 +1,94 @@
+# Borrowed views: a Py_buffer held for the length of one call, and the caller's NumPy arrays as raw pointers.
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+cdef extern from *:
+    """
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    #define KF_BE16(x) (x)
+    #define KF_BE32(x) (x)
+    #define KF_BE64(x) (x)
+    #else
+    #define KF_BE16(x) __builtin_bswap16(x)
+    #define KF_BE32(x) __builtin_bswap32(x)
+    #define KF_BE64(x) __builtin_bswap64(x)
+    #endif
+    #define KF_LIKELY(x) __builtin_expect(!!(x), 1)
+    #define KF_UNLIKELY(x) __builtin_expect(!!(x), 0)
+    """
+    uint16_t KF_BE16(uint16_t) nogil
+    uint32_t KF_BE32(uint32_t) nogil
+    uint64_t KF_BE64(uint64_t) nogil
+    bint KF_LIKELY(bint) nogil
+    bint KF_UNLIKELY(bint) nogil
+
+
+cdef inline int16_t int16_at(const uint8_t* p) noexcept nogil:
+    cdef uint16_t x
+    memcpy(&x, p, 2)
+    return <int16_t>KF_BE16(x)
+
+
+cdef inline int32_t int32_at(const uint8_t* p) noexcept nogil:
+    cdef uint32_t x
+    memcpy(&x, p, 4)
+    return <int32_t>KF_BE32(x)
+
+
+cdef inline int64_t int64_at(const uint8_t* p) noexcept nogil:
+    cdef uint64_t x
+    memcpy(&x, p, 8)
+    return <int64_t>KF_BE64(x)
+
+
+cdef class Source:
+    """The caller's input, held for one call."""
+
+    cdef Py_buffer view
+    cdef const uint8_t* data
+    cdef Py_ssize_t size
+
+    def __cinit__(self, obj):
+        PyObject_GetBuffer(obj, &self.view, PyBUF_SIMPLE)
+        self.data = <const uint8_t*>self.view.buf
+        self.size = self.view.len
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+    cdef int check_range(self, Py_ssize_t start, Py_ssize_t end) except -1:
+        if start < 0 or end < start or end > self.size:
+            raise ValueError(f"start {start} and end {end} do not lie in a buffer of {self.size} bytes")
+        return 0
+
+
+cdef class Arrays:
+    """Arrays of the caller's, held for one call: `take` gives the address of one, checked for size."""
+
+    cdef Py_buffer views[16]
+    cdef int count
+
+    def __cinit__(self):
+        self.count = 0
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(self.count):
+            PyBuffer_Release(&self.views[i])
+
+    cdef void* take(self, obj, Py_ssize_t items, Py_ssize_t itemsize, bint writable=True) except? NULL:
+        """The address of an array of at least `items` items; NULL for None."""
+        if obj is None:
+            return NULL
+        if self.count == 16:
+            raise ValueError("too many arrays")
+        PyObject_GetBuffer(obj, &self.views[self.count], PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+        self.count += 1
+        cdef Py_buffer* view = &self.views[self.count - 1]
+        if view.itemsize != itemsize and view.itemsize != 1:
+            raise ValueError(f"an array of {itemsize}-byte items is needed, this one has {view.itemsize}-byte items")
+        if view.len < items * itemsize:
+            raise ValueError(f"an array of at least {items} items is needed, this one has {view.len // itemsize}")
+        return view.buf if view.buf != NULL else <void*>self.views

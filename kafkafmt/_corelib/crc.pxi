@@ -1,0 +1,24 @@
+# CRC-32C; the code and the choice of instructions are in crc32c.h.
+
+cdef extern from "_corelib/crc32c.h":
+    void crc32c_init() nogil
+    uint32_t crc32c_update(uint32_t crc, const uint8_t* p, size_t n) noexcept nogil
+    int c_crc32c_way "crc32c_way"(int way) nogil
+
+crc32c_init()
+_CRC_WAYS = ("table", "crc32 instruction", "wide carry-less multiplication")
+
+
+def crc32c(buffer, value=0, start=0, end=None):
+    cdef Source source = Source(buffer)
+    first, last = bounds(source, start, end)
+    cdef Py_ssize_t a = first, n = last - first
+    cdef uint32_t crc = value
+    with nogil:
+        crc = crc32c_update(crc, source.data + a, n)
+    return crc
+
+
+def crc32c_way(way=None):
+    """How CRC-32C is computed here: a name from the fastest that the processor offers downwards; `way` 0 to 2 lowers it."""
+    return _CRC_WAYS[c_crc32c_way(-1 if way is None else way)]

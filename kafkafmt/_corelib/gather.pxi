@@ -1,0 +1,63 @@
+# Spans of a buffer, copied together into Arrow's binary layout: int32 offsets, data, a validity bitmap.
+
+
+cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint slack) noexcept nogil:
+    """Short spans by whole 32-byte moves where both sides have room for them behind the span."""
+    if slack and n <= 128:
+        while n > 0:
+            memcpy(to, p, 32)
+            to += 32
+            p += 32
+            n -= 32
+    else:
+        memcpy(to, p, n)
+
+
+def total_length(lengths, count):
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = count, i
+    cdef const int32_t* length = <const int32_t*>arrays.take(lengths, n, 4, False)
+    cdef int64_t total = 0
+    with nogil:
+        for i in range(n):
+            total += length[i] if length[i] > 0 else 0
+    return total
+
+
+def gather(buffer, positions, lengths, count, offsets, data, validity, row=0, filled=0):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = count, at = row, i, room, size = source.size
+    cdef const int64_t* position = <const int64_t*>arrays.take(positions, n, 8, False)
+    cdef const int32_t* length = <const int32_t*>arrays.take(lengths, n, 4, False)
+    cdef int32_t* offset = <int32_t*>arrays.take(offsets, at + n + 1, 4)
+    cdef uint8_t* valid = <uint8_t*>arrays.take(validity, (at + n + 7) // 8, 1)
+    cdef uint8_t* out = <uint8_t*>arrays.take(data, 0, 1)
+    cdef int64_t end = filled, nulls = 0
+    cdef int64_t p
+    cdef int32_t k
+    cdef bint inside = True
+    room = len(data)
+    if end < 0 or end > room or room > 2147483647:
+        raise ValueError("data filled so far and its room must lie within 0 and 2**31 - 1")
+    with nogil:
+        offset[at] = <int32_t>end
+        for i in range(n):
+            k = length[i]
+            p = position[i]
+            if k >= 0:
+                if KF_UNLIKELY(p < 0 or p > size or k > size - p or k > room - end):
+                    inside = False
+                    break
+                copy_span(out + end, source.data + p, k, size - p >= 128 + 32 and room - end >= 128 + 32)
+                end += k
+                if valid != NULL:
+                    valid[(at + i) >> 3] |= <uint8_t>(1 << ((at + i) & 7))
+            else:
+                nulls += 1
+                if valid != NULL:
+                    valid[(at + i) >> 3] &= <uint8_t>~(1 << ((at + i) & 7))
+            offset[at + i + 1] = <int32_t>end
+    if not inside:
+        raise ValueError(f"span {i} ({k} bytes at {p}) does not lie in the buffer, or the data array is full")
+    return end, nulls

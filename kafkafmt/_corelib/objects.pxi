@@ -1,0 +1,101 @@
+# Columns into Python objects: Record, and single values.
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+
+from .text import decode_header_key
+
+cdef extern from "_corelib/record.h":
+    object kf_record_type()
+    object kf_record_make(long long offset, long long timestamp, int timestamp_type, object key, object value, object headers)
+
+Record = kf_record_type()
+
+
+cdef inline object span(Source source, object view, int64_t position, int32_t length):
+    """The bytes of a span, a slice of `view` where that is given, or None for a null."""
+    if length < 0:
+        return None
+    if KF_UNLIKELY(position < 0 or position > source.size or length > source.size - position):
+        raise ValueError(f"a span of {length} bytes at {position} does not lie in the buffer")
+    if view is None:
+        return PyBytes_FromStringAndSize(<const char*>source.data + position, length)
+    return view[position:position + length]
+
+
+cdef object header_key(Source source, int64_t position, int32_t length):
+    if length < 0 or position < 0 or position > source.size or length > source.size - position:
+        raise ValueError(f"a header key of {length} bytes at {position} does not lie in the buffer")
+    try:
+        return PyUnicode_DecodeUTF8(<const char*>source.data + position, length, NULL)
+    except UnicodeDecodeError:
+        return decode_header_key(PyBytes_FromStringAndSize(<const char*>source.data + position, length))
+
+
+def make_records(buffer, columns, start=0, stop=None, views=False):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t first = start, last = columns.rows if stop is None else stop, n, i, h, headers_filled = columns.headers
+    if first < 0 or last < first or last > columns.rows:
+        raise ValueError(f"rows {first} to {last} are not among the {columns.rows} decoded")
+    n = last
+    cdef const int64_t* offset = <const int64_t*>arrays.take(columns.offset, n, 8, False)
+    cdef const int64_t* timestamp = <const int64_t*>arrays.take(columns.timestamp, n, 8, False)
+    cdef const int32_t* timestamp_type = <const int32_t*>arrays.take(columns.timestamp_type, n, 4, False)
+    cdef const int64_t* key_position = <const int64_t*>arrays.take(columns.key_position, n, 8, False)
+    cdef const int32_t* key_length = <const int32_t*>arrays.take(columns.key_length, n, 4, False)
+    cdef const int64_t* value_position = <const int64_t*>arrays.take(columns.value_position, n, 8, False)
+    cdef const int32_t* value_length = <const int32_t*>arrays.take(columns.value_length, n, 4, False)
+    cdef const int64_t* header_start = <const int64_t*>arrays.take(columns.header_start, n, 8, False)
+    cdef const int32_t* header_count = <const int32_t*>arrays.take(columns.header_count, n, 4, False)
+    cdef const int64_t* hk_position = <const int64_t*>arrays.take(columns.header_key_position, headers_filled, 8, False)
+    cdef const int32_t* hk_length = <const int32_t*>arrays.take(columns.header_key_length, headers_filled, 4, False)
+    cdef const int64_t* hv_position = <const int64_t*>arrays.take(columns.header_value_position, headers_filled, 8, False)
+    cdef const int32_t* hv_length = <const int32_t*>arrays.take(columns.header_value_length, headers_filled, 4, False)
+    cdef object view = memoryview(buffer).toreadonly().cast("B") if views else None
+    cdef list records = PyList_New(last - first)
+    cdef tuple headers, none = ()
+    cdef object key, value, record, pair
+    for i in range(first, last):
+        key = span(source, view, key_position[i], key_length[i]) if key_length != NULL else None
+        value = span(source, view, value_position[i], value_length[i]) if value_length != NULL else None
+        headers = none
+        if header_count != NULL and header_count[i] > 0:
+            if header_start[i] < 0 or header_start[i] > headers_filled or header_count[i] > headers_filled - header_start[i]:
+                raise ValueError(f"row {i}: its headers are not among the {headers_filled} decoded")
+            headers = PyTuple_New(header_count[i])
+            for h in range(header_count[i]):
+                pair = (
+                    header_key(source, hk_position[header_start[i] + h], hk_length[header_start[i] + h]),
+                    span(source, view, hv_position[header_start[i] + h], hv_length[header_start[i] + h]),
+                )
+                Py_INCREF(pair)
+                PyTuple_SET_ITEM(headers, h, pair)
+        record = kf_record_make(
+            offset[i] if offset != NULL else -1,
+            timestamp[i] if timestamp != NULL else -1,
+            timestamp_type[i] if timestamp_type != NULL else -1,
+            key, value, headers,
+        )
+        Py_INCREF(record)
+        PyList_SET_ITEM(records, i - first, record)
+    return records
+
+
+def make_values(buffer, positions, lengths, count, views=False):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = count, i
+    cdef const int64_t* position = <const int64_t*>arrays.take(positions, n, 8, False)
+    cdef const int32_t* length = <const int32_t*>arrays.take(lengths, n, 4, False)
+    cdef object view = memoryview(buffer).toreadonly().cast("B") if views else None
+    cdef list values = PyList_New(n)
+    cdef object value
+    for i in range(n):
+        value = span(source, view, position[i], length[i])
+        Py_INCREF(value)
+        PyList_SET_ITEM(values, i, value)
+    return values

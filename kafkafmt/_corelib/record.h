@@ -1,0 +1,154 @@
+/* The Record type: plain members, no garbage-collector header, a free list. Written in C because a member descriptor
+ * reads in a third of the time of the properties that Cython would make, and records are read one field at a time. */
+#ifndef KAFKAFMT_RECORD_H
+#define KAFKAFMT_RECORD_H
+
+#include <Python.h>
+#include <stddef.h>
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD
+    long long offset;
+    long long timestamp;
+    int timestamp_type;
+    PyObject *key;
+    PyObject *value;
+    PyObject *headers;
+} KfRecord;
+
+#define KF_FREE_RECORDS 1024
+static KfRecord *kf_free_records[KF_FREE_RECORDS];
+static int kf_free_count = 0;
+static PyTypeObject KfRecord_Type;
+
+static inline KfRecord *kf_record_alloc(void) {
+    KfRecord *self;
+#ifndef Py_GIL_DISABLED
+    if (kf_free_count) {
+        self = kf_free_records[--kf_free_count];
+        (void)PyObject_Init((PyObject *)self, &KfRecord_Type);
+    } else
+#endif
+    {
+        self = PyObject_New(KfRecord, &KfRecord_Type);
+        if (!self) return NULL;
+    }
+    self->key = self->value = self->headers = NULL;
+    return self;
+}
+
+static void kf_record_dealloc(PyObject *object) {
+    KfRecord *self = (KfRecord *)object;
+    Py_XDECREF(self->key);
+    Py_XDECREF(self->value);
+    Py_XDECREF(self->headers);
+#ifndef Py_GIL_DISABLED
+    if (kf_free_count < KF_FREE_RECORDS) {
+        kf_free_records[kf_free_count++] = self;
+        return;
+    }
+#endif
+    PyObject_Free(self);
+}
+
+static PyObject *kf_record_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"offset", "timestamp", "timestamp_type", "key", "value", "headers", NULL};
+    long long offset, timestamp;
+    int timestamp_type;
+    PyObject *key = Py_None, *value = Py_None, *headers = NULL;
+    (void)type;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "LLi|OOO:Record", names, &offset, &timestamp, &timestamp_type, &key, &value, &headers))
+        return NULL;
+    KfRecord *self = kf_record_alloc();
+    if (!self) return NULL;
+    self->offset = offset;
+    self->timestamp = timestamp;
+    self->timestamp_type = timestamp_type;
+    self->key = Py_NewRef(key);
+    self->value = Py_NewRef(value);
+    self->headers = headers ? Py_NewRef(headers) : PyTuple_New(0);
+    return (PyObject *)self;
+}
+
+static PyObject *kf_record_fields(PyObject *object) {
+    KfRecord *self = (KfRecord *)object;
+    return Py_BuildValue("(LLiOOO)", self->offset, self->timestamp, self->timestamp_type, self->key, self->value, self->headers);
+}
+
+static PyObject *kf_record_repr(PyObject *object) {
+    KfRecord *self = (KfRecord *)object;
+    return PyUnicode_FromFormat("Record(offset=%lld, timestamp=%lld, timestamp_type=%d, key=%R, value=%R, headers=%R)", self->offset,
+                                self->timestamp, self->timestamp_type, self->key, self->value, self->headers);
+}
+
+static PyObject *kf_record_compare(PyObject *a, PyObject *b, int op) {
+    if (!Py_IS_TYPE(b, &KfRecord_Type) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *x = kf_record_fields(a), *y = x ? kf_record_fields(b) : NULL;
+    PyObject *result = y ? PyObject_RichCompare(x, y, op) : NULL;
+    Py_XDECREF(x);
+    Py_XDECREF(y);
+    return result;
+}
+
+static Py_hash_t kf_record_hash(PyObject *object) {
+    PyObject *fields = kf_record_fields(object);
+    if (!fields) return -1;
+    Py_hash_t hash = PyObject_Hash(fields);
+    Py_DECREF(fields);
+    return hash;
+}
+
+static PyObject *kf_record_reduce(PyObject *object, PyObject *unused) {
+    (void)unused;
+    PyObject *fields = kf_record_fields(object);
+    return fields ? Py_BuildValue("(ON)", (PyObject *)&KfRecord_Type, fields) : NULL;
+}
+
+static PyMemberDef kf_record_members[] = {
+    {"offset", T_LONGLONG, offsetof(KfRecord, offset), READONLY, "offset of the record in its partition"},
+    {"timestamp", T_LONGLONG, offsetof(KfRecord, timestamp), READONLY, "milliseconds since 1970 UTC; -1 where there is none"},
+    {"timestamp_type", T_INT, offsetof(KfRecord, timestamp_type), READONLY, "0 CreateTime, 1 LogAppendTime, -1 none (format 0)"},
+    {"key", T_OBJECT, offsetof(KfRecord, key), READONLY, "bytes (or a memoryview, where views were asked for), or None"},
+    {"value", T_OBJECT, offsetof(KfRecord, value), READONLY, "bytes (or a memoryview, where views were asked for), or None"},
+    {"headers", T_OBJECT, offsetof(KfRecord, headers), READONLY, "tuple of (str key, bytes value or None), in their order"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef kf_record_methods[] = {
+    {"__reduce__", kf_record_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject KfRecord_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "kafkafmt._core.Record",
+    .tp_doc = "Record(offset, timestamp, timestamp_type, key=None, value=None, headers=())\n\nOne record of a partition; fields are read-only.",
+    .tp_basicsize = sizeof(KfRecord),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = kf_record_new,
+    .tp_dealloc = kf_record_dealloc,
+    .tp_repr = kf_record_repr,
+    .tp_richcompare = kf_record_compare,
+    .tp_hash = kf_record_hash,
+    .tp_members = kf_record_members,
+    .tp_methods = kf_record_methods,
+};
+
+static PyObject *kf_record_type(void) {
+    return PyType_Ready(&KfRecord_Type) < 0 ? NULL : Py_NewRef((PyObject *)&KfRecord_Type);
+}
+
+static inline PyObject *kf_record_make(long long offset, long long timestamp, int timestamp_type, PyObject *key, PyObject *value, PyObject *headers) {
+    KfRecord *self = kf_record_alloc();
+    if (!self) return NULL;
+    self->offset = offset;
+    self->timestamp = timestamp;
+    self->timestamp_type = timestamp_type;
+    self->key = Py_NewRef(key);
+    self->value = Py_NewRef(value);
+    self->headers = Py_NewRef(headers);
+    return (PyObject *)self;
+}
+
+#endif

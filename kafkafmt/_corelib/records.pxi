@@ -1,0 +1,355 @@
+# The deep walk: the records of many batches into the caller's columns, in one call, without the GIL.
+#
+# A batch is given out whole or, where it alone fills the columns, in parts after a first walk has found it sound: so
+# no record of a damaged batch is ever given out. Each record's length is checked once against the batch; then its
+# varints are read without further checks while 32 bytes and more lie behind the record, checked otherwise. Keys,
+# values and header fields are compared with the record's end always.
+
+cdef enum:
+    WANT_KEY = 1
+    WANT_VALUE = 2
+    WANT_HEADERS = 4
+    WALK_DONE = 0
+    WALK_FULL = 1
+    WALK_GROW = 2
+    WALK_FAULT = 3
+    FAULT_UNSUPPORTED = 100
+    SLACK = 32
+
+cdef struct Columns:
+    int64_t* offset
+    int64_t* timestamp
+    int32_t* timestamp_type
+    int64_t* key_position
+    int32_t* key_length
+    int64_t* value_position
+    int32_t* value_length
+    int64_t* header_start
+    int32_t* header_count
+    int64_t* header_key_position
+    int32_t* header_key_length
+    int64_t* header_value_position
+    int32_t* header_value_length
+    Py_ssize_t capacity
+    Py_ssize_t header_capacity
+    Py_ssize_t rows
+    Py_ssize_t headers
+
+cdef struct Cursor:             # inside one batch
+    int64_t record              # records already passed
+    int64_t position            # of the next one
+    int64_t delta               # the last offset delta seen, -1 before the first
+
+cdef struct Fault:
+    int code
+    int64_t position
+
+
+cdef inline const uint8_t* wild_varint(const uint8_t* p, int32_t* out) noexcept nogil:
+    """A zigzag varint where 5 readable bytes are known to follow; NULL if it is longer."""
+    cdef uint32_t raw = p[0]
+    if KF_LIKELY(raw < 0x80):
+        p += 1
+    else:
+        raw = (raw & 0x7F) | (<uint32_t>p[1] << 7)
+        if KF_LIKELY(p[1] < 0x80):
+            p += 2
+        else:
+            raw = (raw & 0x3FFF) | (<uint32_t>p[2] << 14)
+            if p[2] < 0x80:
+                p += 3
+            else:
+                raw = (raw & 0x1FFFFF) | (<uint32_t>p[3] << 21)
+                if p[3] < 0x80:
+                    p += 4
+                else:
+                    raw = (raw & 0xFFFFFFF) | (<uint32_t>p[4] << 28)
+                    if p[4] >= 0x80:
+                        return NULL
+                    p += 5
+    out[0] = <int32_t>(raw >> 1) ^ -<int32_t>(raw & 1)
+    return p
+
+
+cdef inline const uint8_t* varint32(const uint8_t* p, const uint8_t* end, int32_t* out, bint checked) noexcept nogil:
+    return get_varint(p, end, out) if checked else wild_varint(p, out)
+
+
+cdef int walk_headers(const uint8_t* base, const uint8_t* p, const uint8_t* end, int32_t count, Columns* out, Py_ssize_t h) noexcept nogil:
+    """Every header of a record, up to its end; into the columns from `h` on where h is not negative. The fault, or 0."""
+    cdef int32_t i, n
+    for i in range(count):
+        p = get_varint(p, end, &n)
+        if p == NULL or n < 0 or n > end - p:
+            return 10
+        if h >= 0:
+            out.header_key_position[h] = p - base
+            out.header_key_length[h] = n
+        p += n
+        p = get_varint(p, end, &n)
+        if p == NULL or n > end - p:
+            return 11
+        if h >= 0:
+            out.header_value_position[h] = p - base
+            out.header_value_length[h] = n if n >= 0 else -1
+            h += 1
+        if n > 0:
+            p += n
+    return 0 if p == end else 12
+
+
+cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, bint give,
+                     int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
+    """The records of one batch from the cursor on; `give` fills columns, else they are only checked."""
+    cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
+    cdef const uint8_t* p = base + cursor.position
+    cdef const uint8_t* start
+    cdef const uint8_t* stop
+    cdef const uint8_t* q
+    cdef int64_t record = cursor.record, count = batch.count, last_delta = cursor.delta, timestamp_delta, offset
+    cdef int64_t key_position = 0, value_position = 0
+    cdef int64_t timestamp
+    cdef int32_t length, delta, header_count, key_length = -1, value_length = -1
+    cdef int32_t timestamp_type = 1 if batch.attributes & 8 else 0
+    cdef Py_ssize_t row = out.rows, header = out.headers
+    cdef bint checked, inside
+    cdef int code = 0
+    while record < count:
+        start = p
+        if give and row == out.capacity:
+            code = -1
+            break
+        if KF_LIKELY(end - p >= SLACK):
+            q = wild_varint(p, &length)
+        else:
+            q = get_varint(p, end, &length)
+        if q == NULL:
+            code = 2
+            break
+        if length < 0 or length > end - q:
+            code = 3
+            break
+        stop = q + length
+        checked = end - stop < SLACK
+        p = q + 1                                   # the attributes of a record are unused
+        if checked and length < 1:
+            code = 4
+            break
+        if KF_LIKELY(not checked and p[0] < 0x80):
+            timestamp_delta = <int64_t>(p[0] >> 1) ^ -<int64_t>(p[0] & 1)
+            p += 1
+        elif not checked and p[1] < 0x80:
+            timestamp_delta = <int64_t>((p[0] & 0x7F) | (<uint32_t>p[1] << 7))
+            timestamp_delta = (timestamp_delta >> 1) ^ -(timestamp_delta & 1)
+            p += 2
+        else:
+            p = get_varlong(p, end if not checked else stop, &timestamp_delta)
+            if p == NULL:
+                code = 4
+                break
+        p = varint32(p, stop, &delta, checked)
+        if p == NULL:
+            code = 5
+            break
+        if KF_UNLIKELY(delta <= last_delta or delta > batch.last_offset_delta):
+            code = 5 if p > stop else 6
+            break
+        offset = <int64_t>(<uint64_t>batch.base_offset + <uint64_t>delta)
+        header_count = 0
+        if want:
+            p = varint32(p, stop, &key_length, checked)
+            if KF_UNLIKELY(p == NULL or p > stop or key_length > stop - p):
+                code = 7
+                break
+            key_position = p - base
+            if key_length > 0:
+                p += key_length
+            elif key_length < 0:
+                key_length = -1
+            if want & (WANT_VALUE | WANT_HEADERS):
+                p = varint32(p, stop, &value_length, checked)
+                if KF_UNLIKELY(p == NULL or p > stop or value_length > stop - p):
+                    code = 8
+                    break
+                value_position = p - base
+                if value_length > 0:
+                    p += value_length
+                elif value_length < 0:
+                    value_length = -1
+                if want & WANT_HEADERS:
+                    p = varint32(p, stop, &header_count, checked)
+                    if KF_UNLIKELY(p == NULL or p > stop or header_count < 0 or header_count > stop - p):
+                        code = 9
+                        break
+        elif KF_UNLIKELY(p > stop):
+            code = 5
+            break
+        inside = offset >= first_offset and offset < end_offset
+        if want & WANT_HEADERS:
+            if header_count:
+                if give and inside and header_count > out.header_capacity - header:
+                    code = -1
+                    break
+                code = walk_headers(base, p, stop, header_count, out, header if give and inside else -1)
+                if code:
+                    break
+            elif p != stop:
+                code = 12
+                break
+        p = stop
+        record += 1
+        last_delta = delta
+        if give:
+            if out.offset != NULL:
+                out.offset[row] = offset
+            if out.timestamp != NULL:
+                timestamp = batch.max_timestamp if timestamp_type else <int64_t>(<uint64_t>batch.base_timestamp + <uint64_t>timestamp_delta)
+                out.timestamp[row] = timestamp
+            if out.timestamp_type != NULL:
+                out.timestamp_type[row] = timestamp_type
+            if want & WANT_KEY:
+                out.key_position[row] = key_position
+                out.key_length[row] = key_length
+            if want & WANT_VALUE:
+                out.value_position[row] = value_position
+                out.value_length[row] = value_length
+            if want & WANT_HEADERS:
+                out.header_start[row] = header
+                out.header_count[row] = header_count
+            if inside:
+                row += 1
+                header += header_count
+    if code == 0 and p != end:
+        start = p
+        code = 13
+    if code > 0:
+        fault.code = code
+        fault.position = start - base
+        return WALK_FAULT
+    out.rows = row
+    out.headers = header
+    cursor.record = record
+    cursor.position = start - base if code else p - base
+    cursor.delta = last_delta
+    return WALK_FULL if code else WALK_DONE
+
+
+cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int64_t* batch, Cursor* cursor, Columns* out, int want,
+                int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
+    """Batches from `batch` on, until all are done, the columns are full, or one is at fault."""
+    cdef const Batch* b
+    cdef Py_ssize_t rows, headers
+    cdef Cursor probe
+    cdef bint whole
+    cdef int status
+    while batch[0] < count:
+        b = &batches[batch[0]]
+        rows = out.rows
+        headers = out.headers
+        whole = cursor.record == 0
+        if whole:
+            if b.magic != 2:
+                fault.code = FAULT_UNSUPPORTED
+                fault.position = b.position
+                return WALK_FAULT
+            if b.count < 0 or b.count > b.payload_size // 7:
+                fault.code = 1
+                fault.position = b.payload_position
+                return WALK_FAULT
+            cursor.position = b.payload_position
+            cursor.delta = -1
+            if b.count > out.capacity - rows:
+                if rows:
+                    return WALK_FULL
+                whole = False
+                probe = cursor[0]
+                if walk(base, b, out, &probe, want, False, first_offset, end_offset, fault) == WALK_FAULT:
+                    return WALK_FAULT
+        probe = cursor[0]
+        if want == (WANT_KEY | WANT_VALUE):
+            status = walk(base, b, out, cursor, WANT_KEY | WANT_VALUE, True, first_offset, end_offset, fault)
+        elif want == (WANT_KEY | WANT_VALUE | WANT_HEADERS):
+            status = walk(base, b, out, cursor, WANT_KEY | WANT_VALUE | WANT_HEADERS, True, first_offset, end_offset, fault)
+        else:
+            status = walk(base, b, out, cursor, want, True, first_offset, end_offset, fault)
+        if status == WALK_FAULT:
+            return WALK_FAULT
+        if status == WALK_FULL:
+            if not whole:
+                return WALK_FULL if out.rows else WALK_GROW
+            out.rows = rows                 # its headers do not fit: the batch goes out whole next time, or checked and in parts
+            out.headers = headers
+            cursor[0] = probe
+            if rows:
+                return WALK_FULL
+            if walk(base, b, out, &probe, want, False, first_offset, end_offset, fault) == WALK_FAULT:
+                return WALK_FAULT
+            status = walk(base, b, out, cursor, want, True, first_offset, end_offset, fault)
+            return WALK_FULL if out.rows else WALK_GROW
+        batch[0] += 1
+        cursor.record = 0
+    return WALK_DONE
+
+
+cdef decode_error(const Batch* batch, Fault* fault):
+    if fault.code == FAULT_UNSUPPORTED:
+        return UnsupportedError(f"magic {batch.magic} is not supported", fault.position, batch.base_offset)
+    return StructureError(FAULTS[fault.code], fault.position, batch.base_offset)
+
+
+def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2**63 - 1):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t count = len(batches), capacity = columns.capacity, header_capacity = columns.header_capacity, i
+    cdef const Batch* table = <const Batch*>arrays.take(batches, count, sizeof(Batch), False)
+    cdef int64_t* state = <int64_t*>arrays.take(columns.cursor, 4, 8)
+    cdef int64_t first = first_offset, end = end_offset
+    cdef Columns out
+    cdef Cursor cursor
+    cdef Fault fault
+    cdef int want = 0, status
+    out.offset = <int64_t*>arrays.take(columns.offset, capacity, 8)
+    out.timestamp = <int64_t*>arrays.take(columns.timestamp, capacity, 8)
+    out.timestamp_type = <int32_t*>arrays.take(columns.timestamp_type, capacity, 4)
+    out.key_position = <int64_t*>arrays.take(columns.key_position, capacity, 8)
+    out.key_length = <int32_t*>arrays.take(columns.key_length, capacity, 4)
+    out.value_position = <int64_t*>arrays.take(columns.value_position, capacity, 8)
+    out.value_length = <int32_t*>arrays.take(columns.value_length, capacity, 4)
+    out.header_start = <int64_t*>arrays.take(columns.header_start, capacity, 8)
+    out.header_count = <int32_t*>arrays.take(columns.header_count, capacity, 4)
+    out.header_key_position = <int64_t*>arrays.take(columns.header_key_position, header_capacity, 8)
+    out.header_key_length = <int32_t*>arrays.take(columns.header_key_length, header_capacity, 4)
+    out.header_value_position = <int64_t*>arrays.take(columns.header_value_position, header_capacity, 8)
+    out.header_value_length = <int32_t*>arrays.take(columns.header_value_length, header_capacity, 4)
+    out.capacity = capacity
+    out.header_capacity = header_capacity
+    out.rows = columns.rows
+    out.headers = columns.headers
+    if out.rows < 0 or out.rows > capacity or out.headers < 0 or out.headers > header_capacity:
+        raise ValueError("rows and headers filled so far do not lie within the capacity")
+    if out.key_length != NULL:
+        want |= WANT_KEY
+    if out.value_length != NULL:
+        want |= WANT_VALUE
+    if out.header_count != NULL:
+        want |= WANT_HEADERS
+    if state[0] < 0 or state[1] < 0 or state[0] < count and state[1] and (
+        state[1] > table[state[0]].count or state[2] < table[state[0]].payload_position
+        or state[2] > table[state[0]].payload_position + table[state[0]].payload_size
+    ):
+        raise ValueError("the cursor does not lie in the table of batches")
+    for i in range(state[0], count):
+        if table[i].payload_position < 0 or table[i].payload_size < 0 or table[i].payload_position > source.size \
+                or table[i].payload_size > source.size - table[i].payload_position:
+            raise ValueError(f"row {i} of the table: its payload does not lie in the buffer")
+    cursor.record, cursor.position, cursor.delta = state[1], state[2], state[3]
+    with nogil:
+        status = decode(source.data, table, count, &state[0], &cursor, &out, want, first, end, &fault)
+    columns.rows, columns.headers = out.rows, out.headers
+    state[1], state[2], state[3] = cursor.record, cursor.position, cursor.delta
+    if status == WALK_FAULT:
+        return decode_error(&table[state[0]], &fault)
+    if status == WALK_GROW:
+        columns.grow_headers(header_capacity * 2)
+        return decode_records(buffer, batches, columns, first_offset, end_offset)
+    return None

@@ -1,0 +1,90 @@
+# Varints: 7 bits a byte, least significant first; signed ones are zigzag. At most 5 bytes for 32 bits, 10 for 64;
+# bits beyond the width are dropped, as Kafka's ByteUtils does.
+
+
+cdef inline const uint8_t* get_uvarint(const uint8_t* p, const uint8_t* end, uint32_t* out) noexcept nogil:
+    """Position behind the varint, NULL where it does not end within `end` or within 5 bytes."""
+    cdef uint32_t value = 0
+    cdef int shift = 0
+    while p < end:
+        value |= <uint32_t>(p[0] & 0x7F) << shift
+        if p[0] < 0x80:
+            out[0] = value
+            return p + 1
+        p += 1
+        shift += 7
+        if shift > 28:
+            return NULL
+    return NULL
+
+
+cdef inline const uint8_t* get_uvarlong(const uint8_t* p, const uint8_t* end, uint64_t* out) noexcept nogil:
+    """The same for 64 bits and 10 bytes."""
+    cdef uint64_t value = 0
+    cdef int shift = 0
+    while p < end:
+        value |= <uint64_t>(p[0] & 0x7F) << shift
+        if p[0] < 0x80:
+            out[0] = value
+            return p + 1
+        p += 1
+        shift += 7
+        if shift > 63:
+            return NULL
+    return NULL
+
+
+cdef inline const uint8_t* get_varint(const uint8_t* p, const uint8_t* end, int32_t* out) noexcept nogil:
+    cdef uint32_t raw = 0
+    p = get_uvarint(p, end, &raw)
+    out[0] = <int32_t>(raw >> 1) ^ -<int32_t>(raw & 1)
+    return p
+
+
+cdef inline const uint8_t* get_varlong(const uint8_t* p, const uint8_t* end, int64_t* out) noexcept nogil:
+    cdef uint64_t raw = 0
+    p = get_uvarlong(p, end, &raw)
+    out[0] = <int64_t>(raw >> 1) ^ -<int64_t>(raw & 1)
+    return p
+
+
+cdef varint_error(Source source, Py_ssize_t start, Py_ssize_t end, int width):
+    if end - start >= width:
+        return StructureError(f"varint of more than {width} bytes", start)
+    return TruncatedError("the input ends inside a varint", start)
+
+
+cdef (Py_ssize_t, Py_ssize_t) bounds(Source source, start, end) except *:
+    cdef Py_ssize_t first = start, last = source.size if end is None else end
+    source.check_range(first, last)
+    return first, last
+
+
+def read_varint(buffer, start=0, end=None):
+    cdef Source source = Source(buffer)
+    cdef int32_t value
+    first, last = bounds(source, start, end)
+    cdef const uint8_t* p = get_varint(source.data + <Py_ssize_t>first, source.data + <Py_ssize_t>last, &value)
+    if p == NULL:
+        raise varint_error(source, first, last, 5)
+    return value, p - source.data
+
+
+def read_varlong(buffer, start=0, end=None):
+    cdef Source source = Source(buffer)
+    cdef int64_t value
+    first, last = bounds(source, start, end)
+    cdef const uint8_t* p = get_varlong(source.data + <Py_ssize_t>first, source.data + <Py_ssize_t>last, &value)
+    if p == NULL:
+        raise varint_error(source, first, last, 10)
+    return value, p - source.data
+
+
+def read_unsigned_varint(buffer, start=0, end=None):
+    cdef Source source = Source(buffer)
+    cdef uint32_t value
+    first, last = bounds(source, start, end)
+    cdef const uint8_t* p = get_uvarint(source.data + <Py_ssize_t>first, source.data + <Py_ssize_t>last, &value)
+    if p == NULL:
+        raise varint_error(source, first, last, 5)
+    return value, p - source.data

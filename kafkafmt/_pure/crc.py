@@ -1,0 +1,17 @@
+"""CRC-32C by the `crc32c` package: the one address of that dependency."""
+
+from __future__ import annotations
+
+from crc32c import crc32c as _crc32c
+
+from ..types import Buffer
+from .varint import check_range, view_of
+
+
+def crc32c(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
+    view = view_of(buffer)
+    return _crc32c(view[start : check_range(view, start, end)], value)
+
+
+def crc32c_way(way: int | None = None) -> str:
+    return "crc32c package"

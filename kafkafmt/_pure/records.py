@@ -1,0 +1,256 @@
+"""The deep walk: the records of many batches into the caller's columns.
+
+A batch is given out whole or, where it alone fills the columns, in parts after a first walk has found it sound: so
+no record of a damaged batch is ever given out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..constants import (
+    FAULT_BATCH_REST,
+    FAULT_COUNT,
+    FAULT_HEADER_COUNT,
+    FAULT_HEADER_KEY,
+    FAULT_HEADER_VALUE,
+    FAULT_KEY,
+    FAULT_LENGTH,
+    FAULT_OFFSET,
+    FAULT_OFFSET_ORDER,
+    FAULT_RECORD_END,
+    FAULT_RECORD_REST,
+    FAULT_TIMESTAMP,
+    FAULT_VALUE,
+    FAULTS,
+    LOG_APPEND_TIME_BIT,
+    MAGIC_V2,
+    MAX_OFFSET,
+    MAX_VARINT_BYTES,
+    MAX_VARLONG_BYTES,
+    MIN_OFFSET,
+    MIN_RECORD_SIZE,
+)
+from ..errors import KafkaFormatError, StructureError, UnsupportedError
+from ..types import Buffer, RecordColumns
+from .varint import raw_varint, view_of
+
+
+class Row(NamedTuple):
+    """One record as spans: what a row of the columns holds, and where the next record begins."""
+
+    offset: int
+    timestamp: int
+    key: tuple[int, int]
+    value: tuple[int, int]
+    headers: list[tuple[int, int, int, int]]
+    delta: int
+    next: int
+
+
+def as_int64(n: int) -> int:
+    """What Java's 64-bit arithmetic would hold."""
+    return (n + 2**63) % 2**64 - 2**63
+
+
+def fault(code: int, position: int, base_offset: int) -> StructureError:
+    return StructureError(FAULTS[code], position, base_offset)
+
+
+def varint(data: Any, p: int, end: int) -> tuple[int, int]:
+    """A zigzag varint; the short ones, which nearly all are, without a loop."""
+    byte = data[p] if p < end else 0x80
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), p + 1
+    raw, p = raw_varint(data, p, end, MAX_VARINT_BYTES)
+    return (raw >> 1) ^ -(raw & 1), p
+
+
+def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
+    """A length, negative for null, and that many bytes: as a span, and the position behind them."""
+    length, p = varint(data, p, end)
+    if length > end - p:
+        raise IndexError
+    return ((p, length), p + length) if length >= 0 else ((p, -1), p)
+
+
+def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, names: frozenset[str]) -> Row:
+    """The record at `start` of a payload that ends at `end`. Columns behind the last one wanted are skipped, not decoded."""
+    base_offset = batch.base_offset
+    code = FAULT_LENGTH
+    try:
+        length, p = varint(data, start, end)
+        code = FAULT_RECORD_END
+        if length < 0 or length > end - p:
+            raise IndexError
+        stop = p + length
+        code = FAULT_TIMESTAMP
+        raw, p = raw_varint(data, p + 1, stop, MAX_VARLONG_BYTES)  # behind the attributes, which are unused
+        timestamp = batch.timestamp(raw)
+        code = FAULT_OFFSET
+        delta, p = varint(data, p, stop)
+        code = FAULT_OFFSET_ORDER
+        if not last_delta < delta <= batch.last_offset_delta:
+            raise IndexError
+        key = value = (0, -1)
+        headers: list[tuple[int, int, int, int]] = []
+        if names:
+            code = FAULT_KEY
+            key, p = span(data, p, stop)
+            if names != KEY_ONLY:
+                code = FAULT_VALUE
+                value, p = span(data, p, stop)
+            if "headers" in names:
+                code = FAULT_HEADER_COUNT
+                count, p = varint(data, p, stop)
+                if not 0 <= count <= stop - p:
+                    raise IndexError
+                for _ in range(count):
+                    code = FAULT_HEADER_KEY
+                    name, p = span(data, p, stop)
+                    if name[1] < 0:
+                        raise IndexError
+                    code = FAULT_HEADER_VALUE
+                    content, p = span(data, p, stop)
+                    headers.append(name + content)
+                code = FAULT_RECORD_REST
+                if p != stop:
+                    raise IndexError
+    except IndexError:
+        raise fault(code, start, base_offset) from None
+    return Row(as_int64(base_offset + delta), timestamp, key, value, headers, delta, stop)
+
+
+KEY_ONLY = frozenset({"key"})
+BODY = frozenset({"key", "value", "headers"})
+
+
+class Batch:
+    """A row of the table of batches as Python integers, and what follows from it."""
+
+    def __init__(self, row: Any) -> None:
+        self.magic = int(row["magic"])
+        self.position = int(row["position"])
+        self.base_offset = int(row["base_offset"])
+        self.base_timestamp = int(row["base_timestamp"])
+        self.max_timestamp = int(row["max_timestamp"])
+        self.last_offset_delta = int(row["last_offset_delta"])
+        self.count = int(row["count"])
+        self.payload_position = int(row["payload_position"])
+        self.payload_end = self.payload_position + int(row["payload_size"])
+        self.timestamp_type = 1 if int(row["attributes"]) & LOG_APPEND_TIME_BIT else 0
+
+    def timestamp(self, raw: int) -> int:
+        """A record's timestamp from the bits of its delta; with LogAppendTime the batch's for every record."""
+        if self.timestamp_type:
+            return self.max_timestamp
+        return as_int64(self.base_timestamp + ((raw >> 1) ^ -(raw & 1)))
+
+    def rows(self, data: Any, names: frozenset[str], record: int, position: int, last_delta: int) -> Iterator[Row]:
+        """Every record from the cursor on; an error where one, or what follows the last, is not as it should be."""
+        for _ in range(record, self.count):
+            row = read_record(data, position, self.payload_end, self, last_delta, names)
+            position, last_delta = row.next, row.delta
+            yield row
+        if position != self.payload_end:
+            raise fault(FAULT_BATCH_REST, position, self.base_offset)
+
+
+class Output:
+    """Rows on their way into the columns: collected in lists, stored by slices."""
+
+    def __init__(self, columns: RecordColumns) -> None:
+        self.columns = columns
+        self.rows: list[tuple[Row, int]] = []
+        self.headers = 0
+
+    def room(self) -> int:
+        return self.columns.capacity - self.columns.rows - len(self.rows)
+
+    def header_room(self) -> int:
+        return self.columns.header_capacity - self.columns.headers - self.headers
+
+    def add(self, row: Row, timestamp_type: int) -> None:
+        self.rows.append((row, timestamp_type))
+        self.headers += len(row.headers)
+
+    def store(self) -> None:
+        c, a, b = self.columns, self.columns.rows, self.columns.rows + len(self.rows)
+        rows = [row for row, _ in self.rows]
+
+        def put(array: Any, values: list[Any], at: int = a) -> None:
+            if array is not None:
+                array[at : at + len(values)] = values
+
+        put(c.offset, [r.offset for r in rows])
+        put(c.timestamp, [r.timestamp for r in rows])
+        put(c.timestamp_type, [t for _, t in self.rows])
+        put(c.key_position, [r.key[0] for r in rows])
+        put(c.key_length, [r.key[1] for r in rows])
+        put(c.value_position, [r.value[0] for r in rows])
+        put(c.value_length, [r.value[1] for r in rows])
+        if c.header_count is not None:
+            counts = [len(r.headers) for r in rows]
+            put(c.header_count, counts)
+            put(c.header_start, list(c.headers + np.cumsum([0, *counts])[:-1]))
+            headers = [h for r in rows for h in r.headers]
+            for k, array in enumerate((c.header_key_position, c.header_key_length, c.header_value_position, c.header_value_length)):
+                put(array, [h[k] for h in headers], c.headers)
+        c.rows, c.headers = b, c.headers + self.headers
+
+
+def decode_records(
+    buffer: Buffer, batches: np.ndarray, columns: RecordColumns, first_offset: int = MIN_OFFSET, end_offset: int = MAX_OFFSET
+) -> KafkaFormatError | None:
+    view = view_of(buffer)
+    cursor = columns.cursor
+    names = BODY.intersection(columns.names)
+    at, record = int(cursor[0]), int(cursor[1])
+    if at < 0 or record < 0:
+        raise ValueError("the cursor does not lie in the table of batches")
+    for i in range(at, len(batches)):
+        position, size = int(batches[i]["payload_position"]), int(batches[i]["payload_size"])
+        if position < 0 or size < 0 or size > len(view) - position:
+            raise ValueError(f"row {i} of the table: its payload does not lie in the buffer")
+    while cursor[0] < len(batches):
+        batch = Batch(batches[int(cursor[0])])
+        record, position, last_delta = (int(n) for n in cursor[1:])
+        parts = record > 0
+        if not parts:
+            if batch.magic != MAGIC_V2:
+                return UnsupportedError(f"magic {batch.magic} is not supported", batch.position, batch.base_offset)
+            if not 0 <= batch.count <= (batch.payload_end - batch.payload_position) // MIN_RECORD_SIZE:
+                return fault(FAULT_COUNT, batch.payload_position, batch.base_offset)
+            position, last_delta = batch.payload_position, -1
+            if batch.count > columns.capacity - columns.rows and columns.rows:
+                return None
+        output = Output(columns)
+        full = False
+        try:
+            for row in batch.rows(view, names, record, position, last_delta):
+                wanted = first_offset <= row.offset < end_offset
+                if output.room() == 0 or wanted and len(row.headers) > output.header_room():
+                    full = True
+                    break
+                if wanted:
+                    output.add(row, batch.timestamp_type)
+                record, position, last_delta = record + 1, row.next, row.delta
+            if full and not parts:
+                if columns.rows:
+                    return None  # the batch goes out next time, into empty columns
+                for _ in batch.rows(view, names, record, position, last_delta):
+                    pass
+        except StructureError as error:
+            return error
+        output.store()
+        if full:
+            cursor[1:] = record, position, last_delta
+            if columns.rows:
+                return None
+            columns.grow_headers(columns.header_capacity * 2)
+        else:
+            cursor[:] = cursor[0] + 1, 0, position, last_delta
+    return None

@@ -1,0 +1,64 @@
+"""Varints: 7 bits a byte, least significant first; signed ones are zigzag (0, -1, 1, -2 are 0, 1, 2, 3).
+
+At most 5 bytes for 32 bits and 10 for 64; bits beyond the width are dropped, as Kafka's ByteUtils does.
+"""
+
+from __future__ import annotations
+
+from ..constants import MAX_VARINT_BYTES, MAX_VARLONG_BYTES
+from ..errors import StructureError, TruncatedError
+from ..types import Buffer
+
+
+def view_of(buffer: Buffer) -> memoryview:
+    """The buffer as unsigned bytes, not copied."""
+    return memoryview(buffer).cast("B")
+
+
+def check_range(view: memoryview, start: int, end: int | None) -> int:
+    """The end that is meant, once it and `start` are known to lie in the buffer."""
+    last = len(view) if end is None else end
+    if start < 0 or last < start or last > len(view):
+        raise ValueError(f"start {start} and end {last} do not lie in a buffer of {len(view)} bytes")
+    return last
+
+
+def raw_varint(view: memoryview | bytes, p: int, end: int, width: int) -> tuple[int, int]:
+    """The bits as they stand and the position behind them; IndexError where they do not end within `width` bytes."""
+    value = shift = 0
+    for at in range(p, min(end, p + width)):
+        byte = view[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (0xFFFFFFFF if width == MAX_VARINT_BYTES else 0xFFFFFFFFFFFFFFFF), at + 1
+        shift += 7
+    raise IndexError("varint")
+
+
+def read(buffer: Buffer, start: int, end: int | None, width: int) -> tuple[int, int]:
+    view = view_of(buffer)
+    last = check_range(view, start, end)
+    try:
+        return raw_varint(view, start, last, width)
+    except IndexError:
+        if last - start >= width:
+            raise StructureError(f"varint of more than {width} bytes", start) from None
+        raise TruncatedError("the input ends inside a varint", start) from None
+
+
+def zigzag(raw: int) -> int:
+    return (raw >> 1) ^ -(raw & 1)
+
+
+def read_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
+    raw, p = read(buffer, start, end, MAX_VARINT_BYTES)
+    return zigzag(raw), p
+
+
+def read_varlong(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
+    raw, p = read(buffer, start, end, MAX_VARLONG_BYTES)
+    return zigzag(raw), p
+
+
+def read_unsigned_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
+    return read(buffer, start, end, MAX_VARINT_BYTES)

@@ -1,0 +1,108 @@
+"""Kafka's numbers: where fields lie, what their bits mean, which values stand for "none".
+
+Layout of a record batch (magic 2; all integers big-endian; Kafka: DefaultRecordBatch):
+
+      0  base offset            int64     not covered by the CRC
+      8  length                 int32     bytes after this field; not covered by the CRC
+     12  partition leader epoch int32     not covered by the CRC
+     16  magic                  int8      not covered by the CRC
+     17  crc                    uint32    CRC-32C of everything from the attributes to the end
+     21  attributes             int16
+     23  last offset delta      int32
+     27  base timestamp         int64     the delete horizon, where attribute bit 6 is set
+     35  max timestamp          int64
+     43  producer id            int64     -1: none
+     51  producer epoch         int16
+     53  base sequence          int32
+     57  record count           int32
+     61  records, compressed as one block where the attributes name a codec
+
+A record: varint length, int8 attributes (unused), varlong timestamp delta, varint offset delta, varint key length
+(negative: null), key, varint value length (negative: null), value, varint header count; a header: varint key
+length, key, varint value length (negative: null), value. Messages of magic 0 and 1 share the first 12 bytes and the
+place of the magic byte.
+"""
+
+from __future__ import annotations
+
+OFFSET_AT = 0
+LENGTH_AT = 8
+ENTRY_OVERHEAD = 12
+"""Bytes of offset and size before every batch and message; a length field does not count them."""
+MAGIC_AT = 16
+MAGIC_END = 17
+CRC_AT = 17
+CRC_START = 21
+"""First byte that the CRC-32C of a record batch covers."""
+ATTRIBUTES_AT = 21
+LAST_OFFSET_DELTA_AT = 23
+BASE_TIMESTAMP_AT = 27
+MAX_TIMESTAMP_AT = 35
+PRODUCER_ID_AT = 43
+PRODUCER_EPOCH_AT = 51
+BASE_SEQUENCE_AT = 53
+COUNT_AT = 57
+BATCH_HEADER_SIZE = 61
+MIN_BATCH_LENGTH = BATCH_HEADER_SIZE - ENTRY_OVERHEAD
+MIN_LEGACY_LENGTH = 14
+"""Smallest length field of any entry: a message of magic 0 with null key and null value."""
+MIN_RECORD_SIZE = 7
+
+MAGIC_V0, MAGIC_V1, MAGIC_V2 = 0, 1, 2
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+
+CODEC_NONE, CODEC_GZIP, CODEC_SNAPPY, CODEC_LZ4, CODEC_ZSTD = range(5)
+CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+TIMESTAMP_TYPE_NONE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+
+CONTROL_ABORT, CONTROL_COMMIT = 0, 1
+
+MAX_VARINT_BYTES = 5
+MAX_VARLONG_BYTES = 10
+
+MIN_OFFSET = -(2**63)
+MAX_OFFSET = 2**63 - 1
+
+DEFAULT_MAX_BATCH_BYTES = 128 * 1024 * 1024
+"""What one batch may decompress to, unless the caller says otherwise."""
+
+# What can be wrong inside a batch's records, in the words of the error messages; the cores agree on the indexes.
+FAULTS = (
+    "",
+    "record count does not fit the bytes of the batch",
+    "record length does not end within the batch",
+    "record length runs past the end of the batch",
+    "timestamp delta does not end within its record",
+    "offset delta does not end within its record",
+    "offset delta is not above the one before it, or not within the last offset delta",
+    "key runs past the end of its record",
+    "value runs past the end of its record",
+    "header count does not fit the bytes of its record",
+    "header key runs past the end of its record",
+    "header value runs past the end of its record",
+    "bytes are left over at the end of a record",
+    "bytes are left over behind the last record",
+)
+(
+    FAULT_COUNT,
+    FAULT_LENGTH,
+    FAULT_RECORD_END,
+    FAULT_TIMESTAMP,
+    FAULT_OFFSET,
+    FAULT_OFFSET_ORDER,
+    FAULT_KEY,
+    FAULT_VALUE,
+    FAULT_HEADER_COUNT,
+    FAULT_HEADER_KEY,
+    FAULT_HEADER_VALUE,
+    FAULT_RECORD_REST,
+    FAULT_BATCH_REST,
+) = range(1, len(FAULTS))
