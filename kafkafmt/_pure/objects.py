@@ -18,7 +18,7 @@ class Record:
     memoryview where views were asked for, or None), headers (a tuple of (str, bytes or None), in their order).
     """
 
-    __slots__ = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
+    __slots__ = ("headers", "key", "offset", "timestamp", "timestamp_type", "value")
 
     def __init__(
         self,

@@ -232,7 +232,7 @@ def decode_records(
         try:
             for row in batch.rows(view, names, record, position, last_delta):
                 wanted = first_offset <= row.offset < end_offset
-                if output.room() == 0 or wanted and len(row.headers) > output.header_room():
+                if output.room() == 0 or (wanted and len(row.headers) > output.header_room()):
                     full = True
                     break
                 if wanted:

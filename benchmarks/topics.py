@@ -1,0 +1,114 @@
+"""Large topics on a real broker's disk, to measure with: made once, then kept.
+
+    python benchmarks/topics.py [--size 1G] [--only NAME…]      makes what is missing, prints NAME and its partition directory
+    topics.ensure("none", "lz4")                                the same from Python: {name: directory}
+
+They lie in one log directory, `size-<MiB>/data` below $KAFKAFMT_BENCH_DATA (`.bench` in the checkout by default); each has one partition.
+`--size` is what the records take before compression, so that topics of the same records can be compared row by row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "broker"))
+
+from kafka_broker import BUSY_JVM, Broker  # noqa: E402
+
+KEY = 10
+FIRST_TIME = 1_760_000_000_000
+RECORD_OVERHEAD = 10  # lengths, attributes and deltas of a record; a header takes about 20 bytes
+HEADER = 20
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What a topic is made of; its records are JSON text with 10 byte keys, ten to a millisecond."""
+
+    name: str
+    codec: str
+    value: int = 100
+    headers: int = 0
+    batch: int = 16 * 1024
+    segment: int = 1024  # MiB
+
+    def count(self, size: int) -> int:
+        return size // (self.value + KEY + RECORD_OVERHEAD + self.headers * HEADER)
+
+    def plan(self, size: int) -> str:
+        return (
+            f"topic={self.name} count={self.count(size)} codec={self.codec} key={KEY} value={self.value} headers={self.headers} "
+            f"batch={self.batch} linger=100 per-ms=10 time={FIRST_TIME} topic.segment.bytes={self.segment << 20}"
+        )
+
+
+TOPICS = {
+    topic.name: topic
+    for topic in (
+        Topic("none", "none"),
+        Topic("lz4", "lz4"),
+        Topic("zstd", "zstd"),
+        Topic("headers", "none", headers=3),
+        Topic("json1k", "zstd", value=1024, batch=64 * 1024),
+        Topic("none-64m", "none", segment=64),
+    )
+}
+
+
+def folder(size: int = 1 << 30) -> Path:
+    """Where the topics of a size lie."""
+    return Path(os.environ.get("KAFKAFMT_BENCH_DATA") or ROOT / ".bench").resolve() / f"size-{size >> 20}"
+
+
+def ensure(*names: str, size: int = 1 << 30) -> dict[str, Path]:
+    """Make the topics that are not there yet (all of them where none is named); their partition directories."""
+    wanted = names or tuple(TOPICS)
+    home = folder(size)
+    made_file = home / "made.json"
+    made: dict[str, dict[str, float]] = json.loads(made_file.read_text()) if made_file.exists() else {}
+    absent = [TOPICS[name] for name in wanted if name not in made]
+    if left := [topic.name for topic in absent if (home / "data" / f"{topic.name}-0").exists()]:
+        raise SystemExit(f"{', '.join(left)} was begun but not finished: remove {home} and try again")
+    if absent:
+        home.mkdir(parents=True, exist_ok=True)
+        with Broker(home, {"log.flush.interval.messages": str(1 << 62)}, jvm=BUSY_JVM) as broker:
+            for topic in absent:
+                started = time.perf_counter()
+                broker.produce(topic.plan(size))
+                made[topic.name] = {"records": topic.count(size), "seconds": round(time.perf_counter() - started, 1)}
+                print(f"{topic.name}: {topic.count(size)} records in {made[topic.name]['seconds']} s", file=sys.stderr)
+                made_file.write_text(json.dumps(made, indent=1) + "\n")
+    return {name: home / "data" / f"{name}-0" for name in wanted}
+
+
+def logs(name: str, size: int = 1 << 30) -> list[Path]:
+    """The segments of a topic, made if need be."""
+    return sorted(ensure(name, size=size)[name].glob("*.log"))
+
+
+def size_of(text: str) -> int:
+    """Bytes of `64M`, `1G` or a plain number."""
+    scale = {"K": 10, "M": 20, "G": 30}.get(text[-1].upper(), 0)
+    return int(text[:-1] if scale else text) << scale
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--size", type=size_of, default=1 << 30, help="bytes of records a topic before compression: 64M, 1G (default)")
+    parser.add_argument("--only", nargs="*", choices=list(TOPICS), default=[])
+    options = parser.parse_args(argv)
+    for name, directory in ensure(*options.only, size=options.size).items():
+        total = sum(file.stat().st_size for file in directory.glob("*.log"))
+        print(f"{name:10} {total / 2**20:8.1f} MiB  {directory}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m kafkafmt` is the command `kafkafmt`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,136 @@
+"""`kafkafmt cat`: records as lines."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from ..log import Damage, DamagedLogError, PartitionLog
+from ..log.selection import OffsetRange
+from .common import (
+    EXIT_DAMAGE,
+    choose,
+    find,
+    format_option,
+    limit_batch_option,
+    paths_argument,
+    range_options,
+    replicas_option,
+    selection_options,
+    tell,
+)
+
+BYTES: dict[str, Callable[[bytes], str]] = {
+    "utf8": lambda b: b.decode(errors="backslashreplace"),
+    "base64": lambda b: base64.b64encode(b).decode(),
+    "hex": bytes.hex,
+}
+TYPES = {-1: "", 0: "", 1: " (append)"}
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@click.command(epilog="Example: kafkafmt cat /var/lib/kafka/data -t orders -p 3 -o @2026-01-01: -n 10")
+@paths_argument
+@selection_options
+@range_options
+@click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many records in all.")
+@click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", show_default=True, help="What damage does.")
+@click.option("--control", is_flag=True, help="Control records too, as they lie.")
+@click.option("--bytes", "encoding", type=click.Choice(list(BYTES)), default="utf8", show_default=True, help="How keys and values appear.")
+@replicas_option
+@limit_batch_option
+@format_option
+def cat(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    numbers: list[int],
+    internal: bool,
+    offsets: OffsetRange,
+    below_log_start: bool,
+    limit: int | None,
+    on_error: str,
+    control: bool,
+    encoding: str,
+    replicas: str | None,
+    max_batch_bytes: int,
+    output_format: str,
+) -> int:
+    """Records in the order of topic, partition and offset, a line each."""
+    chosen = choose(find(paths, replicas), topics, numbers, internal)
+    show = (_json_line if output_format == "json" else _text_line)(BYTES[encoding])
+    left = sys.maxsize if limit is None else limit
+    damaged = False
+    for directory in chosen:
+        log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
+
+        def skip(damage: Damage, log: PartitionLog = log) -> None:
+            nonlocal damaged
+            damaged = True
+            tell(f"skipped: {DamagedLogError(damage, str(log.directory.path)).message}")
+
+        if left == 0:
+            break
+        start, end = offsets.resolve(log)
+        on_damage = skip if on_error == "skip" else None
+        try:
+            for record in log.records(start=start, end=end, control=control, below_log_start=below_log_start, on_damage=on_damage):
+                sys.stdout.write(show(log, record))
+                left -= 1
+                if left == 0:
+                    break
+        except DamagedLogError as error:
+            sys.stdout.flush()
+            tell(error.message)
+            return EXIT_DAMAGE
+    return EXIT_DAMAGE if damaged else 0
+
+
+def _json_line(text: Callable[[bytes], str]) -> Callable[[PartitionLog, Any], str]:
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
+
+    def show(log: PartitionLog, r: Any) -> str:
+        row = {
+            "topic": log.topic,
+            "partition": log.partition,
+            "offset": r.offset,
+            "timestamp": r.timestamp,
+            "timestampType": r.timestamp_type,
+            "key": None if r.key is None else text(r.key),
+            "value": None if r.value is None else text(r.value),
+            "headers": [[k, None if v is None else text(v)] for k, v in r.headers],
+        }
+        return encode(row) + "\n"
+
+    return show
+
+
+def _text_line(text: Callable[[bytes], str]) -> Callable[[PartitionLog, Any], str]:
+    def field(value: bytes | None) -> str:
+        return "null" if value is None else _plain(text(value))
+
+    def show(log: PartitionLog, r: Any) -> str:
+        headers = "".join(f"  {_plain(k)}={field(v)}" for k, v in r.headers)
+        moment = _moment(r.timestamp) + TYPES.get(r.timestamp_type, "")
+        return f"{log.topic}-{log.partition}  {r.offset}  {moment}  {field(r.key)}  {field(r.value)}{headers}\n"
+
+    return show
+
+
+def _plain(text: str) -> str:
+    """Control characters escaped, so that a record stays on its line and cannot steer a terminal."""
+    return CONTROL.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
+
+
+def _moment(ms: int) -> str:
+    try:
+        return (EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    except OverflowError:
+        return f"{ms} ms"

@@ -1,0 +1,121 @@
+"""What the subcommands share: options, exit codes, one line a message."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..log import Discovery, PartitionDir, discover
+from ..log.selection import OffsetRange, parse_offsets, select_partitions
+
+EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE = 1, 2, 3
+
+
+def tell(message: str) -> None:
+    """A line on stderr."""
+    click.echo(f"kafkafmt: {message}", err=True)
+
+
+def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several click options as one decorator, in the order of --help."""
+
+    def apply(command: Any) -> Any:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+class Numbers(click.ParamType):
+    """`N[,N…]`"""
+
+    name = "N[,N…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        if isinstance(value, list):
+            return value
+        try:
+            numbers = [int(n) for n in str(value).split(",")]
+        except ValueError:
+            self.fail(f"{value!r} is not a list of partition numbers", param, ctx)
+        return numbers
+
+
+class Offsets(click.ParamType):
+    """`FROM:TO`"""
+
+    name = "FROM:TO"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> OffsetRange:
+        if isinstance(value, OffsetRange):
+            return value
+        try:
+            return parse_offsets(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path())
+replicas_option = click.option(
+    "--replicas", type=click.Choice(["longest"]), help="Of a partition that lies in two PATHs, take the one that ends higher."
+)
+format_option = click.option(
+    "--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json stays stable, for programs."
+)
+limit_batch_option = click.option(
+    "--max-batch-bytes",
+    type=click.IntRange(min=1),
+    default=DEFAULT_MAX_BATCH_BYTES,
+    show_default=True,
+    help="What one batch may decompress to; a larger one is damage.",
+)
+topic_option = click.option("-t", "--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics; may be repeated.")
+partition_option = click.option("-p", "--partition", "numbers", type=Numbers(), default=[], help="Only these partitions.")
+internal_option = click.option("--internal", is_flag=True, help="Kafka's own topics (__…) too.")
+selection_options = options(topic_option, partition_option, internal_option)
+range_options = options(
+    click.option(
+        "-o",
+        "--offsets",
+        "offsets",
+        type=Offsets(),
+        default=OffsetRange(),
+        show_default=False,
+        help="Offsets, TO exclusive; -N is N before the end, @MS or @ISO-TIME the first at or after a time (UTC).",
+    ),
+    click.option("--below-log-start", is_flag=True, help="Records below the log start offset too, which a broker hides."),
+)
+
+
+def find(paths: tuple[str, ...], replicas: str | None) -> Discovery:
+    """Discovery, its messages told."""
+    found = discover(paths, replicas)
+    for message in found.messages:
+        tell(message)
+    return found
+
+
+def choose(found: Discovery, topics: tuple[str, ...], numbers: list[int], internal: bool) -> list[PartitionDir]:
+    """The partitions meant; wrong usage where a selection matches none."""
+    chosen = select_partitions(found.partitions, topics, numbers, internal)
+    if not chosen and (topics or numbers):
+        raise click.UsageError("no partition matches -t and -p; `kafkafmt ls` shows what is there")
+    if not chosen:
+        tell("nothing to read: only internal topics or partitions that are not live (see `kafkafmt ls`, and --internal)")
+    return chosen
+
+
+def progress_bar(total: int, label: str) -> Any:
+    """A progress bar over bytes on stderr, shown on a terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True)
+    bar.add_task(label, total=total)
+    return bar

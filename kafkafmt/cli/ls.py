@@ -1,0 +1,98 @@
+"""`kafkafmt ls`: what is there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from ..constants import CODEC_NAMES
+from ..log import PartitionDir, PartitionLog
+from ..log.selection import select_partitions
+from .cat import _moment
+from .common import find, format_option, options, partition_option, paths_argument, progress_bar, replicas_option, tell, topic_option
+
+
+@click.command(epilog="Example: kafkafmt ls /var/lib/kafka/data -t 'orders*'")
+@paths_argument
+@options(topic_option, partition_option)
+@replicas_option
+@format_option
+def ls(paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], replicas: str | None, output_format: str) -> int:
+    """Partitions with their state, segments, offsets, records, bytes, formats, codecs and time range.
+
+    Every batch header is read, so damage shows here too; `kafkafmt verify` tells where.
+    """
+    found = find(paths, replicas)
+    live = {id(p) for p in select_partitions(found.partitions, topics, numbers, internal=True)}
+    states = [p for p in found.partitions if id(p) in live or (p.state != "live" and not topics and not numbers)]
+    rows = []
+    with progress_bar(sum(s.size for p in states for s in p.segments), "reading headers") as bar:
+        for directory in states:
+            rows.append(_describe(directory))
+            bar.update(bar.task_ids[0], advance=rows[-1]["bytes"])
+    if output_format == "json":
+        click.echo(json.dumps({"partitions": rows}, ensure_ascii=False))
+    else:
+        _show(rows)
+    return 0
+
+
+def _describe(directory: PartitionDir) -> dict[str, Any]:
+    log = PartitionLog(directory, tell=tell)
+    plans = [log.plan(s) for s in log.segments]
+    codecs = magics = 0
+    for plan in plans:
+        codecs |= plan.stats.codecs
+        magics |= plan.stats.magics
+    starts = [p.stats.min_timestamp for p in plans if p.stats.min_timestamp >= 0]
+    ends = [p.stats.max_timestamp for p in plans if p.stats.max_timestamp >= 0]
+    low = log.log_start_offset
+    whole = all(e.first_offset >= low or e.last_offset < low for p in plans for e in p.extents)
+    records = sum(e.records for p in plans for e in p.extents if e.first_offset >= low)
+    return {
+        "topic": log.topic,
+        "partition": log.partition,
+        "path": str(directory.path),
+        "state": directory.state,
+        "segments": len(plans),
+        "log_start_offset": low,
+        "next_offset": log.next_offset,
+        "records": records if whole and not any(p.damaged for p in plans) else None,
+        "bytes": sum(p.size for p in plans),
+        "formats": [m for m in range(3) if magics >> m & 1],
+        "codecs": [name for i, name in enumerate(CODEC_NAMES) if codecs >> i & 1],
+        "min_timestamp": min(starts) if starts else None,
+        "max_timestamp": max(ends) if ends else None,
+        "damaged": sum(len(p.damaged) for p in plans),
+    }
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("partition", "state"):
+        table.add_column(name, no_wrap=True)
+    for name in ("segments", "first", "next", "records", "bytes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("format", "codecs", "times (UTC)"):
+        table.add_column(name, no_wrap=True)
+    for r in rows:
+        times = "" if r["max_timestamp"] is None else f"{_moment(r['min_timestamp'] or 0)[:19]} to {_moment(r['max_timestamp'])[:19]}"
+        table.add_row(
+            f"{r['topic']}-{r['partition']}",
+            r["state"] + (f", {r['damaged']} damaged" if r["damaged"] else ""),
+            f"{r['segments']}",
+            f"{r['log_start_offset']}",
+            f"{r['next_offset']}",
+            "?" if r["records"] is None else f"{r['records']:,}",
+            f"{r['bytes']:,}",
+            ",".join(map(str, r["formats"])),
+            ",".join(r["codecs"]),
+            times,
+        )
+    Console(width=None if sys.stdout.isatty() else 250, markup=False, highlight=False).print(table)

@@ -1,0 +1,76 @@
+"""The group of subcommands, and what becomes of the errors that they let through."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import NoReturn
+
+import click
+
+from .. import __version__, backend
+from .._backend import backend_reason
+from ..errors import KafkaFormatError
+from ..log import DuplicatePartitionError
+from .cat import cat
+from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, tell
+from .ls import ls
+from .verify import verify
+
+LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "cramjam", "python-snappy", "isal", "crc32c")
+
+
+def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    click.echo(f"kafkafmt {__version__}")
+    click.echo(f"core: {backend} ({backend_reason})")
+    for library in LIBRARIES:
+        try:
+            click.echo(f"{library} {version(library)}")
+        except PackageNotFoundError:
+            click.echo(f"{library}: not installed")
+    ctx.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--version", is_flag=True, callback=show_version, expose_value=False, is_eager=True, help="Version, core and libraries.")
+def group() -> None:
+    """Read Kafka's log directories without a broker.
+
+    PATH is a .log file, a partition directory, or a log directory. Nothing is ever written into what is read.
+
+    Exit codes: 0 no damage, 1 damage, 2 wrong usage, 3 an input that cannot be read.
+    """
+
+
+for command in (ls, cat, verify):
+    group.add_command(command)
+
+
+def run() -> NoReturn:
+    """The command, every error as one line and an exit code."""
+    try:
+        code = group.main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = EXIT_USAGE
+    except click.Abort:
+        code = 130
+    except DuplicatePartitionError as error:
+        tell(str(error))
+        code = EXIT_USAGE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere, quietly
+        code = 0
+    except OSError as error:
+        tell(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+        code = EXIT_UNREADABLE
+    except KafkaFormatError as error:
+        tell(str(error))
+        code = EXIT_DAMAGE
+    sys.exit(code or 0)

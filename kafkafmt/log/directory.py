@@ -1,0 +1,221 @@
+"""Discovery: which partitions and segments lie under the paths that a user names.
+
+A PATH is a `.log` file, a partition directory (it holds `.log` files) or a log directory (it holds partition
+directories). Only live partitions of a log directory are read; others are listed with their state.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import StructureError
+from . import files
+from .checkpoints import read_offset_checkpoint
+from .names import base_offset_of, parse_partition_name
+
+LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+CHECKPOINTS = (LOG_START_CHECKPOINT, CLEANER_CHECKPOINT, "recovery-point-offset-checkpoint", "replication-offset-checkpoint")
+INTERNAL_PREFIX = "__"
+
+
+class NoLogError(OSError):
+    """There is nothing to read under a path."""
+
+
+class DuplicatePartitionError(ValueError):
+    """The same partition lies in two of the paths given."""
+
+
+@dataclass(frozen=True)
+class SegmentFile:
+    """A `.log` file. base_offset is what its name says, None where the name is not a base offset."""
+
+    path: Path
+    base_offset: int | None
+    next_base: int | None
+    last: bool
+    size: int
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
+@dataclass
+class PartitionDir:
+    """A partition as it lies on disk.
+
+    state: live, delete, stray or future. log_start: from the checkpoint beside the directory, 0 where there is none.
+    cleaned: the cleaner's checkpoint knows it, so gaps in its offsets are compaction's. named: it was itself a PATH.
+    problems: (file, error word, message) of checkpoints that cannot be believed.
+    """
+
+    topic: str
+    partition: int
+    path: Path
+    state: str
+    segments: list[SegmentFile]
+    log_start: int = 0
+    cleaned: bool = False
+    named: bool = False
+    problems: list[tuple[str, str, str]] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.topic, self.partition
+
+    @property
+    def log_start_offset(self) -> int:
+        """max(checkpoint, first segment's base offset), the first offset that a broker would show."""
+        first = self.segments[0].base_offset if self.segments else None
+        return max(self.log_start, first or 0)
+
+    @property
+    def internal(self) -> bool:
+        return self.topic.startswith(INTERNAL_PREFIX)
+
+
+@dataclass
+class Discovery:
+    """What was found: partitions in order of topic, partition and path; messages worth a line on stderr."""
+
+    partitions: list[PartitionDir]
+    messages: list[str]
+
+
+def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = None) -> Discovery:
+    """Every partition under the paths.
+
+    replicas: None makes the same live partition in two places a DuplicatePartitionError; "longest" takes the one that
+    ends higher (by its last segment's base offset, then its size). Raises OSError for a path that cannot be read and
+    NoLogError for one that holds no log.
+    """
+    if replicas not in (None, "longest"):
+        raise ValueError(f"replicas is {replicas!r}; it can be 'longest' or nothing")
+    found: list[PartitionDir] = []
+    messages: list[str] = []
+    for path in dict.fromkeys(Path(os.path.abspath(p)) for p in paths):
+        found += _discover_path(path, messages)
+    return Discovery(_without_replicas(found, replicas, messages), messages)
+
+
+def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
+    if path.is_file():
+        if path.suffix != ".log":
+            raise NoLogError(f"{path}: not a .log file, a partition directory or a log directory")
+        _, names = files.list_directory(path.parent)
+        return [_partition(path.parent, [path.name], names, messages, named=True)]
+    directories, names = files.list_directory(path)
+    logs = [n for n in names if n.endswith(".log")]
+    if logs:
+        return [_partition(path, logs, names, messages, named=True)]
+    checkpoints = _read_checkpoints(path)
+    if not directories and parse_partition_name(path.name).parsed and any(n == "partition.metadata" for n in names):
+        return [_partition(path, [], names, messages, named=True)]
+    found = []
+    for directory in directories:
+        name = parse_partition_name(directory)
+        try:
+            _, inner = files.list_directory(path / directory)
+        except FileNotFoundError:
+            messages.append(f"{path / directory}: gone before it was read (retention or a deleted topic)")
+            continue
+        inner_logs = [n for n in inner if n.endswith(".log")]
+        if not inner_logs and not name.parsed:
+            continue
+        if not inner_logs and "partition.metadata" not in inner and "leader-epoch-checkpoint" not in inner:
+            continue
+        found.append(_partition(path / directory, inner_logs, inner, messages, checkpoints=checkpoints))
+    if not found:
+        raise NoLogError(f"{path}: no log in it (no .log file, no partition directory)")
+    return found
+
+
+Checkpoints = dict[str, dict[tuple[str, int], int]]
+
+
+def _read_checkpoints(root: Path) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
+    values: Checkpoints = {}
+    problems = []
+    for name in CHECKPOINTS:
+        try:
+            text = files.read_text(root / name)
+            values[name] = read_offset_checkpoint(text, name) if text is not None else {}
+        except StructureError as error:
+            problems.append((name, "unreadable_checkpoint", error.message))
+    return values, problems
+
+
+def _partition(
+    path: Path,
+    logs: list[str],
+    names: list[str],
+    messages: list[str],
+    named: bool = False,
+    checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]] | None = None,
+) -> PartitionDir:
+    name = parse_partition_name(path.name)
+    if not name.parsed and logs:
+        messages.append(f"{path}: the directory's name is no topic-partition; taken as topic {name.topic!r}, partition 0")
+    if checkpoints is None:
+        try:
+            checkpoints = _read_checkpoints(path.parent)
+        except OSError:
+            checkpoints = {}, []
+    values, problems = checkpoints
+    key = name.topic, name.partition
+    bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
+    segments = []
+    for log in logs:
+        size = files.file_size(path / log)
+        if size is None:
+            messages.append(f"{path / log}: gone before it was read (retention)")
+            continue
+        base = base_offset_of(log)
+        after = len(bases) if base is None else bisect_right(bases, base)
+        segments.append(SegmentFile(path / log, base, bases[after] if after < len(bases) else None, after == len(bases), size))
+    segments.sort(key=lambda s: (s.base_offset is None, s.base_offset or 0, s.name))
+    live = name.state == "live"
+    return PartitionDir(
+        name.topic,
+        name.partition,
+        path,
+        name.state,
+        segments,
+        values.get(LOG_START_CHECKPOINT, {}).get(key, 0) if live else 0,
+        live and key in values.get(CLEANER_CHECKPOINT, {}),
+        named,
+        list(problems),
+    )
+
+
+def _without_replicas(found: list[PartitionDir], replicas: str | None, messages: list[str]) -> list[PartitionDir]:
+    kept: list[PartitionDir] = []
+    chosen: dict[tuple[str, int], PartitionDir] = {}
+    for p in sorted(found, key=lambda p: (p.topic, p.partition, p.state != "live", str(p.path))):
+        if p.state != "live" and not p.named:
+            kept.append(p)
+            continue
+        other = chosen.get(p.key)
+        if other is None:
+            chosen[p.key] = p
+            kept.append(p)
+            continue
+        if replicas is None:
+            raise DuplicatePartitionError(f"{p.topic}-{p.partition} lies both in {other.path} and in {p.path}: name one, or --replicas longest")
+        winner, loser = (p, other) if _end(p) > _end(other) else (other, p)
+        messages.append(f"{p.topic}-{p.partition}: {winner.path} is read, its replica {loser.path} is not")
+        if winner is p:
+            kept[kept.index(other)] = p
+            chosen[p.key] = p
+    return kept
+
+
+def _end(p: PartitionDir) -> tuple[int, int]:
+    last = p.segments[-1] if p.segments else None
+    return (last.base_offset or 0, last.size) if last else (-1, 0)

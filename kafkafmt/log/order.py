@@ -1,0 +1,77 @@
+"""Which of several sound batches to believe where their offsets contradict each other.
+
+Base offsets stand outside the CRC, so a sound batch may lie about its place. Of the runs of a segment the heaviest
+chain with rising offsets is believed; of equally heavy ones that with the most runs that continue each other without
+a gap, less the gaps that neither damage nor a batch left out explains. So the batch that fits neither neighbour goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .walk import Bad, Run
+
+REACH = 2048
+"""How many runs back a run is compared with; more than that in a row are never left out together."""
+
+
+def in_order(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> bool:
+    """Do the runs rise, and lie within [lower, upper)?"""
+    last = lower - 1
+    for part in parts:
+        if isinstance(part, Run):
+            if part.first_offset <= last or part.last_offset < part.first_offset:
+                return False
+            last = part.last_offset
+    return upper is None or last < upper
+
+
+def believable(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> set[int]:
+    """The indexes of the runs to believe; the others contradict them. Runs must be cut at gaps."""
+    index = [
+        i
+        for i, p in enumerate(parts)
+        if isinstance(p, Run) and p.first_offset >= lower and (upper is None or p.last_offset < upper)
+    ]
+    if not index:
+        return set()
+    runs = [parts[i] for i in index]
+    first = np.array([r.first_offset for r in runs if isinstance(r, Run)], np.int64)
+    last = np.array([r.last_offset for r in runs if isinstance(r, Run)], np.int64)
+    batches = np.array([r.batches for r in runs if isinstance(r, Run)], np.int64)
+    spans = np.cumsum(np.concatenate(([0], last - first + 1)))
+    bad = np.cumsum([isinstance(p, Bad) for p in parts])[index]
+    score = np.zeros(len(runs), np.int64)
+    parent = np.full(len(runs), -1, np.int64)
+    for j in range(len(runs)):
+        a = max(0, j - REACH)
+        before = np.flatnonzero(last[a:j] < first[j]) + a
+        own = int(batches[j]) << 32
+        start = _bonus(int(first[j]) - lower, int(spans[j]), bool(bad[j]))
+        score[j] = own + start
+        if len(before):
+            gap = first[j] - last[before] - 1
+            explained = (gap == spans[j] - spans[before + 1]) | (bad[before] != bad[j])
+            bonus = np.where(gap == 0, 1, np.where(explained, 0, -1))
+            reached = score[before] + bonus
+            best = int(np.argmax(reached))
+            if int(reached[best]) + own > score[j]:
+                score[j] = int(reached[best]) + own
+                parent[j] = before[best]
+    total = score.copy()
+    if upper is not None:
+        for j in range(len(runs)):
+            total[j] += _bonus(upper - 1 - int(last[j]), int(spans[-1] - spans[j + 1]), bool(bad[-1] != bad[j]))
+    at = int(np.argmax(total))
+    chain = set()
+    while at >= 0:
+        chain.add(index[at])
+        at = int(parent[at])
+    return chain
+
+
+def _bonus(gap: int, left_out: int, damaged: bool) -> int:
+    """A gap of no offsets counts for a chain, one that nothing explains against it."""
+    return 1 if gap == 0 else 0 if gap == left_out or damaged else -1

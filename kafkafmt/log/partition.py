@@ -1,0 +1,236 @@
+"""One partition, read: its segments in order, its records as columns, its damage named where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._backend import core
+from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
+from ..errors import KafkaFormatError
+from ..records import Chunk, RecordReader
+from ..types import COLUMNS
+from .directory import PartitionDir, SegmentFile
+from .files import FileView
+from .plan import Damage, SegmentPlan, plan_segment
+from .walk import Run, Walker
+
+OnDamage = Callable[[Damage], None]
+Tell = Callable[[str], None]
+
+
+class DamagedLogError(KafkaFormatError):
+    """Damage in a log that was read with `on_damage=None`; `damage` says what, `code` its kind."""
+
+    def __init__(self, damage: Damage, path: str) -> None:
+        lost = "offsets unknown" if damage.first_offset is None else f"offsets {damage.first_offset} to {damage.last_offset}"
+        super().__init__(f"{path}/{damage.file}: {damage.message}; {lost} cannot be read", damage.position)
+        self.damage = damage
+        self.resume = damage.position + damage.length
+        self.code = damage.error
+
+    def __reduce__(self) -> Any:
+        return KafkaFormatError, (self.message, self.position, self.base_offset, self.resume)
+
+
+class PartitionLog:
+    """The segments of one partition directory, planned when they are first needed.
+
+    tell: called with a line about what is worth saying and is not damage (a file that retention removed meanwhile).
+    """
+
+    def __init__(self, directory: PartitionDir, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, tell: Tell | None = None) -> None:
+        self.directory = directory
+        self.max_batch_bytes = max_batch_bytes
+        self.tell = tell or (lambda _: None)
+        self._plans: dict[str, SegmentPlan] = {}
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.directory.topic}-{self.directory.partition}, {len(self.segments)} segments>"
+
+    @property
+    def topic(self) -> str:
+        return self.directory.topic
+
+    @property
+    def partition(self) -> int:
+        return self.directory.partition
+
+    @property
+    def segments(self) -> list[SegmentFile]:
+        return self.directory.segments
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.directory.log_start_offset
+
+    def plan(self, segment: SegmentFile) -> SegmentPlan:
+        """What of a segment is delivered. Empty, and told, where the file has gone since it was listed."""
+        plan = self._plans.get(segment.name)
+        if plan is None:
+            try:
+                plan = plan_segment(segment, self.max_batch_bytes)
+            except FileNotFoundError:
+                self.tell(f"{segment.path}: gone before it was read (retention)")
+                plan = SegmentPlan(segment, 0, [], [], [])
+            self._plans[segment.name] = plan
+        return plan
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last sound batch, at least the last segment's base offset."""
+        for segment in reversed(self.segments):
+            following = self.plan(segment).next_offset
+            if following is not None or segment.base_offset is not None:
+                return max(following or 0, self.segments[-1].base_offset or 0)
+        return 0
+
+    def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
+        """Extents and damage that concern offsets in [start, end), in the order of offsets."""
+        for segment in self.segments:
+            if segment.base_offset is not None and segment.base_offset >= end:
+                return
+            if segment.next_base is not None and segment.next_base <= start:
+                continue
+            plan = self.plan(segment)
+            events: list[tuple[int, int, Run | Damage]] = [(e.first_offset, 1, e) for e in plan.extents]
+            events += [(d.first_offset or 0, 0, d) for d in plan.damaged]
+            for _, _, event in sorted(events, key=lambda e: e[:2]):
+                first, last = event.first_offset or 0, MAX_OFFSET if event.last_offset is None else event.last_offset
+                if first < end and max(first, last) >= start:
+                    yield plan, event
+
+    def parts(self, start: int, end: int, on_damage: OnDamage | None) -> Iterator[Part]:
+        """The batches that hold offsets in [start, end), in the order of offsets; damage on the way."""
+        view: FileView | None = None
+        walker: Walker | None = None
+        try:
+            for plan, event in self.events(start, end):
+                if isinstance(event, Damage):
+                    self.damage(event, on_damage)
+                    continue
+                if view is None or view.path != plan.segment.path:
+                    if view is not None:
+                        view.close()
+                        view = None
+                    try:
+                        view = FileView(plan.segment.path)
+                    except FileNotFoundError:
+                        self.tell(f"{plan.segment.path}: gone while it was read (retention)")
+                        continue
+                    walker = Walker(view, event.first_offset, self.max_batch_bytes)
+                assert walker is not None
+                before = event.first_offset - 1
+                for position, buffer, table, error in walker.tables(event.position, event.end):
+                    part = Part(plan, event, view, position, buffer, table, before)
+                    if len(table):
+                        before = part.last_offset(len(table) - 1)
+                        if before >= start:
+                            yield part
+                    if error is not None:
+                        self.damage(part.unreadable_rest(error), on_damage)
+                    if before + 1 >= end:
+                        break
+        finally:
+            if view is not None:
+                view.close()
+
+    def damage(self, damage: Damage, on_damage: OnDamage | None) -> None:
+        """Raise damage, or hand it to the caller."""
+        if on_damage is None:
+            raise DamagedLogError(damage, str(self.directory.path))
+        on_damage(damage)
+
+    def chunks(
+        self,
+        names: Collection[str] = COLUMNS,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        control: bool = False,
+        below_log_start: bool = False,
+        on_damage: OnDamage | None = None,
+        capacity: int = 16384,
+    ) -> Iterator[Chunk]:
+        """The records with offsets in [start, end) as decoded columns, in the order of offsets.
+
+        Records below the log start are hidden unless asked for, control records too. Damage raises DamagedLogError
+        after what precedes it was given, or goes to `on_damage` and reading goes on behind it.
+        """
+        low = 0 if below_log_start else self.log_start_offset
+        low = low if start is None else max(start, low)
+        high = MAX_OFFSET if end is None else end
+        reader = RecordReader(names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes)
+        for part in self.parts(low, high, on_damage):
+            table = part.table if control else part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
+            hurt: list[Damage] = []
+
+            def note(row: Any, error: KafkaFormatError, part: Part = part, hurt: list[Damage] = hurt) -> None:
+                hurt.append(part.batch_damage(row, error))
+                if on_damage is None:
+                    raise error
+
+            try:
+                yield from reader.read(part.buffer, table, note)
+            except KafkaFormatError as error:
+                if not hurt:
+                    raise
+                raise DamagedLogError(hurt[0], str(self.directory.path)) from error
+            for damage in hurt:
+                self.damage(damage, on_damage)
+
+    def records(self, *, views: bool = False, **selection: Any) -> Iterator[Any]:
+        """The same selection as Record objects."""
+        for source, columns in self.chunks(capacity=1024, **selection):
+            yield from core.make_records(source, columns, views=views)
+
+
+@dataclass
+class Part:
+    """Batches of one extent as they lie in a buffer, whose first byte is the file's at `position`.
+
+    before: the last offset in front of the table's first batch. Reused: valid until the next one.
+    """
+
+    plan: SegmentPlan
+    extent: Run
+    view: FileView
+    position: int
+    buffer: Any
+    table: np.ndarray
+    before: int
+
+    def last_offset(self, i: int) -> int:
+        row = self.table[i]
+        return int(row["base_offset"]) + max(int(row["last_offset_delta"]), 0)
+
+    def batch_damage(self, row: Any, error: KafkaFormatError) -> Damage:
+        """Damage of a batch whose CRC holds but whose records cannot be read; its neighbours tell its offsets."""
+        i = int(np.searchsorted(self.table["position"], row["position"]))
+        start = self.position + int(row["position"])
+        first = (self.last_offset(i - 1) if i else self.before) + 1
+        following: int | None
+        if i + 1 < len(self.table):
+            following = int(self.table["base_offset"][i + 1])
+        elif start + int(row["size"]) < self.extent.end:
+            following = int.from_bytes(self.view.read(start + int(row["size"]), 8), "big")
+        else:
+            following = self._behind_extent()
+        count, span = int(row["count"]), int(row["last_offset_delta"]) + 1
+        known = None if not 0 <= count <= span else 0 if int(row["attributes"]) & CONTROL_BIT else count
+        last = None if following is None else following - 1
+        return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
+
+    def unreadable_rest(self, error: KafkaFormatError) -> Damage:
+        """Damage that was not there when the segment was planned: the file has changed since."""
+        first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
+        message = f"the file changed while it was read: {error.message}"
+        length = max(self.extent.end - error.position, 0)
+        return Damage(self.plan.segment.name, error.position, length, first, self.extent.last_offset, error.code, message)
+
+    def _behind_extent(self) -> int | None:
+        firsts = [e.first_offset for e in self.plan.extents if e.first_offset > self.extent.last_offset]
+        return min(firsts) if firsts else self.plan.segment.next_base

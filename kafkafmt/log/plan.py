@@ -1,0 +1,206 @@
+"""What of a segment can be delivered, in order, and what cannot: the plan that every reader of a log follows."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from ..constants import DEFAULT_MAX_BATCH_BYTES, MAGIC_END
+from ..errors import KafkaFormatError, TruncatedError
+from .directory import SegmentFile
+from .files import FileView
+from .order import believable, in_order
+from .walk import Bad, Run, Stats, Walker, header_stands, runs_of
+
+MIN_ZERO_TAIL = 8
+"""Zeros at a file's end that make a last batch with a wrong CRC an unfinished one: pages that were never written."""
+
+
+@dataclass
+class Damage:
+    """A span of a `.log` that cannot be delivered.
+
+    first_offset, last_offset: the widest range that may be missing; None where that end is open; first = last + 1
+    where nothing can be missing. records: how many data records it held, None where that is not known.
+    """
+
+    file: str
+    position: int
+    length: int
+    first_offset: int | None
+    last_offset: int | None
+    error: str
+    message: str
+    records: int | None = None
+
+    @property
+    def empty(self) -> bool:
+        return self.first_offset is not None and self.last_offset is not None and self.last_offset < self.first_offset
+
+
+@dataclass
+class Finding:
+    """Something worth a line that keeps nothing from being delivered."""
+
+    file: str
+    error: str
+    message: str
+
+
+@dataclass
+class SegmentPlan:
+    """extents: runs of sound batches in the order of their offsets, each back to back in the file.
+
+    next_offset: the offset after the last of them, None where there is none. size: the file's size when it was walked.
+    """
+
+    segment: SegmentFile
+    size: int
+    extents: list[Run]
+    damaged: list[Damage]
+    findings: list[Finding]
+    stats: Stats = field(default_factory=Stats)
+
+    @property
+    def next_offset(self) -> int | None:
+        return self.extents[-1].last_offset + 1 if self.extents else None
+
+
+def plan_segment(
+    segment: SegmentFile, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, base_offset: int | None = None
+) -> SegmentPlan:
+    """Walk a segment, check every CRC, and decide what is delivered. `base_offset` stands in for a name that has none."""
+    lower = segment.base_offset if segment.base_offset is not None else base_offset or 0
+    with FileView(segment.path) as view:
+        walker = Walker(view, lower, max_batch_bytes)
+        parts = list(walker.walk())
+        stats = walker.stats
+        if not in_order(parts, lower, segment.next_base):
+            parts = list(walker.walk(cut_gaps=True))
+            return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
+        return _resolve(segment, walker, stats, parts, lower, None)
+
+
+def _resolve(
+    segment: SegmentFile, walker: Walker, stats: Stats, parts: list[Run | Bad], lower: int, chain: set[int] | None
+) -> SegmentPlan:
+    """Sort the parts into what is delivered, damage and findings. `chain`: the runs to believe, None for all of them."""
+    findings: list[Finding] = []
+    tail = _unfinished_tail(segment, walker, parts, lower, findings)
+    parts = parts[:tail]
+    chosen = [i for i, p in enumerate(parts) if isinstance(p, Run) and (chain is None or i in chain)]
+    extents = [p for i in chosen if isinstance(p := parts[i], Run)]
+    moved: list[Run] = []
+    lost: list[tuple[int, Run | Bad]] = []
+    for i, part in enumerate(parts):
+        if isinstance(part, Bad):
+            lost.append((i, part))
+        elif chain is not None and i not in chain:
+            for piece in [part] if _fills_gap(part, extents, lower) else _pieces(walker, part):
+                if _repeats(walker, piece, extents):
+                    findings.append(Finding(segment.name, "duplicate_batch", _at(piece, "repeats a batch byte for byte; delivered once")))
+                elif _fills_gap(piece, extents, lower):
+                    moved.append(piece)
+                    findings.append(Finding(segment.name, "batch_out_of_place", _at(piece, "lies out of place; delivered where its offsets fit")))
+                else:
+                    lost.append((i, piece))
+    damaged = [_damage(segment, parts, chosen, moved, lower, i, part) for i, part in lost]
+    extents = sorted(extents + moved, key=lambda r: r.first_offset)
+    return SegmentPlan(segment, walker.size, extents, damaged, findings, stats)
+
+
+def _at(run: Run, what: str) -> str:
+    return f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}"
+
+
+def _pieces(walker: Walker, run: Run) -> list[Run]:
+    """A run that is not believed, batch by batch: each is judged by itself."""
+    if run.batches == 1:
+        return [run]
+    pieces = []
+    for start, _, rows, _ in walker.tables(run.position, run.end):
+        for i in range(len(rows)):
+            pieces += runs_of(rows[i : i + 1], start, False)
+    return pieces
+
+
+def _around(piece: Run, extents: list[Run]) -> tuple[Run | None, Run | None]:
+    """The extents that begin at or before a piece's first offset, and next after it."""
+    at = bisect_right(extents, piece.first_offset, key=lambda e: e.first_offset)
+    return (extents[at - 1] if at else None), (extents[at] if at < len(extents) else None)
+
+
+def _repeats(walker: Walker, piece: Run, extents: list[Run]) -> bool:
+    """Is there the same batch, byte for byte, in what is delivered?"""
+    extent, _ = _around(piece, extents)
+    if extent is None or piece.last_offset > extent.last_offset:
+        return False
+    size = piece.end - piece.position
+    for start, _, rows, _ in walker.tables(extent.position, extent.end):
+        for row in rows[(rows["base_offset"] == piece.first_offset) & (rows["size"] == size)]:
+            return walker.view.read(start + int(row["position"]), size) == walker.view.read(piece.position, size)
+    return False
+
+
+def _fills_gap(piece: Run, extents: list[Run], lower: int) -> bool:
+    """Do its offsets exactly fill a gap between two extents, or before the first?"""
+    before, after = _around(piece, extents)
+    start = lower if before is None else before.last_offset + 1
+    return start == piece.first_offset and after is not None and after.first_offset == piece.last_offset + 1
+
+
+def _damage(
+    segment: SegmentFile, parts: list[Run | Bad], chosen: list[int], moved: list[Run], lower: int, i: int, part: Run | Bad
+) -> Damage:
+    """A part that is lost, its offsets told by the parts around it that are delivered."""
+    at = bisect_right(chosen, i)
+    first, last = lower, segment.next_base - 1 if segment.next_base is not None else None
+    if at and isinstance(before := parts[chosen[at - 1]], Run):
+        first = before.last_offset + 1
+    if at < len(chosen) and isinstance(after := parts[chosen[at]], Run):
+        last = after.first_offset - 1
+    for run in sorted(moved, key=lambda r: r.first_offset):
+        if run.first_offset == first:
+            first = run.last_offset + 1
+    for run in sorted(moved, key=lambda r: -r.first_offset):
+        if run.last_offset == last:
+            last = run.first_offset - 1
+    if isinstance(part, Run):
+        code, message = "contradicting_offsets", f"offsets {part.first_offset} to {part.last_offset} fit neither of the batch's neighbours"
+    else:
+        code, message = part.error.code, part.error.message
+    return Damage(segment.name, part.position, part.end - part.position, first, last, code, message, part.records)
+
+
+def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: list[Run | Bad], lower: int, findings: list[Finding]) -> int:
+    """The number of parts before an unfinished tail, which becomes a finding; all of them where there is none."""
+    if not segment.last:
+        return len(parts)
+    start = len(parts)
+    while start and isinstance(parts[start - 1], Bad):
+        start -= 1
+    expected = next((p.last_offset + 1 for p in reversed(parts[:start]) if isinstance(p, Run)), lower)
+    for i in range(start, len(parts)):
+        bad = parts[i]
+        if isinstance(bad, Bad) and bad.records is None and (why := _tail_kind(walker, bad.position, bad.error, expected)):
+            length = walker.size - bad.position
+            findings.append(Finding(segment.name, "unfinished_tail", f"{length} bytes at position {bad.position}: {why}"))
+            return i
+    return len(parts)
+
+
+def _tail_kind(walker: Walker, position: int, error: KafkaFormatError, expected: int) -> str | None:
+    zeros = walker.zero_tail()
+    if zeros <= position:
+        return "zeros to the end of the file"
+    head = walker.view.read(position, 61)
+    if not header_stands(head, expected):
+        return None
+    size = int.from_bytes(head[8:12], "big", signed=True) + 12 if len(head) >= MAGIC_END else None
+    if isinstance(error, TruncatedError):
+        return error.message
+    if size is not None and size > walker.size - position:
+        return "the file ends inside a batch"
+    if error.code == "corrupt_checksum" and walker.size - zeros >= MIN_ZERO_TAIL and size is not None and position < zeros < position + size:
+        return "the last batch was not written to its end"
+    return None

@@ -1,0 +1,101 @@
+"""Which partitions and offsets a user means: topic globs, partition lists, `FROM:TO`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from .directory import INTERNAL_PREFIX, PartitionDir
+from .partition import PartitionLog
+from .times import find_timestamp
+
+
+class OffsetBound(NamedTuple):
+    """kind: "offset" (n), "before_end" (n offsets before the log end), "time" (n ms)."""
+
+    kind: str
+    n: int
+
+    def resolve(self, log: PartitionLog) -> int:
+        """The offset that is meant in a partition; of a time later than every record's, the log's end."""
+        if self.kind == "offset":
+            return self.n
+        if self.kind == "before_end":
+            return max(log.next_offset - self.n, 0)
+        hit = find_timestamp(log, self.n)
+        return log.next_offset if hit is None else hit.offset
+
+
+class OffsetRange(NamedTuple):
+    """[start, end) with either end open."""
+
+    start: OffsetBound | None = None
+    end: OffsetBound | None = None
+
+    def resolve(self, log: PartitionLog) -> tuple[int | None, int | None]:
+        return tuple(None if b is None else b.resolve(log) for b in self)  # type: ignore[return-value]
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since 1970 UTC, or an ISO date or time; UTC where it names no zone. ValueError for anything else."""
+    if text.lstrip("-").isdigit() and text.isascii():
+        return int(text)
+    moment = datetime.fromisoformat(text)
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+
+
+def parse_offsets(text: str) -> OffsetRange:
+    """`FROM:TO`: offsets, `-N` before the log end, `@ms` or `@ISO-TIME`; either may be missing. ValueError for anything else."""
+    start, rest = _bound(text)
+    if rest and not rest.startswith(":"):
+        raise ValueError(f"{text!r} is not FROM:TO")
+    end, rest = _bound(rest[1:])
+    if rest:
+        raise ValueError(f"{text!r} is not FROM:TO: {rest!r} is left over")
+    return OffsetRange(start, end)
+
+
+def _bound(text: str) -> tuple[OffsetBound | None, str]:
+    """The bound that a text begins with, and what follows it. A time is taken as far as it goes, colons included."""
+    if text.startswith("@"):
+        ends = [len(text), *(i for i in range(len(text) - 1, 0, -1) if text[i] == ":")]
+        for end in ends:
+            try:
+                return OffsetBound("time", parse_time(text[1:end])), text[end:]
+            except ValueError:
+                continue
+        raise ValueError(f"{text!r} does not begin with a time: @MILLISECONDS or @ISO-TIME")
+    word, colon, rest = text.partition(":")
+    if not word:
+        return None, colon + rest
+    digits = word.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"{word!r} is not an offset, -N or @TIME")
+    return OffsetBound("before_end" if word.startswith("-") else "offset", int(digits)), colon + rest
+
+
+def select_partitions(
+    partitions: Iterable[PartitionDir], topics: Collection[str] = (), numbers: Collection[int] = (), internal: bool = False
+) -> list[PartitionDir]:
+    """The partitions to read: live ones and those named as a PATH, by topic glob and number.
+
+    Kafka's own topics (`__…`) only where they are a PATH, where a glob that begins with `__` itself names them, or
+    with `internal`.
+    """
+    chosen = []
+    for p in partitions:
+        if p.state != "live" and not p.named:
+            continue
+        if numbers and p.partition not in numbers:
+            continue
+        globs = [g for g in topics if fnmatchcase(p.topic, g)]
+        if topics and not globs:
+            continue
+        if p.internal and not (internal or p.named or any(g.startswith(INTERNAL_PREFIX) for g in globs)):
+            continue
+        chosen.append(p)
+    return chosen

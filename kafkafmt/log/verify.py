@@ -1,0 +1,125 @@
+"""The report on a partition: what is damaged, what is merely worth knowing, what can be delivered."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from ..constants import CONTROL_BIT
+from ..errors import StructureError
+from ..records import RecordReader
+from . import files
+from .checkpoints import read_leader_epochs, read_partition_metadata
+from .partition import PartitionLog
+from .plan import Damage, Finding, SegmentPlan
+
+PARTITION_FILES = {"leader-epoch-checkpoint": read_leader_epochs, "partition.metadata": read_partition_metadata}
+
+
+def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
+    """One partition's entry of the verify report, as the README gives it.
+
+    Checks every batch and, unless `shallow`, every record. progress: called with the bytes of each segment once done.
+    """
+    low = log.log_start_offset
+    damaged: list[Damage] = []
+    findings = [Finding(*problem) for problem in log.directory.problems] + _unreadable_files(log)
+    records = 0
+    for segment in log.segments:
+        plan = log.plan(segment)
+        findings += plan.findings
+        damaged += plan.damaged
+        if plan.extents:
+            deep: list[Damage] = []
+            records += (_count_headers if shallow else _count_records)(log, plan, low, deep)
+            damaged += [d for d in deep if d not in plan.damaged]
+        if progress is not None:
+            progress(plan.size)
+    findings += _segment_gaps(log)
+    damaged.sort(key=lambda d: (d.file, d.position))
+    lost = _lost_records(damaged, low)
+    return {
+        "topic": log.topic,
+        "partition": log.partition,
+        "path": str(log.directory.path),
+        "segments": len(log.segments),
+        "batches": sum(log.plan(s).stats.batches for s in log.segments),
+        "records": None if lost is None else records + lost,
+        "records_recovered": records,
+        "bytes": sum(log.plan(s).size for s in log.segments),
+        "log_start_offset": low,
+        "next_offset": log.next_offset,
+        "last_stable_offset": None,
+        "damaged": [{k: v for k, v in asdict(d).items() if k != "records"} for d in damaged],
+        "findings": [asdict(f) for f in findings],
+    }
+
+
+def verify_report(partitions: list[dict[str, Any]], strict: bool = False) -> dict[str, Any]:
+    """The whole report: `ok` is no damage, and with `strict` no finding either."""
+    ok = not any(p["damaged"] or (strict and p["findings"]) for p in partitions)
+    return {"ok": ok, "partitions": partitions}
+
+
+def _count_records(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
+    """Data records of a segment that can be delivered from `low` on, every one of them decoded."""
+    start, end = max(low, plan.extents[0].first_offset), plan.extents[-1].last_offset + 1
+    return sum(c.columns.rows for c in log.chunks(start=start, end=end, below_log_start=True, on_damage=deep.append))
+
+
+def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
+    """The same by the headers' word; only the batch that `low` lies in is decoded."""
+    total = 0
+    for extent in plan.extents:
+        if extent.first_offset >= low:
+            total += extent.records
+        elif extent.last_offset >= low:
+            for part in log.parts(max(low, extent.first_offset), extent.last_offset + 1, deep.append):
+                rows = part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
+                total += int(rows["count"][rows["base_offset"] >= low].sum())
+                split = rows[(rows["base_offset"] < low) & (rows["base_offset"] + rows["last_offset_delta"] >= low)]
+                reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)
+                total += sum(c.columns.rows for c in reader.read(part.buffer, split, lambda _, __: None))
+    return total
+
+
+def _lost_records(damaged: list[Damage], low: int) -> int | None:
+    """Data records known to be lost from the log start on; None where a span leaves that open."""
+    lost = 0
+    for d in damaged:
+        if d.last_offset is not None and d.last_offset < low and not d.empty:
+            continue
+        if d.empty:
+            continue
+        if d.records is None or d.first_offset is None or d.first_offset < low:
+            return None
+        lost += d.records
+    return lost
+
+
+def _unreadable_files(log: PartitionLog) -> list[Finding]:
+    findings = []
+    for name, read in PARTITION_FILES.items():
+        text = files.read_text(log.directory.path / name)
+        try:
+            if text:
+                read(text, name)
+        except StructureError as error:
+            findings.append(Finding(name, "unreadable_checkpoint", error.message))
+    return findings
+
+
+def _segment_gaps(log: PartitionLog) -> list[Finding]:
+    """Offsets missing between two segments, unless the log was compacted, or damage explains them."""
+    plans = [log.plan(s) for s in log.segments]
+    if log.directory.cleaned or not all(e.dense for p in plans for e in p.extents):
+        return []
+    findings = []
+    for plan, following in itertools.pairwise(plans):
+        base, end = following.segment.base_offset, plan.next_offset
+        if base is None or end is None or end >= base or any(d.last_offset == base - 1 for d in plan.damaged):
+            continue
+        findings.append(Finding(following.segment.name, "segment_gap", f"offsets {end} to {base - 1} are in no segment"))
+    return findings

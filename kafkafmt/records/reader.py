@@ -1,0 +1,174 @@
+"""Records out of buffers that hold batches: tables of batches, columns of records, Record objects.
+
+Compressed batches are decompressed into an arena, many before one call of the core decodes them; uncompressed ones
+are decoded where they lie. Either way a `Chunk` names the buffer that its spans index.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._backend import core
+from ..codecs import Arena, Decompressor
+from ..constants import CODEC_MASK, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET
+from ..errors import KafkaFormatError
+from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns
+
+ARENA_BYTES = 512 * 1024
+"""Decompressed bytes gathered before a call of the core; small enough to stay in a processor's cache."""
+TABLE_ROWS = 4096
+
+OnError = Callable[[Any, KafkaFormatError], None]
+"""Called with the row of the table of batches that is at fault, and its error."""
+
+
+class Chunk(NamedTuple):
+    """Decoded records: `columns.rows` rows whose spans index `source`. Both are reused: valid until the next one."""
+
+    source: Buffer
+    columns: RecordColumns
+
+
+class RecordReader:
+    """Decodes tables of batches into reused columns.
+
+    names: the columns wanted. capacity: rows of a chunk. first_offset, end_offset: records in [first, end) only.
+    max_batch_bytes: what one batch may decompress to. Not for two threads at once.
+    """
+
+    def __init__(
+        self,
+        names: Collection[str] = COLUMNS,
+        *,
+        capacity: int = 16384,
+        first_offset: int = MIN_OFFSET,
+        end_offset: int = MAX_OFFSET,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> None:
+        self.columns = RecordColumns(capacity, names)
+        self.first_offset = first_offset
+        self.end_offset = end_offset
+        self._arena = Arena()
+        self._decompressor = Decompressor(max_batch_bytes)
+
+    def read(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None = None) -> Iterator[Chunk]:
+        """The records of a table of batches that lie in `buffer`, in order.
+
+        A batch at fault raises its error, or goes to `on_error` and is left out whole; what precedes it has been
+        given then, so `on_error` may raise. Error positions are the buffer's; for a compressed batch, the batch's own.
+        """
+        table = table[
+            (table["base_offset"] + table["last_offset_delta"] >= self.first_offset)
+            & (table["base_offset"] < self.end_offset)
+            & ((table["count"] != 0) | (table["payload_size"] != 0))
+        ]
+        compressed = (table["attributes"] & CODEC_MASK) != 0
+        borders = [0, *(np.flatnonzero(compressed[1:] != compressed[:-1]) + 1).tolist(), len(table)]
+        for start, end in itertools.pairwise(borders):
+            if start == end:
+                continue
+            if compressed[start]:
+                yield from self._read_compressed(buffer, table[start:end].copy(), on_error)
+            else:
+                yield from self._decode(buffer, table[start:end], table[start:end], on_error)
+
+    def _read_compressed(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
+        view, arena, original = memoryview(buffer).cast("B"), self._arena, table.copy()
+        good: list[int] = []
+        arena.filled = 0
+        for i, row in enumerate(table):
+            start = int(row["payload_position"])
+            at = arena.filled
+            try:
+                size = self._decompressor.decompress(
+                    int(row["attributes"]) & CODEC_MASK, view[start : start + int(row["payload_size"])], arena
+                )
+            except KafkaFormatError as error:
+                if good:
+                    yield from self._decode(memoryview(arena.data)[: arena.filled], table[good], original[good], on_error)
+                    arena.filled, good = 0, []
+                _fail(original[i], error, on_error)
+            else:
+                row["payload_position"], row["payload_size"] = at, size
+                good.append(i)
+            if good and (arena.filled >= ARENA_BYTES or i == len(table) - 1):
+                yield from self._decode(memoryview(arena.data)[: arena.filled], table[good], original[good], on_error)
+                arena.filled, good = 0, []
+
+    def _decode(self, source: Buffer, table: np.ndarray, original: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
+        columns = self.columns
+        columns.reset()
+        while columns.cursor[0] < len(table):
+            error = core.decode_records(source, table, columns, self.first_offset, self.end_offset)
+            if error is not None:
+                at = int(columns.cursor[0])
+                if table is not original:
+                    inside = error.position - int(table[at]["payload_position"])
+                    error.message += f", at byte {inside} of its decompressed records"
+                columns.cursor[:] = at + 1, 0, 0, 0
+                if columns.rows:
+                    yield Chunk(source, columns)
+                columns.clear()
+                _fail(original[at], error, on_error, moved=table is not original)
+                continue
+            if columns.rows:
+                yield Chunk(source, columns)
+            columns.clear()
+
+
+def _fail(row: Any, error: KafkaFormatError, on_error: OnError | None, moved: bool = True) -> None:
+    if moved:
+        error.position = int(row["position"])
+    error.base_offset = int(row["base_offset"])
+    error.resume = int(row["position"]) + int(row["size"])
+    if on_error is None:
+        raise error
+    on_error(row, error)
+
+
+def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> Iterator[np.ndarray]:
+    """Every batch of a buffer, shallow: tables of BATCH_DTYPE, reused from one to the next.
+
+    A batch that the end cuts off is a normal end: the last table's last row tells how far the whole ones reach.
+    What is wrong raises its error, after the batches before it were given.
+    """
+    table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
+    position, last = start, len(memoryview(buffer).cast("B")) if end is None else end
+    while position < last:
+        scan = core.scan_batches(buffer, table, position, last, check_crc)
+        if scan.count:
+            yield table[: scan.count]
+        if scan.error is not None:
+            raise scan.error
+        if scan.count < len(table):
+            return
+        position = scan.position
+
+
+def read_records(
+    buffer: Buffer,
+    *,
+    first_offset: int = MIN_OFFSET,
+    end_offset: int = MAX_OFFSET,
+    control: bool = False,
+    check_crc: bool = True,
+    views: bool = False,
+    columns: Collection[str] = COLUMNS,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[Any]:
+    """The records of a buffer of batches (a fetch response's record data, a `.log` file's bytes) as Record objects.
+
+    Records with offsets in [first_offset, end_offset); control records only with `control`. Fields that are not in
+    `columns` are left at -1, None or (). With `views`, keys and values of uncompressed batches are memoryviews of
+    the buffer; those of compressed ones are bytes always. A batch cut off at the end is a normal end.
+    """
+    reader = RecordReader(columns, capacity=1024, first_offset=first_offset, end_offset=end_offset, max_batch_bytes=max_batch_bytes)
+    for table in iter_tables(buffer, check_crc=check_crc):
+        wanted = table if control else table[(table["attributes"] & CONTROL_BIT) == 0]
+        for source, rows in reader.read(buffer, wanted):
+            yield from core.make_records(source, rows, views=views and source is buffer)
+

@@ -1,0 +1,107 @@
+"""`make setup`: an environment in .venv, its packages, the native core, a Java for Spark.
+
+Each step looks at what is there and does only what is missing or out of date. Needs nothing but Python's standard library.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+OLDEST = (3, 11)
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VENV = os.path.join(ROOT, ".venv")
+PYTHON = os.path.join(VENV, "bin", "python")
+
+
+def say(text):
+    print("setup: " + text, file=sys.stderr, flush=True)
+
+
+def give_up(text):
+    sys.exit("setup: " + text)
+
+
+def succeeds(*command, **options):
+    return subprocess.run(command, cwd=ROOT, **options).returncode == 0
+
+
+def new_enough_python():
+    """Started by an older Python, this script goes on in a newer one, if the machine has it."""
+    if sys.version_info >= OLDEST:
+        return
+    for name in ("python3.14", "python3.13", "python3.12", "python3.11"):
+        if shutil.which(name) and succeeds(name, "-c", "", stderr=subprocess.DEVNULL):
+            os.execvp(name, [name, *sys.argv])
+    wanted, found = ".".join(map(str, OLDEST)), sys.version.split()[0]
+    give_up(f"kafkafmt needs Python {wanted} or newer, this is {found}: install one, or name it: make PYTHON=/path/to/python")
+
+
+def environment():
+    if os.path.exists(PYTHON) and succeeds(PYTHON, "-m", "pip", "--version", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        return
+    say(f"making .venv with Python {sys.version.split()[0]}")
+    if succeeds(sys.executable, "-m", "venv", "--clear", VENV, stdout=subprocess.DEVNULL):
+        return
+    # Some systems leave out ensurepip, which gives a new environment its pip. Our own pip can do the same.
+    if succeeds(sys.executable, "-m", "venv", "--clear", "--without-pip", VENV) and succeeds(
+        sys.executable, "-m", "pip", "--quiet", "--python", PYTHON, "install", "pip"
+    ):
+        return
+    give_up("could not make .venv: this Python needs its modules venv and pip (Debian, Ubuntu: apt-get install python3-venv)")
+
+
+def packages():
+    """kafkafmt itself, from this checkout, with everything that development needs."""
+    import tomllib
+
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        config = tomllib.load(file)
+    wanted = repr((config["build-system"], config["project"], config["tool"]["setuptools"], os.path.realpath(PYTHON), ROOT))
+    wanted = hashlib.sha256(wanted.encode()).hexdigest()
+    stamp = os.path.join(VENV, "packages.sha256")
+    if os.path.exists(stamp) and open(stamp).read() == wanted:
+        return
+    say("installing packages, about a minute the first time")
+    if not succeeds(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", ".[dev]"):
+        give_up("pip could not install the packages; its reason stands above (often: the package index is out of reach)")
+    with open(stamp, "w") as file:
+        file.write(wanted)
+
+
+def core():
+    """Builds kafkafmt._core in place; setup.py says what happens where there is no compiler."""
+    sources = [os.path.join(ROOT, "setup.py"), os.path.join(ROOT, "kafkafmt", "_core.pyx")]
+    for folder, _, names in os.walk(os.path.join(ROOT, "kafkafmt", "_corelib")):
+        sources += [folder, *(os.path.join(folder, name) for name in names)]
+    if os.path.exists(core_file()) and os.path.getmtime(core_file()) >= max(map(os.path.getmtime, sources)):
+        return
+    say("building the native core")
+    if not succeeds(PYTHON, "setup.py", "build_ext", "--inplace", stdout=subprocess.DEVNULL):
+        give_up("the native core was not built; the reason stands above")
+    if os.path.exists(core_file()):
+        os.utime(core_file())
+
+
+def core_file():
+    suffix = subprocess.check_output([PYTHON, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"], text=True)
+    return os.path.join(ROOT, "kafkafmt", "_core" + suffix.strip())
+
+
+def main():
+    new_enough_python()
+    start = time.monotonic()
+    environment()
+    packages()
+    core()
+    import java  # a neighbour of this file, for Python 3.11 and newer
+
+    runtime = java.provide(VENV, say)
+    version = subprocess.check_output([PYTHON, "-c", "import platform; print(platform.python_version())"], text=True).strip()
+    kind = "native" if os.path.exists(core_file()) else "PURE (slow; see above)"
+    say(f"ready in {time.monotonic() - start:.1f} s: Python {version}, core {kind}, {runtime}")
+
+
+main()

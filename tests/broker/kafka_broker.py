@@ -1,0 +1,205 @@
+"""A real Kafka broker: one KRaft node on free loopback ports, from Maven's jars. Needs java, javac and mvn.
+
+    with Broker() as broker:                             # stopped cleanly at the end
+        broker.produce("topic=a codec=zstd count=1000 value=100", "topic=b id=tx count=5 end=abort")
+        lines = broker.consume("a", "b", committed=True)
+    broker.log_dirs                                      # what it left; gone with its temporary directory after close()
+
+The words of a plan's line are explained in Produce.java. As a command it keeps a broker up until Enter is pressed:
+
+    python tests/broker/kafka_broker.py DIRECTORY [KEY=VALUE…]
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import java_tools
+
+VERSION = "4.3.1"
+HERE = Path(__file__).resolve().parent
+QUICK_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # starts in half the time, runs at half the speed
+BUSY_JVM = ("-Xmx1g", "-XX:+UseParallelGC")
+HELPERS = {"Produce.java": [HERE / "Content.java"]}
+START_LIMIT = STOP_LIMIT = 90.0
+
+# One node is every replica of everything; nothing is retained by time, nothing made by itself; partitions of Kafka's own topics are few.
+SETTINGS = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "controller.listener.names": "QUORUM",
+    "listener.security.protocol.map": "QUORUM:PLAINTEXT,CLIENT:PLAINTEXT",
+    "inter.broker.listener.name": "CLIENT",
+    "auto.create.topics.enable": "false",
+    "log.retention.ms": "-1",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    "group.initial.rebalance.delay.ms": "0",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+} | {
+    f"{topic}.{setting}": "1"
+    for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+    for setting in ("num.partitions", "replication.factor")
+}
+SETTINGS |= {"transaction.state.log.min.isr": "1", "share.coordinator.state.topic.min.isr": "1"}
+
+
+class BrokerError(RuntimeError):
+    """The broker did not start or stop as it should."""
+
+
+class Broker:
+    """A broker whose files lie in `directory` (its own temporary one by default) and stay there from one start to the next."""
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        *,
+        version: str = VERSION,
+        data: Sequence[str] = ("data",),
+        jvm: Sequence[str] = QUICK_JVM,
+    ) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="kafkafmt-broker-") if directory is None else None
+        self.directory = Path(self._temporary.name if self._temporary else directory or ".").resolve()
+        self.log_dirs = [self.directory / name for name in data]
+        self.jvm = jvm
+        self.port = 0
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self._path = java_tools.classpath(f"org.apache.kafka:kafka_2.13:{version}")
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Broker:
+        """Start it and wait until it can be used."""
+        if self.running:
+            return self
+        properties = self._configure()
+        if not (self.log_dirs[0] / "meta.properties").exists():
+            cluster = "kafkafmtTestCluster000"  # any 16 bytes in base64
+            self.java("kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", properties)
+        output = self.directory / "broker.log"
+        with output.open("ab") as log:
+            verbose = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
+            argv = java_tools.command("kafka.Kafka", properties, path=self._path, flags=[verbose, *self.jvm])
+            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + START_LIMIT
+        while not has_brokers(self.port):
+            if not self.running or time.monotonic() > deadline:
+                self.kill()
+                raise BrokerError(f"the broker did not start; its log ends with:\n{output.read_text(errors='replace')[-3000:]}")
+            time.sleep(0.1)
+        return self
+
+    def _configure(self) -> Path:
+        """Write the properties file, with ports that are free now."""
+        self.port, quorum = free_ports(2)
+        values = SETTINGS | {
+            "listeners": f"CLIENT://127.0.0.1:{self.port},QUORUM://127.0.0.1:{quorum}",
+            "advertised.listeners": f"CLIENT://127.0.0.1:{self.port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{quorum}",
+            "log.dirs": ",".join(map(str, self.log_dirs)),
+        }
+        for folder in self.log_dirs:
+            folder.mkdir(parents=True, exist_ok=True)
+        file = self.directory / "broker.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in (values | self._settings).items()))
+        return file
+
+    def stop(self) -> None:
+        """Let it shut down cleanly: everything flushed, index files trimmed, the clean shutdown file written."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_LIMIT)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise BrokerError(f"the broker did not stop within {STOP_LIMIT:.0f} s") from None
+            self._process = None
+
+    def kill(self) -> None:
+        """kill -9: index files keep their zero tails, and there is no clean shutdown file."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        """Kill it if it still runs, and remove its directory if that was a temporary one."""
+        self.kill()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def __enter__(self) -> Broker:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self.kill()
+
+    def java(self, main: str, *args: object, stdin: str | None = None) -> str:
+        """Run a class of Kafka's, or a Java source of ours when `main` ends in .java; what it printed."""
+        path = self._path
+        if main.endswith(".java"):
+            source = Path(main) if Path(main).is_absolute() else HERE / main
+            main, path = source.stem, java_tools.compile_java([source, *HELPERS.get(source.name, ())], path)
+        return java_tools.run(main, *args, path=path, flags=self.jvm, stdin=stdin)
+
+    def produce(self, *plan: str) -> None:
+        """Carry out a plan, a job a line (see Produce.java)."""
+        self.java("Produce.java", self.bootstrap, stdin="\n".join(plan))
+
+    def consume(self, *topics: str, committed: bool = False) -> list[str]:
+        """Read topics from start to end with the Java consumer: JSON lines as in tests/golden."""
+        level = "read_committed" if committed else "read_uncommitted"
+        return self.java("Consume.java", self.bootstrap, level, *topics).splitlines()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on, all different."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(s.getsockname()[1]) for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def has_brokers(port: int) -> bool:
+    """Ask a node for its metadata: does it answer, and with a broker that is ready (a fenced one is not listed)?"""
+    request = struct.pack(">hhihi", 3, 1, 7, -1, 0)  # Metadata version 1, correlation id 7, no client id, no topics
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            answer = connection.recv(12, socket.MSG_WAITALL)
+    except OSError:
+        return False
+    return len(answer) == 12 and bool(struct.unpack(">iii", answer)[2])
+
+
+def main(argv: Sequence[str]) -> None:
+    if not argv or argv[0] in ("-h", "--help"):
+        raise SystemExit(__doc__)
+    with Broker(Path(argv[0]), dict(pair.split("=", 1) for pair in argv[1:])) as broker:
+        print(f"bootstrap.servers={broker.bootstrap}, logs in {', '.join(map(str, broker.log_dirs))}; Enter stops it", flush=True)
+        sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
