@@ -21,7 +21,10 @@ from .errors import (
     TruncatedError,
     UnsupportedError,
 )
+from .log import Damage, DamagedLogError
 from .records import read_records
+from .view import Log, Partition
+from .view import open_log as open
 
 Record = core.Record
 
@@ -32,13 +35,18 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 __all__ = [
     "ChecksumError",
+    "Damage",
+    "DamagedLogError",
     "InvalidError",
     "KafkaFormatError",
+    "Log",
+    "Partition",
     "Record",
     "StructureError",
     "TooLargeError",
     "TruncatedError",
     "UnsupportedError",
     "backend",
+    "open",
     "read_records",
 ]

@@ -31,9 +31,11 @@ if choice != "pure":
     except ImportError as error:
         if choice == "native":
             raise
+        from . import _pure as core  # noqa: F401
 
         backend, backend_reason = "pure", f"the native core cannot be imported: {error}"
         warnings.warn(f"kafkafmt runs on its pure Python core, many times slower: {error}", RuntimeWarning, stacklevel=2)
 else:
+    from . import _pure as core  # noqa: F401
 
     backend, backend_reason = "pure", "KAFKAFMT_BACKEND=pure"

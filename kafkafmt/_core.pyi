@@ -1,5 +1,155 @@
-"""What both cores offer: `_core` natively, `_pure` in Python. The docstrings here hold for both."""
+"""What both cores offer: `_core` natively, `_pure` in Python. The docstrings here hold for both.
 
+A *buffer* is any C-contiguous one: bytes, bytearray, memoryview, mmap, NumPy, Arrow. It is held while a call lasts (a bytearray
+cannot be resized then), never copied, never written to. `start` and `end` are positions in it, `end` exclusive and None for
+its end; positions that are returned count from the buffer's start too, never from `start`. A *span* is a position in the
+buffer and a length in bytes, -1 for null. Arrays are C-contiguous, aligned, of the types named, and belong to the caller: nobody may
+write to them, or resize them, while a call lasts. Bad data gives a KafkaFormatError, wrong arguments TypeError or ValueError (an
+integer beyond what its C type holds: OverflowError).
+"""
 
+from typing import Any
 
-class Record: ...
+from .errors import KafkaFormatError
+from .types import BatchTable, Buffer, ByteArray, IntArray, LengthArray, RecordColumns, Scan
+
+def read_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
+    """A zigzag varint of 32 bits, at most 5 bytes: its value and the position behind it.
+
+    Bits beyond the 32nd are dropped, as Kafka drops them. Raises TruncatedError where the input ends inside it,
+    StructureError where it is longer; their position is `start`.
+    """
+
+def read_varlong(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
+    """The same for 64 bits and at most 10 bytes."""
+
+def read_unsigned_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
+    """The same for 32 bits without zigzag: 0 to 2**32 - 1."""
+
+def crc32c(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
+    """CRC-32C (Castagnoli) of the bytes; `value` is that of the bytes before them (of which the low 32 bits count)."""
+
+def crc32c_way(way: int | None = None) -> str:
+    """How CRC-32C is computed, by name. For tests: the native core has up to three ways, and `way` (0 the slowest, to 2) chooses
+    one, for the whole process; one that this processor does not offer is not taken. The pure core has one."""
+
+def scan_batches(buffer: Buffer, table: BatchTable, start: int = 0, end: int | None = None, check_crc: bool = True) -> Scan:
+    """The shallow walk: the headers of batch after batch from `start` on, into the rows of `table` (BATCH_DTYPE), from row 0.
+
+    It stops, and Scan.position says where:
+    - at the end, or at a batch that the end cuts off: no error. What is left (`end - position` bytes) is incomplete, not corrupt;
+    - at a batch for which the table has no row left: no error, `count == len(table)`;
+    - at a length field that no batch can have (StructureError), a magic other than 2 (UnsupportedError), or, with `check_crc`, a
+      CRC that does not hold (ChecksumError). The error is returned in Scan.error, not raised: the rows before it hold. Its
+      position is the batch's; `resume` is the position behind the batch, by its own length field, where that lies in the
+      buffer and can be believed at all, None otherwise.
+    An error is found before a missing row is (but for a CRC: a batch without a row is not checked).
+
+    Nothing but length, magic and CRC is judged here; counts and deltas are, by `decode_records`. Without the GIL.
+    """
+
+def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> int | None:
+    """The first position at which a batch of magic 2 stands, None if there is none.
+
+    With `check_crc` the whole batch lies before `end` and its CRC holds. Without it, 61 bytes lie before `end` that can be a sound
+    header (magic 2, base offset, last offset delta and count not negative, a known codec, no attribute bits that Kafka does
+    not use, a possible length); the batch may well be longer than what is there: a caller that walks a file piece by
+    piece checks the CRC itself. Leader epoch, timestamps and producer fields are not judged. Without the GIL.
+    """
+
+def decode_records(
+    buffer: Buffer,
+    batches: BatchTable,
+    columns: RecordColumns,
+    first_offset: int = -9223372036854775808,
+    end_offset: int = 9223372036854775807,
+) -> KafkaFormatError | None:
+    """The deep walk: records of many batches, whose payloads lie uncompressed in `buffer`, into the columns; without the GIL.
+
+    `batches` are rows of BATCH_DTYPE, of which base_offset, base_timestamp, max_timestamp, last_offset_delta, count, attributes
+    (only the timestamp type), magic, payload_position and payload_size are used; `position` only for messages. A payload
+    that does not lie in the buffer is a ValueError.
+
+    Only records with first_offset <= offset < end_offset are given; all others are checked just the same. With LogAppendTime
+    every record has the batch's maximum timestamp. Control batches are decoded like any other. Columns that were not
+    asked for are skipped, and faults that lie behind the last one asked for, inside a record, are not looked for.
+
+    Rows are added behind `columns.rows`, headers behind `columns.headers`. The call returns None when all batches are done
+    (`cursor[0] == len(batches)`), or when the columns are full: empty them (`columns.clear()`) and call again with the
+    same buffer, table and range, and decoding goes on where `cursor` stands. An error is returned, not raised:
+    - its position is that of the record at fault (of the payload, for the record count; of the batch, for its magic; of the first
+      byte left over, behind the last record);
+    - rows given before it hold, and all belong to batches before it: a batch is only ever begun once it fits the columns
+      as a whole, or, larger than the empty columns, after all of it was found sound;
+    - `cursor[0]` is the batch at fault. To go on behind it, add 1 (`cursor[1]` is then 0 already).
+
+    The cursor: [0] the batch, [1] how many of its records were passed, [2] the position and [3] the last offset delta that go with
+    [1], and mean nothing while that is 0. If the headers of a single record do not fit the empty header arrays, these
+    are replaced by larger ones (`grow_headers`).
+    """
+
+def total_length(lengths: LengthArray, count: int) -> int:
+    """Bytes that the first `count` spans have together, nulls counting as none."""
+
+def gather(
+    buffer: Buffer,
+    positions: IntArray,
+    lengths: LengthArray,
+    count: int,
+    offsets: LengthArray,
+    data: ByteArray,
+    validity: ByteArray | None,
+    row: int = 0,
+    filled: int = 0,
+) -> tuple[int, int]:
+    """Copies `count` spans together in Arrow's binary layout; returns (filled, nulls): how much of `data` is now in use, and how
+    many of the spans were null.
+
+    `offsets` (int32) gets `count + 1` entries from `row` on, `data` the bytes from `filled` on, `validity` a bit a span from
+    bit `row` on (1: not null; least significant bit first), unless it is None. So several calls fill one array. What
+    stands in `data` behind the end returned is undefined. ValueError for a span outside the buffer, or where `data` (at
+    most 2**31 - 1 bytes) is too small; arrays are then filled in part. Without the GIL.
+    """
+
+class Record:
+    """One record of a partition. Fields are read-only (in the pure core by convention); records compare and hash by all of them.
+
+    timestamp: milliseconds since 1970 UTC. timestamp_type: 0 CreateTime, 1 LogAppendTime, -1 none. key, value: bytes, a
+    memoryview where views were asked for, or None. headers: (key, value or None) in their order.
+    """
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def timestamp_type(self) -> int: ...
+    @property
+    def key(self) -> bytes | memoryview | None: ...
+    @property
+    def value(self) -> bytes | memoryview | None: ...
+    @property
+    def headers(self) -> tuple[tuple[str, bytes | memoryview | None], ...]: ...
+    def __init__(
+        self,
+        offset: int,
+        timestamp: int,
+        timestamp_type: int,
+        key: bytes | memoryview | None = None,
+        value: bytes | memoryview | None = None,
+        headers: tuple[tuple[str, bytes | memoryview | None], ...] = (),
+    ) -> None: ...
+    def __reduce__(self) -> tuple[type[Record], tuple[Any, ...]]: ...
+
+def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record]:
+    """Rows `start` to `stop` (None: `columns.rows`) of decoded columns as Record objects.
+
+    A field whose column was not asked for is -1, None or (). Header keys are decoded as Java does it, the rest is bytes; with
+    `views`, keys and values and header values are read-only memoryviews instead, which keep the buffer alive (and a
+    bytearray from being resized). ValueError for rows that are not there, or spans that do not lie in the buffer.
+    """
+
+def make_values(
+    buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, views: bool = False
+) -> list[bytes | memoryview | None]:
+    """The first `count` spans as bytes (or read-only memoryviews), None for nulls."""

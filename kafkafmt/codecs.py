@@ -27,16 +27,22 @@ try:
 except ImportError:
     import zlib  # type: ignore[no-redef]
 
+_raw_snappy: Any
 try:
     from cramjam import snappy as _raw_snappy  # what python-snappy wraps: it writes straight into the arena
 except ImportError:
-    _raw_snappy = None
     import snappy as _snappy
+
+    _raw_snappy = None
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_SIZE = 16
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WBITS = 31
+ZSTD_MAGIC, ZSTD_SKIPPABLE = 0xFD2FB528, 0x184D2A50
+ZSTD_SMALLEST = 8
+"""Bytes of the smallest frame that one can meet: a skippable one that skips nothing."""
+ZSTD_RLE_BLOCK = 2
 _ROOM = 64 * 1024
 
 
@@ -53,7 +59,8 @@ class Arena:
             grown = np.empty(max(self.filled + n, len(self.data) * 2), np.uint8)
             grown[: self.filled] = self.data[: self.filled]
             self.data = grown
-        return memoryview(self.data)[self.filled :]
+        data: Any = self.data
+        return memoryview(data)[self.filled :]
 
     def append(self, part: bytes) -> None:
         self.room(len(part))[: len(part)] = part
@@ -77,7 +84,8 @@ class Decompressor:
         does not decompress. The arena is then filled as before.
         """
         start = arena.filled
-        view = memoryview(payload).cast("B")
+        raw: Any = payload
+        view = memoryview(raw).cast("B")
         try:
             if codec == CODEC_GZIP:
                 self._gzip(view, arena, start)
@@ -100,6 +108,10 @@ class Decompressor:
             raise StructureError(f"{CODEC_NAMES[codec]} data does not decompress: {error}") from error
         return arena.filled - start
 
+    def _room(self, done: int, expected: int) -> int:
+        """How much to ask for next: never more than one byte beyond the limit."""
+        return min(max(expected, _ROOM), self.limit + 1 - done)
+
     def _check(self, size: int, codec: int) -> None:
         if size > self.limit:
             raise TooLargeError(f"{CODEC_NAMES[codec]} data decompresses to more than the limit of {self.limit} bytes")
@@ -109,7 +121,7 @@ class Decompressor:
             member = zlib.decompressobj(GZIP_WBITS)
             pending: Any = data
             while not member.eof:
-                part = member.decompress(pending, min(max(4 * len(data), _ROOM), self.limit + 1))
+                part = member.decompress(pending, self._room(arena.filled - start, 4 * len(data)))
                 arena.append(part)
                 self._check(arena.filled - start, CODEC_GZIP)
                 pending = member.unconsumed_tail
@@ -126,7 +138,7 @@ class Decompressor:
         p = XERIAL_HEADER_SIZE
         if len(data) < p:
             raise StructureError("snappy data ends inside xerial's header")
-        while p < len(data):
+        while len(data) - p >= 4:  # Java takes no notice of up to 3 bytes behind the last block
             if data[p : p + 8] == XERIAL_MAGIC:
                 p += XERIAL_HEADER_SIZE
                 continue
@@ -158,26 +170,56 @@ class Decompressor:
     def _lz4_frame(self, data: memoryview, arena: Arena, start: int) -> None:
         context = self._lz4
         context.reset()
-        try:
-            part = context.decompress(data, self.limit + 1)
-        except RuntimeError as error:
-            self._lz4 = lz4.frame.LZ4FrameDecompressor()
-            raise StructureError(f"lz4 data does not decompress: {error}") from error
-        self._check(len(part), CODEC_LZ4)
-        if not context.eof:
-            raise StructureError("lz4 data ends before its end mark")
-        arena.append(part)
+        pending: Any = data
+        while not context.eof:
+            try:
+                part = context.decompress(pending, self._room(arena.filled - start, 4 * len(data)))
+            except RuntimeError as error:
+                self._lz4 = lz4.frame.LZ4FrameDecompressor()
+                raise StructureError(f"lz4 data does not decompress: {error}") from error
+            arena.append(part)
+            self._check(arena.filled - start, CODEC_LZ4)
+            if not part and context.needs_input:
+                raise StructureError("lz4 data ends before its end mark")
+            pending = b""  # the context keeps what it has not used yet
 
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:
+        _check_zstd_frames(data)
         known = zstandard.frame_content_size(data)
         self._check(known, CODEC_ZSTD)
         expected = known if known > 0 else 4 * len(data)
         with self._zstd.stream_reader(data, read_across_frames=True) as reader:
             while True:
-                room = min(max(expected, _ROOM), self.limit + 1 - (arena.filled - start))
+                room = self._room(arena.filled - start, expected)
                 got = reader.readinto(arena.room(room)[:room])
                 if not got:
                     return
                 arena.filled += got
                 expected = 0
                 self._check(arena.filled - start, CODEC_ZSTD)
+
+
+def _check_zstd_frames(data: memoryview) -> None:
+    """Frames, one behind the other, up to the end: the stream reader takes an end inside a frame for the end of all."""
+    p, n = 0, len(data)
+    while n - p >= ZSTD_SMALLEST:
+        magic = int.from_bytes(data[p : p + 4], "little")
+        if magic & 0xFFFFFFF0 == ZSTD_SKIPPABLE:
+            p += 8 + int.from_bytes(data[p + 4 : p + 8], "little")
+            continue
+        if magic != ZSTD_MAGIC:
+            raise StructureError("zstd data goes on with what is no frame")
+        descriptor = data[p + 4]
+        p += 6 + (0, 1, 2, 4)[descriptor & 3] + (0, 2, 4, 8)[descriptor >> 6]
+        if descriptor & 0x20:  # a single segment: no window byte, and a content size of at least a byte
+            p -= descriptor >= 0x40
+        last = 0
+        while not last:
+            if n - p < 3:
+                raise StructureError("zstd data ends inside a frame")
+            block = int.from_bytes(data[p : p + 3], "little")
+            last = block & 1
+            p += 3 + (1 if block & 6 == ZSTD_RLE_BLOCK else block >> 3)
+        p += descriptor & 4  # the checksum
+    if p != n:
+        raise StructureError("zstd data ends inside a frame")

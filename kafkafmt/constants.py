@@ -44,6 +44,8 @@ BASE_SEQUENCE_AT = 53
 COUNT_AT = 57
 BATCH_HEADER_SIZE = 61
 MIN_BATCH_LENGTH = BATCH_HEADER_SIZE - ENTRY_OVERHEAD
+MAX_BATCH_LENGTH = 2**31 - 1 - ENTRY_OVERHEAD
+"""Largest length field of a batch or message: its size with the first 12 bytes is an int32 in Kafka, and here."""
 MIN_LEGACY_LENGTH = 14
 """Smallest length field of any entry: a message of magic 0 with null key and null value."""
 MIN_RECORD_SIZE = 7

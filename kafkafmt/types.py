@@ -11,9 +11,11 @@ import numpy.typing as npt
 from .errors import KafkaFormatError
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer as Buffer
+    from typing_extensions import Buffer as _Buffer
+
+    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's stubs make an array a buffer from Python 3.12 on only
 else:
-    Buffer = Any  # collections.abc.Buffer, from Python 3.12 on
+    Buffer = Any
 
 BATCH_DTYPE = np.dtype(
     [
@@ -47,6 +49,9 @@ COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 
 IntArray = npt.NDArray[np.int64]
 LengthArray = npt.NDArray[np.int32]
+ByteArray = npt.NDArray[np.uint8]
+BatchTable = npt.NDArray[np.void]
+"""Rows of BATCH_DTYPE."""
 
 
 class Scan(NamedTuple):
@@ -56,7 +61,7 @@ class Scan(NamedTuple):
     or None where the table is full or the input ends (inside a batch if `position` is not its end).
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody misses
     position: int
     error: KafkaFormatError | None
 

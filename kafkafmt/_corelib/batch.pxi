@@ -23,17 +23,18 @@ if sizeof(Batch) != BATCH_DTYPE.itemsize:
 
 cdef enum:
     HEADER = 61
+    MAX_LENGTH = 2147483647 - 12    # the size of a batch is an int32 too
     SCAN_END = 0
     SCAN_FULL = 1
-    SCAN_SHORT_LENGTH = 2
+    SCAN_LENGTH = 2
     SCAN_MAGIC = 3
     SCAN_CRC = 4
 
 
-cdef inline void read_header(const uint8_t* base, const uint8_t* p, Batch* row) noexcept nogil:
+cdef inline void read_header(const uint8_t* base, const uint8_t* p, int32_t length, Batch* row) noexcept nogil:
     row.position = p - base
     row.base_offset = int64_at(p)
-    row.size = int32_at(p + 8) + 12
+    row.size = length + 12
     row.leader_epoch = int32_at(p + 12)
     row.magic = <int8_t>p[16]
     row.crc = <uint32_t>int32_at(p + 17)
@@ -57,14 +58,14 @@ cdef int scan(const uint8_t* base, const uint8_t** at, const uint8_t* end, Batch
     cdef int status = SCAN_END
     while end - p >= 17:
         length = int32_at(p + 8)
-        if length < 14:
-            status = SCAN_SHORT_LENGTH
+        if length < 14 or length > MAX_LENGTH:
+            status = SCAN_LENGTH
             break
         if p[16] != 2:
             status = SCAN_MAGIC
             break
         if length < HEADER - 12:
-            status = SCAN_SHORT_LENGTH
+            status = SCAN_LENGTH
             break
         if length > end - p - 12:
             break
@@ -74,7 +75,7 @@ cdef int scan(const uint8_t* base, const uint8_t** at, const uint8_t* end, Batch
         if check_crc and crc32c_update(0, p + 21, length - 9) != <uint32_t>int32_at(p + 17):
             status = SCAN_CRC
             break
-        read_header(base, p, &rows[n])
+        read_header(base, p, length, &rows[n])
         n += 1
         p += 12 + <Py_ssize_t>length
     at[0] = p
@@ -86,11 +87,13 @@ cdef scan_error(int status, Source source, Py_ssize_t at, Py_ssize_t end):
     cdef const uint8_t* p = source.data + at
     cdef int64_t base_offset = int64_at(p)
     cdef int32_t length = int32_at(p + 8)
-    resume = at + 12 + length if length >= 14 and length <= end - at - 12 else None
-    if status == SCAN_SHORT_LENGTH:
-        return StructureError(f"length field is {length}, less than the smallest batch", at, base_offset, None)
+    if status == SCAN_LENGTH:
+        return StructureError(f"length field is {length}, which no batch can have", at, base_offset, None)
+    resume = at + 12 + <Py_ssize_t>length if length >= 14 and length <= end - at - 12 else None
     if status == SCAN_MAGIC:
         return UnsupportedError(f"magic {<int8_t>p[16]} is not supported", at, base_offset, resume)
+    if resume is None or length < HEADER - 12:      # another process writes what we read
+        return StructureError("the batch changes while it is read", at, base_offset, None)
     stored, actual = <uint32_t>int32_at(p + 17), crc32c_update(0, p + 21, length - 9)
     return ChecksumError(f"CRC-32C is {actual:#010x}, the crc field says {stored:#010x}", at, base_offset, resume)
 
@@ -110,13 +113,17 @@ def scan_batches(buffer, table, start=0, end=None, check_crc=True):
     return Scan(count, at, None if status <= SCAN_FULL else scan_error(status, source, at, last))
 
 
-cdef inline bint plausible(const uint8_t* p, Py_ssize_t readable) noexcept nogil:
-    """Could a sound batch of magic 2 stand here, as far as its header tells?"""
+cdef inline bint plausible(const uint8_t* p, Py_ssize_t readable, bint check_crc) noexcept nogil:
+    """Could a sound batch of magic 2 stand here, as far as its header tells? With `check_crc`: does one?"""
     cdef int32_t length
-    if readable < HEADER or p[16] != 2 or p[0] & 0x80 or p[21] != 0 or p[22] & 0x80 or (p[22] & 7) > 4:
+    if p[16] != 2 or p[0] & 0x80 or p[21] != 0 or p[22] & 0x80 or (p[22] & 7) > 4:
         return False
     length = int32_at(p + 8)
-    return length >= HEADER - 12 and length <= readable - 12 and int32_at(p + 23) >= 0 and int32_at(p + 57) >= 0
+    if length < HEADER - 12 or length > MAX_LENGTH or int32_at(p + 23) < 0 or int32_at(p + 57) < 0:
+        return False
+    if not check_crc:
+        return True
+    return length <= readable - 12 and crc32c_update(0, p + 21, length - 9) == <uint32_t>int32_at(p + 17)
 
 
 def find_batch(buffer, start=0, end=None, check_crc=True):
@@ -128,9 +135,7 @@ def find_batch(buffer, start=0, end=None, check_crc=True):
     cdef bint check = check_crc
     with nogil:
         while stop - p >= HEADER:
-            if p[16] == 2 and plausible(p, stop - p) and (
-                not check or crc32c_update(0, p + 21, int32_at(p + 8) - 9) == <uint32_t>int32_at(p + 17)
-            ):
+            if p[16] == 2 and plausible(p, stop - p, check):
                 found = p - source.data
                 break
             p += 1

@@ -1,8 +1,12 @@
 # Borrowed views: a Py_buffer held for the length of one call, and the caller's NumPy arrays as raw pointers.
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
+
+cdef extern from "Python.h":
+    const Py_ssize_t PY_SSIZE_T_MAX
 
 cdef extern from *:
     """
@@ -43,6 +47,7 @@ cdef inline int64_t int64_at(const uint8_t* p) noexcept nogil:
     return <int64_t>KF_BE64(x)
 
 
+@cython.internal
 cdef class Source:
     """The caller's input, held for one call."""
 
@@ -51,7 +56,10 @@ cdef class Source:
     cdef Py_ssize_t size
 
     def __cinit__(self, obj):
-        PyObject_GetBuffer(obj, &self.view, PyBUF_SIMPLE)
+        try:
+            PyObject_GetBuffer(obj, &self.view, PyBUF_SIMPLE)
+        except BufferError as error:
+            raise ValueError(f"a C-contiguous buffer is needed: {error}") from None
         self.data = <const uint8_t*>self.view.buf
         self.size = self.view.len
 
@@ -64,6 +72,7 @@ cdef class Source:
         return 0
 
 
+@cython.internal
 cdef class Arrays:
     """Arrays of the caller's, held for one call: `take` gives the address of one, checked for size."""
 
@@ -78,17 +87,44 @@ cdef class Arrays:
         for i in range(self.count):
             PyBuffer_Release(&self.views[i])
 
+    cdef Py_ssize_t size(self) noexcept:
+        """Bytes of the array taken last."""
+        return self.views[self.count - 1].len
+
     cdef void* take(self, obj, Py_ssize_t items, Py_ssize_t itemsize, bint writable=True) except? NULL:
         """The address of an array of at least `items` items; NULL for None."""
         if obj is None:
             return NULL
         if self.count == 16:
             raise ValueError("too many arrays")
-        PyObject_GetBuffer(obj, &self.views[self.count], PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+        try:
+            PyObject_GetBuffer(obj, &self.views[self.count], PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+        except BufferError as error:
+            raise ValueError(f"a C-contiguous{' writable' if writable else ''} array is needed: {error}") from None
         self.count += 1
         cdef Py_buffer* view = &self.views[self.count - 1]
         if view.itemsize != itemsize and view.itemsize != 1:
             raise ValueError(f"an array of {itemsize}-byte items is needed, this one has {view.itemsize}-byte items")
-        if view.len < items * itemsize:
+        if items > view.len // itemsize:
             raise ValueError(f"an array of at least {items} items is needed, this one has {view.len // itemsize}")
+        if <size_t>view.buf % <size_t>(8 if itemsize > 8 else itemsize):
+            raise ValueError("an array whose items are aligned is needed")
         return view.buf if view.buf != NULL else <void*>self.views
+
+
+cdef Py_ssize_t natural(n) except -1:
+    """A count or a position of the caller's."""
+    cdef Py_ssize_t size = -1
+    try:
+        size = n
+    except OverflowError:
+        pass
+    if size < 0:
+        raise ValueError(f"{n} is not a count or position in memory")
+    return size
+
+
+cdef inline const void* required(const void* array) except NULL:
+    if array == NULL:
+        raise TypeError("an array is needed, not None")
+    return array

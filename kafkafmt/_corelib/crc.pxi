@@ -13,7 +13,7 @@ def crc32c(buffer, value=0, start=0, end=None):
     cdef Source source = Source(buffer)
     first, last = bounds(source, start, end)
     cdef Py_ssize_t a = first, n = last - first
-    cdef uint32_t crc = value
+    cdef uint32_t crc = value & 0xFFFFFFFF
     with nogil:
         crc = crc32c_update(crc, source.data + a, n)
     return crc

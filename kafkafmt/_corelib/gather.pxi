@@ -15,8 +15,8 @@ cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint sla
 
 def total_length(lengths, count):
     cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t n = count, i
-    cdef const int32_t* length = <const int32_t*>arrays.take(lengths, n, 4, False)
+    cdef Py_ssize_t n = natural(count), i
+    cdef const int32_t* length = <const int32_t*>required(arrays.take(lengths, n, 4, False))
     cdef int64_t total = 0
     with nogil:
         for i in range(n):
@@ -27,18 +27,20 @@ def total_length(lengths, count):
 def gather(buffer, positions, lengths, count, offsets, data, validity, row=0, filled=0):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t n = count, at = row, i, room, size = source.size
-    cdef const int64_t* position = <const int64_t*>arrays.take(positions, n, 8, False)
-    cdef const int32_t* length = <const int32_t*>arrays.take(lengths, n, 4, False)
-    cdef int32_t* offset = <int32_t*>arrays.take(offsets, at + n + 1, 4)
+    cdef Py_ssize_t n = natural(count), at = natural(row), i, room, size = source.size
+    cdef const int64_t* position = <const int64_t*>required(arrays.take(positions, n, 8, False))
+    cdef const int32_t* length = <const int32_t*>required(arrays.take(lengths, n, 4, False))
+    if at > PY_SSIZE_T_MAX // 2:        # n is the size of an array, so the sums below do not overflow
+        raise ValueError(f"row {row} does not lie in the array of offsets")
+    cdef int32_t* offset = <int32_t*>required(arrays.take(offsets, at + n + 1, 4))
     cdef uint8_t* valid = <uint8_t*>arrays.take(validity, (at + n + 7) // 8, 1)
-    cdef uint8_t* out = <uint8_t*>arrays.take(data, 0, 1)
-    cdef int64_t end = filled, nulls = 0
+    cdef uint8_t* out = <uint8_t*>required(arrays.take(data, 0, 1))
+    cdef int64_t end = natural(filled), nulls = 0
     cdef int64_t p
     cdef int32_t k
     cdef bint inside = True
-    room = len(data)
-    if end < 0 or end > room or room > 2147483647:
+    room = arrays.size()
+    if end > room or room > 2147483647:
         raise ValueError("data filled so far and its room must lie within 0 and 2**31 - 1")
     with nogil:
         offset[at] = <int32_t>end

@@ -38,9 +38,10 @@ cdef object header_key(Source source, int64_t position, int32_t length):
 def make_records(buffer, columns, start=0, stop=None, views=False):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t first = start, last = columns.rows if stop is None else stop, n, i, h, headers_filled = columns.headers
-    if first < 0 or last < first or last > columns.rows:
-        raise ValueError(f"rows {first} to {last} are not among the {columns.rows} decoded")
+    cdef Py_ssize_t rows = natural(columns.rows), headers_filled = natural(columns.headers)
+    cdef Py_ssize_t first = natural(start), last = rows if stop is None else natural(stop), n, i, h, header
+    if last < first or last > rows:
+        raise ValueError(f"rows {first} to {last} are not among the {rows} decoded")
     n = last
     cdef const int64_t* offset = <const int64_t*>arrays.take(columns.offset, n, 8, False)
     cdef const int64_t* timestamp = <const int64_t*>arrays.take(columns.timestamp, n, 8, False)
@@ -55,6 +56,10 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
     cdef const int32_t* hk_length = <const int32_t*>arrays.take(columns.header_key_length, headers_filled, 4, False)
     cdef const int64_t* hv_position = <const int64_t*>arrays.take(columns.header_value_position, headers_filled, 8, False)
     cdef const int32_t* hv_length = <const int32_t*>arrays.take(columns.header_value_length, headers_filled, 4, False)
+    if (key_length != NULL and key_position == NULL) or (value_length != NULL and value_position == NULL) or (
+        header_count != NULL and (header_start == NULL or hk_position == NULL or hk_length == NULL or hv_position == NULL or hv_length == NULL)
+    ):
+        raise TypeError("columns of lengths without their positions")
     cdef object view = memoryview(buffer).toreadonly().cast("B") if views else None
     cdef list records = PyList_New(last - first)
     cdef tuple headers, none = ()
@@ -64,13 +69,15 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
         value = span(source, view, value_position[i], value_length[i]) if value_length != NULL else None
         headers = none
         if header_count != NULL and header_count[i] > 0:
-            if header_start[i] < 0 or header_start[i] > headers_filled or header_count[i] > headers_filled - header_start[i]:
+            header = header_start[i]
+            n = header_count[i]
+            if header < 0 or header > headers_filled or n > headers_filled - header:
                 raise ValueError(f"row {i}: its headers are not among the {headers_filled} decoded")
-            headers = PyTuple_New(header_count[i])
-            for h in range(header_count[i]):
+            headers = PyTuple_New(n)
+            for h in range(n):
                 pair = (
-                    header_key(source, hk_position[header_start[i] + h], hk_length[header_start[i] + h]),
-                    span(source, view, hv_position[header_start[i] + h], hv_length[header_start[i] + h]),
+                    header_key(source, hk_position[header + h], hk_length[header + h]),
+                    span(source, view, hv_position[header + h], hv_length[header + h]),
                 )
                 Py_INCREF(pair)
                 PyTuple_SET_ITEM(headers, h, pair)
@@ -88,9 +95,9 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
 def make_values(buffer, positions, lengths, count, views=False):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t n = count, i
-    cdef const int64_t* position = <const int64_t*>arrays.take(positions, n, 8, False)
-    cdef const int32_t* length = <const int32_t*>arrays.take(lengths, n, 4, False)
+    cdef Py_ssize_t n = natural(count), i
+    cdef const int64_t* position = <const int64_t*>required(arrays.take(positions, n, 8, False))
+    cdef const int32_t* length = <const int32_t*>required(arrays.take(lengths, n, 4, False))
     cdef object view = memoryview(buffer).toreadonly().cast("B") if views else None
     cdef list values = PyList_New(n)
     cdef object value

@@ -123,7 +123,7 @@ static PyMethodDef kf_record_methods[] = {
 static PyTypeObject KfRecord_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "kafkafmt._core.Record",
-    .tp_doc = "Record(offset, timestamp, timestamp_type, key=None, value=None, headers=())\n\nOne record of a partition; fields are read-only.",
+    .tp_doc = "Record(offset, timestamp, timestamp_type, key=None, value=None, headers=())\n--\n\nOne record of a partition; fields are read-only.",
     .tp_basicsize = sizeof(KfRecord),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = kf_record_new,

@@ -3,7 +3,8 @@
 # A batch is given out whole or, where it alone fills the columns, in parts after a first walk has found it sound: so
 # no record of a damaged batch is ever given out. Each record's length is checked once against the batch; then its
 # varints are read without further checks while 32 bytes and more lie behind the record, checked otherwise. Keys,
-# values and header fields are compared with the record's end always.
+# values and header fields are compared with the record's end always. An unchecked read may notice a fault late: the
+# record at fault is then walked once more, every read checked, so that the message names what the specification names.
 
 cdef enum:
     WANT_KEY = 1
@@ -13,6 +14,7 @@ cdef enum:
     WALK_FULL = 1
     WALK_GROW = 2
     WALK_FAULT = 3
+    FAULT_COUNT_FIELD = 1
     FAULT_UNSUPPORTED = 100
     SLACK = 32
 
@@ -42,7 +44,9 @@ cdef struct Cursor:             # inside one batch
 
 cdef struct Fault:
     int code
+    int64_t record              # where the walk stood, as in a Cursor
     int64_t position
+    int64_t delta
 
 
 cdef inline const uint8_t* wild_varint(const uint8_t* p, int32_t* out) noexcept nogil:
@@ -99,7 +103,7 @@ cdef int walk_headers(const uint8_t* base, const uint8_t* p, const uint8_t* end,
 
 
 cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, bint give,
-                     int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
+                     int64_t first_offset, int64_t end_offset, Fault* fault, Py_ssize_t slack=SLACK) noexcept nogil:
     """The records of one batch from the cursor on; `give` fills columns, else they are only checked."""
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
     cdef const uint8_t* p = base + cursor.position
@@ -130,7 +134,7 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
             code = 3
             break
         stop = q + length
-        checked = end - stop < SLACK
+        checked = end - stop < slack
         p = q + 1                                   # the attributes of a record are unused
         if checked and length < 1:
             code = 4
@@ -143,7 +147,7 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
             timestamp_delta = (timestamp_delta >> 1) ^ -(timestamp_delta & 1)
             p += 2
         else:
-            p = get_varlong(p, end if not checked else stop, &timestamp_delta)
+            p = get_varlong(p, stop if checked else end, &timestamp_delta)
             if p == NULL:
                 code = 4
                 break
@@ -187,8 +191,10 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
         inside = offset >= first_offset and offset < end_offset
         if want & WANT_HEADERS:
             if header_count:
-                if give and inside and header_count > out.header_capacity - header:
-                    code = -1
+                if KF_UNLIKELY(give and inside and header_count > out.header_capacity - header):
+                    code = walk_headers(base, p, stop, header_count, out, -1)
+                    if code == 0:
+                        code = -1
                     break
                 code = walk_headers(base, p, stop, header_count, out, header if give and inside else -1)
                 if code:
@@ -224,7 +230,9 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
         code = 13
     if code > 0:
         fault.code = code
+        fault.record = record
         fault.position = start - base
+        fault.delta = last_delta
         return WALK_FAULT
     out.rows = row
     out.headers = header
@@ -253,7 +261,7 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
                 fault.position = b.position
                 return WALK_FAULT
             if b.count < 0 or b.count > b.payload_size // 7:
-                fault.code = 1
+                fault.code = FAULT_COUNT_FIELD
                 fault.position = b.payload_position
                 return WALK_FAULT
             cursor.position = b.payload_position
@@ -300,9 +308,9 @@ cdef decode_error(const Batch* batch, Fault* fault):
 def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2**63 - 1):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t count = len(batches), capacity = columns.capacity, header_capacity = columns.header_capacity, i
+    cdef Py_ssize_t count = len(batches), capacity = natural(columns.capacity), header_capacity = natural(columns.header_capacity), i
     cdef const Batch* table = <const Batch*>arrays.take(batches, count, sizeof(Batch), False)
-    cdef int64_t* state = <int64_t*>arrays.take(columns.cursor, 4, 8)
+    cdef int64_t* state = <int64_t*>required(arrays.take(columns.cursor, 4, 8))
     cdef int64_t first = first_offset, end = end_offset
     cdef Columns out
     cdef Cursor cursor
@@ -323,9 +331,9 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2
     out.header_value_length = <int32_t*>arrays.take(columns.header_value_length, header_capacity, 4)
     out.capacity = capacity
     out.header_capacity = header_capacity
-    out.rows = columns.rows
-    out.headers = columns.headers
-    if out.rows < 0 or out.rows > capacity or out.headers < 0 or out.headers > header_capacity:
+    out.rows = natural(columns.rows)
+    out.headers = natural(columns.headers)
+    if capacity == 0 or out.rows > capacity or out.headers > header_capacity:
         raise ValueError("rows and headers filled so far do not lie within the capacity")
     if out.key_length != NULL:
         want |= WANT_KEY
@@ -333,23 +341,31 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2
         want |= WANT_VALUE
     if out.header_count != NULL:
         want |= WANT_HEADERS
-    if state[0] < 0 or state[1] < 0 or state[0] < count and state[1] and (
-        state[1] > table[state[0]].count or state[2] < table[state[0]].payload_position
-        or state[2] > table[state[0]].payload_position + table[state[0]].payload_size
+    if (out.key_length != NULL and out.key_position == NULL) or (out.value_length != NULL and out.value_position == NULL) or (
+        out.header_count != NULL and (out.header_start == NULL or out.header_key_position == NULL or out.header_key_length == NULL
+                                      or out.header_value_position == NULL or out.header_value_length == NULL)
     ):
-        raise ValueError("the cursor does not lie in the table of batches")
-    for i in range(state[0], count):
+        raise TypeError("columns of lengths without their positions")
+    for i in range(max(state[0], 0), count):
         if table[i].payload_position < 0 or table[i].payload_size < 0 or table[i].payload_position > source.size \
                 or table[i].payload_size > source.size - table[i].payload_position:
             raise ValueError(f"row {i} of the table: its payload does not lie in the buffer")
+    if state[0] < 0 or state[1] < 0 or (state[0] < count and state[1] and (
+        state[1] > table[state[0]].count or state[2] < table[state[0]].payload_position
+        or state[2] > table[state[0]].payload_position + table[state[0]].payload_size
+    )):
+        raise ValueError("the cursor does not lie in the table of batches")
     cursor.record, cursor.position, cursor.delta = state[1], state[2], state[3]
     with nogil:
         status = decode(source.data, table, count, &state[0], &cursor, &out, want, first, end, &fault)
     columns.rows, columns.headers = out.rows, out.headers
     state[1], state[2], state[3] = cursor.record, cursor.position, cursor.delta
     if status == WALK_FAULT:
+        if fault.code != FAULT_UNSUPPORTED and fault.code != FAULT_COUNT_FIELD:
+            cursor.record, cursor.position, cursor.delta = fault.record, fault.position, fault.delta
+            walk(source.data, &table[state[0]], &out, &cursor, want, False, first, end, &fault, PY_SSIZE_T_MAX)
         return decode_error(&table[state[0]], &fault)
     if status == WALK_GROW:
-        columns.grow_headers(header_capacity * 2)
+        columns.grow_headers(max(2 * header_capacity, 16))
         return decode_records(buffer, batches, columns, first_offset, end_offset)
     return None

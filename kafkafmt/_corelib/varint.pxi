@@ -55,7 +55,7 @@ cdef varint_error(Source source, Py_ssize_t start, Py_ssize_t end, int width):
 
 
 cdef (Py_ssize_t, Py_ssize_t) bounds(Source source, start, end) except *:
-    cdef Py_ssize_t first = start, last = source.size if end is None else end
+    cdef Py_ssize_t first = natural(start), last = source.size if end is None else natural(end)
     source.check_range(first, last)
     return first, last
 

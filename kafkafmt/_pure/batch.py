@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 
-import numpy as np
-
 from ..constants import (
     BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CODEC_NAMES,
     CRC_AT,
     CRC_START,
     ENTRY_OVERHEAD,
@@ -15,11 +15,12 @@ from ..constants import (
     MAGIC_AT,
     MAGIC_END,
     MAGIC_V2,
+    MAX_BATCH_LENGTH,
     MIN_BATCH_LENGTH,
     MIN_LEGACY_LENGTH,
 )
 from ..errors import ChecksumError, KafkaFormatError, StructureError, UnsupportedError
-from ..types import Buffer, Scan
+from ..types import BatchTable, Buffer, Scan
 from .crc import crc32c
 from .varint import check_range, view_of
 
@@ -27,11 +28,14 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 INT32 = struct.Struct(">i")
 INT64 = struct.Struct(">q")
 UINT32 = struct.Struct(">I")
+INT8_OF = [n if n < 128 else n - 256 for n in range(256)]
+CHUNK = 1 << 20
 
 
 def crc_holds(view: memoryview, p: int, length: int) -> bool:
     end: int = p + ENTRY_OVERHEAD + length
-    return crc32c(view, 0, p + CRC_START, end) == UINT32.unpack_from(view, p + CRC_AT)[0]
+    (stored,) = UINT32.unpack_from(view, p + CRC_AT)
+    return bool(crc32c(view, 0, p + CRC_START, end) == stored)
 
 
 def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFormatError | None:
@@ -40,8 +44,8 @@ def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFor
     whole = length <= end - p - ENTRY_OVERHEAD
     resume = p + ENTRY_OVERHEAD + length if whole else None
     magic = INT8_OF[view[p + MAGIC_AT]]
-    if length < MIN_LEGACY_LENGTH or (magic == MAGIC_V2 and length < MIN_BATCH_LENGTH):
-        return StructureError(f"length field is {length}, less than the smallest batch", p, base_offset, None)
+    if not (MIN_BATCH_LENGTH if magic == MAGIC_V2 else MIN_LEGACY_LENGTH) <= length <= MAX_BATCH_LENGTH:
+        return StructureError(f"length field is {length}, which no batch can have", p, base_offset, None)
     if magic != MAGIC_V2:
         return UnsupportedError(f"magic {magic} is not supported", p, base_offset, resume)
     if whole and check_crc and not crc_holds(view, p, length):
@@ -50,22 +54,17 @@ def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFor
     return None
 
 
-INT8_OF = [n if n < 128 else n - 256 for n in range(256)]
-
-
-def scan_batches(buffer: Buffer, table: np.ndarray, start: int = 0, end: int | None = None, check_crc: bool = True) -> Scan:
+def scan_batches(buffer: Buffer, table: BatchTable, start: int = 0, end: int | None = None, check_crc: bool = True) -> Scan:
     view = view_of(buffer)
     last = check_range(view, start, end)
     p, n = start, 0
     while last - p >= MAGIC_END:
         (length,) = INT32.unpack_from(view, p + LENGTH_AT)
-        error = entry_error(view, p, last, check_crc=False)
+        error = entry_error(view, p, last, check_crc and n < len(table))
         if error is not None:
             return Scan(n, p, error)
         if length > last - p - ENTRY_OVERHEAD or n == len(table):
             break
-        if check_crc and not crc_holds(view, p, length):
-            return Scan(n, p, entry_error(view, p, last, check_crc))
         (base_offset, length, epoch, magic, crc, attributes, last_delta, base_timestamp, max_timestamp, producer_id, producer_epoch,
          sequence, count) = HEADER.unpack_from(view, p)  # fmt: skip
         size = length + ENTRY_OVERHEAD
@@ -76,26 +75,25 @@ def scan_batches(buffer: Buffer, table: np.ndarray, start: int = 0, end: int | N
     return Scan(n, p, None)
 
 
-def plausible(view: memoryview, p: int, readable: int) -> bool:
-    """Could a sound batch of magic 2 stand here, as far as its header tells?"""
-    if readable < BATCH_HEADER_SIZE:
-        return False
+def plausible(view: memoryview, p: int, end: int, check_crc: bool) -> bool:
+    """Could a sound batch of magic 2 stand at `p`, as far as its header tells? With `check_crc`: does one?"""
     (base_offset, length, _, magic, _, attributes, last_delta, _, _, _, _, _, count) = HEADER.unpack_from(view, p)
-    return (
-        magic == MAGIC_V2 and base_offset >= 0 and 0 <= attributes < 0x80 and attributes & 7 <= 4
-        and MIN_BATCH_LENGTH <= length <= readable - ENTRY_OVERHEAD and last_delta >= 0 and count >= 0
+    header_stands = (
+        magic == MAGIC_V2 and base_offset >= 0 and 0 <= attributes < 0x80 and attributes & CODEC_MASK < len(CODEC_NAMES)
+        and MIN_BATCH_LENGTH <= length <= MAX_BATCH_LENGTH and last_delta >= 0 and count >= 0
     )  # fmt: skip
+    return header_stands and (not check_crc or (length <= end - p - ENTRY_OVERHEAD and crc_holds(view, p, length)))
 
 
 def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> int | None:
     view = view_of(buffer)
     last = check_range(view, start, end)
-    bytes_like = view.obj if isinstance(view.obj, bytes | bytearray) and len(view.obj) == len(view) else bytes(view[start:last])
-    shift = 0 if bytes_like is view.obj else start
-    at = bytes_like.find(MAGIC_V2, start + MAGIC_AT - shift, last - shift)
-    while at >= 0:
-        p = at + shift - MAGIC_AT
-        if plausible(view, p, last - p) and (not check_crc or crc_holds(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])):
-            return p
-        at = bytes_like.find(MAGIC_V2, at + 1, last - shift)
+    for a in range(start + MAGIC_AT, last, CHUNK):  # bytes.find is fast; chunks keep the copies small
+        chunk = bytes(view[a : min(a + CHUNK, last)])
+        at = chunk.find(MAGIC_V2)
+        while at >= 0:
+            p = a + at - MAGIC_AT
+            if last - p >= BATCH_HEADER_SIZE and plausible(view, p, last, check_crc):
+                return p
+            at = chunk.find(MAGIC_V2, at + 1)
     return None

@@ -10,7 +10,8 @@ from .varint import check_range, view_of
 
 def crc32c(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
     view = view_of(buffer)
-    return _crc32c(view[start : check_range(view, start, end)], value)
+    last = check_range(view, start, end)
+    return _crc32c(view[start:last], value & 0xFFFFFFFF)
 
 
 def crc32c_way(way: int | None = None) -> str:

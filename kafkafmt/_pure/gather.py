@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..types import Buffer, IntArray, LengthArray
-from .varint import view_of
+from ..types import Buffer, ByteArray, IntArray, LengthArray
+from .varint import natural, view_of
+
+
+def need(array: Any, items: int) -> None:
+    if len(array) < items:
+        raise ValueError(f"an array of at least {items} items is needed, this one has {len(array)}")
 
 
 def total_length(lengths: LengthArray, count: int) -> int:
+    need(lengths, natural(count))
     return int(np.maximum(lengths[:count], 0).sum(dtype=np.int64))
 
 
@@ -18,18 +26,21 @@ def gather(
     lengths: LengthArray,
     count: int,
     offsets: LengthArray,
-    data: np.ndarray,
-    validity: np.ndarray | None,
+    data: ByteArray,
+    validity: ByteArray | None,
     row: int = 0,
     filled: int = 0,
 ) -> tuple[int, int]:
     view = view_of(buffer)
-    room, end, nulls = len(data), filled, 0
-    if end < 0 or end > room or room > 2**31 - 1:
+    out = view_of(data)
+    need(positions, natural(count))
+    need(lengths, count)
+    need(offsets, natural(row) + count + 1)
+    if validity is not None:
+        need(validity, (row + count + 7) // 8)
+    room, end, nulls = len(out), natural(filled), 0
+    if end > room or room > 2**31 - 1:
         raise ValueError("data filled so far and its room must lie within 0 and 2**31 - 1")
-    if len(positions) < count or len(lengths) < count or len(offsets) < row + count + 1:
-        raise ValueError(f"an array of at least {count} items is needed")
-    out = memoryview(data).cast("B")
     offsets[row] = end
     for i, (p, n) in enumerate(zip(positions[:count].tolist(), lengths[:count].tolist(), strict=True)):
         if n >= 0:
@@ -40,8 +51,7 @@ def gather(
         else:
             nulls += 1
         if validity is not None:
-            bit = 1 << (row + i & 7)
-            byte = int(validity[row + i >> 3])
-            validity[row + i >> 3] = byte | bit if n >= 0 else byte & ~bit
+            byte, bit = divmod(row + i, 8)
+            validity[byte] = int(validity[byte]) | 1 << bit if n >= 0 else int(validity[byte]) & ~(1 << bit)
         offsets[row + i + 1] = end
     return end, nulls

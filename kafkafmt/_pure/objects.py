@@ -6,7 +6,8 @@ from typing import Any
 
 from ..text import decode_header_key
 from ..types import Buffer, IntArray, LengthArray, RecordColumns
-from .varint import view_of
+from .gather import need
+from .varint import natural, view_of
 
 Value = bytes | memoryview | None
 
@@ -18,7 +19,7 @@ class Record:
     memoryview where views were asked for, or None), headers (a tuple of (str, bytes or None), in their order).
     """
 
-    __slots__ = ("headers", "key", "offset", "timestamp", "timestamp_type", "value")
+    __slots__ = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")  # noqa: RUF023, in the order of the fields
 
     def __init__(
         self,
@@ -64,31 +65,40 @@ def span(view: memoryview, position: int, length: int, as_view: bool) -> Value:
 
 def make_values(buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, views: bool = False) -> list[Value]:
     view = view_of(buffer).toreadonly()
+    need(positions, natural(count))
+    need(lengths, count)
     return [span(view, p, n, views) for p, n in zip(positions[:count].tolist(), lengths[:count].tolist(), strict=True)]
 
 
 def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record]:
     view = view_of(buffer).toreadonly()
-    last = columns.rows if stop is None else stop
-    if start < 0 or last < start or last > columns.rows:
-        raise ValueError(f"rows {start} to {last} are not among the {columns.rows} decoded")
+    first, last = natural(start), columns.rows if stop is None else natural(stop)
+    if last < first or last > columns.rows:
+        raise ValueError(f"rows {first} to {last} are not among the {columns.rows} decoded")
 
     def numbers(array: Any) -> list[int]:
-        return [-1] * (last - start) if array is None else array[start:last].tolist()
+        return [-1] * (last - first) if array is None else array[first:last].tolist()
 
     def values(positions: Any, lengths: Any) -> list[Value]:
         if lengths is None:
-            return [None] * (last - start)
-        return make_values(view, positions[start:last], lengths[start:last], last - start, views)
+            return [None] * (last - first)
+        return make_values(view, positions[first:last], lengths[first:last], last - first, views)
+
+    def headers_of(row: int, a: int, n: int) -> tuple[tuple[str, Value], ...]:
+        if a < 0 or n > columns.headers - a:
+            raise ValueError(f"row {row}: its headers are not among the {columns.headers} decoded")
+        c: Any = columns
+        names = make_values(view, c.header_key_position[a : a + n], c.header_key_length[a : a + n], n)
+        contents = make_values(view, c.header_value_position[a : a + n], c.header_value_length[a : a + n], n, views)
+        if None in names:
+            raise ValueError(f"row {row}: a header key is null")
+        return tuple((decode_header_key(bytes(k)), v) for k, v in zip(names, contents, strict=True) if k is not None)
 
     def headers() -> list[tuple[tuple[str, Value], ...]]:
         if columns.header_count is None:
-            return [()] * (last - start)
-        n = columns.headers
-        names = make_values(view, columns.header_key_position, columns.header_key_length, n)  # type: ignore[arg-type]
-        contents = make_values(view, columns.header_value_position, columns.header_value_length, n, views)  # type: ignore[arg-type]
-        pairs = [(decode_header_key(k), v) for k, v in zip(names, contents, strict=True)]  # type: ignore[arg-type]
-        return [tuple(pairs[a : a + c]) for a, c in zip(numbers(columns.header_start), numbers(columns.header_count), strict=True)]
+            return [()] * (last - first)
+        places = zip(range(first, last), numbers(columns.header_start), numbers(columns.header_count), strict=True)
+        return [headers_of(row, a, n) if n > 0 else () for row, a, n in places]
 
     return [
         Record(*fields)

@@ -35,7 +35,7 @@ from ..constants import (
     MIN_RECORD_SIZE,
 )
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
-from ..types import Buffer, RecordColumns
+from ..types import BatchTable, Buffer, IntArray, RecordColumns
 from .varint import raw_varint, view_of
 
 
@@ -202,19 +202,30 @@ class Output:
         c.rows, c.headers = b, c.headers + self.headers
 
 
+def check_table(size: int, batches: BatchTable, cursor: IntArray) -> None:
+    """Payloads that do not lie in the buffer, or a cursor that does not lie in its batch, are the caller's mistake."""
+    at, record, position = (int(n) for n in cursor[:3])
+    starts, lengths = (batches[name][max(at, 0) :] for name in ("payload_position", "payload_size"))
+    outside = np.flatnonzero((starts < 0) | (lengths < 0) | (starts > size) | (lengths > size - starts))
+    if len(outside):
+        raise ValueError(f"row {max(at, 0) + outside[0]} of the table: its payload does not lie in the buffer")
+    if at < 0 or record < 0:
+        raise ValueError("the cursor does not lie in the table of batches")
+    if at < len(batches) and record:
+        batch = Batch(batches[at])
+        if record > batch.count or not batch.payload_position <= position <= batch.payload_end:
+            raise ValueError("the cursor does not lie in the table of batches")
+
+
 def decode_records(
-    buffer: Buffer, batches: np.ndarray, columns: RecordColumns, first_offset: int = MIN_OFFSET, end_offset: int = MAX_OFFSET
+    buffer: Buffer, batches: BatchTable, columns: RecordColumns, first_offset: int = MIN_OFFSET, end_offset: int = MAX_OFFSET
 ) -> KafkaFormatError | None:
     view = view_of(buffer)
     cursor = columns.cursor
     names = BODY.intersection(columns.names)
-    at, record = int(cursor[0]), int(cursor[1])
-    if at < 0 or record < 0:
-        raise ValueError("the cursor does not lie in the table of batches")
-    for i in range(at, len(batches)):
-        position, size = int(batches[i]["payload_position"]), int(batches[i]["payload_size"])
-        if position < 0 or size < 0 or size > len(view) - position:
-            raise ValueError(f"row {i} of the table: its payload does not lie in the buffer")
+    if not 0 <= columns.rows <= columns.capacity or not 0 <= columns.headers <= columns.header_capacity:
+        raise ValueError("rows and headers filled so far do not lie within the capacity")
+    check_table(len(view), batches, cursor)
     while cursor[0] < len(batches):
         batch = Batch(batches[int(cursor[0])])
         record, position, last_delta = (int(n) for n in cursor[1:])
@@ -250,7 +261,7 @@ def decode_records(
             cursor[1:] = record, position, last_delta
             if columns.rows:
                 return None
-            columns.grow_headers(columns.header_capacity * 2)
+            columns.grow_headers(max(2 * columns.header_capacity, 16))
         else:
             cursor[:] = cursor[0] + 1, 0, position, last_delta
     return None

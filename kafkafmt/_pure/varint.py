@@ -5,6 +5,11 @@ At most 5 bytes for 32 bits and 10 for 64; bits beyond the width are dropped, as
 
 from __future__ import annotations
 
+from operator import index
+from typing import Any
+
+import numpy as np
+
 from ..constants import MAX_VARINT_BYTES, MAX_VARLONG_BYTES
 from ..errors import StructureError, TruncatedError
 from ..types import Buffer
@@ -12,13 +17,27 @@ from ..types import Buffer
 
 def view_of(buffer: Buffer) -> memoryview:
     """The buffer as unsigned bytes, not copied."""
-    return memoryview(buffer).cast("B")
+    raw: Any = buffer
+    view = memoryview(raw)
+    if not view.c_contiguous:
+        raise ValueError("a C-contiguous buffer is needed")
+    if view.ndim != 1 or len(view.format.lstrip("@")) != 1:  # a structured array, say: memoryview casts plain items only
+        raw = np.frombuffer(view, np.uint8) if view.nbytes else b""
+        view = memoryview(raw)
+    return view.cast("B")
+
+
+def natural(n: int) -> int:
+    """A count or a position of the caller's."""
+    if index(n) < 0:
+        raise ValueError(f"{n} is not a count or position in memory")
+    return n
 
 
 def check_range(view: memoryview, start: int, end: int | None) -> int:
     """The end that is meant, once it and `start` are known to lie in the buffer."""
-    last = len(view) if end is None else end
-    if start < 0 or last < start or last > len(view):
+    last = len(view) if end is None else natural(end)
+    if last < natural(start) or last > len(view):
         raise ValueError(f"start {start} and end {last} do not lie in a buffer of {len(view)} bytes")
     return last
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -39,12 +40,20 @@ class DamagedLogError(KafkaFormatError):
 class PartitionLog:
     """The segments of one partition directory, planned when they are first needed.
 
-    tell: called with a line about what is worth saying and is not damage (a file that retention removed meanwhile).
+    run_bytes: extents are cut at about that size. tell: called with a line about what is worth saying and is not damage (a file that retention removed meanwhile).
     """
 
-    def __init__(self, directory: PartitionDir, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, tell: Tell | None = None) -> None:
+    def __init__(
+        self,
+        directory: PartitionDir,
+        *,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        run_bytes: int = sys.maxsize,
+        tell: Tell | None = None,
+    ) -> None:
         self.directory = directory
         self.max_batch_bytes = max_batch_bytes
+        self.run_bytes = run_bytes
         self.tell = tell or (lambda _: None)
         self._plans: dict[str, SegmentPlan] = {}
 
@@ -72,7 +81,7 @@ class PartitionLog:
         plan = self._plans.get(segment.name)
         if plan is None:
             try:
-                plan = plan_segment(segment, self.max_batch_bytes)
+                plan = plan_segment(segment, self.max_batch_bytes, self.run_bytes)
             except FileNotFoundError:
                 self.tell(f"{segment.path}: gone before it was read (retention)")
                 plan = SegmentPlan(segment, 0, [], [], [])
@@ -87,6 +96,10 @@ class PartitionLog:
             if following is not None or segment.base_offset is not None:
                 return max(following or 0, self.segments[-1].base_offset or 0)
         return 0
+
+    def adopt(self, plan: SegmentPlan) -> None:
+        """Take a plan made elsewhere (another process, another machine) for one of the segments."""
+        self._plans[plan.segment.name] = plan
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
         """Extents and damage that concern offsets in [start, end), in the order of offsets."""

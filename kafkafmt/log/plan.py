@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
@@ -67,12 +68,12 @@ class SegmentPlan:
 
 
 def plan_segment(
-    segment: SegmentFile, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, base_offset: int | None = None
+    segment: SegmentFile, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, run_bytes: int = sys.maxsize
 ) -> SegmentPlan:
-    """Walk a segment, check every CRC, and decide what is delivered. `base_offset` stands in for a name that has none."""
-    lower = segment.base_offset if segment.base_offset is not None else base_offset or 0
+    """Walk a segment, check every CRC, and decide what is delivered. run_bytes: extents are cut at about that size."""
+    lower = segment.base_offset or 0
     with FileView(segment.path) as view:
-        walker = Walker(view, lower, max_batch_bytes)
+        walker = Walker(view, lower, max_batch_bytes, run_bytes)
         parts = list(walker.walk())
         stats = walker.stats
         if not in_order(parts, lower, segment.next_base):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -42,10 +42,13 @@ def parse_time(text: str) -> int:
     """Milliseconds since 1970 UTC, or an ISO date or time; UTC where it names no zone. ValueError for anything else."""
     if text.lstrip("-").isdigit() and text.isascii():
         return int(text)
-    moment = datetime.fromisoformat(text)
+    return to_millis(datetime.fromisoformat(text))
+
+
+def to_millis(moment: datetime) -> int:
+    """Milliseconds since 1970 UTC, cut off; UTC where the moment names no zone."""
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def parse_offsets(text: str) -> OffsetRange:

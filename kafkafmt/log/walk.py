@@ -8,6 +8,7 @@ or the end of the file stands there, unless its CRC holds up to a sound batch be
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -93,13 +94,16 @@ class Stats:
 
 
 class Walker:
-    """Walks one open segment. cut_gaps: a run ends at every gap in the offsets, not only where they fall back."""
+    """Walks one open segment. run_bytes: where a run is cut although the next batch would continue it."""
 
-    def __init__(self, view: FileView, base_offset: int, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
+    def __init__(
+        self, view: FileView, base_offset: int, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, run_bytes: int = sys.maxsize
+    ) -> None:
         self.view = view
         self.size = view.size
         self.base_offset = base_offset
         self.max_batch_bytes = max_batch_bytes
+        self.run_bytes = run_bytes
         self.stats = Stats()
         self._buffer = aligned_buffer(min(BUFFER_BYTES, max(self.size, 1)))
         self._table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
@@ -146,7 +150,10 @@ class Walker:
         return None
 
     def walk(self, cut_gaps: bool = False) -> Iterator[Run | Bad]:
-        """Every byte of the segment, as runs and bad spans in the order of the file."""
+        """Every byte of the segment, as runs and bad spans in the order of the file.
+
+        cut_gaps: a run ends at every gap in the offsets too, not only where they fall back.
+        """
         self.stats = Stats()
         position, run, expected = 0, None, self.base_offset
         while position < self.size:
@@ -155,13 +162,11 @@ class Walker:
                 if len(rows):
                     self.stats.add(rows)
                     for part in runs_of(rows, start, cut_gaps):
-                        if run is not None and part.first_offset > run.last_offset and not (
-                            cut_gaps and part.first_offset != run.last_offset + 1
-                        ):
-                            run.batches += part.batches
-                            run.records += part.records
+                        if run is not None and self._continues(run, part, cut_gaps):
                             run.dense = run.dense and part.dense and part.first_offset == run.last_offset + 1
                             run.end, run.last_offset = part.end, part.last_offset
+                            run.batches += part.batches
+                            run.records += part.records
                         else:
                             if run is not None:
                                 yield run
@@ -178,6 +183,10 @@ class Walker:
             position = bad.end
         if run is not None:
             yield run
+
+    def _continues(self, run: Run, part: Run, cut_gaps: bool) -> bool:
+        rises = part.first_offset == run.last_offset + 1 if cut_gaps else part.first_offset > run.last_offset
+        return rises and part.end - run.position <= self.run_bytes
 
     def _bad(self, position: int, error: KafkaFormatError, expected: int) -> Bad:
         end, own_crc_holds = self.resume(position, expected)

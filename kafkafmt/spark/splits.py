@@ -1,0 +1,108 @@
+"""The work of a Spark job, cut to size: extents of segments, with all that a task needs to read them by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
+from ..log import Damage, PartitionDir, PartitionLog
+from ..log.plan import SegmentPlan
+from ..log.walk import Run
+from ..records import Chunk
+
+SPLIT_BYTES = 64 << 20
+"""A task's share of a partition, cut at a batch border; a task costs Spark about 30 ms."""
+
+
+@dataclass
+class Piece:
+    """Extents of one segment, and the records of them that are meant: offsets in [start, end)."""
+
+    directory: PartitionDir
+    plan: SegmentPlan
+    start: int
+    end: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(e.end - e.position for e in self.plan.extents)
+
+    def chunks(
+        self,
+        names: Iterable[str],
+        *,
+        control: bool = False,
+        on_damage: Callable[[Damage], None] | None = None,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> Iterator[Chunk]:
+        """The decoded records of the piece, in the order of offsets."""
+        log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes)
+        log.adopt(self.plan)
+        selection: dict[str, Any] = {"start": self.start, "end": self.end, "below_log_start": True}
+        return log.chunks(tuple(names), control=control, on_damage=on_damage, **selection)
+
+
+@dataclass
+class Split:
+    """One task: pieces of one partition in the order of offsets."""
+
+    topic: str
+    partition: int
+    pieces: list[Piece] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        return sum(p.bytes for p in self.pieces)
+
+    @property
+    def first_offset(self) -> int:
+        """The first offset that the split may hold; splits of a partition never share one."""
+        first = self.pieces[0]
+        return max(first.start, first.plan.extents[0].first_offset)
+
+
+def make_splits(
+    directory: PartitionDir,
+    plans: Iterable[SegmentPlan],
+    start: int | None = None,
+    end: int | None = None,
+    *,
+    below_log_start: bool = False,
+    split_bytes: int = SPLIT_BYTES,
+) -> list[Split]:
+    """A partition's planned segments as splits of about `split_bytes`, in the order of offsets. Damage is not among them.
+
+    The plans' extents should have been cut with a `run_bytes` well below `split_bytes`.
+    """
+    low = 0 if below_log_start else directory.log_start_offset
+    low = low if start is None else max(low, start)
+    high = MAX_OFFSET if end is None else end
+    splits: list[Split] = []
+    room = 0
+    for plan in plans:
+        wanted = [e for e in plan.extents if e.last_offset >= low and e.first_offset < high]
+        while wanted:
+            if room <= 0:
+                splits.append(Split(directory.topic, directory.partition))
+                room = split_bytes
+            taken = _take(wanted, room)
+            room -= sum(e.end - e.position for e in taken)
+            wanted = wanted[len(taken) :]
+            splits[-1].pieces.append(Piece(_alone(directory, plan), replace(plan, extents=taken, damaged=[], findings=[]), low, high))
+    return splits
+
+
+def _take(extents: list[Run], room: int) -> list[Run]:
+    """The extents from the first on that fill the room; at least one."""
+    size, n = 0, 0
+    while n < len(extents) and (n == 0 or size < room):
+        size += extents[n].end - extents[n].position
+        n += 1
+    return extents[:n]
+
+
+def _alone(directory: PartitionDir, plan: SegmentPlan) -> PartitionDir:
+    """The directory with nothing but the one segment: what a task needs of it."""
+    return replace(directory, segments=[plan.segment], problems=[])

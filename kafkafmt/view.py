@@ -1,0 +1,179 @@
+"""The open log as a user holds it: partitions that give records, record batches, tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ._backend import core
+from .constants import DEFAULT_MAX_BATCH_BYTES
+from .log import Damage, PartitionDir, PartitionLog, discover
+from .log.selection import to_millis
+from .log.times import find_timestamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Time = int | datetime
+
+
+class Partition:
+    """One partition of an open log: iterate it for Record objects, or take it as Arrow.
+
+    Everything takes the same selection:
+        start, end: offsets, end exclusive; negative ones count from the log's end.
+        start_time, end_time: instead of an offset, the first one whose timestamp is at or after a time (milliseconds
+            or a datetime, UTC where it has no zone).
+        on_error: "fail" (default) raises DamagedLogError once what precedes the damage was given; "skip" goes on
+            behind it, and `damaged` tells what was left out.
+        control: control records too. below_log_start: records that a broker would hide too.
+    """
+
+    def __init__(self, directory: PartitionDir, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
+        self.log = PartitionLog(directory, max_batch_bytes=max_batch_bytes)
+        self.damaged: list[Damage] = []
+
+    def __repr__(self) -> str:
+        return f"<kafkafmt.Partition {self.topic}-{self.partition} at {str(self.log.directory.path)!r}>"
+
+    @property
+    def topic(self) -> str:
+        return self.log.topic
+
+    @property
+    def partition(self) -> int:
+        return self.log.partition
+
+    @property
+    def state(self) -> str:
+        """live, delete, stray or future."""
+        return self.log.directory.state
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that a broker would show."""
+        return self.log.log_start_offset
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last sound batch. Reads the last segment's batches."""
+        return self.log.next_offset
+
+    def offset_at(self, time: Time) -> int:
+        """The first offset whose record's timestamp is at or after a time; the log's end where there is none."""
+        hit = find_timestamp(self.log, to_millis(time) if isinstance(time, datetime) else time)
+        return self.next_offset if hit is None else hit.offset
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.records()
+
+    def records(self, *, views: bool = False, **selection: Any) -> Iterator[Any]:
+        """Record objects. With `views` keys and values are memoryviews, valid until the next record."""
+        for source, columns in self.log.chunks(capacity=1024, **self._selection(**selection)):
+            yield from core.make_records(source, columns, views=views)
+
+    def to_batches(self, columns: Sequence[str] | None = None, **selection: Any) -> Iterator[pa.RecordBatch]:
+        """pyarrow record batches of about 8 MB, in constant memory. columns: names of the schema, None for the standard eight."""
+        from . import arrow
+
+        schema = arrow.schema_of(columns)
+        chunks = self.log.chunks(arrow.decoded_names(schema), **self._selection(**selection))
+        return arrow.record_batches(chunks, arrow.BatchBuilder(self.topic, self.partition, schema))
+
+    def to_reader(self, columns: Sequence[str] | None = None, **selection: Any) -> pa.RecordBatchReader:
+        """The same as a pyarrow RecordBatchReader."""
+        import pyarrow as pa
+
+        from . import arrow
+
+        return pa.RecordBatchReader.from_batches(arrow.schema_of(columns), self.to_batches(columns, **selection))
+
+    def to_arrow(self, columns: Sequence[str] | None = None, **selection: Any) -> pa.Table:
+        """A pyarrow Table of the whole selection."""
+        return self.to_reader(columns, **selection).read_all()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The standard columns for whoever takes Arrow streams (pandas, Polars, DuckDB), in constant memory."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def _selection(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        start_time: Time | None = None,
+        end_time: Time | None = None,
+        on_error: str = "fail",
+        control: bool = False,
+        below_log_start: bool = False,
+    ) -> dict[str, Any]:
+        if on_error not in ("fail", "skip"):
+            raise ValueError(f"on_error is {on_error!r}; it can be 'fail' or 'skip'")
+        self.damaged = []
+        return {
+            "start": self._offset("start", start, start_time),
+            "end": self._offset("end", end, end_time),
+            "control": control,
+            "below_log_start": below_log_start,
+            "on_damage": self.damaged.append if on_error == "skip" else None,
+        }
+
+    def _offset(self, name: str, offset: int | None, time: Time | None) -> int | None:
+        if offset is not None and time is not None:
+            raise ValueError(f"{name} and {name}_time cannot both be given")
+        if time is not None:
+            return self.offset_at(time)
+        return offset if offset is None or offset >= 0 else max(self.next_offset + offset, 0)
+
+
+class Log:
+    """One or several open log directories: `log[topic, partition]`, `log.partitions`, `log.topics`."""
+
+    def __init__(
+        self, paths: Iterable[str | os.PathLike[str]], replicas: str | None = None, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    ) -> None:
+        found = discover(paths, replicas)
+        self.messages = found.messages
+        self._partitions = [Partition(d, max_batch_bytes) for d in found.partitions]
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """Every partition that is live, or that was itself a path; in order of topic and partition."""
+        return [p for p in self._partitions if p.state == "live" or p.log.directory.named]
+
+    @property
+    def not_live(self) -> list[Partition]:
+        """The `-delete`, `-stray` and `-future` directories of the log directories."""
+        return [p for p in self._partitions if p.state != "live" and not p.log.directory.named]
+
+    @property
+    def topics(self) -> list[str]:
+        return sorted({p.topic for p in self.partitions})
+
+    def __getitem__(self, key: tuple[str, int]) -> Partition:
+        for p in self.partitions:
+            if (p.topic, p.partition) == key:
+                return p
+        known = ", ".join(str(p.partition) for p in self.partitions if isinstance(key, tuple) and p.topic == key[0])
+        raise KeyError(f"{key!r} is not there; " + (f"that topic has partitions {known}" if known else f"there are {', '.join(self.topics)}"))
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.partitions)
+
+    def __repr__(self) -> str:
+        return f"<kafkafmt.Log: {len(self.partitions)} partitions of {len(self.topics)} topics>"
+
+
+def open_log(
+    *paths: str | os.PathLike[str], replicas: str | None = None, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+) -> Log:
+    """Open one or several log directories, partition directories or `.log` files, for reading.
+
+    replicas: "longest" takes, of a partition that lies in two of the paths, the one that ends higher; else that is a
+    ValueError. max_batch_bytes: what one batch may decompress to. Raises OSError for what cannot be read.
+    """
+    if not paths:
+        raise TypeError("at least one path is needed")
+    return Log(paths, replicas, max_batch_bytes)
+
