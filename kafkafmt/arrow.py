@@ -263,3 +263,8 @@ def record_batches(chunks: Iterable[Chunk], builder: BatchBuilder) -> Iterator[p
         yield from builder.add(chunk)
     if builder.rows:
         yield builder.flush()
+
+
+def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    """Record batches of one schema as a reader, which is what Arrow's stream interface hands on."""
+    return pa.RecordBatchReader.from_batches(schema, batches)

@@ -171,17 +171,17 @@ class Decompressor:
         context = self._lz4
         context.reset()
         pending: Any = data
-        while not context.eof:
-            try:
+        try:
+            while not context.eof:
                 part = context.decompress(pending, self._room(arena.filled - start, 4 * len(data)))
-            except RuntimeError as error:
+                arena.append(part)
+                self._check(arena.filled - start, CODEC_LZ4)
+                if not (part or context.eof) and context.needs_input:
+                    raise StructureError("lz4 data ends before its end mark")
+                pending = b""  # the context keeps what it has not used yet
+        finally:
+            if not context.eof:  # a reset does not clear all that a frame left halfway leaves behind
                 self._lz4 = lz4.frame.LZ4FrameDecompressor()
-                raise StructureError(f"lz4 data does not decompress: {error}") from error
-            arena.append(part)
-            self._check(arena.filled - start, CODEC_LZ4)
-            if not part and context.needs_input:
-                raise StructureError("lz4 data ends before its end mark")
-            pending = b""  # the context keeps what it has not used yet
 
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:
         _check_zstd_frames(data)

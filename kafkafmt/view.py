@@ -84,11 +84,9 @@ class Partition:
 
     def to_reader(self, columns: Sequence[str] | None = None, **selection: Any) -> pa.RecordBatchReader:
         """The same as a pyarrow RecordBatchReader."""
-        import pyarrow as pa
-
         from . import arrow
 
-        return pa.RecordBatchReader.from_batches(arrow.schema_of(columns), self.to_batches(columns, **selection))
+        return arrow.reader(arrow.schema_of(columns), self.to_batches(columns, **selection))
 
     def to_arrow(self, columns: Sequence[str] | None = None, **selection: Any) -> pa.Table:
         """A pyarrow Table of the whole selection."""

@@ -5,9 +5,6 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-cdef extern from "Python.h":
-    const Py_ssize_t PY_SSIZE_T_MAX
-
 cdef extern from *:
     """
     #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -25,6 +22,7 @@ cdef extern from *:
     uint16_t KF_BE16(uint16_t) nogil
     uint32_t KF_BE32(uint32_t) nogil
     uint64_t KF_BE64(uint64_t) nogil
+    const Py_ssize_t PY_SSIZE_T_MAX
     bint KF_LIKELY(bint) nogil
     bint KF_UNLIKELY(bint) nogil
 

@@ -254,8 +254,8 @@ def decode_records(
                     return None  # the batch goes out next time, into empty columns
                 for _ in batch.rows(view, names, record, position, last_delta):
                     pass
-        except StructureError as error:
-            return error
+        except StructureError as error:  # made anew, since the one raised holds our frames, and with them the buffer
+            return StructureError(error.message, error.position, error.base_offset)
         output.store()
         if full:
             cursor[1:] = record, position, last_delta

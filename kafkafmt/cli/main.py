@@ -15,6 +15,7 @@ from ..errors import KafkaFormatError
 from ..log import DuplicatePartitionError
 from .cat import cat
 from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, tell
+from .export import export
 from .ls import ls
 from .verify import verify
 
@@ -45,7 +46,7 @@ def group() -> None:
     """
 
 
-for command in (ls, cat, verify):
+for command in (ls, cat, verify, export):
     group.add_command(command)
 
 

@@ -77,7 +77,8 @@ def plan_segment(
         parts = list(walker.walk())
         stats = walker.stats
         if not in_order(parts, lower, segment.next_base):
-            parts = list(walker.walk(cut_gaps=True))
+            runs = [p for p in walker.walk(cut_gaps=True) if isinstance(p, Run)]
+            parts = list(walker.walk(cut_gaps=True, cut_at={o for r in runs for o in (r.first_offset, r.last_offset + 1)}))
             return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
         return _resolve(segment, walker, stats, parts, lower, None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,10 +149,11 @@ class Walker:
         self._buffer = aligned_buffer(size)
         return None
 
-    def walk(self, cut_gaps: bool = False) -> Iterator[Run | Bad]:
+    def walk(self, cut_gaps: bool = False, cut_at: Collection[int] = ()) -> Iterator[Run | Bad]:
         """Every byte of the segment, as runs and bad spans in the order of the file.
 
-        cut_gaps: a run ends at every gap in the offsets too, not only where they fall back.
+        cut_gaps: a run ends at every gap in the offsets too, not only where they fall back. cut_at: and before every
+        batch that begins at one of these offsets.
         """
         self.stats = Stats()
         position, run, expected = 0, None, self.base_offset
@@ -161,8 +162,8 @@ class Walker:
             for start, _, rows, error in self.tables(position, self.size):
                 if len(rows):
                     self.stats.add(rows)
-                    for part in runs_of(rows, start, cut_gaps):
-                        if run is not None and self._continues(run, part, cut_gaps):
+                    for part in runs_of(rows, start, cut_gaps, cut_at):
+                        if run is not None and part.first_offset not in cut_at and self._continues(run, part, cut_gaps):
                             run.dense = run.dense and part.dense and part.first_offset == run.last_offset + 1
                             run.end, run.last_offset = part.end, part.last_offset
                             run.batches += part.batches
@@ -207,21 +208,50 @@ class Walker:
         crc = _OwnCrc(self.view, position, head)
         by_length = None
         if len(head) >= MAGIC_END and header_stands(head, expected):
-            end = position + ENTRY_OVERHEAD + int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
-            by_length = end if self.header_at(end, expected, or_end=True) else None
-        first = followed = None
-        limit = self.size if by_length is None else by_length
-        for found in self.find(position + 1, limit):
-            if crc.usable and crc.holds(found):
-                return found, True
-            if by_length is None:
-                first = found if first is None else first
-                if followed is None and self.header_at(found + self._size_at(found), expected, or_end=True):
-                    followed = found
-                if followed is not None and (not crc.usable or found > followed + OWN_CRC_REACH):
-                    break
-        end = next(p for p in (by_length, followed, first, self.size) if p is not None)
+            claimed = position + ENTRY_OVERHEAD + int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
+            by_length = claimed if self.header_at(claimed, expected, or_end=True) else None
+        confirmed = by_length is not None and (by_length == self.size or self.sound(by_length, self.view.read(by_length, BATCH_HEADER_SIZE)))
+        finds: list[_Find] = []
+        followed = None
+        for at in self.find(position + 1, by_length if by_length is not None and confirmed else self.size):
+            if crc.usable and crc.holds(at):
+                return at, True
+            find = _Find(at, self.view.read(at, BATCH_HEADER_SIZE))
+            if by_length is not None and not confirmed and at < by_length < find.end:
+                by_length = None  # a sound batch lies across what the length claims to be the end
+            if followed is None:
+                finds.append(find)
+                if self.header_at(find.end, expected, or_end=True):
+                    followed = find
+            good = by_length if by_length is not None else followed.position if followed is not None else None
+            if good is not None and not confirmed and (not crc.usable or at > good + OWN_CRC_REACH):
+                break
+        if by_length is None or not confirmed:
+            finds = finds if by_length is None else [f for f in finds if f.position < by_length]
+            by_length = self._best(finds, followed, expected, by_length)
+        end = by_length
         return end, crc.usable and crc.holds(end)
+
+    def _best(self, finds: list[_Find], followed: _Find | None, expected: int, by_length: int | None) -> int:
+        """Where to go on: by the length if a header stands there, else at the first find that is followed by a header or the end,
+        else at the first, else nowhere before the end.
+
+        A find that nothing follows may still be an intact batch between two damaged ones: it is taken before all that
+        where its offsets fit what is around it, unless the bytes before it say that it is the whole of some record's value.
+        """
+        for find in finds:
+            fits = find.first_offset >= expected and (followed is None or find is followed or find.last_offset < followed.first_offset)
+            if find is followed and by_length is None or fits and not self._is_value(find):
+                return find.position
+        if by_length is not None:
+            return by_length
+        return finds[0].position if finds else self.size
+
+    def _is_value(self, find: _Find) -> bool:
+        """Does a varint of just its size stand before it?"""
+        reach = min(5, find.position)
+        before = self.view.read(find.position - reach, reach)
+        return any(_varint_is(before[-n:], find.end - find.position) for n in range(1, reach + 1))
 
     def find(self, start: int, end: int) -> Iterator[int]:
         """Positions from `start` on, below `end`, where a batch lies whose CRC holds."""
@@ -242,9 +272,6 @@ class Walker:
         if size < BATCH_HEADER_SIZE or size > self.size - position:
             return False
         return self.view.crc32c(position + CRC_START, position + size) == int.from_bytes(head[CRC_AT:CRC_START], "big")
-
-    def _size_at(self, position: int) -> int:
-        return int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big", signed=True) + ENTRY_OVERHEAD
 
     def header_at(self, position: int, expected: int, or_end: bool = False) -> bool:
         if position >= self.size:
@@ -270,6 +297,23 @@ class Walker:
                 return start + len(part)
             end = start
         return 0
+
+
+class _Find:
+    """A sound batch that a search came upon."""
+
+    def __init__(self, position: int, head: bytes) -> None:
+        self.position = position
+        self.end = position + ENTRY_OVERHEAD + int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big")
+        self.first_offset = int.from_bytes(head[:LENGTH_AT], "big")
+        self.last_offset = self.first_offset + int.from_bytes(head[23:27], "big")
+
+
+def _varint_is(raw: bytes, value: int) -> bool:
+    try:
+        return core.read_varint(raw) == (value, len(raw))  # type: ignore[no-any-return]
+    except KafkaFormatError:
+        return False
 
 
 class _OwnCrc:
@@ -308,11 +352,13 @@ def header_stands(head: bytes, expected: int) -> bool:
     return length >= (MIN_BATCH_LENGTH if magic == MAGIC_V2 else MIN_LEGACY_LENGTH)
 
 
-def runs_of(rows: np.ndarray, start: int, cut_gaps: bool) -> list[Run]:
+def runs_of(rows: np.ndarray, start: int, cut_gaps: bool, cut_at: Collection[int] = ()) -> list[Run]:
     """A table of sound batches as runs; `start` is the file position of the buffer."""
     first = rows["base_offset"]
     last = first + np.maximum(rows["last_offset_delta"], 0)
     cut = first[1:] != last[:-1] + 1 if cut_gaps else first[1:] <= last[:-1]
+    if cut_at:
+        cut |= np.isin(first[1:], list(cut_at))
     borders = [0, *(np.flatnonzero(cut) + 1).tolist(), len(rows)]
     data = np.where((rows["attributes"] & CONTROL_BIT) == 0, np.maximum(rows["count"], 0), 0)
     return [

@@ -1,1 +1,29 @@
-"""Kafka's logs on Spark: the data source `kafkafmt`, functions for mapPartitions and mapInArrow, the export."""
+"""Kafka's logs on Spark: the data source `kafkafmt`, functions for mapPartitions and mapInArrow, the export.
+
+The names below load what they need when they are first used: pyspark, pyarrow and, for the functions of mapInArrow, pandas.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "register": "source",
+    "decode_batches": "functions",
+    "read_paths": "functions",
+    "decode_partition": "functions",
+    "make_session": "session",
+}
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("pyspark", "py4j", "pandas"):
+            raise
+        raise ImportError("kafkafmt on Spark needs pyspark: pip install 'kafkafmt[spark]'") from missing

@@ -36,9 +36,10 @@ class Piece:
         control: bool = False,
         on_damage: Callable[[Damage], None] | None = None,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        tell: Callable[[str], None] | None = None,
     ) -> Iterator[Chunk]:
-        """The decoded records of the piece, in the order of offsets."""
-        log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes)
+        """The decoded records of the piece, in the order of offsets. tell: called with a line where retention took the file meanwhile."""
+        log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell)
         log.adopt(self.plan)
         selection: dict[str, Any] = {"start": self.start, "end": self.end, "below_log_start": True}
         return log.chunks(tuple(names), control=control, on_damage=on_damage, **selection)

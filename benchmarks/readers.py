@@ -1,0 +1,214 @@
+"""The contestants: each reads every record of a buffer, CRCs checked, and returns how many there were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import aiokafka.record.memory_records
+import kafka.record
+import numpy as np
+import pyarrow as pa
+
+import kafkafmt
+from kafkafmt import arrow, records
+from kafkafmt.types import BATCH_DTYPE, RecordColumns
+
+FIELDS = ("offset", "timestamp", "key", "value")
+ROWS = 16384
+WINDOW = 256 * 1024
+"""Bytes of batches that are scanned before they are decoded: what a processor's second cache holds."""
+
+Read = Callable[[], int]
+
+
+def batches_of(data: Any, window: int = WINDOW) -> int:
+    """How many batches lie in a window."""
+    table = np.zeros(1, BATCH_DTYPE)
+    kafkafmt._backend.core.scan_batches(data, table, 0, None, False)
+    return max(1, window // int(table["size"][0]))
+
+
+def columns(data: Any, names: Sequence[str] = FIELDS, core: Any = None, check_crc: bool = True) -> Read:
+    """Uncompressed batches into reused columns, by the core alone. Its table, columns and cursor are made once."""
+    core = core or kafkafmt._backend.core
+    table, out, size = np.zeros(batches_of(data), BATCH_DTYPE), RecordColumns(ROWS, names), len(data)
+
+    def read() -> int:
+        position = count = 0
+        while position < size:
+            scan = core.scan_batches(data, table, position, None, check_crc)
+            rows = table[: scan.count]
+            out.reset()
+            while out.cursor[0] < scan.count:
+                core.decode_records(data, rows, out)
+                count += out.rows
+                out.clear()
+            position = scan.position
+        return count
+
+    return read
+
+
+def chunks(data: Any, names: Sequence[str], capacity: int = ROWS) -> Iterator[records.Chunk]:
+    """The same by RecordReader, which decompresses too."""
+    reader = records.RecordReader(names, capacity=capacity)
+    for table in records.iter_tables(data):
+        yield from reader.read(data, table)
+
+
+def reader(data: Any, names: Sequence[str] = FIELDS) -> Read:
+    return lambda: sum(chunk.columns.rows for chunk in chunks(data, names))
+
+
+def to_arrow(data: Any, names: Sequence[str] = ("key", "value", "offset", "timestamp")) -> Read:
+    """Into pyarrow record batches of 8 MB, keys and values (and headers) gathered."""
+
+    def read() -> int:
+        schema = arrow.schema_of(names)
+        builder = arrow.BatchBuilder("topic", 0, schema)
+        return sum(batch.num_rows for batch in arrow.record_batches(chunks(data, arrow.decoded_names(schema)), builder))
+
+    return read
+
+
+def objects(data: Any, names: Sequence[str] = FIELDS) -> Read:
+    """Record objects, four fields of each read; with "headers" a fifth."""
+
+    def four() -> int:
+        count = 0
+        for record in kafkafmt.read_records(data, columns=names):
+            record.offset  # noqa: B018
+            record.timestamp  # noqa: B018
+            record.key  # noqa: B018
+            record.value  # noqa: B018
+            count += 1
+        return count
+
+    def five() -> int:
+        count = 0
+        for record in kafkafmt.read_records(data, columns=names):
+            record.offset  # noqa: B018
+            record.timestamp  # noqa: B018
+            record.key  # noqa: B018
+            record.value  # noqa: B018
+            record.headers  # noqa: B018
+            count += 1
+        return count
+
+    return five if "headers" in names else four
+
+
+def values(data: Any) -> Read:
+    """Lists of values as bytes."""
+
+    def read() -> int:
+        count = 0
+        for source, out in chunks(data, ("value",), 1024):
+            for _ in kafkafmt._backend.core.make_values(source, out.value_position, out.value_length, out.rows):
+                count += 1
+        return count
+
+    return read
+
+
+def aiokafka_batches(data: bytes) -> Iterator[Any]:
+    """Every batch by aiokafka's C extension, its CRC checked."""
+    batches = aiokafka.record.memory_records.MemoryRecords(data)
+    while batches.has_next():
+        batch = batches.next_batch()
+        assert batch.validate_crc()
+        yield batch
+
+
+def aiokafka_fields(data: bytes, headers: bool = False) -> Read:
+    """Offset, timestamp, key and value of every record, as its C extension gives them."""
+
+    def four() -> int:
+        count = 0
+        for batch in aiokafka_batches(data):
+            for record in batch:
+                record.offset  # noqa: B018
+                record.timestamp  # noqa: B018
+                record.key  # noqa: B018
+                record.value  # noqa: B018
+                count += 1
+        return count
+
+    def five() -> int:
+        count = 0
+        for batch in aiokafka_batches(data):
+            for record in batch:
+                record.offset  # noqa: B018
+                record.timestamp  # noqa: B018
+                record.key  # noqa: B018
+                record.value  # noqa: B018
+                record.headers  # noqa: B018
+                count += 1
+        return count
+
+    return five if headers else four
+
+
+def aiokafka_values(data: bytes) -> Read:
+    """Values alone."""
+
+    def read() -> int:
+        count = 0
+        for batch in aiokafka_batches(data):
+            for record in batch:
+                record.value  # noqa: B018
+                count += 1
+        return count
+
+    return read
+
+
+def aiokafka_to_arrow(data: bytes, rows: int = 65536) -> Read:
+    """Into pyarrow record batches of the same four columns, by way of lists."""
+    schema = arrow.schema_of(("key", "value", "offset"))
+
+    def read() -> int:
+        count = 0
+        keys: list[bytes | None] = []
+        payloads: list[bytes | None] = []
+        offsets: list[int] = []
+        times: list[int] = []
+
+        def flush() -> int:
+            arrays = [pa.array(keys, pa.binary()), pa.array(payloads, pa.binary()), pa.array(offsets, pa.int64())]
+            when = pa.array(times, pa.timestamp("ms", tz="UTC"))
+            batch = pa.RecordBatch.from_arrays([*arrays, when], names=[*schema.names, "timestamp"])
+            for part in (keys, payloads, offsets, times):
+                part.clear()
+            return batch.num_rows
+
+        for batch in aiokafka_batches(data):
+            for record in batch:
+                keys.append(record.key)
+                payloads.append(record.value)
+                offsets.append(record.offset)
+                times.append(record.timestamp)
+            if len(keys) >= rows:
+                count += flush()
+        return count + flush()
+
+    return read
+
+
+def kafka_python_fields(data: bytes) -> Read:
+    """The same four fields by kafka-python, which is Python throughout."""
+
+    def read() -> int:
+        count = 0
+        for batch in kafka.record.MemoryRecords(data):
+            assert batch.validate_crc()
+            for record in batch:
+                record.offset  # noqa: B018
+                record.timestamp  # noqa: B018
+                record.key  # noqa: B018
+                record.value  # noqa: B018
+                count += 1
+        return count
+
+    return read

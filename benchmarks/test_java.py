@@ -1,0 +1,62 @@
+"""How fast beside the strongest peer, Kafka's own Java (MemoryRecords on the heap, its compiler warm, CRC checked), on a broker's topics?
+
+The first 256 MiB of each topic lie in memory on both sides. The Java mode beside each ratio is explained in java/Peer.java. A JVM of its
+own measures itself in the middle of our rounds: the two cannot take turns round by round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import conftest
+import java_tools
+import pytest
+import readers
+import run
+
+from kafkafmt.log.files import FileView, aligned_buffer
+
+pytestmark = pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "Java is here")
+
+WITH_HEADERS = (*readers.FIELDS, "headers")
+CASES: list[tuple[str, str, str, float | None]] = [  # our way, topic, Java's mode, target
+    ("columns", "none", "columns", 2.2),
+    ("arrow", "none", "arrow", 4),
+    ("columns", "lz4", "columns", 1.4),
+    ("columns", "zstd", "columns", 1.1),
+    ("columns", "json1k", "columns", 1.1),
+    ("headers", "headers", "headers", 5),
+    ("arrow", "lz4", "arrow", None),
+    ("arrow", "zstd", "arrow", None),
+]
+
+
+def load(file: Path) -> tuple[Any, float]:
+    """The first bytes of a log file in memory, whole batches of it."""
+    with FileView(file) as view:
+        data = aligned_buffer(min(conftest.LIMIT, view.size))
+        view.read_into(data, 0)
+    return data
+
+
+def ours(way: str, topic: str, data: Any) -> Callable[[], int]:
+    if way == "arrow":
+        return readers.to_arrow(data)
+    names = WITH_HEADERS if way == "headers" else readers.FIELDS
+    return readers.columns(data, names) if topic in ("none", "headers") else readers.reader(data, names)
+
+
+@pytest.mark.benchmark(group="Kafka's Java")
+@pytest.mark.parametrize(("way", "name", "mode", "target"), CASES, ids=[f"{way}-{name}" for way, name, *_ in CASES])
+def test_java(beside: Callable[..., object], topic: Callable[[str], Path], way: str, name: str, mode: str, target: float | None) -> None:
+    file = sorted(topic(name).glob("*.log"))[0]
+    data = load(file)
+    beside(
+        f"{way}, topic {name}",
+        ours(way, name, data),
+        f"Java, {mode}",
+        lambda: run.measure(file, mode, limit=conftest.LIMIT)["ns_per_record"]["all"],
+        target,
+    )

@@ -1,0 +1,124 @@
+"""What is the native core worth, row by row, and is the pure core no slower than kafka-python?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import inputs
+import numpy as np
+import pytest
+import readers
+
+from kafkafmt import _pure
+from kafkafmt._backend import core
+from kafkafmt.types import BATCH_DTYPE, RecordColumns
+
+pytestmark = pytest.mark.skipif(core is _pure, reason="there is no native core here to compare with")
+
+SIZE = 1 << 20
+NAMES = (*readers.FIELDS, "headers")
+
+
+def varint(core: Any, data: bytes) -> int:
+    for _ in range(2000):
+        core.read_varint(b"\xd2\x01")
+    return 2000
+
+
+def crc(core: Any, data: bytes) -> int:
+    core.crc32c(data)
+    return len(data) // 1024
+
+
+def scan(core: Any, data: bytes) -> int:
+    table = np.zeros(4096, BATCH_DTYPE)
+    return int(core.scan_batches(data, table).count)
+
+
+def decoded(core: Any, data: bytes, names: tuple[str, ...] = NAMES) -> RecordColumns:
+    table, columns = np.zeros(4096, BATCH_DTYPE), RecordColumns(1 << 17, names)
+    count = core.scan_batches(data, table, 0, None, False).count
+    assert core.decode_records(data, table[:count], columns) is None
+    return columns
+
+
+def decode(core: Any, data: bytes) -> int:
+    return decoded(core, data).rows
+
+
+DONE: dict[bytes, RecordColumns] = {}
+
+
+def done(data: bytes) -> RecordColumns:
+    if data not in DONE:
+        DONE[data] = decoded(core, data)
+    return DONE[data]
+
+
+def gather(core: Any, data: bytes) -> int:
+    columns = done(data)
+    offsets, room, valid = np.empty(columns.rows + 1, np.int32), np.empty(len(data), np.uint8), np.zeros(columns.rows // 8 + 1, np.uint8)
+    core.gather(data, columns.value_position, columns.value_length, columns.rows, offsets, room, valid)
+    return columns.rows
+
+
+def make_records(core: Any, data: bytes) -> int:
+    return len(core.make_records(data, done(data)))
+
+
+def make_values(core: Any, data: bytes) -> int:
+    columns = done(data)
+    return len(core.make_values(data, columns.value_position, columns.value_length, columns.rows))
+
+
+CASES: dict[str, tuple[Callable[[Any, bytes], int], str]] = {
+    "varint, a call": (varint, "a"),
+    "crc32c, a KiB": (crc, "a"),
+    "scan with CRC, a batch": (scan, "a"),
+    "decode": (decode, "a"),
+    "decode, 3 headers": (decode, "d"),
+    "gather values": (gather, "a"),
+    "make_records": (make_records, "a"),
+    "make_records, 3 headers": (make_records, "d"),
+    "make_values": (make_values, "a"),
+}
+
+
+@pytest.mark.benchmark(group="native beside pure")
+@pytest.mark.parametrize("case", CASES)
+def test_native_beside_pure(contest: Callable[..., object], case: str) -> None:
+    work, letter = CASES[case]
+    data = inputs.make(letter, size=SIZE)
+    contest(case, lambda: work(core, data), "pure core", lambda: work(_pure, data), rounds=7)
+
+
+@pytest.mark.benchmark(group="pure core")
+@pytest.mark.parametrize("letter", ["a", "f"])
+def test_pure_columns(contest: Callable[..., object], letter: str) -> None:
+    data = inputs.make(letter, size=SIZE)
+    contest(f"{letter}, columns", readers.columns(data, core=_pure), "kafka-python", readers.kafka_python_fields(data), 1, rounds=7)
+
+
+@pytest.mark.benchmark(group="pure core")
+@pytest.mark.parametrize("letter", ["a", "d", "f"])
+def test_pure_records(contest: Callable[..., object], letter: str) -> None:
+    data = inputs.make(letter, size=SIZE)
+    table, columns = np.zeros(16, BATCH_DTYPE), RecordColumns(1 << 16, readers.FIELDS)
+
+    def ours() -> int:
+        position = count = 0
+        while position < len(data):
+            scan = _pure.scan_batches(data, table, position)
+            columns.reset()
+            assert _pure.decode_records(data, table[: scan.count], columns) is None
+            for record in _pure.make_records(data, columns):
+                record.offset  # noqa: B018
+                record.timestamp  # noqa: B018
+                record.key  # noqa: B018
+                record.value  # noqa: B018
+                count += 1
+            position = scan.position
+        return count
+
+    contest(f"{letter}, records", ours, "kafka-python", readers.kafka_python_fields(data), 1, rounds=7)

@@ -1,0 +1,206 @@
+"""`kafkafmt export`: log directories become Parquet, on Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from ..log.selection import OffsetRange
+from .common import (
+    EXIT_DAMAGE,
+    choose,
+    find,
+    format_option,
+    limit_batch_option,
+    options,
+    paths_argument,
+    range_options,
+    replicas_option,
+    selection_options,
+    tell,
+)
+
+MOST_LINES = 20
+
+
+@click.command(epilog="Example: kafkafmt export /var/lib/kafka/data -t 'orders*' --output /archive/orders --master 'local[8]'")
+@paths_argument
+@click.option("--output", required=True, metavar="OUT", type=click.Path(), help="The directory to make; its parents are made too.")
+@click.option("--overwrite", is_flag=True, help="Replace an OUT that is there; it stays whole until the new one is.")
+@selection_options
+@range_options
+@options(
+    click.option("--on-error", type=click.Choice(["quarantine", "fail"]), default="quarantine", show_default=True, help="What damage does."),
+    click.option(
+        "--compression", type=click.Choice(["zstd", "snappy", "lz4", "none"]), default="zstd", show_default=True, help="Of the Parquet files."
+    ),
+    click.option("--compression-level", "level", type=click.IntRange(-7, 22), help="Of zstd.  [default: 1]"),
+    click.option("--master", default="local[*]", show_default=True, help="Spark's master; every executor must see PATH and OUT."),
+    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated."),
+)
+@replicas_option
+@limit_batch_option
+@format_option
+def export(
+    paths: tuple[str, ...],
+    output: str,
+    overwrite: bool,
+    topics: tuple[str, ...],
+    numbers: list[int],
+    internal: bool,
+    offsets: OffsetRange,
+    below_log_start: bool,
+    on_error: str,
+    compression: str,
+    level: int | None,
+    master: str,
+    conf: tuple[str, ...],
+    replicas: str | None,
+    max_batch_bytes: int,
+    output_format: str,
+) -> int:
+    """Partitions become Parquet on Spark: OUT/data/topic=…/partition=…/*.parquet, OUT/quarantine, OUT/report.json.
+
+    OUT is there, complete, once the command has ended, or not at all. Damage costs nothing but itself: its bytes and offsets go to
+    OUT/quarantine, and the exit code is 1.
+    """
+    if level is not None and compression != "zstd":
+        raise click.UsageError("--compression-level is for --compression zstd")
+    settings = dict(_setting(text) for text in conf)
+    with _spark_errors():
+        from ..spark.export import Export, ExportOptions
+        from ..spark.session import make_session, prepare_environment
+        from ..spark.staging import OutputExistsError
+
+        prepare_environment()
+    found = find(paths, replicas)
+    chosen = choose(found, topics, numbers, internal)
+    shown = {"topics": list(topics), "partitions": numbers, "internal": internal, "replicas": replicas}
+    try:
+        job = Export(
+            found,
+            chosen,
+            ExportOptions(output, paths, offsets, below_log_start, on_error, compression, level, overwrite, max_batch_bytes, shown),
+            tell,
+        )
+        with _progress() as progress:
+            progress("starting Spark", 0, 0)
+            with _spark_errors():
+                spark = make_session(master, "kafkafmt export", **settings)
+            try:
+                report = job.run(spark, progress)
+            finally:
+                spark.stop()
+    except (OutputExistsError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    if output_format == "json":
+        click.echo(json.dumps(report, ensure_ascii=False))
+    else:
+        show(report)
+    return 0 if report["ok"] else EXIT_DAMAGE
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise click.UsageError(f"--conf {text!r} is not KEY=VALUE")
+    return key, value
+
+
+@contextlib.contextmanager
+def _spark_errors() -> Iterator[None]:
+    """What is missing, in one line that names the remedy."""
+    try:
+        yield
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Any]:
+    """A progress bar over bytes on stderr, on a terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def progress(step: str, done: int, total: int) -> None:
+            if step not in tasks:
+                for task in tasks.values():
+                    bar.stop_task(task)
+                    bar.update(task, total=bar.tasks[task].total or 1, completed=bar.tasks[task].total or 1)
+                tasks[step] = bar.add_task(step, total=total or None)
+            bar.update(tasks[step], completed=done, total=total or None)
+
+        yield progress
+
+
+def show(report: dict[str, Any]) -> None:
+    """The report for people: a table, the damage, where things lie."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    written, seconds = report["written"], report["seconds"]
+    table = Table(box=None, pad_edge=False, header_style="bold", show_footer=len(report["partitions"]) > 1)
+    lost = report["quarantined"]["spans"]
+    totals = ("in all", f"{written['records']:,}", size(report["read"]["bytes"]), size(written["bytes"]), f"{lost:,}")
+    table.add_column("partition", totals[0], overflow="fold")
+    for name, total in zip(("records", "log", "Parquet", "damaged spans"), totals[1:], strict=True):
+        table.add_column(name, total, justify="right")
+    rows = report["partitions"]
+    shown = rows if len(rows) <= MOST_LINES else sorted(rows, key=lambda r: (-r["quarantined"]["spans"], -r["read"]["bytes"]))[:MOST_LINES]
+    for r in shown:
+        spans = r["quarantined"]["spans"]
+        table.add_row(
+            f"{r['topic']}-{r['partition']}",
+            f"{r['written']['records']:,}",
+            size(r["read"]["bytes"]),
+            size(r["written"]["bytes"]),
+            f"[red]{spans:,}[/red]" if spans else "0",
+        )
+    console.print(table)
+    if len(rows) > len(shown):
+        console.print(f"… and {len(rows) - len(shown)} partitions more")
+    for line in damage_lines(report):
+        console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+    rate = seconds["rows_per_second"]
+    speed = f", {rate:,} rows/s" if rate else ""
+    console.print(f"\n{written['records']:,} records in {seconds['total']:.1f} s{speed} (Spark's start not counted)", highlight=False)
+    out = report["output"]
+    for what, path in (("Parquet", f"{out}/data"), ("quarantine", f"{out}/quarantine"), ("report", f"{out}/report.json")):
+        console.print(f"{what:<12}{path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def damage_lines(report: dict[str, Any]) -> list[str]:
+    """A line for each damaged span, of many the first."""
+    lines = []
+    for r in report["partitions"]:
+        for d in r["quarantined"]["damaged"]:
+            lines.append(f"DAMAGE  {r['topic']}-{r['partition']} {d['file']} at {d['position']}, {d['length']} bytes: {d['message']}; {_lost(d)}")
+    if len(lines) > MOST_LINES:
+        lines[MOST_LINES:] = [f"… and {len(lines) - MOST_LINES} damaged spans more: see the report"]
+    return lines
+
+
+def _lost(d: dict[str, Any]) -> str:
+    first, last = d["first_offset"], d["last_offset"]
+    if first is not None and last is not None and last < first:
+        return "no offset is missing"
+    return f"offsets {'?' if first is None else first} to {'the end' if last is None else last} may be lost"
+
+
+def size(n: float) -> str:
+    """Bytes, for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"

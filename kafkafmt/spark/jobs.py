@@ -1,0 +1,130 @@
+"""Spark jobs that tell how far they are, and that end when they are told to.
+
+A job runs in a thread of its own, while the caller's thread looks at its progress, ends it for a reason of its own, or
+passes on Ctrl-C. What a task has to say before the job is over goes through an accumulator, which Spark updates once
+for each task that is done, however often it was tried.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark import inheritable_thread_target
+from pyspark.accumulators import AccumulatorParam
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+POLL_SECONDS = 0.1
+MARK = "kafkafmt-input-error:"
+
+
+class TaskOSError(OSError):
+    """What the operating system refused a task, in one line."""
+
+
+class Done:
+    """What finished tasks have told so far: bytes, and whatever they found that may end the job."""
+
+    def __init__(self, bytes_done: int = 0, found: Iterable[Any] = ()) -> None:
+        self.bytes = bytes_done
+        self.found = list(found)
+
+
+class _DoneParam(AccumulatorParam[Done]):
+    def zero(self, value: Done) -> Done:
+        return Done()
+
+    def addInPlace(self, value1: Done, value2: Done) -> Done:
+        value1.bytes += value2.bytes
+        value1.found += value2.found
+        return value1
+
+
+def run_job(
+    context: SparkContext,
+    tasks: Sequence[Sequence[T]],
+    function: Callable[[T], R],
+    describe: Callable[[T, R], Done],
+    name: str,
+    progress: Callable[[Done], bool] | None = None,
+) -> list[R]:
+    """`function` of every item, a Spark task for each of `tasks`; the results in order.
+
+    describe: what an item's result adds to what is told while the job runs. progress: called with that every now and
+    then; False ends the job, whose results are then empty. OSErrors of tasks arrive as TaskOSError.
+    """
+    if not tasks:
+        return []
+    told: Any = context.accumulator(Done(), _DoneParam())
+
+    def run(items: Iterator[Sequence[T]]) -> Iterator[R]:
+        for task in items:
+            for item in task:
+                try:
+                    result = function(item)
+                except OSError as error:
+                    raise RuntimeError(MARK + json.dumps(_one_line(error))) from error
+                told.add(describe(item, result))
+                yield result
+
+    group = f"{name} {uuid.uuid4()}"
+    results: list[R] = []
+    errors: list[BaseException] = []
+
+    def collect() -> None:
+        try:
+            context.setJobGroup(group, name, interruptOnCancel=True)
+            results.extend(context.parallelize(tasks, len(tasks)).mapPartitions(run).collect())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=inheritable_thread_target(collect), name=name, daemon=True)
+    thread.start()
+    stopped = False
+    try:
+        while thread.is_alive():
+            thread.join(POLL_SECONDS)
+            if progress is not None and not stopped and not progress(told.value):
+                stopped = True
+                context.cancelJobGroup(group)
+    except BaseException:
+        context.cancelJobGroup(group)
+        thread.join(10)
+        raise
+    if stopped:
+        return []
+    if errors:
+        raise _understood(errors[0]) from errors[0]
+    return results
+
+
+def group_tasks(items: Iterable[T], size: Callable[[T], int], room: int) -> list[list[T]]:
+    """Items in tasks of about `room` bytes, the largest first, so that the last ones to run are short."""
+    tasks: list[list[T]] = []
+    left = 0
+    for item in sorted(items, key=size, reverse=True):
+        if not tasks or left < size(item):
+            tasks.append([])
+            left = room
+        tasks[-1].append(item)
+        left -= size(item)
+    return tasks
+
+
+def _one_line(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error).splitlines()[0]
+
+
+def _understood(error: BaseException) -> BaseException:
+    """A task's OSError out of what Spark made of it; anything else as it is."""
+    found = re.search(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")', str(error))
+    return TaskOSError(json.loads(found[1])) if found else error

@@ -1,0 +1,267 @@
+"""The data source's options, as text into values: those of Spark's Kafka source by its names and rules, and a few of our own.
+
+Everything is judged here, before a file is touched, and what is wrong is one line that names the option. A name that
+is no option is refused too: a misspelt bound would otherwise read everything. Only `kafka.…` is let by, which
+configures a connection that does not exist here; but for kafka.isolation.level, which is about the records.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..log import PartitionDir
+from .splits import SPLIT_BYTES
+
+LATEST, EARLIEST = -1, -2
+MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+NAMES = (
+    "subscribe", "subscribePattern", "assign",
+    "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
+    "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
+    "includeHeaders", "mode", "replicas", "belowLogStart", "splitBytes", "maxBatchBytes",
+    "path", "paths",
+)  # fmt: skip
+
+Key = tuple[str, int]
+PerPartition = dict[Key, int]
+
+
+class OptionError(ValueError):
+    """An option's name or value that cannot be; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One end of what is read. kind: "offset" or "time" (ms). value: the same for every partition, or one each.
+
+    The offsets LATEST and EARLIEST stand for the log's ends. option: the name it was given by.
+    """
+
+    option: str
+    kind: str
+    value: int | PerPartition
+
+    def of(self, key: Key) -> int:
+        return self.value if isinstance(self.value, int) else self.value[key]
+
+    def check(self, keys: Collection[Key]) -> None:
+        """As in Spark, values for single partitions must name all that are read, and no others."""
+        if isinstance(self.value, int):
+            return
+        for what, odd in (("says nothing about", set(keys) - self.value.keys()), ("names", self.value.keys() - set(keys))):
+            if odd:
+                why = "which is read" if what != "names" else "which is not among the partitions read"
+                ends = " (-2 is the earliest, -1 the latest)" if self.kind == "offset" else ""
+                raise OptionError(f"{self.option} {what} {_listed(odd)}, {why}: it has to name each of them{ends}")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user asked for. start, end: None for the log's own ends; ends are exclusive."""
+
+    paths: tuple[str, ...]
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    assigned: frozenset[Key] | None = None
+    start: Bound | None = None
+    end: Bound | None = None
+    late_start_is_error: bool = True
+    include_headers: bool = False
+    mode: str = MODES[0]
+    replicas: str | None = None
+    below_log_start: bool = False
+    split_bytes: int = SPLIT_BYTES
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+    def select(self, partitions: Iterable[PartitionDir]) -> list[PartitionDir]:
+        """The partitions that are meant, of those found. OptionError for a topic or partition that is not there.
+
+        Kafka's own topics (`__…`) only where they are named, a pattern begins with `__`, or they were a path themselves.
+        """
+        there = [p for p in partitions if p.state == "live" or p.named]
+        if self.assigned is not None:
+            if absent := self.assigned - {p.key for p in there}:
+                raise OptionError(f"assign names {_listed(absent)}, which is not there; {_there(there)}")
+            return [p for p in there if p.key in self.assigned]
+        if self.topics is not None:
+            if absent_topics := [t for t in self.topics if all(p.topic != t for p in there)]:
+                raise OptionError(f"subscribe names {absent_topics[0]}, which is not there; {_there(there)}")
+            return [p for p in there if p.topic in self.topics]
+        if self.pattern is not None:
+            regex = re.compile(self.pattern)
+            there = [p for p in there if regex.fullmatch(p.topic)]
+        own = self.pattern is not None and self.pattern.startswith("__")
+        return [p for p in there if own or p.named or not p.internal]
+
+
+def parse(given: Mapping[str, str]) -> Options:
+    """Spark's options (a mapping that ignores case) as values. OptionError for what is wrong."""
+    options = {name: given[name] for name in NAMES if given.get(name) is not None}
+    _check_names(given)
+    chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
+    if len(chosen) > 1:
+        raise OptionError(f"{' and '.join(chosen)} are both given: only one of subscribe, subscribePattern and assign can be")
+    late = _word(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
+    return Options(
+        paths=_paths(options),
+        topics=tuple(dict.fromkeys(t.strip() for t in options["subscribe"].split(",") if t.strip())) if "subscribe" in options else None,
+        pattern=_pattern(options),
+        assigned=_assigned(options["assign"]) if "assign" in options else None,
+        start=_bound(options, "starting", EARLIEST),
+        end=_bound(options, "ending", LATEST),
+        late_start_is_error=late == "error",
+        include_headers=_flag(options, "includeHeaders"),
+        mode=_word(options, "mode", MODES),
+        replicas=_word(options, "replicas", ("longest",)) if "replicas" in options else None,
+        below_log_start=_flag(options, "belowLogStart"),
+        split_bytes=_bytes(options, "splitBytes", SPLIT_BYTES),
+        max_batch_bytes=_bytes(options, "maxBatchBytes", DEFAULT_MAX_BATCH_BYTES),
+    )
+
+
+def _check_names(given: Mapping[str, str]) -> None:
+    known = {name.lower(): name for name in NAMES}
+    for name in given:
+        lower = name.lower()
+        if lower == "kafka.isolation.level":
+            if given[name] != "read_uncommitted":
+                raise OptionError(f"{name} is {given[name]!r}: only read_uncommitted can be read so far")
+        elif lower not in known and not lower.startswith("kafka."):
+            near = difflib.get_close_matches(lower, known, 1)
+            hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(NAMES[:-2])}"
+            raise OptionError(f"there is no option {name}; {hint}")
+
+
+def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
+    if "paths" in options:
+        paths = _json("paths", options["paths"])
+        if not (isinstance(paths, list) and all(isinstance(p, str) for p in paths)):
+            raise OptionError("paths is not a JSON list of paths")
+    else:
+        paths = []
+    if "path" in options:
+        paths = [options["path"], *paths]
+    if not paths:
+        raise OptionError("no path: say which log directories, partition directories or .log files to .load()")
+    return tuple(dict.fromkeys(_local(p) for p in paths))
+
+
+def _local(path: str) -> str:
+    parts = urlparse(path)
+    if not re.match(r"[a-z][a-z0-9+.-]+:/", path):
+        return path
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        raise OptionError(f"{path}: only local files can be read so far, on paths that every worker sees")
+    return unquote(parts.path)
+
+
+def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
+    """A time for all, a time each, offsets: the first that is given, in Spark's order."""
+    name = f"{side}Timestamp"
+    if name in options:
+        return Bound(name, "time", _integer(name, options[name], 0))
+    name = f"{side}OffsetsByTimestamp"
+    if name in options:
+        return Bound(name, "time", _per_partition(name, options[name], 0))
+    name = f"{side}Offsets"
+    word = options.get(name, "").strip()
+    own, other, other_value = ("earliest", "latest", LATEST) if side == "starting" else ("latest", "earliest", EARLIEST)
+    if not word or word.lower() == own:
+        return None
+    if word.lower() == other:
+        raise OptionError(f"{name} cannot be {other}: a batch query would read nothing")
+    if not word.startswith("{"):
+        raise OptionError(f'{name} is {word!r}; it can be {own} or JSON like {{"orders": {{"0": 23, "1": {default}}}}}')
+    values = _per_partition(name, word, EARLIEST)
+    if wrong := sorted(key for key, value in values.items() if value == other_value):
+        raise OptionError(f"{name} has {other_value} ({other}) for {_listed(wrong)}: a batch query would read nothing")
+    return Bound(name, "offset", values)
+
+
+def _per_partition(name: str, text: str, least: int) -> PerPartition:
+    topics = _json(name, text)
+    example = f'{name} is not JSON like {{"orders": {{"0": 23, "1": 42}}}}'
+    if not isinstance(topics, dict) or not all(isinstance(numbers, dict) for numbers in topics.values()):
+        raise OptionError(example)
+    values: PerPartition = {}
+    for topic, numbers in topics.items():
+        for number, value in numbers.items():
+            if not number.isdecimal() or not isinstance(value, int | str) or isinstance(value, bool):
+                raise OptionError(example)
+            values[topic, int(number)] = _integer(f"{name} of {topic}-{number}", str(value), least)
+    return values
+
+
+def _assigned(text: str) -> frozenset[Key]:
+    topics = _json("assign", text)
+    if not isinstance(topics, dict) or not all(
+        isinstance(numbers, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in numbers) for numbers in topics.values()
+    ):
+        raise OptionError('assign is not JSON like {"orders": [0, 1]}')
+    return frozenset((topic, number) for topic, numbers in topics.items() for number in numbers)
+
+
+def _pattern(options: Mapping[str, str]) -> str | None:
+    pattern = options.get("subscribePattern")
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise OptionError(f"subscribePattern {pattern!r} is no regular expression: {error}") from None
+    return pattern
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"{name} is not JSON: {error}") from None
+
+
+def _integer(name: str, text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise OptionError(f"{name} is {text!r}, which is no whole number") from None
+    if value < least:
+        raise OptionError(f"{name} is {value}; it can be {least} at least")
+    return value
+
+
+def _bytes(options: Mapping[str, str], name: str, default: int) -> int:
+    if name not in options:
+        return default
+    found = re.fullmatch(r"(\d+)\s*([kmg]?)i?b?", options[name].strip().lower())
+    if not found or not (size := int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[found[2]]):
+        raise OptionError(f"{name} is {options[name]!r}; it can be bytes, or 64k, 64m, 1g")
+    return size
+
+
+def _flag(options: Mapping[str, str], name: str) -> bool:
+    return _word(options, name, ("false", "true")) == "true"
+
+
+def _word(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
+    """One of some words, in whatever case; the first where the option is not given."""
+    given = options.get(name, words[0])
+    for word in words:
+        if given.strip().lower() == word.lower():
+            return word
+    raise OptionError(f"{name} is {given!r}; it can be {' or '.join(words)}")
+
+
+def _listed(keys: Iterable[Key], most: int = 3) -> str:
+    names = [f"{topic}-{number}" for topic, number in sorted(keys)]
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _there(partitions: Iterable[PartitionDir]) -> str:
+    """What is there instead, for a message."""
+    topics = sorted({p.topic for p in partitions})
+    return f"there are {', '.join(topics[:10])}{' and more' if len(topics) > 10 else ''}" if topics else "there is no live partition"

@@ -1,0 +1,144 @@
+"""What a query of the data source has to read: partitions chosen, bounds resolved, segments planned, tasks cut.
+
+It happens once a query, on the driver, with a thread per core: each segment that the bounds touch is walked shallowly
+and its CRCs checked (without the GIL), so damage is known before a task runs and a task reads nothing twice.
+A task holds some tens of MB: a piece of a large partition, or several small partitions, since a task costs Spark
+about 30 ms however little it does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from ..log import Damage, PartitionDir, PartitionLog, discover
+from ..log.directory import SegmentFile
+from ..log.times import find_timestamp
+from .options import EARLIEST, LATEST, Bound, OptionError, Options
+from .splits import Split, make_splits
+
+OPEN_COST = 1 << 20
+"""What opening one more partition counts for in a task, in bytes read."""
+RUNS_A_SPLIT = 8
+"""Extents are cut finer than splits, so that splits come out even."""
+
+
+@dataclass
+class Task:
+    """What one Spark task reads: splits of one or several partitions, in order."""
+
+    splits: list[Split] = field(default_factory=list)
+    cost: int = 0
+
+
+@dataclass
+class Plan:
+    """tasks: in the order of topic, partition and offset. damaged: what is known to be damaged within the bounds."""
+
+    tasks: list[Task]
+    damaged: list[tuple[PartitionDir, Damage]]
+
+
+@dataclass
+class _Selected:
+    """One partition under way; start and end None are the log's own."""
+
+    log: PartitionLog
+    start: int | None = None
+    end: int | None = None
+    low: int = 0
+
+    def segments(self, every: bool = False) -> list[SegmentFile]:
+        """The segments that may hold what lies within the bounds, by their names alone."""
+        high = None if self.end is None else self.end
+        return [
+            s
+            for s in self.log.segments
+            if every
+            or (
+                (s.next_base is None or s.next_base > self.low)
+                and (high is None or s.base_offset is None or s.base_offset < high)
+            )
+        ]
+
+
+def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
+    """Plan a batch query. tell: called with lines worth saying (retention at work, odd directory names).
+
+    OptionError for options that do not fit what is there; OSError (NoLogError) for paths that cannot be read.
+    """
+    try:
+        found = discover(options.paths, options.replicas)
+    except ValueError as error:
+        raise OptionError(str(error).replace("--replicas longest", "give the option replicas=longest")) from None
+    for message in found.messages:
+        tell(message)
+    run_bytes = max(options.split_bytes // RUNS_A_SPLIT, 1)
+    selected = [
+        _Selected(PartitionLog(p, max_batch_bytes=options.max_batch_bytes, run_bytes=run_bytes, tell=tell))
+        for p in options.select(found.partitions)
+    ]
+    keys = {(s.log.topic, s.log.partition) for s in selected}
+    for bound in (options.start, options.end):
+        if bound is not None:
+            bound.check(keys)
+    timed = any(bound is not None and bound.kind == "time" for bound in (options.start, options.end))
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        if timed:  # a time is looked up in what the plans tell of each segment
+            _plan_segments(pool, selected, every=True)
+        list(pool.map(lambda s: _resolve(s, options), selected))
+        _plan_segments(pool, selected)
+    plan = Plan([], [])
+    for s in selected:
+        plan.damaged += [(s.log.directory, event) for _, event in s.log.events(s.low, _open(s.end)) if isinstance(event, Damage)]
+        plans = [s.log.plan(segment) for segment in s.segments()]
+        directory, below = s.log.directory, options.below_log_start
+        splits = make_splits(directory, plans, s.start, s.end, below_log_start=below, split_bytes=options.split_bytes)
+        _pack(plan.tasks, splits, options.split_bytes)
+    return plan
+
+
+def _open(end: int | None) -> int:
+    return (1 << 63) - 1 if end is None else end
+
+
+def _plan_segments(pool: ThreadPoolExecutor, selected: Iterable[_Selected], every: bool = False) -> None:
+    list(pool.map(lambda pair: pair[0].plan(pair[1]), [(s.log, segment) for s in selected for segment in s.segments(every)]))
+
+
+def _resolve(s: _Selected, options: Options) -> None:
+    """Turn the bounds into offsets of this partition."""
+    if options.start is not None:
+        s.start = _offset(s.log, options.start, EARLIEST)
+        if s.start is None and options.start.kind == "time":
+            if options.late_start_is_error:
+                raise OptionError(
+                    f"{options.start.option}: {s.log.topic}-{s.log.partition} has no record at or after "
+                    f"{options.start.of((s.log.topic, s.log.partition))}; startingOffsetsByTimestampStrategy=latest begins at its end instead"
+                )
+            s.start = s.log.next_offset
+    if options.end is not None:
+        s.end = _offset(s.log, options.end, LATEST)
+    lowest = 0 if options.below_log_start else s.log.log_start_offset
+    s.low = lowest if s.start is None else max(s.start, lowest)
+
+
+def _offset(log: PartitionLog, bound: Bound, own: int) -> int | None:
+    """The offset that a bound means; None for the log's own end on that side, and for a time that no record reaches."""
+    value = bound.of((log.topic, log.partition))
+    if bound.kind == "offset":
+        return None if value == own else value
+    hit = find_timestamp(log, value)
+    return None if hit is None else hit.offset
+
+
+def _pack(tasks: list[Task], splits: Iterable[Split], room: int) -> None:
+    """Put splits into tasks, in order: with the last task where both are small."""
+    for split in splits:
+        cost = split.bytes + OPEN_COST
+        if not tasks or tasks[-1].cost + cost > room:
+            tasks.append(Task())
+        tasks[-1].splits.append(split)
+        tasks[-1].cost += cost
