@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as _version
+from typing import Any
 
 from ._backend import backend, core
 from .errors import (
@@ -28,11 +27,6 @@ from .view import open_log as open
 
 Record = core.Record
 
-try:
-    __version__ = _version("kafkafmt")
-except PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0"
-
 __all__ = [
     "ChecksumError",
     "Damage",
@@ -50,3 +44,14 @@ __all__ = [
     "open",
     "read_records",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":  # looked up when asked for: it costs a third of the import
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("kafkafmt")
+        except PackageNotFoundError:  # a source tree that was never installed
+            return "0"
+    raise AttributeError(f"module 'kafkafmt' has no attribute {name!r}")

@@ -17,7 +17,6 @@ from .common import (
     find,
     format_option,
     limit_batch_option,
-    options,
     paths_argument,
     range_options,
     replicas_option,
@@ -26,6 +25,7 @@ from .common import (
 )
 
 MOST_LINES = 20
+CODECS = ["zstd", "snappy", "lz4", "none"]
 
 
 @click.command(epilog="Example: kafkafmt export /var/lib/kafka/data -t 'orders*' --output /archive/orders --master 'local[8]'")
@@ -34,15 +34,11 @@ MOST_LINES = 20
 @click.option("--overwrite", is_flag=True, help="Replace an OUT that is there; it stays whole until the new one is.")
 @selection_options
 @range_options
-@options(
-    click.option("--on-error", type=click.Choice(["quarantine", "fail"]), default="quarantine", show_default=True, help="What damage does."),
-    click.option(
-        "--compression", type=click.Choice(["zstd", "snappy", "lz4", "none"]), default="zstd", show_default=True, help="Of the Parquet files."
-    ),
-    click.option("--compression-level", "level", type=click.IntRange(-7, 22), help="Of zstd.  [default: 1]"),
-    click.option("--master", default="local[*]", show_default=True, help="Spark's master; every executor must see PATH and OUT."),
-    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated."),
-)
+@click.option("--on-error", type=click.Choice(["quarantine", "fail"]), default="quarantine", show_default=True, help="What damage does.")
+@click.option("--compression", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of the Parquet files.")
+@click.option("--compression-level", "level", type=click.IntRange(-7, 22), help="Of zstd.  [default: 1]")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master; every executor must see PATH and OUT.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
 @replicas_option
 @limit_batch_option
 @format_option
@@ -127,7 +123,8 @@ def _progress() -> Iterator[Any]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
+    numbers = (DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), BarColumn(), *numbers)
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
         tasks: dict[str, Any] = {}
 
@@ -184,7 +181,8 @@ def damage_lines(report: dict[str, Any]) -> list[str]:
     lines = []
     for r in report["partitions"]:
         for d in r["quarantined"]["damaged"]:
-            lines.append(f"DAMAGE  {r['topic']}-{r['partition']} {d['file']} at {d['position']}, {d['length']} bytes: {d['message']}; {_lost(d)}")
+            where = f"{r['topic']}-{r['partition']} {d['file']} at {d['position']}, {d['length']} bytes"
+            lines.append(f"DAMAGE  {where}: {d['message']}; {_lost(d)}")
     if len(lines) > MOST_LINES:
         lines[MOST_LINES:] = [f"… and {len(lines) - MOST_LINES} damaged spans more: see the report"]
     return lines

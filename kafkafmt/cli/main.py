@@ -53,7 +53,8 @@ for command in (ls, cat, verify, export):
 def run() -> NoReturn:
     """The command, every error as one line and an exit code."""
     try:
-        code = group.main(standalone_mode=False)
+        with group.make_context("kafkafmt", sys.argv[1:]) as context:  # group.main would end a closed pipe with status 1
+            code = group.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         code = stop.exit_code

@@ -42,7 +42,10 @@ def parse_time(text: str) -> int:
     """Milliseconds since 1970 UTC, or an ISO date or time; UTC where it names no zone. ValueError for anything else."""
     if text.lstrip("-").isdigit() and text.isascii():
         return int(text)
-    return to_millis(datetime.fromisoformat(text))
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
+        raise ValueError(f"{text!r}: a zone has no seconds")  # Python's extension; ISO 8601 has none
+    return to_millis(moment)
 
 
 def to_millis(moment: datetime) -> int:

@@ -1,0 +1,82 @@
+"""`ls`, `verify`, `--version`, `--help`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from build import batch, record
+from command import kafkafmt, report
+from golden_cases import case
+
+
+@pytest.mark.parametrize("backend", ["native", "pure"])
+def test_version_names_core_and_libraries(backend: str) -> None:
+    lines = kafkafmt("--version", backend=backend).stdout.splitlines()
+    assert lines[0].startswith("kafkafmt ")
+    assert lines[1].startswith(f"core: {backend}")
+    assert any(line.startswith("zstandard ") for line in lines)
+
+
+@pytest.mark.parametrize("command", ["ls", "cat", "verify"])
+def test_help_shows_an_example(command: str) -> None:
+    done = kafkafmt(command, "--help")
+    assert done.returncode == 0
+    assert f"Example: kafkafmt {command} " in done.stdout
+
+
+def test_ls_lists_what_is_not_live_with_its_state() -> None:
+    roots = case("jbod").roots
+    found = json.loads(kafkafmt("ls", *roots, "--format", "json").stdout)["partitions"]
+    states = {p["state"] for p in found}
+    assert states == {"live", "delete", "future", "stray"}
+    names = {(p["topic"], p["partition"]) for p in found if p["state"] == "live"}
+    assert {("dots.in.the.name", 0), ("dashes-in-the-name", 2), ("under_scores", 1), ("0", 0), ("...", 0), ("ends-in-number-7", 1)} <= names
+    assert ("-leading.and.trailing-", 0) in names
+
+
+def test_ls_counts() -> None:
+    found = json.loads(kafkafmt("ls", *case("codecs").roots, "-t", "codec-mixed", "--format", "json").stdout)["partitions"]
+    (mixed,) = found
+    assert mixed["codecs"] == ["none", "gzip", "snappy", "lz4", "zstd"]
+    assert (mixed["formats"], mixed["records"], mixed["next_offset"]) == ([2], 105, 105)
+    text = kafkafmt("ls", *case("codecs").roots).stdout
+    assert "codec-mixed-0" in text
+
+
+def test_verify_exit_codes(tmp_path: Path) -> None:
+    torn = case("torn").roots[0]
+    assert kafkafmt("verify", torn).returncode == 1
+    assert kafkafmt("verify", torn / "torn-cut-body-0").returncode == 0
+    assert kafkafmt("verify", torn / "torn-cut-body-0", "--strict").returncode == 1
+    assert kafkafmt("verify", torn / "torn-none-0", "--strict").returncode == 0
+    assert kafkafmt("verify", tmp_path / "nothing").returncode == 3
+
+
+def test_verify_text_names_the_lost_offsets() -> None:
+    done = kafkafmt("verify", case("torn").roots[0])
+    assert "offsets 144 to 146 may be lost" in done.stdout
+    assert "3 damaged spans" in done.stdout
+
+
+def test_unreadable_checkpoints_are_findings(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(batch([record(0)]))
+    (tmp_path / "t-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n")
+    (tmp_path / "t-0" / "partition.metadata").write_text("nonsense")
+    (tmp_path / "log-start-offset-checkpoint").write_text("7\n0\n")
+    (entry,) = report(tmp_path)["partitions"]
+    assert sorted(f["file"] for f in entry["findings"]) == ["leader-epoch-checkpoint", "log-start-offset-checkpoint", "partition.metadata"]
+    assert {f["error"] for f in entry["findings"]} == {"unreadable_checkpoint"}
+
+
+def test_formats_0_and_1_are_named_as_unsupported(tmp_path: Path) -> None:
+    from build import message
+
+    (tmp_path / "t-0").mkdir()
+    old = message(1, None, b"old", offset=0, timestamp=5)
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(old + batch([record(0, value=b"new")], base_offset=1))
+    (entry,) = report(tmp_path)["partitions"]
+    assert [(d["error"], d["first_offset"], d["last_offset"]) for d in entry["damaged"]] == [("unsupported", 0, 0)]
+    assert entry["records_recovered"] == 1
