@@ -92,7 +92,7 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
     """Every partition under the paths.
 
     replicas: None makes the same live partition in two places a DuplicatePartitionError; "longest" takes the one that
-    ends higher (by its last segment's base offset, then its size). Raises OSError for a path that cannot be read and
+    ends higher. Raises OSError for a path that cannot be read and
     NoLogError for one that holds no log.
     """
     if replicas not in (None, "longest"):
@@ -216,6 +216,7 @@ def _without_replicas(found: list[PartitionDir], replicas: str | None, messages:
     return kept
 
 
-def _end(p: PartitionDir) -> tuple[int, int]:
-    last = p.segments[-1] if p.segments else None
-    return (last.base_offset or 0, last.size) if last else (-1, 0)
+def _end(p: PartitionDir) -> int:
+    from .partition import PartitionLog  # which stands on this module
+
+    return PartitionLog(p).next_offset

@@ -99,3 +99,11 @@ def read_text(path: Path) -> str | None:
         return path.read_bytes().decode(errors="replace")
     except FileNotFoundError:
         return None
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """A small file's content, None where it is missing."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -33,7 +33,7 @@ def believable(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> set
     index = [
         i
         for i, p in enumerate(parts)
-        if isinstance(p, Run) and p.first_offset >= lower and (upper is None or p.last_offset < upper)
+        if isinstance(p, Run) and lower <= p.first_offset <= p.last_offset and (upper is None or p.last_offset < upper)
     ]
     if not index:
         return set()

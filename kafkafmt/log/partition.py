@@ -16,6 +16,7 @@ from ..records import Chunk, RecordReader
 from ..types import COLUMNS
 from .directory import PartitionDir, SegmentFile
 from .files import FileView
+from .indexes import position_before
 from .plan import Damage, SegmentPlan, plan_segment
 from .walk import Run, Walker
 
@@ -108,13 +109,35 @@ class PartitionLog:
                 return
             if segment.next_base is not None and segment.next_base <= start:
                 continue
-            plan = self.plan(segment)
+            plan = self._plan_of_range(segment, start, end) or self.plan(segment)
             events: list[tuple[int, int, Run | Damage]] = [(e.first_offset, 1, e) for e in plan.extents]
             events += [(d.first_offset or 0, 0, d) for d in plan.damaged]
             for _, _, event in sorted(events, key=lambda e: e[:2]):
                 first, last = event.first_offset or 0, MAX_OFFSET if event.last_offset is None else event.last_offset
                 if first < end and max(first, last) >= start:
                     yield plan, event
+
+    def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
+        """A plan of the batches with offsets in [start, end) alone, by the offset index, where nothing calls for more.
+
+        None where the whole segment is meant, has been planned already, or where the range is not sound, back to back
+        and without a gap: then only the whole segment tells what is damage and what lies out of place.
+        """
+        base = segment.base_offset
+        if segment.name in self._plans or base is None or (start <= base and (segment.next_base or MAX_OFFSET) <= end):
+            return None
+        try:
+            with FileView(segment.path) as view:
+                position = position_before(segment, view, start)
+                if position == 0 and end == MAX_OFFSET:
+                    return None
+                walker = Walker(view, base, self.max_batch_bytes, self.run_bytes)
+                extents = walker.sound_runs(position, start if position else base, end)
+        except FileNotFoundError:
+            return None
+        if extents is None or (extents and segment.next_base is not None and extents[-1].last_offset >= segment.next_base):
+            return None
+        return SegmentPlan(segment, walker.size, extents, [], [], walker.stats)
 
     def parts(self, start: int, end: int, on_damage: OnDamage | None) -> Iterator[Part]:
         """The batches that hold offsets in [start, end), in the order of offsets; damage on the way."""

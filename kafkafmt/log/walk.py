@@ -185,6 +185,28 @@ class Walker:
         if run is not None:
             yield run
 
+    def sound_runs(self, position: int, start: int, end: int) -> list[Run] | None:
+        """Runs from a position on that reach from `start` to `end` or the end of the file, sound and without a gap.
+
+        None where they do not. They may begin before `start` and end behind `end`.
+        """
+        runs: list[Run] = []
+        for at, _, rows, error in self.tables(position, self.size):
+            for part in runs_of(rows, at, False) if len(rows) else []:
+                if not part.dense or part.first_offset != (runs[-1].last_offset + 1 if runs else min(start, part.first_offset)):
+                    return None
+                if runs and part.end - runs[-1].position <= self.run_bytes:
+                    runs[-1].end, runs[-1].last_offset = part.end, part.last_offset
+                    runs[-1].batches += part.batches
+                    runs[-1].records += part.records
+                else:
+                    runs.append(part)
+            if runs and runs[-1].last_offset + 1 >= end:
+                return runs
+            if error is not None:
+                return None
+        return runs
+
     def _continues(self, run: Run, part: Run, cut_gaps: bool) -> bool:
         rises = part.first_offset == run.last_offset + 1 if cut_gaps else part.first_offset > run.last_offset
         return rises and part.end - run.position <= self.run_bytes

@@ -1,0 +1,111 @@
+"""Offset and time indexes, as far as they can be believed.
+
+Offset index: entries of int32 offset - base, int32 position. The offset is the last one of a batch (up to Kafka 4.0: of
+the batches appended together) that begins at the position. Time index: int64 timestamp, int32 offset - base: the
+largest timestamp so far, and the last offset of its batch. Both rise; behind the last entry of a file that was never
+trimmed stand zeros. An entry is used only after the batch that it names was found in the log.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._backend import core
+from ..types import BATCH_DTYPE
+from . import files
+from .directory import SegmentFile
+from .files import FileView
+
+OFFSET_ENTRY = np.dtype([("relative", ">i4"), ("position", ">i4")])
+TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("relative", ">i4")])
+SCAN_BYTES = 1 << 20
+
+Entries = npt.NDArray[np.int64]
+
+
+class TimeBounds(NamedTuple):
+    """What a time index tells about a time: no record at or below `after` is as late; `none`: nor is any other."""
+
+    after: int
+    none: bool
+
+
+def _rising(first: Entries, *rest: Entries) -> int:
+    """How many entries from the front on rise: the others are a zero tail, or nonsense."""
+    if not len(first):
+        return 0
+    falls = first[1:] <= first[:-1]
+    for values in rest:
+        falls |= values[1:] < values[:-1]
+    return int(np.argmax(falls)) + 1 if falls.any() else len(first)
+
+
+def read_offset_index(data: bytes, base_offset: int) -> tuple[Entries, Entries]:
+    """Offsets and positions of the entries in use."""
+    raw = np.frombuffer(data, OFFSET_ENTRY, len(data) // OFFSET_ENTRY.itemsize)
+    relative, positions = raw["relative"].astype(np.int64), raw["position"].astype(np.int64)
+    n = _rising(relative, positions)
+    if n and (relative[0] < 0 or positions[0] < 0 or (relative[0] == 0 and positions[0] == 0 and n == 1)):
+        n = 0
+    return relative[:n] + base_offset, positions[:n]
+
+
+def read_time_index(data: bytes, base_offset: int) -> tuple[Entries, Entries]:
+    """Timestamps (ms) and offsets of the entries in use."""
+    raw = np.frombuffer(data, TIME_ENTRY, len(data) // TIME_ENTRY.itemsize)
+    timestamps, relative = raw["timestamp"].astype(np.int64), raw["relative"].astype(np.int64)
+    n = _rising(timestamps, relative)
+    if n and (timestamps[0] < 0 or relative[0] < 0):
+        n = 0
+    return timestamps[:n], relative[:n] + base_offset
+
+
+def position_before(segment: SegmentFile, view: FileView, offset: int) -> int:
+    """Where a walk may begin that has to meet every batch with offsets from `offset` on; 0 where the index tells nothing."""
+    if segment.base_offset is None or offset <= segment.base_offset:
+        return 0
+    data = files.read_bytes(segment.path.with_suffix(".index"))
+    offsets, positions = read_offset_index(data or b"", segment.base_offset)
+    at = int(np.searchsorted(offsets, offset, "right")) - 1
+    if at < 0:
+        return 0
+    batch = _batch_at(view, int(positions[at]))
+    if batch is None or not segment.base_offset <= int(batch["base_offset"]) <= int(offsets[at]):
+        return 0
+    return int(positions[at])
+
+
+def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
+    """Where the first record at or after a time cannot be; None where the time index tells nothing that holds."""
+    if segment.base_offset is None:
+        return None
+    data = files.read_bytes(segment.path.with_suffix(".timeindex"))
+    timestamps, offsets = read_time_index(data or b"", segment.base_offset)
+    at = int(np.searchsorted(timestamps, timestamp, "left")) - 1
+    if at < 0:
+        return None
+    position = position_before(segment, view, int(offsets[at]))
+    batch = _batch_with(view, position, int(offsets[at]))
+    if batch is None or int(batch["max_timestamp"]) != int(timestamps[at]):
+        return None
+    return TimeBounds(int(offsets[at]), at == len(timestamps) - 1 and not segment.last)
+
+
+def _batch_at(view: FileView, position: int) -> np.void | None:
+    """The header of the sound batch at a position, None where there is none."""
+    table = np.zeros(1, BATCH_DTYPE)
+    size = int.from_bytes(view.read(position + 8, 4), "big", signed=True) + 12
+    scan = core.scan_batches(view.read(position, min(size, view.size - position)), table)
+    return table[0] if scan.count else None
+
+
+def _batch_with(view: FileView, position: int, offset: int) -> np.void | None:
+    """The header of the batch that ends with an offset, searched from a position on over as much as one read gives."""
+    table = np.zeros(4096, BATCH_DTYPE)
+    scan = core.scan_batches(view.read(position, SCAN_BYTES), table)
+    rows = table[: scan.count]
+    hits = np.flatnonzero(rows["base_offset"] + rows["last_offset_delta"] == offset)
+    return rows[hits[0]] if len(hits) else None

@@ -1,0 +1,82 @@
+"""Reading from the middle: through the offset index where it holds, by the whole segment where not, with the same result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from build import batch, record
+from golden_cases import CASES, Case
+
+from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.times import find_timestamp
+
+N = 2000
+
+
+@pytest.fixture
+def long_log(tmp_path: Path) -> Path:
+    """2000 batches of five records, with an entry of the offset index every tenth batch."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    data, entries = bytearray(), []
+    for i in range(N):
+        if i % 10 == 9:
+            entries += [i * 5 + 4, len(data)]
+        data += batch([record(j, j, value=b"x" * 200) for j in range(5)], base_offset=i * 5, base_timestamp=1000 * i)
+    (path / f"{0:020}.log").write_bytes(data)
+    (path / f"{0:020}.index").write_bytes(np.array(entries, ">i4").tobytes() + bytes(800))
+    return path
+
+
+def read(path: Path, **selection: Any) -> tuple[list[int], PartitionLog]:
+    log = PartitionLog(discover([path]).partitions[0])
+    return [r.offset for r in log.records(**selection)], log
+
+
+def test_an_index_that_holds_spares_the_rest_of_the_segment(long_log: Path) -> None:
+    found, log = read(long_log, start=7003, end=7011)
+    assert found == list(range(7003, 7011))
+    assert log._plans == {}  # the segment as a whole was never walked
+
+
+@pytest.mark.parametrize("lie", ["position", "garbage", "short", "missing", "wrong batch"])
+def test_an_index_that_lies_is_not_believed(long_log: Path, lie: str) -> None:
+    path = long_log / f"{0:020}.index"
+    index = np.frombuffer(path.read_bytes(), ">i4").copy()
+    if lie == "position":
+        index[1:400:2] += 7
+    elif lie == "wrong batch":
+        index[0:360:2] -= 900  # the position of a batch far behind the offset
+    if lie == "missing":
+        path.unlink()
+    else:
+        path.write_bytes({"garbage": bytes(range(250)) * 8, "short": index.tobytes()[:-3]}.get(lie, index.tobytes()))
+    for start in (0, 1, 44, 45, 7003, 9999):
+        assert read(long_log, start=start, end=start + 8)[0] == list(range(start, min(start + 8, N * 5)))
+
+
+def test_damage_in_the_range_is_judged_by_the_whole_segment(long_log: Path) -> None:
+    path = long_log / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    at = data.index(batch([record(j, j, value=b"x" * 200) for j in range(5)], base_offset=7005, base_timestamp=1000 * 1401))
+    data[at + 100] ^= 1
+    path.write_bytes(data)
+    damage: list[Any] = []
+    found, _ = read(long_log, start=7000, end=7020, on_damage=damage.append)
+    assert found == [*range(7000, 7005), *range(7010, 7020)]
+    assert [(d.first_offset, d.last_offset) for d in damage] == [(7005, 7009)]
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not c.torn and c.name != "tiered"], ids=str)
+def test_times_are_found_as_the_broker_finds_them(case: Case) -> None:
+    """Where a broker has no answer, one may exist: see the golden README."""
+    logs = {p.key: PartitionLog(p) for p in discover(case.roots).partitions if p.state == "live"}
+    for at, offsets in case.offsets().items():
+        for question in offsets.get("offsetsForTimes") or []:
+            if at in logs and question.get("offset") is not None:
+                hit = find_timestamp(logs[at], question["asked"])
+                assert hit is not None, (at, question)
+                assert (hit.offset, hit.timestamp) == (question["offset"], question["timestamp"]), (at, question)
