@@ -1,0 +1,160 @@
+"""Arrow: types, nulls, sizes of batches, and the takers of Arrow streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas
+import polars
+import pyarrow as pa
+import pytest
+from build import batch, record
+from golden_cases import CASES, Case
+
+import kafkafmt
+from kafkafmt import arrow
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def make(*batches: bytes) -> kafkafmt.Partition:
+        path = tmp_path / "orders-3"
+        path.mkdir()
+        (path / f"{0:020}.log").write_bytes(b"".join(batches))
+        return kafkafmt.open(path)["orders", 3]
+
+    return make
+
+
+def test_the_schema_is_that_of_sparks_kafka_source(write: Any) -> None:
+    table = write(batch([record(0)])).to_arrow()
+    assert table.schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    assert [str(t) for t in table.schema.types] == [
+        "binary", "binary", "string", "int32", "int64", "timestamp[us, tz=UTC]", "int32", "list<element: struct<key: string, value: binary>>",
+    ]  # fmt: skip
+
+
+def test_nulls_empties_and_headers(write: Any) -> None:
+    rows = [
+        record(0, 5, None, b"", [(b"a", b"1"), (b"a", None), (b"", b"")]),
+        record(1, -7, b"", None),
+        record(2, 0, b"k", b"v", [(b"b", b"")]),
+    ]
+    table = write(batch(rows, base_timestamp=1000)).to_arrow([*arrow.SCHEMA.names, "timestampMillis"])
+    table.validate(full=True)
+    assert table["key"].to_pylist() == [None, b"", b"k"]
+    assert table["value"].to_pylist() == [b"", None, b"v"]
+    assert table["topic"].to_pylist() == ["orders"] * 3
+    assert table["partition"].to_pylist() == [3] * 3
+    assert table["timestampMillis"].to_pylist() == [1005, 993, 1000]
+    assert table["timestamp"].cast(pa.int64()).to_pylist() == [1005000, 993000, 1000000]
+    assert table["headers"].to_pylist() == [
+        [{"key": "a", "value": b"1"}, {"key": "a", "value": None}, {"key": "", "value": b""}],
+        None,
+        [{"key": "b", "value": b""}],
+    ]
+
+
+def test_a_timestamp_that_microseconds_cannot_hold_is_null(write: Any) -> None:
+    table = write(batch([record(0), record(1, -1)], base_timestamp=2**63 - 1), batch([record(0)], base_offset=2, base_timestamp=-1)).to_arrow(
+        ["timestamp", "timestampMillis"]
+    )
+    assert table["timestamp"].cast(pa.int64()).to_pylist() == [None, None, -1000]
+    assert table["timestampMillis"].to_pylist() == [2**63 - 1, 2**63 - 2, -1]
+
+
+def test_log_append_time(write: Any) -> None:
+    table = write(batch([record(0, 1), record(1, 2)], flags=0x08, base_timestamp=10, max_timestamp=99)).to_arrow(["timestampType", "timestampMillis"])
+    assert table.to_pydict() == {"timestampType": [1, 1], "timestampMillis": [99, 99]}
+
+
+def test_header_keys_as_java_decodes_them(write: Any) -> None:
+    table = write(batch([record(0, 0, None, None, [(b"ok", b""), (b"\xed\xa0\x80", b""), (b"\xff\xc3", b"")])])).to_arrow(["headers"])
+    table.validate(full=True)
+    assert [h["key"] for h in table["headers"][0].as_py()] == ["ok", "\ufffd", "\ufffd\ufffd"]
+
+
+@pytest.mark.parametrize("columns", [["offset"], ["topic"], ["value", "key"], ["partition", "headers"], ["timestamp"]])
+def test_columns_are_those_asked_for_in_that_order(write: Any, columns: list[str]) -> None:
+    partition = write(batch([record(i, i, b"k", b"v", [(b"h", b"x")]) for i in range(4)]))
+    assert partition.to_arrow(columns).equals(partition.to_arrow().select(columns))
+
+
+def test_a_column_that_is_not_there(write: Any) -> None:
+    with pytest.raises(ValueError, match="there is no column 'valu'"):
+        write(batch([record(0)])).to_arrow(["valu"])
+
+
+@pytest.mark.parametrize(("size", "count"), [(10, 60_000), (1000, 20_000), (3_000_000, 9)])
+def test_batches_are_of_some_megabytes(write: Any, size: int, count: int) -> None:
+    per_batch = max(1, 100_000 // (size + 10))
+    partition = write(
+        *(
+            batch([record(i, i, None, b"x" * size) for i in range(min(per_batch, count - base))], base_offset=base)
+            for base in range(0, count, per_batch)
+        )
+    )
+    batches = list(partition.to_batches())
+    assert sum(b.num_rows for b in batches) == count
+    assert pa.Table.from_batches(batches)["offset"].to_pylist() == list(range(count))
+    for b in batches[:-1]:
+        assert 4 << 20 <= b.nbytes <= 16 << 20
+        assert b.column("value").nbytes <= 9 << 20
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_columns_equal_records(case: Case) -> None:
+    for partition in kafkafmt.open(*case.roots).partitions:
+        table = partition.to_arrow([*arrow.SCHEMA.names, "timestampMillis"], on_error="skip")
+        table.validate(full=True)
+        records = list(partition.records(on_error="skip"))
+        assert table["offset"].to_pylist() == [r.offset for r in records]
+        assert table["timestampMillis"].to_pylist() == [r.timestamp for r in records]
+        assert table["timestampType"].to_pylist() == [r.timestamp_type for r in records]
+        assert table["key"].to_pylist() == [r.key for r in records]
+        assert table["value"].to_pylist() == [r.value for r in records]
+        assert [tuple((h["key"], h["value"]) for h in row or ()) for row in table["headers"].to_pylist()] == [r.headers for r in records]
+
+
+def test_whoever_takes_arrow_streams_reads_a_partition(write: Any) -> None:
+    partition = write(*(batch([record(i, i, b"k", b"v%d" % i, [(b"h", b"x")]) for i in range(10)], base_offset=b * 10) for b in range(5)))
+    assert polars.DataFrame(partition).shape == (50, 8)
+    assert polars.from_arrow(partition).struct.unnest().shape == (50, 8)
+    assert pandas.DataFrame.from_arrow(partition).shape == (50, 8)
+    assert duckdb.sql("select count(*), max(\"offset\") from partition").fetchall() == [(50, 49)]
+    assert pa.table(partition).num_rows == 50
+    assert pa.RecordBatchReader.from_stream(partition).read_all().num_rows == 50
+
+
+def test_selection(write: Any) -> None:
+    partition = write(*(batch([record(i, i * 10) for i in range(10)], base_offset=b * 10, base_timestamp=b * 100) for b in range(5)))
+
+    def offsets(**selection: Any) -> list[int]:
+        found: list[int] = partition.to_arrow(["offset"], **selection)["offset"].to_pylist()
+        assert found == [r.offset for r in partition.records(**selection)]
+        return found
+
+    assert offsets(start=13, end=17) == [13, 14, 15, 16]
+    assert offsets(start=-3) == [47, 48, 49]
+    assert offsets(end=-48) == [0, 1]
+    assert offsets(start_time=455) == [46, 47, 48, 49]
+    assert offsets(start=0, end_time=25) == [0, 1, 2]
+    assert offsets(start=100) == []
+    with pytest.raises(ValueError, match="both"):
+        partition.to_arrow(start=1, start_time=2)
+    with pytest.raises(ValueError, match="on_error"):
+        partition.to_arrow(on_error="ignore")
+
+
+def test_an_open_log() -> None:
+    from golden_cases import case
+
+    log = kafkafmt.open(*case("jbod").roots)
+    assert "dots.in.the.name" in log.topics
+    assert {p.state for p in log.not_live} == {"delete", "future", "stray"}
+    with pytest.raises(KeyError, match="partitions 0, 1, 2"):
+        log["dots.in.the.name", 9]
+    with pytest.raises(KeyError, match="there are"):
+        log["nothing", 0]
