@@ -25,17 +25,20 @@ if choice not in ("auto", "native", "pure"):
 
 if choice != "pure":
     try:
-        from . import _core as core
+        from . import _core
 
+        core = _core
         backend, backend_reason = "native", "compiled for this Python" if choice == "auto" else "KAFKAFMT_BACKEND=native"
     except ImportError as error:
         if choice == "native":
             raise
-        from . import _pure as core  # noqa: F401
+        from . import _pure
 
+        core = _pure
         backend, backend_reason = "pure", f"the native core cannot be imported: {error}"
         warnings.warn(f"kafkafmt runs on its pure Python core, many times slower: {error}", RuntimeWarning, stacklevel=2)
 else:
-    from . import _pure as core  # noqa: F401
+    from . import _pure
 
+    core = _pure
     backend, backend_reason = "pure", "KAFKAFMT_BACKEND=pure"

@@ -51,7 +51,7 @@ cdef inline void read_header(const uint8_t* base, const uint8_t* p, int32_t leng
 
 
 cdef int scan(const uint8_t* base, const uint8_t** at, const uint8_t* end, Batch* rows, Py_ssize_t capacity,
-              Py_ssize_t* count, bint check_crc) noexcept nogil:
+              Py_ssize_t* count, bint check_crc, uint32_t* crc) noexcept nogil:
     cdef const uint8_t* p = at[0]
     cdef Py_ssize_t n = 0
     cdef int32_t length
@@ -72,9 +72,11 @@ cdef int scan(const uint8_t* base, const uint8_t** at, const uint8_t* end, Batch
         if n == capacity:
             status = SCAN_FULL
             break
-        if check_crc and crc32c_update(0, p + 21, length - 9) != <uint32_t>int32_at(p + 17):
-            status = SCAN_CRC
-            break
+        if check_crc:
+            crc[0] = crc32c_update(0, p + 21, length - 9)
+            if crc[0] != <uint32_t>int32_at(p + 17):
+                status = SCAN_CRC
+                break
         read_header(base, p, length, &rows[n])
         n += 1
         p += 12 + <Py_ssize_t>length
@@ -83,7 +85,7 @@ cdef int scan(const uint8_t* base, const uint8_t** at, const uint8_t* end, Batch
     return status
 
 
-cdef scan_error(int status, Source source, Py_ssize_t at, Py_ssize_t end):
+cdef scan_error(int status, Source source, Py_ssize_t at, Py_ssize_t end, uint32_t crc):
     cdef const uint8_t* p = source.data + at
     cdef int64_t base_offset = int64_at(p)
     cdef int32_t length = int32_at(p + 8)
@@ -92,10 +94,7 @@ cdef scan_error(int status, Source source, Py_ssize_t at, Py_ssize_t end):
     resume = at + 12 + <Py_ssize_t>length if length >= 14 and length <= end - at - 12 else None
     if status == SCAN_MAGIC:
         return UnsupportedError(f"magic {<int8_t>p[16]} is not supported", at, base_offset, resume)
-    if resume is None or length < HEADER - 12:      # another process writes what we read
-        return StructureError("the batch changes while it is read", at, base_offset, None)
-    stored, actual = <uint32_t>int32_at(p + 17), crc32c_update(0, p + 21, length - 9)
-    return ChecksumError(f"CRC-32C is {actual:#010x}, the crc field says {stored:#010x}", at, base_offset, resume)
+    return ChecksumError(f"CRC-32C is {crc:#010x}, the crc field says {<uint32_t>int32_at(p + 17):#010x}", at, base_offset, resume)
 
 
 def scan_batches(buffer, table, start=0, end=None, check_crc=True):
@@ -106,11 +105,12 @@ def scan_batches(buffer, table, start=0, end=None, check_crc=True):
     cdef Batch* rows = <Batch*>arrays.take(table, capacity, sizeof(Batch))
     cdef const uint8_t* p = source.data + first
     cdef bint check = check_crc
+    cdef uint32_t crc = 0
     cdef int status
     with nogil:
-        status = scan(source.data, &p, source.data + last, rows, capacity, &count, check)
+        status = scan(source.data, &p, source.data + last, rows, capacity, &count, check, &crc)
     at = p - source.data
-    return Scan(count, at, None if status <= SCAN_FULL else scan_error(status, source, at, last))
+    return Scan(count, at, None if status <= SCAN_FULL else scan_error(status, source, at, last, crc))
 
 
 cdef inline bint plausible(const uint8_t* p, Py_ssize_t readable, bint check_crc) noexcept nogil:

@@ -16,6 +16,10 @@ cdef extern from *:
     #define KF_BE32(x) __builtin_bswap32(x)
     #define KF_BE64(x) __builtin_bswap64(x)
     #endif
+    #if defined(__GNUC__)   /* always: the deep walk is written once and compiled for several sets of columns */
+    #undef CYTHON_INLINE
+    #define CYTHON_INLINE __inline__ __attribute__((always_inline))
+    #endif
     #define KF_LIKELY(x) __builtin_expect(!!(x), 1)
     #define KF_UNLIKELY(x) __builtin_expect(!!(x), 0)
     """

@@ -57,7 +57,8 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
     cdef const int64_t* hv_position = <const int64_t*>arrays.take(columns.header_value_position, headers_filled, 8, False)
     cdef const int32_t* hv_length = <const int32_t*>arrays.take(columns.header_value_length, headers_filled, 4, False)
     if (key_length != NULL and key_position == NULL) or (value_length != NULL and value_position == NULL) or (
-        header_count != NULL and (header_start == NULL or hk_position == NULL or hk_length == NULL or hv_position == NULL or hv_length == NULL)
+        header_count != NULL and (header_start == NULL or hk_position == NULL or hk_length == NULL
+                                  or hv_position == NULL or hv_length == NULL)
     ):
         raise TypeError("columns of lengths without their positions")
     cdef object view = memoryview(buffer).toreadonly().cast("B") if views else None

@@ -123,7 +123,8 @@ static PyMethodDef kf_record_methods[] = {
 static PyTypeObject KfRecord_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "kafkafmt._core.Record",
-    .tp_doc = "Record(offset, timestamp, timestamp_type, key=None, value=None, headers=())\n--\n\nOne record of a partition; fields are read-only.",
+    .tp_doc = "Record(offset, timestamp, timestamp_type, key=None, value=None, headers=())\n--\n\n"
+              "One record of a partition; fields are read-only.",
     .tp_basicsize = sizeof(KfRecord),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = kf_record_new,
@@ -139,7 +140,8 @@ static PyObject *kf_record_type(void) {
     return PyType_Ready(&KfRecord_Type) < 0 ? NULL : Py_NewRef((PyObject *)&KfRecord_Type);
 }
 
-static inline PyObject *kf_record_make(long long offset, long long timestamp, int timestamp_type, PyObject *key, PyObject *value, PyObject *headers) {
+static inline PyObject *kf_record_make(long long offset, long long timestamp, int timestamp_type, PyObject *key, PyObject *value,
+                                       PyObject *headers) {
     KfRecord *self = kf_record_alloc();
     if (!self) return NULL;
     self->offset = offset;

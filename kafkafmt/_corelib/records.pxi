@@ -79,7 +79,8 @@ cdef inline const uint8_t* varint32(const uint8_t* p, const uint8_t* end, int32_
     return get_varint(p, end, out) if checked else wild_varint(p, out)
 
 
-cdef int walk_headers(const uint8_t* base, const uint8_t* p, const uint8_t* end, int32_t count, Columns* out, Py_ssize_t h) noexcept nogil:
+cdef inline int walk_headers(const uint8_t* base, const uint8_t* p, const uint8_t* end, int32_t count, Columns* out,
+                             Py_ssize_t h) noexcept nogil:
     """Every header of a record, up to its end; into the columns from `h` on where h is not negative. The fault, or 0."""
     cdef int32_t i, n
     for i in range(count):
@@ -242,6 +243,32 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
     return WALK_FULL if code else WALK_DONE
 
 
+# The walk compiled for the columns that are wanted most, each a function of its own: chosen once a call, by pointer.
+
+ctypedef int (*Walk)(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want,
+                     int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil
+
+
+cdef int give_bodies(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want,
+                     int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
+    return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE, True, first_offset, end_offset, fault)
+
+
+cdef int give_all(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want,
+                  int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
+    return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE | WANT_HEADERS, True, first_offset, end_offset, fault)
+
+
+cdef int give_any(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want,
+                  int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
+    return walk(base, batch, out, cursor, want, True, first_offset, end_offset, fault)
+
+
+cdef int check(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, Fault* fault,
+               Py_ssize_t slack) noexcept nogil:
+    return walk(base, batch, out, cursor, want, False, 0, 0, fault, slack)
+
+
 cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int64_t* batch, Cursor* cursor, Columns* out, int want,
                 int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
     """Batches from `batch` on, until all are done, the columns are full, or one is at fault."""
@@ -250,6 +277,11 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
     cdef Cursor probe
     cdef bint whole
     cdef int status
+    cdef Walk give = give_any
+    if want == (WANT_KEY | WANT_VALUE):
+        give = give_bodies
+    elif want == (WANT_KEY | WANT_VALUE | WANT_HEADERS):
+        give = give_all
     while batch[0] < count:
         b = &batches[batch[0]]
         rows = out.rows
@@ -271,15 +303,10 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
                     return WALK_FULL
                 whole = False
                 probe = cursor[0]
-                if walk(base, b, out, &probe, want, False, first_offset, end_offset, fault) == WALK_FAULT:
+                if check(base, b, out, &probe, want, fault, SLACK) == WALK_FAULT:
                     return WALK_FAULT
         probe = cursor[0]
-        if want == (WANT_KEY | WANT_VALUE):
-            status = walk(base, b, out, cursor, WANT_KEY | WANT_VALUE, True, first_offset, end_offset, fault)
-        elif want == (WANT_KEY | WANT_VALUE | WANT_HEADERS):
-            status = walk(base, b, out, cursor, WANT_KEY | WANT_VALUE | WANT_HEADERS, True, first_offset, end_offset, fault)
-        else:
-            status = walk(base, b, out, cursor, want, True, first_offset, end_offset, fault)
+        status = give(base, b, out, cursor, want, first_offset, end_offset, fault)
         if status == WALK_FAULT:
             return WALK_FAULT
         if status == WALK_FULL:
@@ -290,9 +317,9 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
             cursor[0] = probe
             if rows:
                 return WALK_FULL
-            if walk(base, b, out, &probe, want, False, first_offset, end_offset, fault) == WALK_FAULT:
+            if check(base, b, out, &probe, want, fault, SLACK) == WALK_FAULT:
                 return WALK_FAULT
-            status = walk(base, b, out, cursor, want, True, first_offset, end_offset, fault)
+            status = give(base, b, out, cursor, want, first_offset, end_offset, fault)
             return WALK_FULL if out.rows else WALK_GROW
         batch[0] += 1
         cursor.record = 0
@@ -363,7 +390,7 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2
     if status == WALK_FAULT:
         if fault.code != FAULT_UNSUPPORTED and fault.code != FAULT_COUNT_FIELD:
             cursor.record, cursor.position, cursor.delta = fault.record, fault.position, fault.delta
-            walk(source.data, &table[state[0]], &out, &cursor, want, False, first, end, &fault, PY_SSIZE_T_MAX)
+            check(source.data, &table[state[0]], &out, &cursor, want, &fault, PY_SSIZE_T_MAX)
         return decode_error(&table[state[0]], &fault)
     if status == WALK_GROW:
         columns.grow_headers(max(2 * header_capacity, 16))

@@ -1,0 +1,300 @@
+"""Decompression: what Kafka's Java reads is read, what is broken or too large gives our errors, and nothing grows beyond the limit."""
+
+import gzip
+import os
+import random
+import struct
+import tracemalloc
+import zlib
+
+import lz4.frame
+import pytest
+import zstandard
+
+import build
+from kafkafmt import codecs
+from kafkafmt.codecs import Arena, Decompressor
+from kafkafmt.errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
+
+GZIP, SNAPPY, LZ4, ZSTD = build.GZIP, build.SNAPPY, build.LZ4, build.ZSTD
+ALL = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+MIB = 1 << 20
+TEXT = b"".join(b'{"id": %d, "name": "record"}\n' % i for i in range(5000))
+NOISE = random.Random(3).randbytes(100_000)
+
+
+@pytest.fixture(params=ALL)
+def codec(request):
+    return ALL[request.param]
+
+
+def unpack(codec, payload, limit=64 * MIB):
+    arena = Arena(16)
+    size = Decompressor(limit).decompress(codec, payload, arena)
+    assert arena.filled == size
+    return arena.data[:size].tobytes()
+
+
+@pytest.mark.parametrize("data", [b"", b"a", b"x" * 70_000, TEXT, NOISE, TEXT * 20], ids=len)
+def test_round_trip(codec, data):
+    payload = build.compress(codec, data)
+    for form in (payload, bytearray(payload), memoryview(payload)):
+        assert unpack(codec, form) == data
+
+
+def test_batches_follow_each_other_in_the_arena(codec):
+    arena, decompressor = Arena(1), Decompressor()
+    parts = [os.urandom(n) + bytes(n) for n in (0, 1, 1000, 300_000, 5)]
+    places = []
+    for part in parts:
+        start = arena.filled
+        size = decompressor.decompress(codec, build.compress(codec, part), arena)
+        places.append((start, size))
+    assert [arena.data[a : a + n].tobytes() for a, n in places] == parts
+    assert arena.filled == sum(map(len, parts))
+
+
+@pytest.mark.parametrize("number", [-1, 0, 5, 6, 7, 99])
+def test_an_unknown_codec_is_not_supported(number):
+    with pytest.raises(UnsupportedError):
+        Decompressor().decompress(number, b"abc", Arena())
+
+
+def test_a_wrong_limit_is_a_value_error():
+    for limit in (0, -1):
+        with pytest.raises(ValueError):
+            Decompressor(limit)
+
+
+# --- what follows each other, as Java reads it
+
+
+def test_gzip_members_in_a_row():
+    assert unpack(GZIP, gzip.compress(b"one") + gzip.compress(b"") + gzip.compress(TEXT)) == b"one" + TEXT
+
+
+@pytest.mark.parametrize("rest", [b"\0", b"\0" * 100, b"garbage", b"\x1f", b"\x1f\x00"])
+def test_what_follows_the_last_gzip_member_is_ignored(rest):
+    assert unpack(GZIP, gzip.compress(TEXT) + rest) == TEXT
+
+
+def test_gzip_headers_with_all_their_fields():
+    body = zlib.compress(b"data")[2:-4]
+    extra = struct.pack("<H", 4) + b"abcd"
+    payload = b"\x1f\x8b\x08\x1c" + bytes(6) + extra + b"name\0" + b"comment\0" + body + struct.pack("<II", zlib.crc32(b"data"), 4)
+    assert unpack(GZIP, payload) == b"data"
+
+
+def test_zstd_frames_in_a_row():
+    skippable = struct.pack("<II", 0x184D2A53, 5) + b"abcde"
+    empty = struct.pack("<II", 0x184D2A50, 0)
+    one, two = zstandard.compress(b"one"), build.compress(ZSTD, TEXT)
+    checked = zstandard.ZstdCompressor(write_checksum=True).compress(NOISE)
+    assert unpack(ZSTD, one + two) == b"one" + TEXT
+    assert unpack(ZSTD, skippable + one + empty + checked + two + skippable) == b"one" + NOISE + TEXT
+    assert unpack(ZSTD, skippable) == b""
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 65_791, 65_792, 300_000])
+@pytest.mark.parametrize("content_size", [True, False])
+def test_zstd_frame_headers_of_all_sizes(size, content_size):
+    for data in (NOISE.ljust(size, b"x")[:size], b"x" * size):
+        packer = zstandard.ZstdCompressor(write_content_size=content_size, write_checksum=size % 2 == 0)
+        assert unpack(ZSTD, packer.compress(data)) == data
+
+
+def test_xerial_streams_in_a_row():
+    assert unpack(SNAPPY, build.xerial(TEXT) + build.xerial(b"") + build.xerial(b"two", block=2)) == TEXT + b"two"
+    assert unpack(SNAPPY, build.xerial(b"")) == b""
+
+
+def test_one_raw_snappy_block():
+    import cramjam
+
+    for data in (b"", b"a", TEXT, NOISE):
+        assert unpack(SNAPPY, bytes(cramjam.snappy.compress_raw(data))) == data
+
+
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("block", [lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX4MB])
+def test_lz4_frames_of_all_kinds(linked, block):
+    for options in ({}, {"content_checksum": True, "block_checksum": True}, {"store_size": False}):
+        packed = lz4.frame.compress(TEXT * 9, block_size=block, block_linked=linked, **options)
+        assert unpack(LZ4, packed) == TEXT * 9
+
+
+# --- what is broken
+
+
+def test_every_truncation_is_an_error(codec):
+    """But for snappy, whose stream has no end mark: blocks in front are whole, and up to 3 bytes behind them go unseen, as in Java."""
+    payload = build.compress(codec, TEXT[:3000] + NOISE[:500])
+    arena, decompressor = Arena(), Decompressor()
+    for cut in range(len(payload)):
+        if codec == SNAPPY and 16 <= cut < 20:
+            continue
+        with pytest.raises(StructureError):
+            decompressor.decompress(codec, payload[:cut], arena)
+        assert arena.filled == 0
+    assert decompressor.decompress(codec, payload, arena) == 3500
+
+
+def test_garbage_is_an_error_and_does_no_harm(codec):
+    good = build.compress(codec, TEXT)
+    arena, decompressor, noise = Arena(), Decompressor(4 * MIB), random.Random(5)
+    decompressor.decompress(codec, good, arena)
+    for _ in range(300):
+        bad = bytearray(good)
+        for _ in range(noise.randint(1, 4)):
+            bad[noise.randrange(len(bad))] = noise.randrange(256)
+        if noise.random() < 0.3:
+            bad = bytearray(noise.randbytes(noise.randint(0, 200)))
+        try:
+            decompressor.decompress(codec, bad, arena)
+        except KafkaFormatError:
+            assert arena.filled == len(TEXT)
+        arena.filled = len(TEXT)
+        assert decompressor.decompress(codec, good, arena) == len(TEXT)
+        assert arena.data[len(TEXT) : 2 * len(TEXT)].tobytes() == TEXT
+        arena.filled = len(TEXT)
+
+
+def test_checksums_are_checked():
+    gzipped, framed = bytearray(gzip.compress(TEXT)), bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(TEXT))
+    blocks = bytearray(lz4.frame.compress(TEXT, block_checksum=True, content_checksum=True))
+    for codec, payload, at in ((GZIP, gzipped, -6), (ZSTD, framed, -2), (LZ4, blocks, -2)):
+        payload[at] ^= 1
+        with pytest.raises(StructureError):
+            unpack(codec, payload)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        build.XERIAL_MAGIC,
+        build.xerial(b"abc")[:15],
+        build.xerial(b"")[:16] + struct.pack(">i", -1),
+        build.xerial(b"")[:16] + struct.pack(">i", 100) + b"abc",
+        build.xerial(b"")[:16] + struct.pack(">i", 0) + b"abc",
+        b"\xff\xff\xff\xff\xff",
+        b"\xff\xff",
+        b"\x05",
+    ],
+    ids=bytes.hex,
+)
+def test_broken_snappy(payload):
+    with pytest.raises(KafkaFormatError):
+        unpack(SNAPPY, payload)
+
+
+@pytest.mark.parametrize("rest", [b"garbage behind", b"\x28\xb5\x2f\xfd", b"\0", b"\x50\x2a\x4d\x18\xff\xff\xff\x00abc"])
+def test_broken_zstd(rest):
+    with pytest.raises(StructureError):
+        unpack(ZSTD, zstandard.compress(TEXT) + rest)
+
+
+class Foreign(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [Foreign("boom"), ValueError("boom"), TypeError("boom"), OSError("boom"), MemoryError()])
+def test_every_foreign_exception_becomes_ours(monkeypatch, codec, error):
+    def fail(*_, **__):
+        raise error
+
+    names = {GZIP: "_gzip", SNAPPY: "_snappy", LZ4: "_lz4_frame", ZSTD: "_zstd_frames"}
+    monkeypatch.setattr(Decompressor, names[codec], fail)
+    arena = Arena()
+    with pytest.raises(TooLargeError if isinstance(error, MemoryError) else StructureError):
+        Decompressor().decompress(codec, b"x", arena)
+    assert arena.filled == 0
+
+
+def test_what_is_no_buffer_is_a_type_error():
+    with pytest.raises(TypeError):
+        Decompressor().decompress(GZIP, "text", Arena())
+
+
+# --- what is too large
+
+
+def test_the_limit_is_exact(codec):
+    for data in (TEXT, b"x" * 100_000, NOISE):
+        payload = build.compress(codec, data)
+        assert unpack(codec, payload, len(data)) == data
+        with pytest.raises(TooLargeError):
+            unpack(codec, payload, len(data) - 1)
+        with pytest.raises(TooLargeError):
+            unpack(codec, payload, 1)
+
+
+def zstd_bomb(size):
+    """Frame without content size: blocks of 128 KiB that repeat one byte, 4 bytes each."""
+    block = ((128 * 1024) << 3 | 2).to_bytes(3, "little") + b"x"
+    last = (1 << 3 | 2 | 1).to_bytes(3, "little") + b"x"
+    return b"\x28\xb5\x2f\xfd\x00\x38" + block * (size // (128 * 1024)) + last
+
+
+BOMBS = {  # each would unpack to 5 GB, or says so
+    "gzip members": (GZIP, lambda: gzip.compress(bytes(50 * MIB), 9) * 100),
+    "zstd blocks": (ZSTD, lambda: zstd_bomb(5 * 10**9)),
+    "zstd frames": (ZSTD, lambda: zstandard.compress(bytes(50 * MIB)) * 100),
+    "zstd content size": (ZSTD, lambda: b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 5 * 10**9) + b"\x01\x00\x00"),
+    "lz4 blocks": (LZ4, lambda: lz4.frame.compress(bytes(200 * MIB), store_size=False)),
+    "lz4 content size": (LZ4, lambda: lz4.frame.compress(bytes(200 * MIB), store_size=True)),
+    "snappy length": (SNAPPY, lambda: b"\xff\xff\xff\xff\x0f" + bytes(10_000)),
+    "snappy length of 35 bits": (SNAPPY, lambda: b"\xff\xff\xff\xff\x7f" + bytes(10_000)),
+    "xerial blocks": (SNAPPY, lambda: build.xerial(bytes(32 * 1024)) + build.xerial(bytes(32 * MIB), block=MIB)[16:] * 2),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bomb_costs_no_more_than_the_limit_allows(bomb):
+    codec, make = BOMBS[bomb]
+    payload, limit = make(), 8 * MIB
+    decompressor, arena = Decompressor(limit), Arena()
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeError):
+            decompressor.decompress(codec, payload, arena)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert arena.filled == 0
+    assert peak < 4 * limit  # the arena, the larger one that takes its place, and a part on its way
+    assert decompressor.decompress(codec, build.compress(codec, TEXT), arena) == len(TEXT)
+
+
+def test_a_small_batch_costs_little(codec):
+    """However high the limit: nothing is set aside for what may come."""
+    payload, decompressor, arena = build.compress(codec, TEXT[:2000]), Decompressor(), Arena()
+    decompressor.decompress(codec, payload, arena)
+    tracemalloc.start()
+    decompressor.decompress(codec, payload, arena)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 256 * 1024
+
+
+# --- the same with the other packages that may be installed
+
+
+def test_without_isal(monkeypatch):
+    monkeypatch.setattr(codecs, "zlib", zlib)
+    assert unpack(GZIP, gzip.compress(b"one") + gzip.compress(TEXT) + b"rest") == b"one" + TEXT
+    with pytest.raises(StructureError):
+        unpack(GZIP, gzip.compress(TEXT)[:-1])
+    with pytest.raises(TooLargeError):
+        unpack(GZIP, gzip.compress(bytes(MIB)), MIB - 1)
+
+
+def test_without_cramjam(monkeypatch):
+    import snappy
+
+    monkeypatch.setattr(codecs, "_raw_snappy", None)
+    monkeypatch.setattr(codecs, "_snappy", snappy, raising=False)
+    assert unpack(SNAPPY, build.xerial(TEXT) + build.xerial(b"two")) == TEXT + b"two"
+    with pytest.raises(StructureError):
+        unpack(SNAPPY, b"\x05abc")
+    with pytest.raises(TooLargeError):
+        unpack(SNAPPY, build.xerial(TEXT), 1000)

@@ -1,0 +1,60 @@
+"""Header keys that are not UTF-8, as Java 17's `new String(bytes, UTF_8)` decodes them (the table was printed by it)."""
+
+import pytest
+
+from kafkafmt.text import decode_header_key
+
+X = "\ufffd"
+
+JAVA = [
+    ("", ""),
+    ("6b6579", "key"),
+    ("c3a9", "é"),
+    ("e282ac", "€"),
+    ("f09f9880", "😀"),
+    ("80", X),
+    ("bf80", X * 2),
+    ("c0af", X * 2),  # an overlong slash
+    ("c141", X + "A"),
+    ("c3", X),
+    ("c341", X + "A"),
+    ("e0809f", X * 3),
+    ("e09fbf", X * 3),
+    ("e0a0", X),
+    ("e2", X),
+    ("e282", X),
+    ("e28241", X + "A"),
+    ("e2c3a9", X + "é"),
+    ("ed9fbf", "\ud7ff"),
+    ("eda080", X),  # lone surrogates: one, where Python gives three
+    ("edbfbf", X),
+    ("eda0", X),
+    ("eda041", X + "A"),
+    ("eda0c3a9", X + "é"),
+    ("eda080edb080", X * 2),  # CESU-8
+    ("eda0eda080", X * 2),
+    ("eda08080", X * 2),
+    ("edc080", X * 3),
+    ("ee8080", "\ue000"),
+    ("efbfbd", X),
+    ("f0808080", X * 4),
+    ("f08fbfbf", X * 4),
+    ("f0909080", "\U00010400"),
+    ("f09f", X),
+    ("f09f98", X),
+    ("f09f9841", X + "A"),
+    ("f09f41", X + "A"),
+    ("f09feda080", X * 2),
+    ("f48fbfbf", "\U0010ffff"),
+    ("f4908080", X * 4),
+    ("f5808080", X * 4),
+    ("f888808080", X * 5),
+    ("fe", X),
+    ("ffff", X * 2),
+    ("61ff62", "a" + X + "b"),
+]
+
+
+@pytest.mark.parametrize(("raw", "text"), JAVA)
+def test_as_java_decodes(raw, text):
+    assert decode_header_key(bytes.fromhex(raw)) == text
