@@ -55,6 +55,8 @@ _DECODED = {
 }
 TARGET_BYTES = 8 << 20
 MAX_ROWS = 1 << 17
+ROW_BYTES, HEADER_BYTES = 16, 8
+"""What a row and a header count for beside their keys and values."""
 MAX_MILLIS = (2**63 - 1) // 1000
 
 
@@ -126,10 +128,14 @@ class BatchBuilder:
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Take a chunk's rows; the batches that they fill."""
         columns, start = chunk.columns, 0
+        total = _size(columns)
+        if self.bytes + total < self.target_bytes and self.rows + columns.rows <= MAX_ROWS:
+            self._append(chunk.source, columns, 0, columns.rows, total)
+            return
         sizes = self._sizes(columns)
         while start < columns.rows:
             stop = self._fitting(columns, sizes, start)
-            self._append(chunk.source, columns, start, stop, sizes)
+            self._append(chunk.source, columns, start, stop, int(sizes[stop] - sizes[start]))
             start = stop
             if start < columns.rows or self.bytes >= self.target_bytes:
                 yield self.flush()
@@ -144,14 +150,17 @@ class BatchBuilder:
     def _sizes(self, columns: RecordColumns) -> Any:
         """Bytes of keys, values and headers up to each row, as a running sum that begins at 0."""
         n = columns.rows
-        sizes = np.full(n, 16, np.int64)
+        sizes = np.full(n, ROW_BYTES, np.int64)
         for lengths in (columns.key_length, columns.value_length):
             if lengths is not None:
                 sizes += np.maximum(lengths[:n], 0)
         if columns.header_count is not None and columns.headers:
-            assert columns.header_key_length is not None and columns.header_value_length is not None and columns.header_start is not None
+            assert columns.header_key_length is not None
+            assert columns.header_value_length is not None
+            assert columns.header_start is not None
             h = columns.headers
-            each = np.maximum(columns.header_key_length[:h], 0) + np.maximum(columns.header_value_length[:h], 0).astype(np.int64) + 8
+            each = np.maximum(columns.header_key_length[:h], 0) + np.maximum(columns.header_value_length[:h], 0).astype(np.int64)
+            each += HEADER_BYTES
             running = np.concatenate(([0], np.cumsum(each)))
             sizes += running[columns.header_start[:n] + columns.header_count[:n]] - running[columns.header_start[:n]]
         return np.concatenate(([0], np.cumsum(sizes)))
@@ -163,14 +172,13 @@ class BatchBuilder:
         stop = min(stop, start + MAX_ROWS - self.rows, columns.rows)
         return stop if stop > start else start + 1 if self.rows == 0 else start
 
-    def _append(self, source: Buffer, columns: RecordColumns, start: int, stop: int, sizes: Any) -> None:
+    def _append(self, source: Buffer, columns: RecordColumns, start: int, stop: int, size: int) -> None:
         if stop == start:
             return
         for name in ("offset", "timestamp", "timestamp_type"):
             values = getattr(columns, name)
             if values is not None:
                 self._parts[name].append(values[start:stop].copy())
-        size = int(sizes[stop] - sizes[start])
         room = max(self.target_bytes, size)
         for name in ("key", "value"):
             if getattr(columns, f"{name}_length") is not None:
@@ -233,7 +241,8 @@ class BatchBuilder:
             self.timestamps_out_of_range += int(np.count_nonzero(beyond & (types >= 0)))
             null = beyond | (types < 0)
             return pa.array(np.where(null, 0, millis) * 1000, pa.int64(), mask=null).cast(type_)
-        return pa.array(millis * 1000, pa.int64()).cast(type_)
+        np.multiply(millis, 1000, out=millis)  # `_joined` gave a copy
+        return pa.array(millis, pa.int64()).cast(type_)
 
     def _headers(self, type_: pa.DataType) -> pa.Array:
         counts = self._joined("header_count", np.int32)
@@ -245,6 +254,16 @@ class BatchBuilder:
         present = np.packbits(counts > 0, bitorder="little")
         nulls = int(np.count_nonzero(counts == 0))
         return pa.Array.from_buffers(type_, self.rows, [pa.py_buffer(present), pa.py_buffer(offsets)], nulls, children=[pairs])
+
+
+def _size(columns: RecordColumns) -> int:
+    """What all rows of a chunk count for: the end of `BatchBuilder._sizes`, without an array."""
+    size = ROW_BYTES * columns.rows + HEADER_BYTES * columns.headers
+    for lengths in (columns.key_length, columns.value_length):
+        size += 0 if lengths is None else core.total_length(lengths, columns.rows)
+    for lengths in (columns.header_key_length, columns.header_value_length):
+        size += 0 if lengths is None else core.total_length(lengths, columns.headers)
+    return size
 
 
 def _as_text(keys: pa.StringArray) -> pa.StringArray:

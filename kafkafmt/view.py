@@ -154,7 +154,8 @@ class Log:
             if (p.topic, p.partition) == key:
                 return p
         known = ", ".join(str(p.partition) for p in self.partitions if isinstance(key, tuple) and p.topic == key[0])
-        raise KeyError(f"{key!r} is not there; " + (f"that topic has partitions {known}" if known else f"there are {', '.join(self.topics)}"))
+        there = f"that topic has partitions {known}" if known else f"there are {', '.join(self.topics)}"
+        raise KeyError(f"{key!r} is not there; {there}")
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self.partitions)

@@ -31,7 +31,7 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
-class Numbers(click.ParamType):
+class Numbers(click.ParamType):  # type: ignore[type-arg]
     """`N[,N…]`"""
 
     name = "N[,N…]"
@@ -46,7 +46,7 @@ class Numbers(click.ParamType):
         return numbers
 
 
-class Offsets(click.ParamType):
+class Offsets(click.ParamType):  # type: ignore[type-arg]
     """`FROM:TO`"""
 
     name = "FROM:TO"
@@ -65,7 +65,12 @@ replicas_option = click.option(
     "--replicas", type=click.Choice(["longest"]), help="Of a partition that lies in two PATHs, take the one that ends higher."
 )
 format_option = click.option(
-    "--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json stays stable, for programs."
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json stays stable, for programs.",
 )
 limit_batch_option = click.option(
     "--max-batch-bytes",

@@ -207,7 +207,8 @@ def _without_replicas(found: list[PartitionDir], replicas: str | None, messages:
             kept.append(p)
             continue
         if replicas is None:
-            raise DuplicatePartitionError(f"{p.topic}-{p.partition} lies both in {other.path} and in {p.path}: name one, or --replicas longest")
+            both = f"{p.topic}-{p.partition} lies both in {other.path} and in {p.path}"
+            raise DuplicatePartitionError(f"{both}: name one, or --replicas longest")
         winner, loser = (p, other) if _end(p) > _end(other) else (other, p)
         messages.append(f"{p.topic}-{p.partition}: {winner.path} is read, its replica {loser.path} is not")
         if winner is p:

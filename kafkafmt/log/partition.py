@@ -41,7 +41,8 @@ class DamagedLogError(KafkaFormatError):
 class PartitionLog:
     """The segments of one partition directory, planned when they are first needed.
 
-    run_bytes: extents are cut at about that size. tell: called with a line about what is worth saying and is not damage (a file that retention removed meanwhile).
+    run_bytes: extents are cut at about that size. tell: called with a line about what is worth saying and is not
+    damage (a file that retention removed meanwhile).
     """
 
     def __init__(

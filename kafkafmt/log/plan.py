@@ -11,7 +11,8 @@ from ..errors import KafkaFormatError, TruncatedError
 from .directory import SegmentFile
 from .files import FileView
 from .order import believable, in_order
-from .walk import Bad, Run, Stats, Walker, header_stands, runs_of
+from .search import header_stands
+from .walk import Bad, Run, Stats, Walker, runs_of
 
 MIN_ZERO_TAIL = 8
 """Zeros at a file's end that make a last batch with a wrong CRC an unfinished one: pages that were never written."""
@@ -100,10 +101,10 @@ def _resolve(
         elif chain is not None and i not in chain:
             for piece in [part] if _fills_gap(part, extents, lower) else _pieces(walker, part):
                 if _repeats(walker, piece, extents):
-                    findings.append(Finding(segment.name, "duplicate_batch", _at(piece, "repeats a batch byte for byte; delivered once")))
+                    findings.append(_finding(segment, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once"))
                 elif _fills_gap(piece, extents, lower):
                     moved.append(piece)
-                    findings.append(Finding(segment.name, "batch_out_of_place", _at(piece, "lies out of place; delivered where its offsets fit")))
+                    findings.append(_finding(segment, "batch_out_of_place", piece, "lies out of place; delivered where its offsets fit"))
                 else:
                     lost.append((i, piece))
     damaged = [_damage(segment, parts, chosen, moved, lower, i, part) for i, part in lost]
@@ -111,8 +112,8 @@ def _resolve(
     return SegmentPlan(segment, walker.size, extents, damaged, findings, stats)
 
 
-def _at(run: Run, what: str) -> str:
-    return f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}"
+def _finding(segment: SegmentFile, error: str, run: Run, what: str) -> Finding:
+    return Finding(segment.name, error, f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}")
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:
@@ -192,7 +193,7 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: list[Run | Bad
 
 
 def _tail_kind(walker: Walker, position: int, error: KafkaFormatError, expected: int) -> str | None:
-    zeros = walker.zero_tail()
+    zeros = walker.search.zero_tail()
     if zeros <= position:
         return "zeros to the end of the file"
     head = walker.view.read(position, 61)
@@ -203,6 +204,7 @@ def _tail_kind(walker: Walker, position: int, error: KafkaFormatError, expected:
         return error.message
     if size is not None and size > walker.size - position:
         return "the file ends inside a batch"
-    if error.code == "corrupt_checksum" and walker.size - zeros >= MIN_ZERO_TAIL and size is not None and position < zeros < position + size:
+    inside = size is not None and position < zeros < position + size
+    if error.code == "corrupt_checksum" and inside and walker.size - zeros >= MIN_ZERO_TAIL:
         return "the last batch was not written to its end"
     return None

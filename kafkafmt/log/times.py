@@ -60,7 +60,8 @@ def _first_in_segment(log: PartitionLog, segment: SegmentFile, reader: RecordRea
         for i in np.flatnonzero(part.table["max_timestamp"] >= timestamp):
             batch = part.table[i : i + 1]
             for _, columns in reader.read(part.buffer, batch, lambda _, __: None):
-                assert columns.timestamp is not None and columns.offset is not None
+                assert columns.timestamp is not None
+                assert columns.offset is not None
                 hits = np.flatnonzero(columns.timestamp[: columns.rows] >= timestamp)
                 if len(hits):
                     at = int(hits[0])

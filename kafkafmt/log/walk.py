@@ -1,8 +1,6 @@
 """The shallow walk of a segment: runs of sound batches, and the spans between them that are not.
 
-Constant memory whatever the segment's size: a reused buffer, a reused table, and a few numbers a run. Going on behind
-damage follows the rules of the documentation (README, "Damage"): by the damaged batch's length where another header
-or the end of the file stands there, unless its CRC holds up to a sound batch before that; else by searching.
+Constant memory whatever the segment's size: a reused buffer, a reused table, and a few numbers a run.
 """
 
 from __future__ import annotations
@@ -25,22 +23,17 @@ from ..constants import (
     DELETE_HORIZON_BIT,
     ENTRY_OVERHEAD,
     LENGTH_AT,
-    MAGIC_AT,
     MAGIC_END,
-    MAGIC_V2,
-    MIN_BATCH_LENGTH,
-    MIN_LEGACY_LENGTH,
+    MAX_OFFSET,
     NO_TIMESTAMP,
 )
 from ..errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ..types import BATCH_DTYPE
 from .files import FileView, aligned_buffer
+from .search import Search
 
 BUFFER_BYTES = 4 << 20
 TABLE_ROWS = 8192
-SEARCH_STEP = 1 << 20
-OWN_CRC_REACH = 16 << 20
-"""How far behind the first good find a batch whose length was hurt is still looked for the end that its CRC confirms."""
 
 
 @dataclass
@@ -104,6 +97,7 @@ class Walker:
         self.base_offset = base_offset
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
+        self.search = Search(view)
         self.stats = Stats()
         self._buffer = aligned_buffer(min(BUFFER_BYTES, max(self.size, 1)))
         self._table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
@@ -159,7 +153,7 @@ class Walker:
         position, run, expected = 0, None, self.base_offset
         while position < self.size:
             error = None
-            for start, _, rows, error in self.tables(position, self.size):
+            for start, _, rows, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
                 if len(rows):
                     self.stats.add(rows)
                     for part in runs_of(rows, start, cut_gaps, cut_at):
@@ -212,7 +206,7 @@ class Walker:
         return rises and part.end - run.position <= self.run_bytes
 
     def _bad(self, position: int, error: KafkaFormatError, expected: int) -> Bad:
-        end, own_crc_holds = self.resume(position, expected)
+        end, own_crc_holds = self.search.resume(position, expected)
         known = own_crc_holds or isinstance(error, TooLargeError)
         return Bad(position, end, error, self._count(position) if known else None)
 
@@ -224,160 +218,12 @@ class Walker:
             return None
         return 0 if head[22] & CONTROL_BIT else count
 
-    def resume(self, position: int, expected: int) -> tuple[int, bool]:
-        """Where reading goes on behind the bad batch at `position`, and whether that batch's own CRC holds up to there."""
-        head = self.view.read(position, BATCH_HEADER_SIZE)
-        crc = _OwnCrc(self.view, position, head)
-        by_length = None
-        if len(head) >= MAGIC_END and header_stands(head, expected):
-            claimed = position + ENTRY_OVERHEAD + int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
-            by_length = claimed if self.header_at(claimed, expected, or_end=True) else None
-        confirmed = by_length is not None and (by_length == self.size or self.sound(by_length, self.view.read(by_length, BATCH_HEADER_SIZE)))
-        finds: list[_Find] = []
-        followed = None
-        for at in self.find(position + 1, by_length if by_length is not None and confirmed else self.size):
-            if crc.usable and crc.holds(at):
-                return at, True
-            find = _Find(at, self.view.read(at, BATCH_HEADER_SIZE))
-            if by_length is not None and not confirmed and at < by_length < find.end:
-                by_length = None  # a sound batch lies across what the length claims to be the end
-            if followed is None:
-                finds.append(find)
-                if self.header_at(find.end, expected, or_end=True):
-                    followed = find
-            good = by_length if by_length is not None else followed.position if followed is not None else None
-            if good is not None and not confirmed and (not crc.usable or at > good + OWN_CRC_REACH):
-                break
-        if by_length is None or not confirmed:
-            finds = finds if by_length is None else [f for f in finds if f.position < by_length]
-            by_length = self._best(finds, followed, expected, by_length)
-        end = by_length
-        return end, crc.usable and crc.holds(end)
-
-    def _best(self, finds: list[_Find], followed: _Find | None, expected: int, by_length: int | None) -> int:
-        """Where to go on: by the length if a header stands there, else at the first find that is followed by a header or the end,
-        else at the first, else nowhere before the end.
-
-        A find that nothing follows may still be an intact batch between two damaged ones: it is taken before all that
-        where its offsets fit what is around it, unless the bytes before it say that it is the whole of some record's value.
-        """
-        for find in finds:
-            fits = find.first_offset >= expected and (followed is None or find is followed or find.last_offset < followed.first_offset)
-            if find is followed and by_length is None or fits and not self._is_value(find):
-                return find.position
-        if by_length is not None:
-            return by_length
-        return finds[0].position if finds else self.size
-
-    def _is_value(self, find: _Find) -> bool:
-        """Does a varint of just its size stand before it?"""
-        reach = min(5, find.position)
-        before = self.view.read(find.position - reach, reach)
-        return any(_varint_is(before[-n:], find.end - find.position) for n in range(1, reach + 1))
-
-    def find(self, start: int, end: int) -> Iterator[int]:
-        """Positions from `start` on, below `end`, where a batch lies whose CRC holds."""
-        position = start
-        while position < end:
-            window = self.view.read(position, min(SEARCH_STEP + BATCH_HEADER_SIZE - 1, self.size - position))
-            at = 0
-            while (hit := core.find_batch(window, at, len(window), False)) is not None and position + hit < end:
-                found = position + hit
-                if self.sound(found, window[hit : hit + BATCH_HEADER_SIZE]):
-                    yield found
-                at = hit + 1
-            position += SEARCH_STEP
-
-    def sound(self, position: int, head: bytes) -> bool:
-        """Does a whole batch, its CRC right, lie at `position`?"""
-        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
-        if size < BATCH_HEADER_SIZE or size > self.size - position:
-            return False
-        return self.view.crc32c(position + CRC_START, position + size) == int.from_bytes(head[CRC_AT:CRC_START], "big")
-
-    def header_at(self, position: int, expected: int, or_end: bool = False) -> bool:
-        if position >= self.size:
-            return or_end and position == self.size
-        return header_stands(self.view.read(position, BATCH_HEADER_SIZE), expected) or (or_end and self.zeros_from(position))
-
-    def zeros_from(self, position: int) -> bool:
-        """Is there nothing but zeros from `position` to the end?"""
-        while position < self.size:
-            part = self.view.read(position, SEARCH_STEP)
-            if not part or part.count(0) != len(part):
-                return False
-            position += len(part)
-        return True
-
-    def zero_tail(self) -> int:
-        """Where the zeros at the end of the file begin."""
-        end = self.size
-        while end > 0:
-            start = max(0, end - SEARCH_STEP)
-            part = self.view.read(start, end - start).rstrip(b"\0")
-            if part:
-                return start + len(part)
-            end = start
-        return 0
-
-
-class _Find:
-    """A sound batch that a search came upon."""
-
-    def __init__(self, position: int, head: bytes) -> None:
-        self.position = position
-        self.end = position + ENTRY_OVERHEAD + int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big")
-        self.first_offset = int.from_bytes(head[:LENGTH_AT], "big")
-        self.last_offset = self.first_offset + int.from_bytes(head[23:27], "big")
-
-
-def _varint_is(raw: bytes, value: int) -> bool:
-    try:
-        return core.read_varint(raw) == (value, len(raw))  # type: ignore[no-any-return]
-    except KafkaFormatError:
-        return False
-
-
-class _OwnCrc:
-    """A damaged batch's crc field against what follows it, up to positions that only rise."""
-
-    def __init__(self, view: FileView, position: int, head: bytes) -> None:
-        self.view = view
-        self.usable = len(head) == BATCH_HEADER_SIZE
-        self.stored = int.from_bytes(head[CRC_AT:CRC_START], "big")
-        self.at = position + CRC_START
-        self.value = 0
-
-    def holds(self, end: int) -> bool:
-        if end < self.at:
-            return False
-        self.value, self.at = self.view.crc32c(self.at, end, self.value), end
-        return self.value == self.stored
-
-
-def header_stands(head: bytes, expected: int) -> bool:
-    """Could a batch or message begin with these bytes (at most a header's, fewer at the end of a file)?
-
-    As far as they reach: a base offset at or after the one expected, a length that a batch can have, a known magic.
-    """
-    if not head:
-        return False
-    offset = head[:LENGTH_AT]
-    if offset[0] & 0x80 or int.from_bytes(offset.ljust(LENGTH_AT, b"\xff"), "big") < expected:
-        return False
-    if len(head) < ENTRY_OVERHEAD:
-        return True
-    length = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
-    magic = head[MAGIC_AT] if len(head) >= MAGIC_END else None
-    if magic is not None and magic > MAGIC_V2:
-        return False
-    return length >= (MIN_BATCH_LENGTH if magic == MAGIC_V2 else MIN_LEGACY_LENGTH)
-
 
 def runs_of(rows: np.ndarray, start: int, cut_gaps: bool, cut_at: Collection[int] = ()) -> list[Run]:
     """A table of sound batches as runs; `start` is the file position of the buffer."""
     first = rows["base_offset"]
     last = first + np.maximum(rows["last_offset_delta"], 0)
+    last[last < first] = MAX_OFFSET  # past what 64 bits hold
     cut = first[1:] != last[:-1] + 1 if cut_gaps else first[1:] <= last[:-1]
     if cut_at:
         cut |= np.isin(first[1:], list(cut_at))

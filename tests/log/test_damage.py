@@ -67,7 +67,10 @@ def test_a_sound_log_has_neither(tmp_path: Path) -> None:
     assert report["batches"] == 10
 
 
-@pytest.mark.parametrize("field", [(0, 8), (8, 4), (16, 1), (17, 4), (21, 2), (23, 4), (27, 8), (35, 8), (43, 8), (57, 4), (61, 9), (200, 1)], ids=str)
+FIELDS = [(0, 8), (8, 4), (16, 1), (17, 4), (21, 2), (23, 4), (27, 8), (35, 8), (43, 8), (57, 4), (61, 9), (200, 1)]
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=str)
 @pytest.mark.parametrize("victim", [0, 4, 9])
 def test_any_flipped_bit_costs_one_batch_at_most(tmp_path: Path, field: tuple[int, int], victim: int) -> None:
     """Leader epoch apart, which may be anything. The last batch of a last segment may also pass for an unfinished tail.
@@ -156,15 +159,17 @@ def test_a_missing_piece(tmp_path: Path) -> None:
     assert spans(log) == [(*place(parts, 3), 15, 19)]
 
 
-def test_a_value_that_holds_batches(tmp_path: Path) -> None:
-    """A damaged batch whose values are themselves sound batches: none of those comes out."""
-    inner = b"".join(one(i * 5 + 1000) for i in range(3))
+@pytest.mark.parametrize("base", [0, 20, 1000])
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_value_that_holds_batches(tmp_path: Path, base: int, n: int) -> None:
+    """A damaged batch whose values are themselves sound batches, which may even fit by their offsets: none of those comes out."""
+    inner = b"".join(one(base + i, n=1) for i in range(n))
     for hurt in (8, 17, 25, 70):
-        parts = ten()
-        parts[4] = batch([record(i, value=inner) for i in range(5)], base_offset=20, last_offset_delta=4)
-        parts[4] = mutate(parts[4], hurt, bytes([parts[4][hurt] ^ 0x10]))
-        log = write(tmp_path, (0, b"".join(parts)))
-        assert offsets(log) == without(4), hurt
+        for victim in (0, 4, 9):
+            parts = ten()
+            parts[victim] = batch([record(i, value=inner) for i in range(5)], base_offset=victim * 5, last_offset_delta=4)
+            parts[victim] = mutate(parts[victim], hurt, bytes([parts[victim][hurt] ^ 0x10]))
+            assert offsets(write(tmp_path, (0, b"".join(parts)))) == without(victim), (hurt, victim)
 
 
 @pytest.mark.parametrize("cut", [1, 7, 8, 9, 11, 12, 16, 17, 22, 40, 60, 61, 62, 150])
@@ -238,11 +243,11 @@ def test_a_damaged_last_batch_before_preallocated_zeros(tmp_path: Path) -> None:
     assert offsets(log) == without(9)
 
 
-@pytest.mark.parametrize("base", [10**15, 2**62, 12, 0, 17, 22, 999])
+@pytest.mark.parametrize("base", [10**15, 2**62, 2**63 - 1, 2**63 - 3, -1, -(2**63), 12, 0, 17, 22, 999])
 @pytest.mark.parametrize("victim", [3, 5])
 def test_a_base_offset_that_fits_neither_neighbour(tmp_path: Path, base: int, victim: int) -> None:
     parts = ten()
-    parts[victim] = mutate(parts[victim], 0, base.to_bytes(8, "big"))
+    parts[victim] = mutate(parts[victim], 0, base.to_bytes(8, "big", signed=True))
     log = write(tmp_path, (0, b"".join(parts)))
     assert offsets(log) == without(victim)
     assert spans(log) == [(*place(parts, victim), victim * 5, victim * 5 + 4)]
