@@ -57,9 +57,9 @@ class Search:
             find = _Find(at, self.view.read(at, BATCH_HEADER_SIZE))
             if by_length is not None and not confirmed and at < by_length < find.end:
                 by_length = None  # a sound batch lies across what the length claims to be the end
-            if followed is None:
+            if followed is None and not self._is_value(find):
                 finds.append(find)
-                if self.header_at(find.end, expected, or_end=True) and not self._is_value(find):
+                if self.header_at(find.end, expected, or_end=True):
                     followed = find
             good = by_length if by_length is not None else followed.position if followed is not None else None
             if good is not None and not confirmed and (not crc.usable or at > good + OWN_CRC_REACH):
@@ -72,14 +72,15 @@ class Search:
 
     def _best(self, finds: list[_Find], followed: _Find | None, expected: int, by_length: int | None) -> int:
         """Where to go on: by the length if a header stands there, else at the first find that is followed by a header or the end,
-        else at the first, else nowhere before the end.
+        else at the first, else nowhere before the end. Finds that are a record's value count for nothing.
 
         A find that nothing follows may still be an intact batch between two damaged ones: it is taken before all that
-        where its offsets fit what is around it, unless the bytes before it say that it is the whole of some record's value.
+        where its offsets fit what is around it.
         """
         for find in finds:
-            fits = find.first_offset >= expected and (followed is None or find is followed or find.last_offset < followed.first_offset)
-            if (find is followed and by_length is None) or (fits and not self._is_value(find)):
+            if find is followed and by_length is None:
+                return find.position
+            if find.first_offset >= expected and (followed is None or find is followed or find.last_offset < followed.first_offset):
                 return find.position
         if by_length is not None:
             return by_length
