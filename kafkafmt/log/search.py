@@ -50,14 +50,15 @@ class Search:
             by_length = claimed if self.header_at(claimed, expected, or_end=True) else None
         confirmed = by_length is not None and (by_length == self.size or self.sound(by_length))
         finds: list[_Find] = []
-        followed = None
+        followed, value_end = None, 0
         for at in self.find(position + 1, by_length if by_length is not None and confirmed else self.size):
             if crc.usable and crc.holds(at):
                 return at, True
             find = _Find(at, self.view.read(at, BATCH_HEADER_SIZE))
             if by_length is not None and not confirmed and at < by_length < find.end:
                 by_length = None  # a sound batch lies across what the length claims to be the end
-            if followed is None and not self._is_value(find):
+            value_end = max(value_end, self._value_end(find))
+            if followed is None and at >= value_end:
                 finds.append(find)
                 if self.header_at(find.end, expected, or_end=True):
                     followed = find
@@ -86,19 +87,19 @@ class Search:
             return by_length
         return finds[0].position if finds else self.size
 
-    def _is_value(self, find: _Find) -> bool:
-        """Does a varint stand before it that spans just this batch, or it and sound ones right behind it?"""
+    def _value_end(self, find: _Find) -> int:
+        """Where the value ends that just this batch is, or it and sound ones right behind it, by a varint before it; else 0."""
         reach = min(5, find.position)
         before = self.view.read(find.position - reach, reach)
         lengths = {n for k in range(1, reach + 1) if (n := _whole_varint(before[-k:])) is not None}
         end = find.end
         for _ in range(VALUE_BATCHES):
             if end - find.position in lengths:
-                return True
+                return end
             if end - find.position > max(lengths, default=0) or not self.sound(end):
                 break
             end += int.from_bytes(self.view.read(end + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
-        return False
+        return 0
 
     def find(self, start: int, end: int) -> Iterator[int]:
         """Positions from `start` on, below `end`, where a batch lies whose CRC holds."""
