@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import aiokafka.record.memory_records
@@ -44,6 +44,8 @@ def columns(data: Any, names: Sequence[str] = FIELDS, core: Any = None, check_cr
                 core.decode_records(data, rows, out)
                 count += out.rows
                 out.clear()
+            if scan.count == 0:  # the end cuts a batch off
+                break
             position = scan.position
         return count
 
@@ -73,30 +75,8 @@ def to_arrow(data: Any, names: Sequence[str] = ("key", "value", "offset", "times
 
 
 def objects(data: Any, names: Sequence[str] = FIELDS) -> Read:
-    """Record objects, four fields of each read; with "headers" a fifth."""
-
-    def four() -> int:
-        count = 0
-        for record in kafkafmt.read_records(data, columns=names):
-            record.offset  # noqa: B018
-            record.timestamp  # noqa: B018
-            record.key  # noqa: B018
-            record.value  # noqa: B018
-            count += 1
-        return count
-
-    def five() -> int:
-        count = 0
-        for record in kafkafmt.read_records(data, columns=names):
-            record.offset  # noqa: B018
-            record.timestamp  # noqa: B018
-            record.key  # noqa: B018
-            record.value  # noqa: B018
-            record.headers  # noqa: B018
-            count += 1
-        return count
-
-    return five if "headers" in names else four
+    """Record objects, four fields of each read; with "headers" a fifth. Offsets begin at 0 and have no gaps: the last one counts."""
+    return lambda: read_fields([kafkafmt.read_records(data, columns=names)], "headers" in names)
 
 
 def values(data: Any) -> Read:
@@ -105,11 +85,30 @@ def values(data: Any) -> Read:
     def read() -> int:
         count = 0
         for source, out in chunks(data, ("value",), 1024):
-            for _ in kafkafmt._backend.core.make_values(source, out.value_position, out.value_length, out.rows):
-                count += 1
+            count += len(kafkafmt._backend.core.make_values(source, out.value_position, out.value_length, out.rows))
         return count
 
     return read
+
+
+def read_fields(groups: Iterable[Iterable[Any]], headers: bool) -> int:
+    """Four or five fields of every record, as a caller's loop reads them; how many records there were, if the first had offset 0."""
+    record = None
+    for group in groups:
+        if headers:
+            for record in group:
+                record.offset  # noqa: B018
+                record.timestamp  # noqa: B018
+                record.key  # noqa: B018
+                record.value  # noqa: B018
+                record.headers  # noqa: B018
+        else:
+            for record in group:
+                record.offset  # noqa: B018
+                record.timestamp  # noqa: B018
+                record.key  # noqa: B018
+                record.value  # noqa: B018
+    return 0 if record is None else record.offset + 1
 
 
 def aiokafka_batches(data: bytes) -> Iterator[Any]:
@@ -123,43 +122,18 @@ def aiokafka_batches(data: bytes) -> Iterator[Any]:
 
 def aiokafka_fields(data: bytes, headers: bool = False) -> Read:
     """Offset, timestamp, key and value of every record, as its C extension gives them."""
-
-    def four() -> int:
-        count = 0
-        for batch in aiokafka_batches(data):
-            for record in batch:
-                record.offset  # noqa: B018
-                record.timestamp  # noqa: B018
-                record.key  # noqa: B018
-                record.value  # noqa: B018
-                count += 1
-        return count
-
-    def five() -> int:
-        count = 0
-        for batch in aiokafka_batches(data):
-            for record in batch:
-                record.offset  # noqa: B018
-                record.timestamp  # noqa: B018
-                record.key  # noqa: B018
-                record.value  # noqa: B018
-                record.headers  # noqa: B018
-                count += 1
-        return count
-
-    return five if headers else four
+    return lambda: read_fields(aiokafka_batches(data), headers)
 
 
 def aiokafka_values(data: bytes) -> Read:
     """Values alone."""
 
     def read() -> int:
-        count = 0
+        record = None
         for batch in aiokafka_batches(data):
             for record in batch:
                 record.value  # noqa: B018
-                count += 1
-        return count
+        return 0 if record is None else record.offset + 1
 
     return read
 
@@ -196,19 +170,12 @@ def aiokafka_to_arrow(data: bytes, rows: int = 65536) -> Read:
     return read
 
 
+def kafka_python_batches(data: bytes) -> Iterator[Any]:
+    for batch in kafka.record.MemoryRecords(data):
+        assert batch.validate_crc()
+        yield batch
+
+
 def kafka_python_fields(data: bytes) -> Read:
     """The same four fields by kafka-python, which is Python throughout."""
-
-    def read() -> int:
-        count = 0
-        for batch in kafka.record.MemoryRecords(data):
-            assert batch.validate_crc()
-            for record in batch:
-                record.offset  # noqa: B018
-                record.timestamp  # noqa: B018
-                record.key  # noqa: B018
-                record.value  # noqa: B018
-                count += 1
-        return count
-
-    return read
+    return lambda: read_fields(kafka_python_batches(data), False)

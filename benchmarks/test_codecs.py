@@ -5,6 +5,7 @@ Both decompress with the same libraries underneath for lz4, snappy and zstd; gzi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import inputs
@@ -14,7 +15,7 @@ import readers
 TARGETS = {"gzip": 3.5, "snappy": 2.5, "lz4": 3, "zstd": 3}
 
 
-@pytest.mark.benchmark(group="compressed into columns")
+@pytest.mark.benchmark(group="compressed into columns", timer=time.process_time)
 @pytest.mark.parametrize("codec", TARGETS)
 def test_codecs(contest: Callable[..., object], codec: str) -> None:
     data = inputs.make("a", codec)

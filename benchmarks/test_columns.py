@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import inputs
@@ -15,7 +16,7 @@ COLUMNS = {"a": 15, "b": 15, "c": None, "d": None, "f": 15, "g": 13}
 WITH_HEADERS = (*readers.FIELDS, "headers")
 
 
-@pytest.mark.benchmark(group="columns")
+@pytest.mark.benchmark(group="columns", timer=time.process_time)
 @pytest.mark.parametrize("letter", COLUMNS)
 def test_columns(contest: Callable[..., object], letter: str) -> None:
     data = inputs.make(letter)
@@ -23,13 +24,13 @@ def test_columns(contest: Callable[..., object], letter: str) -> None:
     contest(case, readers.columns(data), "aiokafka", readers.aiokafka_fields(data), COLUMNS[letter])
 
 
-@pytest.mark.benchmark(group="columns with headers")
+@pytest.mark.benchmark(group="columns with headers", timer=time.process_time)
 def test_headers(contest: Callable[..., object]) -> None:
     data = inputs.make("d")
     contest("d: 3 headers, decoded", readers.columns(data, WITH_HEADERS), "aiokafka", readers.aiokafka_fields(data, headers=True))
 
 
-@pytest.mark.benchmark(group="Arrow, keys and values gathered")
+@pytest.mark.benchmark(group="Arrow, keys and values gathered", timer=time.process_time)
 @pytest.mark.parametrize("letter", COLUMNS)
 def test_arrow(contest: Callable[..., object], letter: str) -> None:
     data = inputs.make(letter)

@@ -33,7 +33,7 @@ CASES: list[tuple[str, str, str, float | None]] = [  # our way, topic, Java's mo
 ]
 
 
-def load(file: Path) -> tuple[Any, float]:
+def load(file: Path) -> Any:
     """The first bytes of a log file in memory, whole batches of it."""
     with FileView(file) as view:
         data = aligned_buffer(min(conftest.LIMIT, view.size))

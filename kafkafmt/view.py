@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -71,8 +72,8 @@ class Partition:
 
     def records(self, *, views: bool = False, **selection: Any) -> Iterator[Any]:
         """Record objects. With `views` keys and values are memoryviews, valid until the next record."""
-        for source, columns in self.log.chunks(capacity=1024, **self._selection(**selection)):
-            yield from core.make_records(source, columns, views=views)
+        chunks = self.log.chunks(capacity=1024, **self._selection(**selection))
+        return itertools.chain.from_iterable(core.make_records(source, columns, views=views) for source, columns in chunks)
 
     def to_batches(self, columns: Sequence[str] | None = None, **selection: Any) -> Iterator[pa.RecordBatch]:
         """pyarrow record batches of about 8 MB, in constant memory. columns: names of the schema, None for the standard eight."""

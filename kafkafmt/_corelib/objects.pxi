@@ -10,7 +10,7 @@ from .text import decode_header_key
 
 cdef extern from "_corelib/record.h":
     object kf_record_type()
-    object kf_record_make(long long offset, long long timestamp, int timestamp_type, object key, object value, object headers)
+    object kf_record_make(object offset, object timestamp, int timestamp_type, object key, object value, object headers)
 
 Record = kf_record_type()
 
@@ -64,7 +64,8 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
     cdef object view = memoryview(buffer).toreadonly().cast("B") if views else None
     cdef list records = PyList_New(last - first)
     cdef tuple headers, none = ()
-    cdef object key, value, record, pair
+    cdef object key, value, record, pair, at = -1, when = -1
+    cdef int64_t time = -1
     for i in range(first, last):
         key = span(source, view, key_position[i], key_length[i]) if key_length != NULL else None
         value = span(source, view, value_position[i], value_length[i]) if value_length != NULL else None
@@ -82,9 +83,14 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
                 )
                 Py_INCREF(pair)
                 PyTuple_SET_ITEM(headers, h, pair)
+        if offset != NULL:
+            at = offset[i]
+        if timestamp != NULL and timestamp[i] != time:  # records of one millisecond share its int
+            time = timestamp[i]
+            when = time
         record = kf_record_make(
-            offset[i] if offset != NULL else -1,
-            timestamp[i] if timestamp != NULL else -1,
+            at,
+            when,
             timestamp_type[i] if timestamp_type != NULL else -1,
             key, value, headers,
         )

@@ -124,7 +124,83 @@ def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, na
     return Row(as_int64(base_offset + delta), timestamp, key, value, headers, delta, stop)
 
 
+def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, headers: bool) -> Row | None:
+    """The same for the records that nearly all are: of varints of one or two bytes, and without headers where these are wanted.
+
+    None for any other, and wherever there is a fault: `read_record` says what it is. Written out, since calls are what costs.
+    """
+    p = start
+    if end - start < PLAIN_SIZE:  # the last record of a batch, if it is short
+        return None
+    byte = data[p]
+    p += 1
+    if byte >= 0x80:
+        byte += (data[p] << 7) - 0x80
+        p += 1
+    if byte & 1 or byte >= 0x4000:
+        return None
+    stop = p + (byte >> 1)
+    if stop > end:
+        return None
+    raw = data[p + 1]
+    p += 2
+    if raw >= 0x80:
+        raw += (data[p] << 7) - 0x80
+        p += 1
+        if raw >= 0x4000:
+            return None
+    delta = data[p]
+    p += 1
+    if delta >= 0x80:
+        delta += (data[p] << 7) - 0x80
+        p += 1
+    if delta & 1 or delta >= 0x4000:
+        return None
+    delta >>= 1
+    if not last_delta < delta <= batch.last_offset_delta:
+        return None
+    length = data[p]
+    p += 1
+    if length >= 0x80:
+        length += (data[p] << 7) - 0x80
+        p += 1
+        if length >= 0x4000:
+            return None
+    if length & 1:
+        if length > 1:
+            return None
+        key = (p, -1)
+    else:
+        key = (p, length >> 1)
+        p += length >> 1
+    if p >= stop:
+        return None
+    length = data[p]
+    p += 1
+    if length >= 0x80:
+        length += (data[p] << 7) - 0x80
+        p += 1
+        if length >= 0x4000:
+            return None
+    if length & 1:
+        if length > 1:
+            return None
+        value = (p, -1)
+    else:
+        value = (p, length >> 1)
+        p += length >> 1
+    if p > stop or (headers and (p + 1 != stop or data[p])):
+        return None
+    timestamp = batch.max_timestamp if batch.timestamp_type else batch.base_timestamp + ((raw >> 1) ^ -(raw & 1))
+    return new_row(Row, (batch.base_offset + delta, timestamp, key, value, NO_HEADERS, delta, stop))
+
+
+PLAIN_SIZE = 16
+"""Bytes that the varints of a plain record take at most, and the ones looked at before they are judged."""
+NO_HEADERS: list[tuple[int, int, int, int]] = []
+new_row: Any = tuple.__new__
 KEY_ONLY = frozenset({"key"})
+KEY_AND_VALUE = frozenset({"key", "value"})
 BODY = frozenset({"key", "value", "headers"})
 
 
@@ -141,6 +217,8 @@ class Batch:
         self.count = int(row["count"])
         self.payload_position = int(row["payload_position"])
         self.payload_end = self.payload_position + int(row["payload_size"])
+        # 64 bits are not left by any record whose deltas are small
+        self.never_wraps = abs(self.base_offset) < MAX_OFFSET // 2 and abs(self.base_timestamp) < MAX_OFFSET // 2
         self.timestamp_type = 1 if int(row["attributes"]) & LOG_APPEND_TIME_BIT else 0
 
     def timestamp(self, raw: int) -> int:
@@ -151,8 +229,19 @@ class Batch:
 
     def rows(self, data: Any, names: frozenset[str], record: int, position: int, last_delta: int) -> Iterator[Row]:
         """Every record from the cursor on; an error where one, or what follows the last, is not as it should be."""
+        end = self.payload_end
+        plain = self.never_wraps and (names == BODY or names == KEY_AND_VALUE)
+        headers = "headers" in names
         for _ in range(record, self.count):
-            row = read_record(data, position, self.payload_end, self, last_delta, names)
+            row = None
+            if plain:
+                try:
+                    row = read_plain(data, position, end, self, last_delta, headers)
+                except IndexError:  # the buffer ends inside a record at fault
+                    pass
+            if row is None:
+                plain = False  # what one record is not, the others of its batch rarely are
+                row = read_record(data, position, end, self, last_delta, names)
             position, last_delta = row.next, row.delta
             yield row
         if position != self.payload_end:
@@ -241,14 +330,17 @@ def decode_records(
         output = Output(columns)
         full = False
         try:
+            room = output.room()
             for row in batch.rows(view, names, record, position, last_delta):
-                wanted = first_offset <= row.offset < end_offset
-                if output.room() == 0 or (wanted and len(row.headers) > output.header_room()):
+                offset, _, _, _, headers, delta, following = row
+                wanted = first_offset <= offset < end_offset
+                if room == 0 or (wanted and headers and len(headers) > output.header_room()):
                     full = True
                     break
                 if wanted:
                     output.add(row, batch.timestamp_type)
-                record, position, last_delta = record + 1, row.next, row.delta
+                    room -= 1
+                record, position, last_delta = record + 1, following, delta
             if full and not parts:
                 if columns.rows:
                     return None  # the batch goes out next time, into empty columns

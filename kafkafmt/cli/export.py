@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ import click
 from ..log.selection import OffsetRange
 from .common import (
     EXIT_DAMAGE,
+    EXIT_UNREADABLE,
     choose,
     find,
     format_option,
@@ -68,8 +70,10 @@ def export(
     if level is not None and compression != "zstd":
         raise click.UsageError("--compression-level is for --compression zstd")
     settings = dict(_setting(text) for text in conf)
-    with _spark_errors():
-        from ..spark.export import Export, ExportOptions
+    with _missing():
+        from ..spark.export import Export, ExportOptions, OutputPlaceError
+        from ..spark.jobs import SparkError, spark_errors
+        from ..spark.quiet import quiet_start
         from ..spark.session import make_session, prepare_environment
         from ..spark.staging import OutputExistsError
 
@@ -81,18 +85,33 @@ def export(
         job = Export(
             found,
             chosen,
-            ExportOptions(output, paths, offsets, below_log_start, on_error, compression, level, overwrite, max_batch_bytes, shown),
+            ExportOptions(
+                output,
+                paths,
+                offsets=offsets,
+                below_log_start=below_log_start,
+                on_error=on_error,
+                compression=compression,
+                level=level,
+                overwrite=overwrite,
+                max_batch_bytes=max_batch_bytes,
+                shown=shown,
+            ),
             tell,
         )
         with _progress() as progress:
             progress("starting Spark", 0, 0)
-            with _spark_errors():
+            with _missing(), spark_errors(), quiet_start():
                 spark = make_session(master, "kafkafmt export", **settings)
             try:
                 report = job.run(spark, progress)
+            except SparkError as error:
+                tell(str(error))
+                return EXIT_UNREADABLE
             finally:
-                spark.stop()
-    except (OutputExistsError, ValueError) as error:
+                with contextlib.suppress(Exception):
+                    spark.stop()
+    except (OutputExistsError, OutputPlaceError, SparkError) as error:
         raise click.UsageError(str(error)) from error
     if output_format == "json":
         click.echo(json.dumps(report, ensure_ascii=False))
@@ -109,7 +128,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def _spark_errors() -> Iterator[None]:
+def _missing() -> Iterator[None]:
     """What is missing, in one line that names the remedy."""
     try:
         yield
@@ -125,14 +144,17 @@ def _progress() -> Iterator[Any]:
 
     numbers = (DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
     columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), BarColumn(), *numbers)
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+    with contextlib.ExitStack() as stack:
+        terminal = sys.stderr
+        if terminal.isatty():  # of its own, since stderr is led elsewhere while Java starts
+            terminal = stack.enter_context(open(os.dup(terminal.fileno()), "w", encoding=terminal.encoding))
+        bar = stack.enter_context(Progress(*columns, console=Console(file=terminal), disable=not terminal.isatty(), transient=True))
         tasks: dict[str, Any] = {}
 
         def progress(step: str, done: int, total: int) -> None:
             if step not in tasks:
                 for task in tasks.values():
-                    bar.stop_task(task)
-                    bar.update(task, total=bar.tasks[task].total or 1, completed=bar.tasks[task].total or 1)
+                    bar.update(task, visible=False)
                 tasks[step] = bar.add_task(step, total=total or None)
             bar.update(tasks[step], completed=done, total=total or None)
 
@@ -149,7 +171,7 @@ def show(report: dict[str, Any]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", show_footer=len(report["partitions"]) > 1)
     lost = report["quarantined"]["spans"]
     totals = ("in all", f"{written['records']:,}", size(report["read"]["bytes"]), size(written["bytes"]), f"{lost:,}")
-    table.add_column("partition", totals[0], overflow="fold")
+    table.add_column("partition", totals[0], overflow="ellipsis", no_wrap=True, max_width=60)
     for name, total in zip(("records", "log", "Parquet", "damaged spans"), totals[1:], strict=True):
         table.add_column(name, total, justify="right")
     rows = report["partitions"]
@@ -163,9 +185,9 @@ def show(report: dict[str, Any]) -> None:
             size(r["written"]["bytes"]),
             f"[red]{spans:,}[/red]" if spans else "0",
         )
-    console.print(table)
     if len(rows) > len(shown):
-        console.print(f"… and {len(rows) - len(shown)} partitions more")
+        table.add_row(f"… {len(rows) - len(shown)} partitions more", "", "", "", "")
+    console.print(table)
     for line in damage_lines(report):
         console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
     rate = seconds["rows_per_second"]
@@ -181,8 +203,8 @@ def damage_lines(report: dict[str, Any]) -> list[str]:
     lines = []
     for r in report["partitions"]:
         for d in r["quarantined"]["damaged"]:
-            where = f"{r['topic']}-{r['partition']} {d['file']} at {d['position']}, {d['length']} bytes"
-            lines.append(f"DAMAGE  {where}: {d['message']}; {_lost(d)}")
+            where = f"{d['file']} at {d['position']}, {d['length']} bytes"
+            lines.append(f"DAMAGE  {r['topic']}-{r['partition']}: {_lost(d)} ({where}: {d['message']})")
     if len(lines) > MOST_LINES:
         lines[MOST_LINES:] = [f"… and {len(lines) - MOST_LINES} damaged spans more: see the report"]
     return lines

@@ -61,7 +61,7 @@ def run() -> NoReturn:
     except click.ClickException as error:
         error.show()
         code = EXIT_USAGE
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         code = 130
     except DuplicatePartitionError as error:
         tell(str(error))

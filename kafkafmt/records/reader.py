@@ -21,6 +21,8 @@ from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns
 ARENA_BYTES = 512 * 1024
 """Decompressed bytes gathered before a call of the core; small enough to stay in a processor's cache."""
 TABLE_ROWS = 4096
+WINDOW_BYTES = 512 * 1024
+"""How far batches are scanned before they are decoded: what the scan has read is then still in the cache."""
 
 OnError = Callable[[Any, KafkaFormatError], None]
 """Called with the row of the table of batches that is at fault, and its error."""
@@ -61,43 +63,55 @@ class RecordReader:
         A batch at fault raises its error, or goes to `on_error` and is left out whole; what precedes it has been
         given then, so `on_error` may raise. Error positions are the buffer's; for a compressed batch, the batch's own.
         """
-        table = table[
-            (table["base_offset"] + table["last_offset_delta"] >= self.first_offset)
-            & (table["base_offset"] < self.end_offset)
-            & ((table["count"] != 0) | (table["payload_size"] != 0))
-        ]
+        if self.first_offset > MIN_OFFSET or self.end_offset < MAX_OFFSET:
+            last_offset = table["base_offset"] + table["last_offset_delta"]
+            table = table[(last_offset >= self.first_offset) & (table["base_offset"] < self.end_offset)]
         compressed = (table["attributes"] & CODEC_MASK) != 0
+        if not compressed.any():
+            yield from self._decode(buffer, table, table, on_error)
+            return
         borders = [0, *(np.flatnonzero(compressed[1:] != compressed[:-1]) + 1).tolist(), len(table)]
         for start, end in itertools.pairwise(borders):
-            if start == end:
-                continue
             if compressed[start]:
-                yield from self._read_compressed(buffer, table[start:end].copy(), on_error)
+                yield from self._read_compressed(buffer, table[start:end], on_error)
             else:
                 yield from self._decode(buffer, table[start:end], table[start:end], on_error)
 
     def _read_compressed(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
-        view, arena, original = memoryview(buffer).cast("B"), self._arena, table.copy()
+        raw: Any = buffer
+        view, arena = memoryview(raw).cast("B"), self._arena
+        decompress = self._decompressor.decompress
+        codecs, starts, sizes, counts = (table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count"))
         good: list[int] = []
+        placed: list[tuple[int, int]] = []
         arena.filled = 0
-        for i, row in enumerate(table):
-            start = int(row["payload_position"])
-            at = arena.filled
+        for i, start in enumerate(starts):
+            if counts[i] == sizes[i] == 0:  # all its records were compacted away
+                continue
+            at, failure = arena.filled, None
             try:
-                size = self._decompressor.decompress(
-                    int(row["attributes"]) & CODEC_MASK, view[start : start + int(row["payload_size"])], arena
-                )
+                size = decompress(codecs[i] & CODEC_MASK, view[start : start + sizes[i]], arena)
             except KafkaFormatError as error:
-                if good:
-                    yield from self._decode(memoryview(arena.data)[: arena.filled], table[good], original[good], on_error)
-                    arena.filled, good = 0, []
-                _fail(original[i], error, on_error)
+                failure = error
             else:
-                row["payload_position"], row["payload_size"] = at, size
                 good.append(i)
-            if good and (arena.filled >= ARENA_BYTES or i == len(table) - 1):
-                yield from self._decode(memoryview(arena.data)[: arena.filled], table[good], original[good], on_error)
-                arena.filled, good = 0, []
+                placed.append((at, size))
+            if good and (failure is not None or arena.filled >= ARENA_BYTES):
+                yield from self._decode_arena(table[good], placed, on_error)
+                good, placed = [], []
+            if failure is not None:
+                _fail(table[i], failure, on_error)
+        if good:
+            yield from self._decode_arena(table[good], placed, on_error)
+
+    def _decode_arena(self, table: np.ndarray, placed: list[tuple[int, int]], on_error: OnError | None) -> Iterator[Chunk]:
+        """The batches of a table whose decompressed records were placed in the arena, which is empty afterwards."""
+        moved = table.copy()
+        moved["payload_position"], moved["payload_size"] = zip(*placed, strict=True)
+        arena = self._arena
+        data: Any = arena.data
+        yield from self._decode(memoryview(data)[: arena.filled], moved, table, on_error)
+        arena.filled = 0
 
     def _decode(self, source: Buffer, table: np.ndarray, original: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
         columns = self.columns
@@ -137,14 +151,18 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
     What is wrong raises its error, after the batches before it were given.
     """
     table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
-    position, last = start, len(memoryview(buffer).cast("B")) if end is None else end
+    raw: Any = buffer
+    position, last = start, memoryview(raw).nbytes if end is None else end
     while position < last:
-        scan = core.scan_batches(buffer, table, position, last, check_crc)
+        window = min(last, position + WINDOW_BYTES)
+        scan = core.scan_batches(buffer, table, position, window, check_crc)
+        if scan.count == 0 and scan.error is None and window < last:  # a batch larger than the window
+            scan = core.scan_batches(buffer, table[:1], position, last, check_crc)
         if scan.count:
             yield table[: scan.count]
         if scan.error is not None:
             raise scan.error
-        if scan.count < len(table):
+        if scan.position == position:
             return
         position = scan.position
 
@@ -166,9 +184,24 @@ def read_records(
     `columns` are left at -1, None or (). With `views`, keys and values of uncompressed batches are memoryviews of
     the buffer; those of compressed ones are bytes always. A batch cut off at the end is a normal end.
     """
+    return itertools.chain.from_iterable(  # not a generator of records: resuming one costs 25 ns a record
+        _record_lists(buffer, columns, first_offset, end_offset, control, check_crc, views, max_batch_bytes)
+    )
+
+
+def _record_lists(
+    buffer: Buffer,
+    columns: Collection[str],
+    first_offset: int,
+    end_offset: int,
+    control: bool,
+    check_crc: bool,
+    views: bool,
+    max_batch_bytes: int,
+) -> Iterator[list[Any]]:
     reader = RecordReader(columns, capacity=1024, first_offset=first_offset, end_offset=end_offset, max_batch_bytes=max_batch_bytes)
     for table in iter_tables(buffer, check_crc=check_crc):
         wanted = table if control else table[(table["attributes"] & CONTROL_BIT) == 0]
         for source, rows in reader.read(buffer, wanted):
-            yield from core.make_records(source, rows, views=views and source is buffer)
+            yield core.make_records(source, rows, views=views and source is buffer)
 

@@ -24,6 +24,6 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     except ModuleNotFoundError as missing:
-        if missing.name not in ("pyspark", "py4j", "pandas"):
+        if (missing.name or "").partition(".")[0] not in ("pyspark", "py4j", "pandas"):
             raise
         raise ImportError("kafkafmt on Spark needs pyspark: pip install 'kafkafmt[spark]'") from missing

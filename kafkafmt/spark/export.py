@@ -67,13 +67,15 @@ class ExportOptions:
 
     output: str | PathLike[str]
     paths: tuple[str, ...] = ()
-    offsets: OffsetRange = OffsetRange()
+    offsets: OffsetRange = field(default_factory=OffsetRange)
     below_log_start: bool = False
     on_error: str = "quarantine"
     compression: str = "zstd"
     level: int | None = None
     overwrite: bool = False
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    split_bytes: int | None = None
+    """Of a log, for one file; None: by the size of the whole and the number of cores, at most SPLIT_BYTES."""
     shown: dict[str, Any] = field(default_factory=dict)
     """Further options that the report should name."""
 
@@ -127,7 +129,7 @@ class Export:
             results = self._commit(works, splits, manifests)
             for work in works:
                 deep = [d for i in work.splits for d in manifests[i].damaged]
-                damaged += [(work, d) for d in deep]
+                damaged += [(work, in_context(work.plans, d)) for d in deep]
             quarantine = staging.folder("quarantine") / "00000.parquet"
             write_quarantine(quarantine, self._quarantine(damaged), options.compression, options.level)
             for result in results:
@@ -142,7 +144,8 @@ class Export:
     def _plan(self, context: Any, show: Progress) -> list[_Work]:
         """Every segment that is needed, walked on the executors; and which offsets are meant."""
         options = self.options
-        works = [_Work(PartitionLog(d, max_batch_bytes=options.max_batch_bytes, run_bytes=RUN_BYTES, tell=self.tell)) for d in self.chosen]
+        limits = {"max_batch_bytes": options.max_batch_bytes, "run_bytes": self._run_bytes}
+        works = [_Work(PartitionLog(d, **limits, tell=self.tell)) for d in self.chosen]
         bounds = [b for b in options.offsets if b is not None]
         if any(b.kind == "before_end" for b in bounds):
             self._walk(context, [(w, s) for w in works for s in w.log.segments[-1:]], show)
@@ -157,6 +160,10 @@ class Export:
             work.plans = [work.log.plan(s) for s in work.log.segments if self._concerns(work, s)]
         return works
 
+    @property
+    def _run_bytes(self) -> int:
+        return min(RUN_BYTES, self.options.split_bytes or RUN_BYTES)
+
     def _range(self, work: _Work) -> tuple[int, int]:
         low = 0 if self.options.below_log_start else work.log.log_start_offset
         low = low if work.start is None else max(low, work.start)
@@ -168,13 +175,13 @@ class Export:
         return (segment.base_offset is None or segment.base_offset < high) and (segment.next_base is None or segment.next_base > low)
 
     def _walk(self, context: Any, wanted: list[tuple[_Work, SegmentFile]], show: Progress) -> None:
-        limit = self.options.max_batch_bytes
+        limit, run_bytes = self.options.max_batch_bytes, self._run_bytes
         items = [(i, s) for i, (w, s) in enumerate(wanted) if s.name not in w.planned]
         total = sum(s.size for _, s in items)
 
         def walk(item: tuple[int, SegmentFile]) -> tuple[int, SegmentPlan | None]:
             try:
-                return item[0], plan_segment(item[1], limit, RUN_BYTES)
+                return item[0], plan_segment(item[1], limit, run_bytes)
             except FileNotFoundError:
                 return item[0], None
 
@@ -184,6 +191,7 @@ class Export:
 
         room = min(max(total // (context.defaultParallelism * SPLITS_PER_CORE), SMALLEST_TASK), SPLIT_BYTES)
         tasks = group_tasks(items, lambda item: item[1].size, room)
+        tasks += [[] for _ in range(context.defaultParallelism - len(tasks))]  # so that every core has its worker up by the next job
         for i, plan in run_job(context, tasks, walk, lambda item, _: Done(item[1].size), "kafkafmt: planning", progress):
             work, segment = wanted[i]
             if plan is None:
@@ -202,7 +210,7 @@ class Export:
 
     def _splits(self, works: list[_Work], cores: int) -> list[Split]:
         total = sum(s.size for w in works for s in w.log.segments)
-        size = min(max(total // (cores * SPLITS_PER_CORE), SMALLEST_SPLIT), SPLIT_BYTES)
+        size = self.options.split_bytes or min(max(total // (cores * SPLITS_PER_CORE), SMALLEST_SPLIT), SPLIT_BYTES)
         splits: list[Split] = []
         for work in works:
             made = make_splits(
@@ -228,7 +236,7 @@ class Export:
             found[:] = done.found
             return not found
 
-        room = min(max(total // (context.defaultParallelism * SPLITS_PER_CORE), SMALLEST_TASK), SPLIT_BYTES)
+        room = options.split_bytes or min(max(total // (context.defaultParallelism * SPLITS_PER_CORE), SMALLEST_TASK), SPLIT_BYTES)
         tasks = group_tasks(enumerate(splits), lambda item: item[1].bytes, room)
         manifests = run_job(
             context, tasks, lambda item: write(item[0], item[1], settings), describe, "kafkafmt: exporting", progress
@@ -284,6 +292,22 @@ class Export:
                 "message": message,
                 "bytes": data,
             }
+
+
+def in_context(plans: list[SegmentPlan], damage: Damage) -> Damage:
+    """Damage that a task met, its offsets told by the neighbours in the whole segment: the task saw its own split alone."""
+    plan = next(p for p in plans if p.segment.name == damage.file)
+    end = damage.position + damage.length
+    extent = next(e for e in plan.extents if e.position <= damage.position < e.end)
+    first, last = damage.first_offset, damage.last_offset
+    if damage.position == extent.position:
+        before = [e.last_offset for e in plan.extents if e.end == extent.position and e.last_offset < extent.first_offset]
+        first = before[0] + 1 if before else first
+    if end == extent.end:
+        after = [e.first_offset for e in plan.extents if e.first_offset > extent.last_offset]
+        following = min(after) if after else plan.segment.next_base
+        last = None if following is None else following - 1
+    return replace(damage, first_offset=first, last_offset=last)
 
 
 def _level(compression: str, level: int | None) -> int | None:

@@ -7,6 +7,7 @@ for each task that is done, however often it was tried.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -14,8 +15,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyspark import inheritable_thread_target
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.accumulators import AccumulatorParam
+from pyspark.errors import PySparkException
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -29,6 +31,10 @@ MARK = "kafkafmt-input-error:"
 
 class TaskOSError(OSError):
     """What the operating system refused a task, in one line."""
+
+
+class SparkError(RuntimeError):
+    """What went wrong in Spark, in one line."""
 
 
 class Done:
@@ -66,7 +72,7 @@ def run_job(
         return []
     told: Any = context.accumulator(Done(), _DoneParam())
 
-    def run(items: Iterator[Sequence[T]]) -> Iterator[R]:
+    def run(items: Iterable[Sequence[T]]) -> Iterator[R]:
         for task in items:
             for item in task:
                 try:
@@ -87,7 +93,7 @@ def run_job(
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=inheritable_thread_target(collect), name=name, daemon=True)
+    thread = threading.Thread(target=collect, name=name, daemon=True)
     thread.start()
     stopped = False
     try:
@@ -124,7 +130,23 @@ def _one_line(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error).splitlines()[0]
 
 
+@contextlib.contextmanager
+def spark_errors() -> Iterator[None]:
+    """Spark's own errors, with their pages of stack traces, become a SparkError."""
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise _understood(error) from error
+
+
 def _understood(error: BaseException) -> BaseException:
-    """A task's OSError out of what Spark made of it; anything else as it is."""
-    found = re.search(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")', str(error))
-    return TaskOSError(json.loads(found[1])) if found else error
+    """A task's OSError out of what Spark made of it; Spark's own trouble in one line; anything else as it is."""
+    text = str(error)
+    found = re.search(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")', text)
+    if found:
+        return TaskOSError(json.loads(found[1]))
+    if not isinstance(error, Py4JError | PySparkException):
+        return error
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("An error occurred while calling")]
+    first = re.sub(r"^(: )?([a-z]+\.)+[A-Za-z]+(Exception|Error): ", "", lines[0]) if lines else type(error).__name__
+    return SparkError(f"Spark: {first}")

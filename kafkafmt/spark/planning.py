@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from ..constants import MAX_OFFSET
 from ..log import Damage, PartitionDir, PartitionLog, discover
 from ..log.directory import SegmentFile
 from ..log.times import find_timestamp
@@ -52,16 +53,10 @@ class _Selected:
 
     def segments(self, every: bool = False) -> list[SegmentFile]:
         """The segments that may hold what lies within the bounds, by their names alone."""
-        high = None if self.end is None else self.end
-        return [
-            s
-            for s in self.log.segments
-            if every
-            or (
-                (s.next_base is None or s.next_base > self.low)
-                and (high is None or s.base_offset is None or s.base_offset < high)
-            )
-        ]
+        if every:
+            return self.log.segments
+        high = _open(self.end)
+        return [s for s in self.log.segments if (s.next_base is None or s.next_base > self.low) and (s.base_offset or 0) < high]
 
 
 def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
@@ -101,7 +96,7 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
 
 
 def _open(end: int | None) -> int:
-    return (1 << 63) - 1 if end is None else end
+    return MAX_OFFSET if end is None else end
 
 
 def _plan_segments(pool: ThreadPoolExecutor, selected: Iterable[_Selected], every: bool = False) -> None:
@@ -114,10 +109,9 @@ def _resolve(s: _Selected, options: Options) -> None:
         s.start = _offset(s.log, options.start, EARLIEST)
         if s.start is None and options.start.kind == "time":
             if options.late_start_is_error:
-                raise OptionError(
-                    f"{options.start.option}: {s.log.topic}-{s.log.partition} has no record at or after "
-                    f"{options.start.of((s.log.topic, s.log.partition))}; startingOffsetsByTimestampStrategy=latest begins at its end instead"
-                )
+                name, time = f"{s.log.topic}-{s.log.partition}", options.start.of((s.log.topic, s.log.partition))
+                remedy = "startingOffsetsByTimestampStrategy=latest begins at its end instead"
+                raise OptionError(f"{options.start.option}: {name} has no record at or after {time}; {remedy}")
             s.start = s.log.next_offset
     if options.end is not None:
         s.end = _offset(s.log, options.end, LATEST)

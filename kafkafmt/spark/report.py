@@ -79,7 +79,12 @@ class PartitionResult:
 
 
 def make_report(
-    export: Export, results: list[PartitionResult], manifests: list[Manifest], spark: SparkSession, started: datetime, seconds: dict[str, float]
+    export: Export,
+    results: list[PartitionResult],
+    manifests: list[Manifest],
+    spark: SparkSession,
+    started: datetime,
+    seconds: dict[str, float],
 ) -> dict[str, Any]:
     """The whole report. Skipped records are those of the batches read that the selection leaves out."""
     options = export.options

@@ -55,7 +55,7 @@ def checked_names(schema: StructType) -> list[str]:
         if given != wanted:
             raise ValueError(f"the schema has {field.name} {given}, but it is {wanted}: .schema() chooses columns, cast them afterwards")
         if not field.nullable:
-            raise ValueError(f"the schema has {field.name} as NOT NULL: leave that out, every column is nullable as in Spark's Kafka source")
+            raise ValueError(f"the schema has {field.name} as NOT NULL: leave that out, every column can be null here")
     names = schema.fieldNames()
     if twice := sorted({n for n in names if names.count(n) > 1}):
         raise ValueError(f"the schema names {twice[0]} twice")

@@ -25,7 +25,8 @@ JAVA_REMEDY = (
     f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one"
 )
 
-# In force from the JVM's first line on, so that what Spark warns of before its own settings are read is quiet too.
+# In force from the JVM's first line on, so that what Spark warns of before its own settings are read is quiet too. A task
+# that fails is told to the caller, as an exception, not twice more in pages of Java.
 LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -36,6 +37,10 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = off
+logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
+logger.tasks.level = off
 """
 
 

@@ -5,7 +5,7 @@
 Spark makes the source, then a reader, in Python processes on the driver; the reader's plan cuts the segments into
 tasks, and each task decodes its part into Arrow batches of about 8 MB. The way of those batches into the JVM costs
 more than the decoding, so what is not wanted is best left out here: by options, and by a schema of the user's, which
-is the projection. Filters are not pushed down: in Spark 4.3 that gives wrong results (see spark.md of the documentation).
+is the projection. Filters are not pushed down: in Spark 4.3 one query's filters reach the next one's plan.
 What is there is looked at once a query is planned; what the broker writes afterwards is not seen.
 """
 
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,13 +88,13 @@ class KafkaLogReader(DataSourceReader):
                 warn(directory, damage)
         return [TaskPartition(task) for task in plan.tasks]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]  # Spark's own type forgets Arrow
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Record batches of a task's records. DamagedLogError in mode FAILFAST."""
         if not isinstance(partition, TaskPartition):  # there was nothing to plan
             return iter(())
-        return self._batches(partition.task)
+        return ahead(self._batches(partition.task))
 
-    def _batches(self, task: Task) -> Iterator[pa.RecordBatch]:
+    def _batches(self, task: Task) -> Generator[pa.RecordBatch, None, None]:
         schema, limit = schema_of(self.names), self.options.max_batch_bytes
         names = decoded_names(schema)
         for split in task.splits:
@@ -109,6 +110,19 @@ class KafkaLogReader(DataSourceReader):
                     yield from builder.add(chunk)
             if builder.rows:
                 yield builder.flush()
+
+
+def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordBatch]:
+    """The same batches, each made in a thread while the one before it travels to the JVM: decoding needs no GIL."""
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            coming = thread.submit(next, batches, None)
+            while (batch := coming.result()) is not None:
+                coming = thread.submit(next, batches, None)
+                yield batch
+        finally:  # Spark closes a generator that it needs no more of
+            thread.shutdown()
+            batches.close()
 
 
 def say(message: str) -> None:

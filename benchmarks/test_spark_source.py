@@ -1,0 +1,108 @@
+"""Does decoding slow the data source down, or is the way from Python into the JVM the limit?
+
+All columns of a topic's first records go to Spark's noop sink: by our data source, and by one that yields record batches of the
+same rows, made before. Both run in one session, in turns. Ours includes the plan, which checks every CRC of the segments it needs:
+so a topic is read whole, or has small segments.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import report
+import topics
+from conftest import put
+from pyspark import cloudpickle
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+import kafkafmt
+from kafkafmt.spark.schema import WITH_HEADERS, struct_of
+from kafkafmt.spark.session import make_session
+
+ROUNDS = 7
+
+
+class ReadyMade(DataSource):
+    """Yields one record batch over and over, loaded from a file: what the channel can do at best."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ready_made"
+
+    def schema(self) -> Any:
+        return struct_of(WITH_HEADERS)
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return ReadyMadeReader(self.options["file"], json.loads(self.options["rows"]))
+
+
+class ReadyMadeReader(DataSourceReader):
+    """rows: how many of each task."""
+
+    def __init__(self, file: str, rows: list[int]) -> None:
+        self.file, self.rows = file, rows
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(rows) for rows in self.rows]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        [batch] = pa.ipc.open_file(pa.memory_map(self.file)).read_all().combine_chunks().to_batches()
+        left = partition.value
+        while left > 0:
+            yield batch.slice(0, left) if left < len(batch) else batch
+            left -= len(batch)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    session = make_session("local[2]", "kafkafmt benchmark", **{"spark.driver.memory": "1g"})
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import this file
+    session.dataSource.register(ReadyMade)
+    yield session
+    session.stop()
+
+
+@pytest.mark.parametrize(("name", "records"), [("none-64m", 4_000_000), ("headers", topics.TOPICS["headers"].count(1 << 30))])
+@pytest.mark.benchmark(group="the data source, all columns to the noop sink")
+def test_noop_sink(
+    benchmark: Any, spark: Any, topic: Callable[[str], Path], name: str, records: int, tmp_path: Path
+) -> None:
+    path, file = str(topic(name)), str(tmp_path / "ready.arrow")
+    batch = next(kafkafmt.open(path)[name, 0].to_batches())
+    with pa.ipc.new_file(file, batch.schema) as writer:
+        writer.write(batch)
+
+    def source() -> Any:
+        return spark.read.format("kafkafmt").options(includeHeaders="true", endingOffsets=json.dumps({name: {"0": records}})).load(path)
+
+    tasks = source().rdd.getNumPartitions()
+    rows = [records // tasks + (i < records % tasks) for i in range(tasks)]
+
+    def ready() -> Any:
+        return spark.read.format("ready_made").options(file=file, rows=json.dumps(rows)).load()
+
+    def sink_of(frame: Callable[[], Any]) -> Callable[[], None]:
+        return lambda: frame().write.format("noop").mode("overwrite").save()
+
+    ours, peer = sink_of(source), sink_of(ready)
+    ours(), peer()
+    seconds: list[float] = []
+
+    def turn() -> None:
+        started = time.perf_counter()
+        peer()
+        seconds.append(time.perf_counter() - started)
+
+    benchmark.pedantic(ours, setup=turn, rounds=ROUNDS, iterations=1)
+    own = benchmark.stats.stats.data
+    low, ratio, high = report.quartiles([b / a for a, b in zip(own, seconds, strict=True)])
+    ns = [report.quartiles(times)[1] / records * 1e9 for times in (own, seconds)]
+    case = f"{name}, {tasks} tasks"
+    put(benchmark, report.Row(benchmark.group, case, ns[0], "batches made before", ns[1], "ns/record", ratio, low, high, 0.85))

@@ -1,0 +1,21 @@
+"""Record batches that lie in a binary column (of captured Fetch responses, of an archive) become records, by mapInArrow.
+
+    python examples/map_in_arrow.py FILE.log…        here each row holds a segment's bytes; one batch or a thousand, it is the same
+"""
+
+import sys
+from pathlib import Path
+
+from kafkafmt.spark import decode_batches, make_session
+
+spark = make_session()
+rows = [(Path(name).parent.name, Path(name).read_bytes()) for name in sys.argv[1:]]
+blobs = spark.createDataFrame(rows, "source string, records binary")
+
+# Columns beside the record data are repeated for each record; what is damaged gives a row with the column `error`.
+decode = decode_batches("records", keep={"source": "string"}, on_error="column")
+records = blobs.mapInArrow(decode, decode.schema)
+
+records.groupBy("source").agg({"offset": "max", "*": "count", "error": "count"}).orderBy("source").show()
+records.where("error is not null").select("source", "error").show(truncate=False)
+spark.stop()

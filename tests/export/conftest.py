@@ -1,0 +1,44 @@
+"""What the tests of the export share: a Spark session, and a way to export in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exporting import assert_nothing_beside
+
+from kafkafmt.log import discover
+from kafkafmt.log.selection import parse_offsets, select_partitions
+
+
+@pytest.fixture(scope="session")
+def spark():
+    from kafkafmt.spark.session import make_session
+
+    return make_session("local[2]", "tests")
+
+
+@pytest.fixture
+def run_export(spark, tmp_path):
+    """Do one in this session: (report, OUT)."""
+    from kafkafmt.spark.export import Export, ExportOptions
+
+    def run(
+        paths: list[Path], *, topics=(), numbers=(), internal=False, offsets=":", progress=None, write=None, tell=None, **options: Any
+    ):
+        found = discover(paths, options.pop("replicas", None))
+        chosen = select_partitions(found.partitions, topics, numbers, internal)
+        options.setdefault("output", tmp_path / "out")
+        options["paths"] = tuple(map(str, paths))
+        job = Export(found, chosen, ExportOptions(offsets=parse_offsets(offsets), **options), tell)
+        further = {} if write is None else {"write": write}
+        report = job.run(spark, progress, **further)
+        out = Path(options["output"])
+        assert json.loads((out / "report.json").read_text(encoding="utf-8")) == report
+        assert (out / "_SUCCESS").exists()
+        assert_nothing_beside(out)
+        return report, out
+
+    return run

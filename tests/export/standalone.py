@@ -1,0 +1,73 @@
+"""A standalone Spark cluster on this machine: a master, and a worker of one core for each host name given.
+
+    with standalone_cluster(folder, ["127.0.0.1", "127.0.0.2"]) as master: …      # spark://127.0.0.1:…
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+SECONDS = 90
+
+
+@contextlib.contextmanager
+def standalone_cluster(folder: Path, hosts: list[str]) -> Iterator[str]:
+    from kafkafmt.spark.session import prepare_environment
+
+    prepare_environment()
+    folder.mkdir()
+    port, page = _free_port(), _free_port()
+    master = f"spark://127.0.0.1:{port}"
+    running = []
+    try:
+        running.append(_start(folder, "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)))
+        for i, host in enumerate(hosts):
+            work = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder / f"work-{i}")]
+            running.append(_start(folder, "worker.Worker", "--host", host, *work, master))
+        _wait_for(f"http://127.0.0.1:{page}/json/", len(hosts), folder)
+        yield master
+    finally:
+        for process in reversed(running):
+            process.terminate()
+        for process in running:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _start(folder: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    environment = os.environ | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+    with open(folder / f"{name}.log", "ab") as log:
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
+        return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, cwd=folder)
+
+
+def _wait_for(page: str, workers: int, folder: Path) -> None:
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(page, timeout=5) as answer:
+                if answer.read().count(b'"ALIVE"') >= workers + 1:  # the master says it of itself too
+                    return
+        except OSError:
+            pass
+        time.sleep(0.3)
+    raise TimeoutError("the cluster did not come up: " + "".join(log.read_text()[-1000:] for log in folder.glob("*.log")))
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port

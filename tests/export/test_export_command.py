@@ -1,0 +1,96 @@
+"""`kafkafmt export` as a user runs it: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from command import kafkafmt
+from exporting import read_with_pyarrow, rows_of, wanted
+from golden_cases import case, same_rows
+
+TORN = case("torn").roots[0]
+
+
+def one_line(done, code):
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1 or "Usage:" in done.stderr, done.stderr
+    return done.stderr
+
+
+def test_damage_as_text_and_then_refused(tmp_path):
+    out = tmp_path / "out"
+    done = kafkafmt("export", TORN, "--output", out)
+    assert done.returncode == 1
+    assert done.stderr == ""
+    assert "torn-flip-old-0: offsets 144 to 146 may be lost" in done.stdout
+    assert "in all" in done.stdout
+    for place in ("data", "quarantine", "report.json"):
+        assert str(out / place) in done.stdout
+    assert "is there already" in one_line(kafkafmt("export", TORN, "--output", out), 2)
+    assert (out / "_SUCCESS").exists()
+
+
+def test_json_selection_and_codec(tmp_path):
+    golden, out = case("segments"), tmp_path / "out"
+    arguments = ["-t", "segments-s*", "-p", "0", "-o", "5:20", "--compression-level", "3", "--master", "local[1]", "--format", "json"]
+    done = kafkafmt("export", *golden.roots, "--output", out, *arguments)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report == json.loads((out / "report.json").read_text())
+    assert report["codec"] == {"name": "zstd", "level": 3}
+    assert report["options"]["master"] == "local[1]"
+    want = {at: row for at, row in wanted(golden).items() if at[:2] == ("segments-size", 0) and 5 <= at[2] < 20}
+    same_rows(rows_of(read_with_pyarrow(out / "data")), want)
+
+
+def test_fail(tmp_path):
+    message = one_line(kafkafmt("export", TORN, "--output", tmp_path / "out", "--on-error", "fail"), 1)
+    assert "torn-flip" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["/no/such/path", "--output", "out"], 3),
+        ([TORN, "--output", "out", "-t", "nothing"], 2),
+        ([TORN], 2),
+        ([TORN, "--output", "out", "--on-error", "skip"], 2),
+        ([TORN, "--output", "out", "--compression", "snappy", "--compression-level", "3"], 2),
+        ([TORN, "--output", TORN / "out"], 2),
+        ([TORN, "--output", "out", "--conf", "what"], 2),
+    ],
+)
+def test_wrong_usage_is_told_before_spark_starts(tmp_path, monkeypatch, arguments, code):
+    monkeypatch.chdir(tmp_path)
+    one_line(kafkafmt("export", *arguments), code)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("package", ["pyspark", "pyarrow"])
+def test_an_extra_that_is_missing(tmp_path, package):
+    """The package is hidden by one of its name that cannot be imported."""
+    import subprocess
+
+    (tmp_path / "hiding").mkdir()
+    (tmp_path / "hiding" / f"{package}.py").write_text(f"raise ModuleNotFoundError('no {package}', name='{package}')")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "hiding"), str(Path(__file__).parents[2])])}
+    command = [sys.executable, "-m", "kafkafmt", "export", str(TORN), "--output", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert "kafkafmt[" in one_line(done, 2)
+
+
+def test_no_java(tmp_path, monkeypatch):
+    if (Path(sys.prefix) / "jdk").exists():
+        pytest.skip("this environment has a Java of its own")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert "Java" in one_line(kafkafmt("export", TORN, "--output", tmp_path / "out"), 2)

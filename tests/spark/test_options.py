@@ -1,0 +1,274 @@
+"""The data source's options, as Spark hands them over, without Spark: what is read with each, and what is refused."""
+
+import json
+import shutil
+
+import pytest
+from golden_cases import case, same_rows
+from source_rows import offsets, plan, read, rows, source
+
+from build import batch, record
+from kafkafmt.log import DamagedLogError, NoLogError
+from kafkafmt.spark.options import NAMES, OptionError
+
+SEGMENTS = case("segments")
+TIME = "segments-time"  # 200 records, 7 s apart
+FIRST = 1_700_000_000_000
+
+
+def got(case, **options):
+    return offsets(read(case.roots, **options))
+
+
+def test_everything_but_kafkas_own_topics():
+    internal = case("internal")
+    topics = {topic for topic, _ in got(internal)}
+    assert "source" in topics
+    assert [t for t in topics if t.startswith("__")] == []
+
+
+def test_kafkas_own_topics_where_they_are_named():
+    internal = case("internal")
+    assert set(got(internal, subscribe="__consumer_offsets")) == {("__consumer_offsets", 0), ("__consumer_offsets", 1)}
+    assert set(got(internal, assign='{"__consumer_offsets": [1], "sink": [0]}')) == {("__consumer_offsets", 1), ("sink", 0)}
+    assert {t for t, _ in got(internal, subscribePattern="__.*_state")} >= {"__transaction_state"}
+    assert [t for t, _ in got(internal, subscribePattern=".*") if t.startswith("__")] == []
+    own = internal.partition_dir("__consumer_offsets", 1)
+    assert set(offsets(read(own))) == {("__consumer_offsets", 1)}
+
+
+def test_topics():
+    assert set(got(SEGMENTS, subscribe=f" {TIME}, segments-size")) == {(TIME, 0), ("segments-size", 0), ("segments-size", 1)}
+    assert set(got(SEGMENTS, subscribePattern="segments-[st].*")) == {(TIME, 0), ("segments-size", 0), ("segments-size", 1)}
+    assert got(SEGMENTS, subscribePattern="segments") == {}  # the whole name has to match, as in Java
+    assert set(got(SEGMENTS, assign='{"segments-size": [1]}')) == {("segments-size", 1)}
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "last"),
+    [
+        ({}, 0, 199),
+        ({"startingOffsets": "earliest", "endingOffsets": "LATEST"}, 0, 199),
+        ({"startingOffsets": {TIME: {"0": 101}}}, 101, 199),
+        ({"startingOffsets": {TIME: {"0": -2}}, "endingOffsets": {TIME: {"0": -1}}}, 0, 199),
+        ({"endingOffsets": {TIME: {"0": 57}}}, 0, 56),
+        ({"startingOffsets": {TIME: {"0": 56}}, "endingOffsets": {TIME: {"0": 57}}}, 56, 56),
+        ({"startingTimestamp": FIRST + 700_000}, 100, 199),
+        ({"startingTimestamp": FIRST + 699_999, "endingTimestamp": FIRST + 700_001}, 100, 100),
+        ({"endingTimestamp": FIRST + 10**9}, 0, 199),
+        ({"startingOffsetsByTimestamp": {TIME: {"0": FIRST + 1}}}, 1, 199),
+        ({"endingOffsetsByTimestamp": {TIME: {"0": str(FIRST + 7000)}}}, 0, 0),
+        # in Spark's order: a time for all, a time each, offsets
+        ({"startingTimestamp": FIRST + 7000, "startingOffsetsByTimestamp": {TIME: {"0": FIRST + 14_000}}}, 1, 199),
+        ({"startingOffsetsByTimestamp": {TIME: {"0": FIRST + 14_000}}, "startingOffsets": "latest"}, 2, 199),
+        ({"endingTimestamp": FIRST + 7000, "endingOffsets": {TIME: {"0": 57}}}, 0, 0),
+    ],
+)
+def test_bounds(options, first, last):
+    options = {name: json.dumps(value) if isinstance(value, dict) else value for name, value in options.items()}
+    assert got(SEGMENTS, subscribe=TIME, **options) == {(TIME, 0): list(range(first, last + 1))}
+
+
+def test_bounds_that_leave_nothing():
+    assert got(SEGMENTS, subscribe=TIME, startingOffsets=json.dumps({TIME: {"0": 200}})) == {}
+    assert got(SEGMENTS, subscribe=TIME, startingOffsets=json.dumps({TIME: {"0": 9}}), endingOffsets=json.dumps({TIME: {"0": 9}})) == {}
+    late = {"startingTimestamp": FIRST + 10**9, "startingOffsetsByTimestampStrategy": "latest"}
+    assert got(SEGMENTS, subscribe=TIME, **late) == {}
+    with pytest.raises(OptionError, match=r"startingTimestamp: segments-time-0 has no record at or after \d+; .*Strategy=latest"):
+        got(SEGMENTS, subscribe=TIME, startingTimestamp=FIRST + 10**9)
+
+
+def test_times_as_the_broker_answers_them():
+    for (topic, partition), answers in SEGMENTS.offsets().items():
+        for answer in answers["offsetsForTimes"][2:5]:
+            found = got(SEGMENTS, assign=json.dumps({topic: [partition]}), startingTimestamp=answer["asked"])
+            assert found[topic, partition][0] == answer["offset"]
+
+
+def test_below_the_log_start():
+    deleted = case("delete-records")
+    assert got(deleted)["deleted", 0][0] == 137
+    first = int(min(deleted.partition_dir("deleted", 0).glob("*.log")).stem)
+    assert first < 137
+    assert got(deleted, belowLogStart="true")["deleted", 0] == list(range(first, 400))
+    assert got(deleted, belowLogStart="true", assign='{"deleted": [0]}', startingOffsets='{"deleted": {"0": 120}}')["deleted", 0][0] == 120
+
+
+def test_several_log_directories():
+    jbod = case("jbod")
+    assert len(jbod.roots) == 2
+    same_rows(rows(read(jbod.roots)), jbod.expected())
+    one = rows(read(jbod.roots[0]))
+    assert 0 < len(one) < len(jbod.expected())
+    as_uri = [jbod.roots[0].as_uri(), str(jbod.roots[1])]
+    same_rows(rows(read(as_uri)), jbod.expected())
+
+
+def test_replicas(tmp_path):
+    epochs = case("epochs")
+    for name in ("one", "two"):
+        shutil.copytree(epochs.roots[0], tmp_path / name)
+    shorter = tmp_path / "one" / "epochs-0"
+    last = max(shorter.glob("*.log"))
+    last.write_bytes(last.read_bytes()[:-100])
+    both = [tmp_path / "one", tmp_path / "two"]
+    with pytest.raises(OptionError, match=r"epochs-0 lies both in .*: name one, or give the option replicas=longest"):
+        read(both)
+    same_rows(rows(read(both, replicas="longest")), epochs.expected())
+
+
+def test_splits_never_share_an_offset_and_keep_the_order():
+    _, partitions = plan(SEGMENTS.roots, splitBytes="2k")
+    splits = [split for p in partitions for split in p.task.splits]
+    assert len(partitions) == len(splits) > 20
+    for key, found in offsets(read(SEGMENTS.roots, splitBytes="2k")).items():
+        assert found == sorted(offset for topic, partition, offset in SEGMENTS.expected() if (topic, partition) == key)
+
+
+def test_a_large_segment_is_cut_at_batch_borders(tmp_path):
+    (tmp_path / "t-0").mkdir()
+    batches = [batch([record(0, value=bytes(500_000)), record(1, value=bytes(500_000))], base_offset=2 * i) for i in range(20)]
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(batches))
+    reader, partitions = plan(tmp_path, columns=("offset",), splitBytes="4m")
+    parts = [[o for b in reader.read(p) for o in b.column("offset").to_pylist()] for p in partitions]
+    assert len(parts) > 2
+    assert all(part[0] % 2 == 0 and len(part) > 2 for part in parts)
+    assert [offset for part in parts for offset in part] == list(range(40))
+
+
+def test_small_partitions_share_a_task():
+    _, partitions = plan(case("jbod").roots)
+    assert len(partitions) == 1
+    assert len(partitions[0].task.splits) > 10
+
+
+def test_columns_that_need_no_decoding():
+    only = read(SEGMENTS.roots, columns=("partition", "topic"), subscribe=TIME)
+    assert only.schema.names == ["partition", "topic"]
+    assert only.num_rows == 200
+
+
+def test_max_batch_bytes_damages_the_batch_alone():
+    codecs = case("codecs")
+    few = read(codecs.roots, subscribe="codec-zstd", maxBatchBytes="1k", mode="DROPMALFORMED")
+    assert 0 < few.num_rows < 547
+    with pytest.raises(DamagedLogError, match=r"codec-zstd-0/0{20}\.log: .*offsets \d+ to \d+ cannot be read"):
+        read(codecs.roots, subscribe="codec-zstd", maxBatchBytes="1k", mode="FAILFAST")
+
+
+def test_permissive_warns_of_each_damaged_span(caplog):
+    read(case("torn").roots)
+    told = [r.getMessage() for r in caplog.records]
+    [flip] = [t for t in told if "torn-flip-old-0: offsets 144 to 146 are left out: " in t]
+    assert "00000000000000000096.log, 128 bytes at position 2048: CRC-32C is" in flip
+    assert any("offsets 210 to unknown" in t for t in told)
+    caplog.clear()
+    read(case("torn").roots, mode="DROPMALFORMED")
+    assert caplog.records == []
+
+
+def test_failfast_minds_only_what_is_read():
+    torn = case("torn")
+    bounds = {"mode": "FAILFAST", "subscribe": "torn-flip-old"}
+    with pytest.raises(DamagedLogError, match="offsets 144 to 146"):
+        read(torn.roots, **bounds)
+    assert got(torn, endingOffsets='{"torn-flip-old": {"0": 144}}', **bounds) == {("torn-flip-old", 0): list(range(144))}
+    assert got(torn, startingOffsets='{"torn-flip-old": {"0": 147}}', **bounds) == {("torn-flip-old", 0): list(range(147, 210))}
+
+
+def test_a_file_that_vanishes_is_retention_at_work(tmp_path, caplog):
+    shutil.copytree(SEGMENTS.partition_dir(TIME, 0), tmp_path / f"{TIME}-0")
+    reader, partitions = plan(tmp_path, splitBytes=1)
+    first = min((tmp_path / f"{TIME}-0").glob("*.log"))
+    first.unlink()
+    left = sum(b.num_rows for p in partitions for b in reader.read(p))
+    assert 0 < left < 200
+    assert any(f"{first}: gone while it was read (retention)" in r.getMessage() for r in caplog.records)
+
+
+def test_a_reader_travels():
+    import pickle
+
+    reader, partitions = pickle.loads(pickle.dumps(plan(SEGMENTS.roots, subscribe=TIME)))
+    assert sum(b.num_rows for p in partitions for b in reader.read(p)) == 200
+
+
+def test_every_option_is_known_by_its_name():
+    values = dict.fromkeys(NAMES, "true") | {"kafka.bootstrap.servers": "x:9092", "kafka.isolation.level": "read_uncommitted"}
+    with pytest.raises(OptionError, match="only one of subscribe, subscribePattern and assign"):
+        source(".", **{k: v for k, v in values.items() if k not in ("path", "paths")})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subscribes": "x"}, "there is no option subscribes; did you mean subscribe?"),
+        ({"xyzzy": "x"}, "there is no option xyzzy; there are subscribe, subscribePattern, assign"),
+        ({"subscribe": "a", "assign": "{}"}, "subscribe and assign are both given"),
+        ({"subscribePattern": "("}, r"subscribePattern '\(' is no regular expression"),
+        ({"assign": "orders"}, "assign is not JSON"),
+        ({"assign": '{"orders": 1}'}, "assign is not JSON like"),
+        ({"assign": '{"segments-size": [7, 1]}'}, "assign names segments-size-7, which is not there; there are segments-entries"),
+        ({"subscribe": "orders"}, "subscribe names orders, which is not there; there are segments-entries"),
+        ({"startingOffsets": "latest"}, "startingOffsets cannot be latest"),
+        ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
+        ({"startingOffsets": "5"}, "startingOffsets is '5'; it can be earliest or JSON like"),
+        ({"startingOffsets": "{"}, "startingOffsets is not JSON"),
+        ({"startingOffsets": '{"segments-time": 5}'}, "startingOffsets is not JSON like"),
+        ({"startingOffsets": '{"segments-time": {"0": true}}'}, "startingOffsets is not JSON like"),
+        ({"startingOffsets": '{"segments-time": {"0": -1}}'}, r"startingOffsets has -1 \(latest\) for segments-time-0"),
+        ({"endingOffsets": '{"segments-time": {"0": -2}}'}, r"endingOffsets has -2 \(earliest\) for segments-time-0"),
+        ({"endingOffsets": '{"segments-time": {"0": -3}}'}, "endingOffsets of segments-time-0 is -3; it can be -2 at least"),
+        ({"startingOffsets": '{"segments-time": {"0": 1}}'}, "startingOffsets says nothing about segments-entries-0, .* and 1 more, which"),
+        (
+            {"subscribe": TIME, "startingOffsets": '{"segments-time": {"0": 1, "1": 1}}'},
+            "startingOffsets names segments-time-1, which is not among the partitions read",
+        ),
+        ({"startingTimestamp": "2024-01-01"}, "startingTimestamp is '2024-01-01', which is no whole number"),
+        ({"startingTimestamp": "-5"}, "startingTimestamp is -5; it can be 0 at least"),
+        ({"startingOffsetsByTimestampStrategy": "first"}, "startingOffsetsByTimestampStrategy is 'first'; it can be error or latest"),
+        ({"mode": "STRICT"}, "mode is 'STRICT'; it can be PERMISSIVE or DROPMALFORMED or FAILFAST"),
+        ({"includeHeaders": "yes"}, "includeHeaders is 'yes'; it can be false or true"),
+        ({"replicas": "any"}, "replicas is 'any'; it can be longest"),
+        ({"splitBytes": "0"}, "splitBytes is '0'; it can be bytes, or 64k, 64m, 1g"),
+        ({"maxBatchBytes": "lots"}, "maxBatchBytes is 'lots'"),
+        ({"kafka.isolation.level": "read_committed"}, "kafka.isolation.level is 'read_committed': only read_uncommitted"),
+    ],
+)
+def test_wrong_options_are_one_clear_line(options, message):
+    with pytest.raises(OptionError, match=message) as caught:
+        read(SEGMENTS.roots, **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("paths", ["[]", '"x"', "[1]", "{"])
+def test_wrong_paths(paths):
+    with pytest.raises(OptionError, match="path"):
+        source([], paths=paths)
+
+
+def test_only_local_paths():
+    with pytest.raises(OptionError, match="s3://bucket/data: only local files"):
+        source("s3://bucket/data")
+
+
+def test_paths_with_no_log(tmp_path):
+    with pytest.raises(NoLogError, match="no log in it"):
+        read(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "gone")
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("offset int", "the schema has offset int, but it is bigint"),
+        ("Offset bigint", "there is no column 'Offset'; there are key, value, topic"),
+        ("headers array<string>", "the schema has headers array<string>, but it is array<struct<key:string,value:binary>>"),
+    ],
+)
+def test_a_schema_that_does_not_fit(spark, schema, message):
+    from pyspark.sql.types import StructType
+
+    with pytest.raises(ValueError, match=message):
+        source(SEGMENTS.roots).reader(StructType.fromDDL(schema))
