@@ -29,6 +29,9 @@ def read_unsigned_varint(buffer: Buffer, start: int = 0, end: int | None = None)
 def crc32c(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
     """CRC-32C (Castagnoli) of the bytes; `value` is that of the bytes before them (of which the low 32 bits count)."""
 
+def crc32(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
+    """CRC-32 (that of gzip, which messages of formats 0 and 1 carry) of the bytes; `value` is that of the bytes before them."""
+
 def crc32c_way(way: int | None = None) -> str:
     """How CRC-32C is computed, by name. For tests: the native core has up to three ways, and `way` (0 the slowest, to 2) chooses
     one, for the whole process; one that this processor does not offer is not taken. The pure core has one."""

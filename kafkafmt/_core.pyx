@@ -12,8 +12,8 @@ from .types import BATCH_DTYPE, Scan
 
 include "_corelib/buffer.pxi"     # borrowed views of the caller's buffers and arrays
 include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_varint
-include "_corelib/crc.pxi"        # crc32c
+include "_corelib/crc.pxi"        # crc32c, crc32
 include "_corelib/batch.pxi"      # scan_batches, find_batch: the shallow walk
-include "_corelib/records.pxi"    # decode_records: the deep walk, into columns
+include "_corelib/records.pxi"    # decode_records: the deep walk, into columns (formats 0 and 1: legacy.pxi)
 include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's binary layout
 include "_corelib/objects.pxi"    # Record, make_records, make_values: columns into Python objects

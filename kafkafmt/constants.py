@@ -19,8 +19,21 @@ Layout of a record batch (magic 2; all integers big-endian; Kafka: DefaultRecord
 
 A record: varint length, int8 attributes (unused), varlong timestamp delta, varint offset delta, varint key length
 (negative: null), key, varint value length (negative: null), value, varint header count; a header: varint key
-length, key, varint value length (negative: null), value. Messages of magic 0 and 1 share the first 12 bytes and the
-place of the magic byte.
+length, key, varint value length (negative: null), value.
+
+Layout of a message (magic 0 and 1; Kafka: LegacyRecord):
+
+      0  offset                  int64     not covered by the CRC; of a wrapper, its last inner message's
+      8  size                    int32     bytes after this field; not covered by the CRC
+     12  crc                     uint32    CRC-32 of everything from the magic to the end
+     16  magic                   int8
+     17  attributes              int8      bits 0-2 codec; bit 3, from magic 1 on, LogAppendTime
+     18  timestamp               int64     magic 1 only
+     18 or 26  key length        int32     negative: null
+     then key, value length (int32, negative: null), value
+
+A wrapper message has a codec in its attributes, and as its value a compressed message set: messages back to back, in
+magic 1 with offsets relative to the set's first.
 """
 
 from __future__ import annotations
@@ -48,6 +61,13 @@ MAX_BATCH_LENGTH = 2**31 - 1 - ENTRY_OVERHEAD
 """Largest length field of a batch or message: its size with the first 12 bytes is an int32 in Kafka, and here."""
 MIN_LEGACY_LENGTH = 14
 """Smallest length field of any entry: a message of magic 0 with null key and null value."""
+MIN_LENGTHS = (MIN_LEGACY_LENGTH, 22, MIN_BATCH_LENGTH)
+"""The same by magic."""
+LEGACY_CRC_AT = 12
+LEGACY_ATTRIBUTES_AT = 17
+LEGACY_TIMESTAMP_AT = 18
+LEGACY_KEY_AT = (18, 26)
+"""Where a message's key length stands, by magic."""
 MIN_RECORD_SIZE = 7
 
 MAGIC_V0, MAGIC_V1, MAGIC_V2 = 0, 1, 2
@@ -92,6 +112,13 @@ FAULTS = (
     "header value runs past the end of its record",
     "bytes are left over at the end of a record",
     "bytes are left over behind the last record",
+    "inner message does not lie within its message set",
+    "inner message has another magic than its wrapper",
+    "inner message is itself compressed",
+    "key and value do not fill their message",
+    "CRC-32 of an inner message does not match its crc field",
+    "message set of a wrapper is empty",
+    "inner offsets are above the wrapper's",
 )
 (
     FAULT_COUNT,
@@ -107,4 +134,11 @@ FAULTS = (
     FAULT_HEADER_VALUE,
     FAULT_RECORD_REST,
     FAULT_BATCH_REST,
+    FAULT_MESSAGE_END,
+    FAULT_MESSAGE_MAGIC,
+    FAULT_NESTED,
+    FAULT_MESSAGE_FIELDS,
+    FAULT_MESSAGE_CRC,
+    FAULT_EMPTY_SET,
+    FAULT_INNER_OFFSET,
 ) = range(1, len(FAULTS))

@@ -293,11 +293,11 @@ def test_no_record_of_a_batch_at_fault_is_given(core):
 def test_another_magic_is_not_supported(core):
     data = simple_batch([b"a"]) * 2
     table = scan(core, data)[0]
-    table["magic"][1] = 1
+    table["magic"][1] = 3
     rows, error = decode(core, data, table)
     assert len(rows) == 1
     at = len(data) // 2
-    assert what(error) == ("UnsupportedError", at, 0, None, f"magic 1 is not supported (position {at}, batch at offset 0)")
+    assert what(error) == ("UnsupportedError", at, 0, None, f"magic 3 is not supported (position {at}, batch at offset 0)")
 
 
 def test_payloads_may_lie_anywhere(core):

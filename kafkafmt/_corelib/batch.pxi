@@ -31,6 +31,22 @@ cdef enum:
     SCAN_CRC = 4
 
 
+cdef inline int min_length(uint8_t magic) noexcept nogil:
+    """The smallest length field by magic; 14 where the magic is unknown."""
+    return HEADER - 12 if magic == 2 else 22 if magic == 1 else 14
+
+
+cdef inline uint32_t stored_crc(const uint8_t* p) noexcept nogil:
+    return <uint32_t>int32_at(p + (17 if p[16] == 2 else 12))
+
+
+cdef inline uint32_t actual_crc(const uint8_t* p, int32_t length) noexcept nogil:
+    """The checksum of a batch, or of a message of magic 0 or 1, that is known to lie in the buffer."""
+    if p[16] == 2:
+        return crc32c_update(0, p + 21, length - 9)
+    return crc32_update(0, p + 16, length - 4)
+
+
 cdef inline void read_header(const uint8_t* base, const uint8_t* p, int32_t length, Batch* row) noexcept nogil:
     row.position = p - base
     row.base_offset = int64_at(p)
@@ -50,6 +66,37 @@ cdef inline void read_header(const uint8_t* base, const uint8_t* p, int32_t leng
     row.payload_size = row.size - HEADER
 
 
+cdef inline void read_message(const uint8_t* base, const uint8_t* p, int32_t length, Batch* row) noexcept nogil:
+    """A row for a message of magic 0 or 1. Its payload: itself, for the deep walk; of a wrapper, the compressed value."""
+    cdef const uint8_t* end = p + 12 + length
+    cdef const uint8_t* q = p + (26 if p[16] else 18)
+    cdef int32_t key_length, value_length
+    row.position = p - base
+    row.base_offset = int64_at(p)
+    row.size = length + 12
+    row.leader_epoch = -1
+    row.magic = <int8_t>p[16]
+    row.crc = <uint32_t>int32_at(p + 12)
+    row.attributes = p[17]
+    row.last_offset_delta = 0
+    row.base_timestamp = row.max_timestamp = int64_at(p + 18) if p[16] else -1
+    row.producer_id = row.producer_epoch = row.base_sequence = -1
+    row.count = 1
+    row.payload_position = row.position
+    row.payload_size = row.size
+    if p[17] & 7:
+        row.count = -1
+        row.payload_size = 0
+        key_length = int32_at(q)
+        q += 4
+        if key_length <= end - q - 4:
+            q += key_length if key_length > 0 else 0
+            value_length = int32_at(q)
+            if value_length >= 0 and value_length == end - q - 4:
+                row.payload_position = q + 4 - base
+                row.payload_size = value_length
+
+
 cdef int scan(const uint8_t* base, const uint8_t** at, const uint8_t* end, Batch* rows, Py_ssize_t capacity,
               Py_ssize_t* count, bint check_crc, uint32_t* crc) noexcept nogil:
     cdef const uint8_t* p = at[0]
@@ -61,10 +108,10 @@ cdef int scan(const uint8_t* base, const uint8_t** at, const uint8_t* end, Batch
         if length < 14 or length > MAX_LENGTH:
             status = SCAN_LENGTH
             break
-        if p[16] != 2:
+        if p[16] > 2:
             status = SCAN_MAGIC
             break
-        if length < HEADER - 12:
+        if length < min_length(p[16]):
             status = SCAN_LENGTH
             break
         if length > end - p - 12:
@@ -73,11 +120,14 @@ cdef int scan(const uint8_t* base, const uint8_t** at, const uint8_t* end, Batch
             status = SCAN_FULL
             break
         if check_crc:
-            crc[0] = crc32c_update(0, p + 21, length - 9)
-            if crc[0] != <uint32_t>int32_at(p + 17):
+            crc[0] = actual_crc(p, length)
+            if crc[0] != stored_crc(p):
                 status = SCAN_CRC
                 break
-        read_header(base, p, length, &rows[n])
+        if p[16] == 2:
+            read_header(base, p, length, &rows[n])
+        else:
+            read_message(base, p, length, &rows[n])
         n += 1
         p += 12 + <Py_ssize_t>length
     at[0] = p
@@ -94,7 +144,8 @@ cdef scan_error(int status, Source source, Py_ssize_t at, Py_ssize_t end, uint32
     resume = at + 12 + <Py_ssize_t>length if length >= 14 and length <= end - at - 12 else None
     if status == SCAN_MAGIC:
         return UnsupportedError(f"magic {<int8_t>p[16]} is not supported", at, base_offset, resume)
-    return ChecksumError(f"CRC-32C is {crc:#010x}, the crc field says {<uint32_t>int32_at(p + 17):#010x}", at, base_offset, resume)
+    name = "CRC-32C" if p[16] == 2 else "CRC-32"
+    return ChecksumError(f"{name} is {crc:#010x}, the crc field says {stored_crc(p):#010x}", at, base_offset, resume)
 
 
 def scan_batches(buffer, table, start=0, end=None, check_crc=True):
@@ -114,16 +165,30 @@ def scan_batches(buffer, table, start=0, end=None, check_crc=True):
 
 
 cdef inline bint plausible(const uint8_t* p, Py_ssize_t readable, bint check_crc) noexcept nogil:
-    """Could a sound batch of magic 2 stand here, as far as its header tells? With `check_crc`: does one?"""
-    cdef int32_t length
-    if p[16] != 2 or p[0] & 0x80 or p[21] != 0 or p[22] & 0x80 or (p[22] & 7) > 4:
+    """Could a sound batch or message stand here, as far as its header tells? With `check_crc`: does one?"""
+    cdef int32_t length, key_length, value_at
+    if p[16] > 2 or p[0] & 0x80 or readable < 12 + min_length(p[16]):
         return False
     length = int32_at(p + 8)
-    if length < HEADER - 12 or length > MAX_LENGTH or int32_at(p + 23) < 0 or int32_at(p + 57) < 0:
+    if length < min_length(p[16]) or length > MAX_LENGTH:
         return False
+    if p[16] == 2:
+        if p[21] != 0 or p[22] & 0x80 or (p[22] & 7) > 4 or int32_at(p + 23) < 0 or int32_at(p + 57) < 0:
+            return False
+    else:
+        if p[17] & 0xF0 or (p[17] & 7) > 3:
+            return False
+        value_at = 30 if p[16] else 22
+        key_length = int32_at(p + value_at - 4)
+        if key_length < -1 or key_length > length - min_length(p[16]):
+            return False
+        value_at += key_length if key_length > 0 else 0
+        if readable - 4 >= value_at and int32_at(p + value_at) != length + 8 - value_at and (
+                int32_at(p + value_at) != -1 or length + 8 != value_at):
+            return False
     if not check_crc:
         return True
-    return length <= readable - 12 and crc32c_update(0, p + 21, length - 9) == <uint32_t>int32_at(p + 17)
+    return length <= readable - 12 and actual_crc(p, length) == stored_crc(p)
 
 
 def find_batch(buffer, start=0, end=None, check_crc=True):
@@ -134,8 +199,8 @@ def find_batch(buffer, start=0, end=None, check_crc=True):
     cdef const uint8_t* stop = source.data + last
     cdef bint check = check_crc
     with nogil:
-        while stop - p >= HEADER:
-            if p[16] == 2 and plausible(p, stop - p, check):
+        while stop - p >= 26:                       # the smallest message of all
+            if p[16] <= 2 and plausible(p, stop - p, check):
                 found = p - source.data
                 break
             p += 1

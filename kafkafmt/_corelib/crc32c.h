@@ -29,23 +29,33 @@ static uint32_t kf_long1, kf_long2, kf_short1, kf_short2;
 static uint64_t kf_fold2048[2], kf_fold512[2];
 static int kf_crc_way; /* 0 table, 1 crc32 instruction, 2 wide carry-less multiplication */
 
-static uint32_t kf_multiply(uint32_t a, uint32_t b) {
+static uint32_t kf_multiply(uint32_t poly, uint32_t a, uint32_t b) {
     uint32_t product = 0;
     for (uint32_t bit = 0x80000000u; bit; bit >>= 1) {
         if (a & bit) product ^= b;
-        b = (b >> 1) ^ ((b & 1) ? KF_POLY : 0);
+        b = (b >> 1) ^ ((b & 1) ? poly : 0);
     }
     return product;
 }
 
-static uint32_t kf_power_of_x(uint64_t n) {
+static uint32_t kf_power_of_x(uint32_t poly, uint64_t n) {
     uint32_t result = 0x80000000u, square = 0x40000000u;
-    for (; n; n >>= 1, square = kf_multiply(square, square))
-        if (n & 1) result = kf_multiply(result, square);
+    for (; n; n >>= 1, square = kf_multiply(poly, square, square))
+        if (n & 1) result = kf_multiply(poly, result, square);
     return result;
 }
 
-static uint32_t kf_crc_table(uint32_t crc, const uint8_t *p, size_t n) {
+static void kf_fill_table(uint32_t table[8][256], uint32_t poly) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t crc = i;
+        for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ ((crc & 1) ? poly : 0);
+        table[0][i] = crc;
+    }
+    for (int t = 1; t < 8; t++)
+        for (int i = 0; i < 256; i++) table[t][i] = (table[t - 1][i] >> 8) ^ table[0][table[t - 1][i] & 255];
+}
+
+static uint32_t kf_crc_table(const uint32_t table[8][256], uint32_t crc, const uint8_t *p, size_t n) {
     while (n >= 8) {
         uint64_t word;
         memcpy(&word, p, 8);
@@ -53,13 +63,13 @@ static uint32_t kf_crc_table(uint32_t crc, const uint8_t *p, size_t n) {
         word = __builtin_bswap64(word);
 #endif
         word ^= crc;
-        crc = kf_table[7][word & 255] ^ kf_table[6][(word >> 8) & 255] ^ kf_table[5][(word >> 16) & 255]
-            ^ kf_table[4][(word >> 24) & 255] ^ kf_table[3][(word >> 32) & 255] ^ kf_table[2][(word >> 40) & 255]
-            ^ kf_table[1][(word >> 48) & 255] ^ kf_table[0][word >> 56];
+        crc = table[7][word & 255] ^ table[6][(word >> 8) & 255] ^ table[5][(word >> 16) & 255]
+            ^ table[4][(word >> 24) & 255] ^ table[3][(word >> 32) & 255] ^ table[2][(word >> 40) & 255]
+            ^ table[1][(word >> 48) & 255] ^ table[0][word >> 56];
         p += 8;
         n -= 8;
     }
-    while (n--) crc = (crc >> 8) ^ kf_table[0][(crc ^ *p++) & 255];
+    while (n--) crc = (crc >> 8) ^ table[0][(crc ^ *p++) & 255];
     return crc;
 }
 
@@ -133,21 +143,15 @@ static uint32_t kf_crc_wide(uint32_t crc, const uint8_t *p, size_t n) {
 #endif
 
 static void crc32c_init(void) {
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t crc = i;
-        for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ ((crc & 1) ? KF_POLY : 0);
-        kf_table[0][i] = crc;
-    }
-    for (int t = 1; t < 8; t++)
-        for (int i = 0; i < 256; i++) kf_table[t][i] = (kf_table[t - 1][i] >> 8) ^ kf_table[0][kf_table[t - 1][i] & 255];
-    kf_long1 = kf_power_of_x(8 * KF_LONG - 33);
-    kf_long2 = kf_power_of_x(16 * KF_LONG - 33);
-    kf_short1 = kf_power_of_x(8 * KF_SHORT - 33);
-    kf_short2 = kf_power_of_x(16 * KF_SHORT - 33);
-    kf_fold2048[0] = kf_power_of_x(2048 + 31);
-    kf_fold2048[1] = kf_power_of_x(2048 - 33);
-    kf_fold512[0] = kf_power_of_x(512 + 31);
-    kf_fold512[1] = kf_power_of_x(512 - 33);
+    kf_fill_table(kf_table, KF_POLY);
+    kf_long1 = kf_power_of_x(KF_POLY, 8 * KF_LONG - 33);
+    kf_long2 = kf_power_of_x(KF_POLY, 16 * KF_LONG - 33);
+    kf_short1 = kf_power_of_x(KF_POLY, 8 * KF_SHORT - 33);
+    kf_short2 = kf_power_of_x(KF_POLY, 16 * KF_SHORT - 33);
+    kf_fold2048[0] = kf_power_of_x(KF_POLY, 2048 + 31);
+    kf_fold2048[1] = kf_power_of_x(KF_POLY, 2048 - 33);
+    kf_fold512[0] = kf_power_of_x(KF_POLY, 512 + 31);
+    kf_fold512[1] = kf_power_of_x(KF_POLY, 512 - 33);
     kf_crc_way = 0;
 #ifdef KF_X86
     __builtin_cpu_init();
@@ -171,7 +175,7 @@ static uint32_t crc32c_update(uint32_t crc, const uint8_t *p, size_t n) {
     if (kf_crc_way == 2) return ~kf_crc_wide(crc, p, n);
     if (kf_crc_way == 1) return ~kf_crc_instruction(crc, p, n);
 #endif
-    return ~kf_crc_table(crc, p, n);
+    return ~kf_crc_table(kf_table, crc, p, n);
 }
 
 #endif

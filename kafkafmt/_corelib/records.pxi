@@ -269,6 +269,9 @@ cdef int check(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cu
     return walk(base, batch, out, cursor, want, False, 0, 0, fault, slack)
 
 
+include "legacy.pxi"
+
+
 cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int64_t* batch, Cursor* cursor, Columns* out, int want,
                 int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
     """Batches from `batch` on, until all are done, the columns are full, or one is at fault."""
@@ -287,6 +290,13 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
         rows = out.rows
         headers = out.headers
         whole = cursor.record == 0
+        if b.magic == 0 or b.magic == 1:
+            status = give_set(base, b, out, cursor, first_offset, end_offset, fault)
+            if status != WALK_DONE:
+                return status
+            batch[0] += 1
+            cursor.record = 0
+            continue
         if whole:
             if b.magic != 2:
                 fault.code = FAULT_UNSUPPORTED
@@ -378,7 +388,7 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2
                 or table[i].payload_size > source.size - table[i].payload_position:
             raise ValueError(f"row {i} of the table: its payload does not lie in the buffer")
     if state[0] < 0 or state[1] < 0 or (state[0] < count and state[1] and (
-        state[1] > table[state[0]].count or state[2] < table[state[0]].payload_position
+        (table[state[0]].magic == 2 and state[1] > table[state[0]].count) or state[2] < table[state[0]].payload_position
         or state[2] > table[state[0]].payload_position + table[state[0]].payload_size
     )):
         raise ValueError("the cursor does not lie in the table of batches")
@@ -388,7 +398,7 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2
     columns.rows, columns.headers = out.rows, out.headers
     state[1], state[2], state[3] = cursor.record, cursor.position, cursor.delta
     if status == WALK_FAULT:
-        if fault.code != FAULT_UNSUPPORTED and fault.code != FAULT_COUNT_FIELD:
+        if fault.code != FAULT_UNSUPPORTED and fault.code != FAULT_COUNT_FIELD and fault.code < FAULT_MESSAGE_END:
             cursor.record, cursor.position, cursor.delta = fault.record, fault.position, fault.delta
             check(source.data, &table[state[0]], &out, &cursor, want, &fault, PY_SSIZE_T_MAX)
         return decode_error(&table[state[0]], &fault)

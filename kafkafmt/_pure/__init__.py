@@ -1,7 +1,7 @@
 """The pure core: the readable specification of `_core`, its fallback and its partner in tests and benchmarks."""
 
 from .batch import find_batch, scan_batches
-from .crc import crc32c, crc32c_way
+from .crc import crc32, crc32c, crc32c_way
 from .gather import gather, total_length
 from .objects import Record, make_records, make_values
 from .records import decode_records
@@ -9,6 +9,7 @@ from .varint import read_unsigned_varint, read_varint, read_varlong
 
 __all__ = [
     "Record",
+    "crc32",
     "crc32c",
     "crc32c_way",
     "decode_records",

@@ -1,6 +1,8 @@
-"""CRC-32C by the `crc32c` package: the one address of that dependency."""
+"""CRC-32C by the `crc32c` package, the one address of that dependency; CRC-32 by zlib."""
 
 from __future__ import annotations
+
+import zlib
 
 from crc32c import crc32c as _crc32c
 
@@ -12,6 +14,12 @@ def crc32c(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = Non
     view = view_of(buffer)
     last = check_range(view, start, end)
     return _crc32c(view[start:last], value & 0xFFFFFFFF)
+
+
+def crc32(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
+    view = view_of(buffer)
+    last = check_range(view, start, end)
+    return zlib.crc32(view[start:last], value & 0xFFFFFFFF)
 
 
 def crc32c_way(way: int | None = None) -> str:

@@ -36,6 +36,7 @@ from ..constants import (
 )
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
 from ..types import BatchTable, Buffer, IntArray, RecordColumns
+from .legacy import MessageSet
 from .varint import raw_varint, view_of
 
 
@@ -291,6 +292,27 @@ class Output:
         c.rows, c.headers = b, c.headers + self.headers
 
 
+def give_messages(view: memoryview, messages: MessageSet, columns: RecordColumns, first_offset: int, end_offset: int) -> bool:
+    """A set of format 0 or 1 into the columns, whole unless it alone fills them; False where the columns are full."""
+    cursor = columns.cursor
+    count, add = messages.check(view)
+    record, position = int(cursor[1]), int(cursor[2])
+    if record == 0:
+        position = cursor[2] = messages.start
+        if count > columns.capacity - columns.rows and columns.rows:
+            return False
+    output = Output(columns)
+    while position < messages.end and output.room():
+        message = messages.read(view, position)
+        record, position, offset = record + 1, message.next, as_int64(message.offset + add)
+        if first_offset <= offset < end_offset:
+            output.add(Row(offset, message.timestamp, message.key, message.value, [], 0, position), messages.timestamp_type)
+    output.store()
+    full = position < messages.end
+    cursor[:3] = (cursor[0], record, position) if full else (cursor[0] + 1, 0, position)
+    return not full
+
+
 def check_table(size: int, batches: BatchTable, cursor: IntArray) -> None:
     """Payloads that do not lie in the buffer, or a cursor that does not lie in its batch, are the caller's mistake."""
     at, record, position = (int(n) for n in cursor[:3])
@@ -302,7 +324,7 @@ def check_table(size: int, batches: BatchTable, cursor: IntArray) -> None:
         raise ValueError("the cursor does not lie in the table of batches")
     if at < len(batches) and record:
         batch = Batch(batches[at])
-        if record > batch.count or not batch.payload_position <= position <= batch.payload_end:
+        if (batch.magic == MAGIC_V2 and record > batch.count) or not batch.payload_position <= position <= batch.payload_end:
             raise ValueError("the cursor does not lie in the table of batches")
 
 
@@ -316,6 +338,14 @@ def decode_records(
         raise ValueError("rows and headers filled so far do not lie within the capacity")
     check_table(len(view), batches, cursor)
     while cursor[0] < len(batches):
+        if 0 <= batches[int(cursor[0])]["magic"] < MAGIC_V2:
+            try:
+                done = give_messages(view, MessageSet(batches[int(cursor[0])]), columns, first_offset, end_offset)
+            except StructureError as error:
+                return StructureError(error.message, error.position, error.base_offset)
+            if not done:
+                return None
+            continue
         batch = Batch(batches[int(cursor[0])])
         record, position, last_delta = (int(n) for n in cursor[1:])
         parts = record > 0

@@ -1,0 +1,140 @@
+# Messages of formats 0 and 1 on the deep walk: a plain message is a set of one, a wrapper's decompressed value a set of many.
+#
+# A set is walked once to check it (bounds, magic, CRC-32 of inner messages, no second level of compression) and to learn its
+# last offset, which the relative ones of magic 1 count from; then its messages go into the columns.
+
+cdef enum:
+    FAULT_MESSAGE_END = 14
+    FAULT_MESSAGE_MAGIC = 15
+    FAULT_NESTED = 16
+    FAULT_MESSAGE_FIELDS = 17
+    FAULT_MESSAGE_CRC = 18
+    FAULT_EMPTY_SET = 19
+    FAULT_INNER_OFFSET = 20
+
+cdef struct Message:
+    int64_t offset
+    int64_t timestamp
+    int32_t size
+    int32_t key_length
+    int32_t value_length
+    int64_t key_position
+    int64_t value_position
+
+
+cdef inline int read_fields(const uint8_t* base, const uint8_t* p, const uint8_t* end, Message* m) noexcept nogil:
+    """The message at `p`, whose first 26 bytes (magic 1: 34) lie before `end`, as spans. The fault, or 0."""
+    cdef const uint8_t* stop
+    m.size = int32_at(p + 8)
+    if m.size < min_length(p[16]) or m.size > end - p - 12:
+        return FAULT_MESSAGE_END
+    stop = p + 12 + m.size
+    m.offset = int64_at(p)
+    m.timestamp = int64_at(p + 18) if p[16] else -1
+    p += 26 if p[16] else 18
+    m.key_length = int32_at(p)
+    p += 4
+    if m.key_length > stop - p - 4:
+        return FAULT_MESSAGE_FIELDS
+    m.key_position = p - base
+    if m.key_length > 0:
+        p += m.key_length
+    elif m.key_length < 0:
+        m.key_length = -1
+    m.value_length = int32_at(p)
+    p += 4
+    m.value_position = p - base
+    if m.value_length < 0:
+        m.value_length = -1
+        return 0 if p == stop else FAULT_MESSAGE_FIELDS
+    return 0 if m.value_length == stop - p else FAULT_MESSAGE_FIELDS
+
+
+cdef int check_set(const uint8_t* base, const Batch* batch, int64_t* count, int64_t* first, Fault* fault) noexcept nogil:
+    """How many messages a set holds, and what to add to their offsets."""
+    cdef const uint8_t* p = base + batch.payload_position
+    cdef const uint8_t* end = p + batch.payload_size
+    cdef bint wrapped = batch.attributes & 7
+    cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
+    cdef int code = 0
+    count[0] = 0
+    first[0] = 0
+    m.offset = 0
+    while p < end:
+        if end - p < 12 + min_length(<uint8_t>batch.magic):
+            code = FAULT_MESSAGE_END
+        elif p[16] != <uint8_t>batch.magic:
+            code = FAULT_MESSAGE_MAGIC
+        elif wrapped and p[17] & 7:
+            code = FAULT_NESTED
+        else:
+            code = read_fields(base, p, end, &m)
+            if code == 0 and wrapped and actual_crc(p, m.size) != stored_crc(p):
+                code = FAULT_MESSAGE_CRC
+        if code:
+            break
+        count[0] += 1
+        p += 12 + <Py_ssize_t>m.size
+    if code == 0 and count[0] == 0:
+        code = FAULT_EMPTY_SET
+    if code == 0 and wrapped and batch.magic == 1 and batch.base_offset != 0:
+        first[0] = batch.base_offset - m.offset
+        if first[0] < 0:
+            code = FAULT_INNER_OFFSET
+            p = base + batch.payload_position
+    if code:
+        fault.code = code
+        fault.position = p - base
+        return WALK_FAULT
+    return WALK_DONE
+
+
+cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int64_t first_offset, int64_t end_offset,
+                  Fault* fault) noexcept nogil:
+    """The messages of a set from the cursor on, whole unless they alone fill the columns."""
+    cdef const uint8_t* p
+    cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
+    cdef bint wrapped = batch.attributes & 7
+    cdef int64_t count, first, offset, record = cursor.record
+    cdef int32_t timestamp_type = -1
+    cdef Py_ssize_t row = out.rows
+    cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
+    if check_set(base, batch, &count, &first, fault) == WALK_FAULT:
+        return WALK_FAULT
+    if record == 0:
+        cursor.position = batch.payload_position
+        if count > out.capacity - row and row:
+            return WALK_FULL
+    if batch.magic:
+        timestamp_type = 1 if batch.attributes & 8 else 0
+    p = base + cursor.position
+    while p < end and row < out.capacity:
+        if end - p < 12 + min_length(<uint8_t>batch.magic) or p[16] != <uint8_t>batch.magic or read_fields(base, p, end, &m):
+            fault.code = FAULT_MESSAGE_END          # a cursor that is no message's, or bytes that changed since they were checked
+            fault.position = p - base
+            return WALK_FAULT
+        p += 12 + <Py_ssize_t>m.size
+        record += 1
+        offset = <int64_t>(<uint64_t>first + <uint64_t>m.offset)
+        if offset < first_offset or offset >= end_offset:
+            continue
+        if out.offset != NULL:
+            out.offset[row] = offset
+        if out.timestamp != NULL:
+            out.timestamp[row] = batch.max_timestamp if timestamp_type == 1 else m.timestamp
+        if out.timestamp_type != NULL:
+            out.timestamp_type[row] = timestamp_type
+        if out.key_length != NULL:
+            out.key_position[row] = m.key_position
+            out.key_length[row] = m.key_length
+        if out.value_length != NULL:
+            out.value_position[row] = m.value_position
+            out.value_length[row] = m.value_length
+        if out.header_count != NULL:
+            out.header_start[row] = out.headers
+            out.header_count[row] = 0
+        row += 1
+    out.rows = row
+    cursor.record = record
+    cursor.position = p - base
+    return WALK_FULL if p < end else WALK_DONE

@@ -1,0 +1,110 @@
+"""Messages of formats 0 and 1 on the deep walk: a plain message is a set of one, a wrapper's decompressed value a set of many.
+
+A set is walked once to check it (bounds, magic, CRC-32 of inner messages, no second level of compression) and to learn
+its last offset, which the relative ones of magic 1 count from; then its messages go out.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from ..constants import (
+    CODEC_MASK,
+    ENTRY_OVERHEAD,
+    FAULT_EMPTY_SET,
+    FAULT_INNER_OFFSET,
+    FAULT_MESSAGE_CRC,
+    FAULT_MESSAGE_END,
+    FAULT_MESSAGE_FIELDS,
+    FAULT_MESSAGE_MAGIC,
+    FAULT_NESTED,
+    FAULTS,
+    LEGACY_ATTRIBUTES_AT,
+    LEGACY_KEY_AT,
+    LEGACY_TIMESTAMP_AT,
+    LENGTH_AT,
+    LOG_APPEND_TIME_BIT,
+    MAGIC_AT,
+    MAGIC_V1,
+    MIN_LENGTHS,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_NONE,
+)
+from ..errors import StructureError
+from .batch import INT32, INT64, checksums
+
+
+class Message(NamedTuple):
+    """A message as spans; `offset` as it stands, `next` where the following one begins."""
+
+    offset: int
+    timestamp: int
+    key: tuple[int, int]
+    value: tuple[int, int]
+    next: int
+
+
+class MessageSet:
+    """The messages of one row of the table of batches: the message itself, or what a wrapper's value decompressed to."""
+
+    def __init__(self, row: Any) -> None:
+        self.magic = int(row["magic"])
+        self.base_offset = int(row["base_offset"])
+        attributes = int(row["attributes"])
+        self.wrapped = bool(attributes & CODEC_MASK)
+        self.append_time = int(row["max_timestamp"])
+        self.timestamp_type = TIMESTAMP_TYPE_NONE if self.magic == 0 else int(bool(attributes & LOG_APPEND_TIME_BIT))
+        self.start = int(row["payload_position"])
+        self.end = self.start + int(row["payload_size"])
+
+    def fault(self, code: int, position: int) -> StructureError:
+        return StructureError(FAULTS[code], position, self.base_offset)
+
+    def read(self, view: memoryview, p: int) -> Message:
+        """The message at `p`; an error where it, or its fields, do not fit."""
+        if self.end - p < ENTRY_OVERHEAD + MIN_LENGTHS[self.magic]:
+            raise self.fault(FAULT_MESSAGE_END, p)
+        if view[p + MAGIC_AT] != self.magic:
+            raise self.fault(FAULT_MESSAGE_MAGIC, p)
+        if self.wrapped and view[p + LEGACY_ATTRIBUTES_AT] & CODEC_MASK:
+            raise self.fault(FAULT_NESTED, p)
+        (size,) = INT32.unpack_from(view, p + LENGTH_AT)
+        if not MIN_LENGTHS[self.magic] <= size <= self.end - p - ENTRY_OVERHEAD:
+            raise self.fault(FAULT_MESSAGE_END, p)
+        stop, q = p + ENTRY_OVERHEAD + size, p + LEGACY_KEY_AT[self.magic]
+        spans = []
+        try:
+            for behind in (4, 0):  # the value's length has to fit behind the key
+                (length,) = INT32.unpack_from(view, q)
+                q += 4
+                if length > stop - q - behind:
+                    raise struct.error
+                spans.append((q, max(length, -1)))
+                q += max(length, 0)
+            if q != stop:
+                raise struct.error
+        except struct.error:
+            raise self.fault(FAULT_MESSAGE_FIELDS, p) from None
+        if self.wrapped:
+            stored, actual = checksums(view, p, size)
+            if stored != actual:
+                raise self.fault(FAULT_MESSAGE_CRC, p)
+        timestamp = INT64.unpack_from(view, p + LEGACY_TIMESTAMP_AT)[0] if self.magic else NO_TIMESTAMP
+        if self.timestamp_type == 1:
+            timestamp = self.append_time
+        return Message(INT64.unpack_from(view, p)[0], timestamp, spans[0], spans[1], stop)
+
+    def check(self, view: memoryview) -> tuple[int, int]:
+        """How many messages there are, and what to add to their offsets."""
+        p, count, last = self.start, 0, 0
+        while p < self.end:
+            message = self.read(view, p)
+            count, last, p = count + 1, message.offset, message.next
+        if not count:
+            raise self.fault(FAULT_EMPTY_SET, p)
+        if not self.wrapped or self.magic != MAGIC_V1 or self.base_offset == 0:
+            return count, 0
+        if last > self.base_offset:
+            raise self.fault(FAULT_INNER_OFFSET, self.start)
+        return count, self.base_offset - last
