@@ -136,6 +136,9 @@ def same_rows(got: Rows, want: Rows) -> None:
     raise AssertionError(f"{len(wrong)} rows differ: " + "; ".join(sorted(wrong)[:5]))
 
 
+LEGACY = [Case("legacy", log.parent.name) for log in sorted(GOLDEN.glob("legacy/*/log"))]
+"""Logs of formats 0 and 1 (some with 2 among them), by brokers 0.8 to 2.8; they have no offsets()."""
+
 CASES = [Case(log.parent.parent.name, log.parent.name) for log in sorted(GOLDEN.glob("kafka-*/*/log"))]
 BY_NAME = {str(case): case for case in CASES}
 

@@ -10,7 +10,7 @@ import pandas
 import polars
 import pyarrow as pa
 import pytest
-from golden_cases import CASES, Case
+from golden_cases import CASES, LEGACY, Case
 
 import kafkafmt
 from build import batch, record
@@ -104,7 +104,7 @@ def test_batches_are_of_some_megabytes(write: Any, size: int, count: int) -> Non
         assert b.column("value").nbytes <= 9 << 20
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", CASES + LEGACY, ids=str)
 def test_columns_equal_records(case: Case) -> None:
     for partition in kafkafmt.open(*case.roots).partitions:
         table = partition.to_arrow([*arrow.SCHEMA.names, "timestampMillis"], on_error="skip")

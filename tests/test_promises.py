@@ -15,7 +15,7 @@ import pytest
 from decoding import fields, records, scan
 
 import build
-from kafkafmt.errors import ChecksumError, StructureError, UnsupportedError
+from kafkafmt.errors import ChecksumError, KafkaFormatError, StructureError
 from kafkafmt.types import COLUMNS, RecordColumns
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -272,7 +272,7 @@ def test_every_changed_byte_is_seen_or_harmless(core):
     8-11   length: never delivered. Too small for any batch, or negative, or near 2**31: a StructureError; otherwise the CRC is
            taken over other bytes and fails, or the batch seems to run past the end and the input is incomplete.
     12-15  leader epoch: no CRC covers it. The batch is delivered, all else is unchanged.
-    16     magic: an UnsupportedError.
+    16     magic: an error, whichever format it then claims to be.
     17-20  CRC and everything behind it: a ChecksumError.
     """
     golden = small_golden_batch()
@@ -310,5 +310,5 @@ def test_every_changed_byte_is_seen_or_harmless(core):
                     assert result.error is None
                     assert result.position == 0
             else:
-                assert isinstance(result.error, UnsupportedError if at == 16 else ChecksumError)
+                assert isinstance(result.error, KafkaFormatError if at == 16 else ChecksumError)
                 assert result.error.position == 0

@@ -51,7 +51,8 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
     ends = [p.stats.max_timestamp for p in plans if p.stats.max_timestamp >= 0]
     low = log.log_start_offset
     whole = all(e.first_offset >= low or e.last_offset < low for p in plans for e in p.extents)
-    records = sum(e.records for p in plans for e in p.extents if e.first_offset >= low)
+    counts = [e.records for p in plans for e in p.extents if e.first_offset >= low]
+    known = [n for n in counts if n is not None]
     return {
         "topic": log.topic,
         "partition": log.partition,
@@ -60,7 +61,7 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
         "segments": len(plans),
         "log_start_offset": low,
         "next_offset": log.next_offset,
-        "records": records if whole and not any(p.damaged for p in plans) else None,
+        "records": sum(known) if whole and len(known) == len(counts) and not any(p.damaged for p in plans) else None,
         "bytes": sum(p.size for p in plans),
         "formats": [m for m in range(3) if magics >> m & 1],
         "codecs": [name for i, name in enumerate(CODEC_NAMES) if codecs >> i & 1],

@@ -8,6 +8,7 @@ open; a truncated one gives short reads, which the callers take as the end of th
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -58,11 +59,18 @@ class FileView:
 
     def crc32c(self, start: int, end: int, value: int = 0) -> int:
         """CRC-32C of a range of any length, in constant memory."""
+        return self._checksum(core.crc32c, start, end, value)
+
+    def crc32(self, start: int, end: int, value: int = 0) -> int:
+        """CRC-32 of a range of any length, in constant memory."""
+        return self._checksum(core.crc32, start, end, value)
+
+    def _checksum(self, update: Callable[[bytes, int], int], start: int, end: int, value: int) -> int:
         while start < end:
             part = self.read(start, min(CRC_STEP, end - start))
             if not part:
                 break
-            value = core.crc32c(part, value)
+            value = update(part, value)
             start += len(part)
         return value
 

@@ -162,7 +162,7 @@ class PartitionLog:
                 assert walker is not None
                 before = event.first_offset - 1
                 for position, buffer, table, error in walker.tables(event.position, event.end):
-                    part = Part(plan, event, view, position, buffer, table, before)
+                    part = Part(plan, event, walker, position, buffer, table, before)
                     if len(table):
                         before = part.last_offset(len(table) - 1)
                         if before >= start:
@@ -234,7 +234,7 @@ class Part:
 
     plan: SegmentPlan
     extent: Run
-    view: FileView
+    walker: Walker
     position: int
     buffer: Any
     table: np.ndarray
@@ -250,10 +250,8 @@ class Part:
         start = self.position + int(row["position"])
         first = (self.last_offset(i - 1) if i else self.before) + 1
         following: int | None
-        if i + 1 < len(self.table):
-            following = int(self.table["base_offset"][i + 1])
-        elif start + int(row["size"]) < self.extent.end:
-            following = int.from_bytes(self.view.read(start + int(row["size"]), 8), "big")
+        if start + int(row["size"]) < self.extent.end:
+            following = self.walker.first_offset_at(start + int(row["size"]))
         else:
             following = self._behind_extent()
         count, span = int(row["count"]), int(row["last_offset_delta"]) + 1

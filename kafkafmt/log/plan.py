@@ -12,7 +12,7 @@ from .directory import SegmentFile
 from .files import FileView
 from .order import believable, in_order
 from .search import header_stands
-from .walk import Bad, Run, Stats, Walker, runs_of
+from .walk import Bad, Run, Stats, Walker
 
 MIN_ZERO_TAIL = 8
 """Zeros at a file's end that make a last batch with a wrong CRC an unfinished one: pages that were never written."""
@@ -123,7 +123,7 @@ def _pieces(walker: Walker, run: Run) -> list[Run]:
     pieces = []
     for start, _, rows, _ in walker.tables(run.position, run.end):
         for i in range(len(rows)):
-            pieces += runs_of(rows[i : i + 1], start, False)
+            pieces += walker.runs(rows[i : i + 1], start)
     return pieces
 
 

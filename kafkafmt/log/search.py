@@ -16,12 +16,15 @@ from ..constants import (
     CRC_AT,
     CRC_START,
     ENTRY_OVERHEAD,
+    LEGACY_ATTRIBUTES_AT,
+    LEGACY_CRC_AT,
+    LEGACY_KEY_AT,
     LENGTH_AT,
     MAGIC_AT,
     MAGIC_END,
     MAGIC_V2,
-    MIN_BATCH_LENGTH,
     MIN_LEGACY_LENGTH,
+    MIN_LENGTHS,
 )
 from ..errors import KafkaFormatError
 from .files import FileView
@@ -43,7 +46,7 @@ class Search:
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
         """Where reading goes on behind the bad batch at `position`, and whether that batch's own CRC holds up to there."""
         head = self.view.read(position, BATCH_HEADER_SIZE)
-        crc = _OwnCrc(self.view, position, head)
+        crc = OwnCrc(self.view, position, head)
         by_length = None
         if len(head) >= MAGIC_END and header_stands(head, expected):
             claimed = position + ENTRY_OVERHEAD + int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
@@ -109,18 +112,19 @@ class Search:
             at = 0
             while (hit := core.find_batch(window, at, len(window), False)) is not None and position + hit < end:
                 found = position + hit
-                if self.sound(found):
+                if hit < SEARCH_STEP and self.sound(found):
                     yield found
                 at = hit + 1
             position += SEARCH_STEP
 
     def sound(self, position: int) -> bool:
-        """Does a whole batch, its CRC right, lie at `position`?"""
+        """Does a whole batch or message, its CRC right, lie at `position`?"""
         head = self.view.read(position, BATCH_HEADER_SIZE)
-        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
-        if size < BATCH_HEADER_SIZE or size > self.size - position:
+        if len(head) < MAGIC_END or head[MAGIC_AT] > MAGIC_V2:
             return False
-        return self.view.crc32c(position + CRC_START, position + size) == int.from_bytes(head[CRC_AT:CRC_START], "big")
+        length = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
+        end = position + ENTRY_OVERHEAD + length
+        return MIN_LENGTHS[head[MAGIC_AT]] <= length and end <= self.size and OwnCrc(self.view, position, head).holds(end)
 
     def header_at(self, position: int, expected: int, or_end: bool = False) -> bool:
         if position >= self.size:
@@ -155,7 +159,8 @@ class _Find:
         self.position = position
         self.end = position + ENTRY_OVERHEAD + int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big")
         self.first_offset = int.from_bytes(head[:LENGTH_AT], "big")
-        self.last_offset = self.first_offset + int.from_bytes(head[23:27], "big")
+        spans = int.from_bytes(head[23:27], "big") if head[MAGIC_AT] == MAGIC_V2 else 0
+        self.last_offset = self.first_offset + spans
 
 
 def _whole_varint(raw: bytes) -> int | None:
@@ -167,20 +172,22 @@ def _whole_varint(raw: bytes) -> int | None:
     return value if end == len(raw) else None
 
 
-class _OwnCrc:
-    """A damaged batch's crc field against what follows it, up to positions that only rise."""
+class OwnCrc:
+    """A batch's or message's crc field against what follows it, up to positions that only rise."""
 
     def __init__(self, view: FileView, position: int, head: bytes) -> None:
-        self.view = view
-        self.usable = len(head) == BATCH_HEADER_SIZE
-        self.stored = int.from_bytes(head[CRC_AT:CRC_START], "big")
-        self.at = position + CRC_START
+        legacy = len(head) >= MAGIC_END and head[MAGIC_AT] < MAGIC_V2
+        self.usable = len(head) >= (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH if legacy else BATCH_HEADER_SIZE)
+        at, start = (LEGACY_CRC_AT, MAGIC_AT) if legacy else (CRC_AT, CRC_START)
+        self.stored = int.from_bytes(head[at : at + 4], "big")
+        self.at = position + start
         self.value = 0
+        self._update = view.crc32 if legacy else view.crc32c
 
     def holds(self, end: int) -> bool:
         if end < self.at:
             return False
-        self.value, self.at = self.view.crc32c(self.at, end, self.value), end
+        self.value, self.at = self._update(self.at, end, self.value), end
         return self.value == self.stored
 
 
@@ -197,7 +204,13 @@ def header_stands(head: bytes, expected: int) -> bool:
     if len(head) < ENTRY_OVERHEAD:
         return True
     length = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
-    magic = head[MAGIC_AT] if len(head) >= MAGIC_END else None
-    if magic is not None and magic > MAGIC_V2:
+    if len(head) < MAGIC_END:
+        return length >= MIN_LEGACY_LENGTH
+    magic = head[MAGIC_AT]
+    if magic > MAGIC_V2 or length < MIN_LENGTHS[magic]:
         return False
-    return length >= (MIN_BATCH_LENGTH if magic == MAGIC_V2 else MIN_LEGACY_LENGTH)
+    if magic == MAGIC_V2 or len(head) < LEGACY_KEY_AT[magic] + 4:
+        return True
+    key_at = LEGACY_KEY_AT[magic]
+    key_length = int.from_bytes(head[key_at : key_at + 4], "big", signed=True)
+    return head[LEGACY_ATTRIBUTES_AT] & 0xF0 == 0 and -1 <= key_length <= length - MIN_LENGTHS[magic]

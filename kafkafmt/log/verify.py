@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ..constants import CONTROL_BIT
@@ -70,10 +70,12 @@ def _count_records(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Da
 
 
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
-    """The same by the headers' word; only the batch that `low` lies in is decoded."""
+    """The same by the headers' word; only the batch that `low` lies in is decoded, and wrapper messages, which do not say."""
     total = 0
     for extent in plan.extents:
-        if extent.first_offset >= low:
+        if extent.records is None:
+            total += _count_records(log, replace(plan, extents=[extent]), low, deep)
+        elif extent.first_offset >= low:
             total += extent.records
         elif extent.last_offset >= low:
             for part in log.parts(max(low, extent.first_offset), extent.last_offset + 1, deep.append):

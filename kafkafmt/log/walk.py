@@ -9,6 +9,7 @@ import itertools
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,20 +18,22 @@ from ..constants import (
     BATCH_HEADER_SIZE,
     CODEC_MASK,
     CONTROL_BIT,
-    CRC_AT,
-    CRC_START,
     DEFAULT_MAX_BATCH_BYTES,
     DELETE_HORIZON_BIT,
     ENTRY_OVERHEAD,
+    LEGACY_ATTRIBUTES_AT,
     LENGTH_AT,
+    MAGIC_AT,
     MAGIC_END,
+    MAGIC_V2,
     MAX_OFFSET,
     NO_TIMESTAMP,
 )
 from ..errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
+from ..records import RecordReader
 from ..types import BATCH_DTYPE
 from .files import FileView, aligned_buffer
-from .search import Search
+from .search import OwnCrc, Search
 
 BUFFER_BYTES = 4 << 20
 TABLE_ROWS = 8192
@@ -40,7 +43,8 @@ TABLE_ROWS = 8192
 class Run:
     """Sound batches that lie back to back with rising offsets.
 
-    records: data records, as the headers count them. dense: there is a record for every offset, so nothing was compacted.
+    records: data records, as the headers count them; None where a wrapper message does not say. dense: there is a
+    record for every offset, so nothing was compacted.
     """
 
     position: int
@@ -48,7 +52,7 @@ class Run:
     first_offset: int
     last_offset: int
     batches: int
-    records: int
+    records: int | None
     dense: bool = True
 
 
@@ -98,6 +102,7 @@ class Walker:
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
         self.search = Search(view)
+        self._inner = RecordReader(("offset",), capacity=1, max_batch_bytes=max_batch_bytes)
         self.stats = Stats()
         self._buffer = aligned_buffer(min(BUFFER_BYTES, max(self.size, 1)))
         self._table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
@@ -109,19 +114,21 @@ class Walker:
         """
         while position < end:
             got = self.view.read_into(self._buffer[: min(len(self._buffer), end - position)], position)
-            scan = core.scan_batches(self._buffer, self._table, 0, got)
-            error = scan.error
-            if error is not None:
-                error.position += position
-                error.resume = None if error.resume is None else error.resume + position
-            elif scan.count == 0:
-                error = self._not_scanned(position, end, got)
-                if error is None:
-                    continue
-            yield position, self._buffer, self._table[: scan.count], error
-            if error is not None:
-                return
-            position += scan.position
+            at, full = 0, True
+            while full:  # a buffer of small batches fills the table several times
+                scan = core.scan_batches(self._buffer, self._table, at, got)
+                full = scan.count == len(self._table)
+                at, error = scan.position, scan.error
+                if error is not None:
+                    error.position += position
+                    error.resume = None if error.resume is None else error.resume + position
+                elif at == 0:
+                    error = self._not_scanned(position, end, got)
+                if scan.count or error is not None:
+                    yield position, self._buffer, self._table[: scan.count], error
+                if error is not None:
+                    return
+            position += at
 
     def _not_scanned(self, position: int, end: int, got: int) -> KafkaFormatError | None:
         """Why no batch was taken at `position`; None once the buffer has been made large enough for it."""
@@ -137,8 +144,8 @@ class Walker:
             return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
         if size > max(self.max_batch_bytes, len(self._buffer)):
             message = f"a batch of {size} bytes is more than the limit of {self.max_batch_bytes}"
-            if self.view.crc32c(position + CRC_START, position + size) != int.from_bytes(head[CRC_AT:CRC_START], "big"):
-                return ChecksumError("CRC-32C does not match the crc field", position, base_offset, position + size)
+            if not OwnCrc(self.view, position, head).holds(position + size):
+                return ChecksumError("the CRC does not match the crc field", position, base_offset, position + size)
             return TooLargeError(message, position, base_offset, position + size)
         self._buffer = aligned_buffer(size)
         return None
@@ -156,12 +163,12 @@ class Walker:
             for start, _, rows, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
                 if len(rows):
                     self.stats.add(rows)
-                    for part in runs_of(rows, start, cut_gaps, cut_at):
+                    for part in self.runs(rows, start, cut_gaps, cut_at):
                         if run is not None and part.first_offset not in cut_at and self._continues(run, part, cut_gaps):
                             run.dense = run.dense and part.dense and part.first_offset == run.last_offset + 1
                             run.end, run.last_offset = part.end, part.last_offset
                             run.batches += part.batches
-                            run.records += part.records
+                            run.records = _sum(run.records, part.records)
                         else:
                             if run is not None:
                                 yield run
@@ -186,13 +193,13 @@ class Walker:
         """
         runs: list[Run] = []
         for at, _, rows, error in self.tables(position, self.size):
-            for part in runs_of(rows, at, False) if len(rows) else []:
+            for part in self.runs(rows, at) if len(rows) else []:
                 if not part.dense or part.first_offset != (runs[-1].last_offset + 1 if runs else min(start, part.first_offset)):
                     return None
                 if runs and part.end - runs[-1].position <= self.run_bytes:
                     runs[-1].end, runs[-1].last_offset = part.end, part.last_offset
                     runs[-1].batches += part.batches
-                    runs[-1].records += part.records
+                    runs[-1].records = _sum(runs[-1].records, part.records)
                 else:
                     runs.append(part)
             if runs and runs[-1].last_offset + 1 >= end:
@@ -205,6 +212,31 @@ class Walker:
         rises = part.first_offset == run.last_offset + 1 if cut_gaps else part.first_offset > run.last_offset
         return rises and part.end - run.position <= self.run_bytes
 
+    def runs(self, rows: np.ndarray, start: int, cut_gaps: bool = False, cut_at: Collection[int] = ()) -> list[Run]:
+        """Runs of a table of the buffer; a wrapper message is opened where one begins with it, since its offset is its last."""
+        runs = _runs_of(rows, start, cut_gaps, cut_at)
+        for run in runs:
+            if run.records is None:
+                at = int(np.searchsorted(rows["position"], run.position - start))
+                run.first_offset = self._first_offset(self._buffer, rows[at : at + 1])
+        return runs
+
+    def _first_offset(self, buffer: Any, row: np.ndarray) -> int:
+        """The first offset of a batch or message; of a wrapper that cannot be opened, its own."""
+        if row["magic"][0] < MAGIC_V2:
+            for _, columns in self._inner.read(buffer, row, lambda _, __: None):
+                assert columns.offset is not None
+                return int(columns.offset[0])
+        return int(row["base_offset"][0])
+
+    def first_offset_at(self, position: int) -> int:
+        """The same of the batch or message at a position of the file."""
+        size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
+        entry, table = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
+        if core.scan_batches(entry, table).count == 0:
+            return int.from_bytes(entry[:LENGTH_AT], "big")
+        return self._first_offset(entry, table)
+
     def _bad(self, position: int, error: KafkaFormatError, expected: int) -> Bad:
         end, own_crc_holds = self.search.resume(position, expected)
         known = own_crc_holds or isinstance(error, TooLargeError)
@@ -213,17 +245,20 @@ class Walker:
     def _count(self, position: int) -> int | None:
         """The number of data records that a header states, None where that cannot be."""
         head = self.view.read(position, BATCH_HEADER_SIZE)
+        if head[MAGIC_AT] < MAGIC_V2:
+            return None if head[LEGACY_ATTRIBUTES_AT] & CODEC_MASK else 1
         count, last_delta = int.from_bytes(head[57:61], "big", signed=True), int.from_bytes(head[23:27], "big", signed=True)
         if not 0 <= count <= last_delta + 1:
             return None
         return 0 if head[22] & CONTROL_BIT else count
 
 
-def runs_of(rows: np.ndarray, start: int, cut_gaps: bool, cut_at: Collection[int] = ()) -> list[Run]:
+def _runs_of(rows: np.ndarray, start: int, cut_gaps: bool, cut_at: Collection[int] = ()) -> list[Run]:
     """A table of sound batches as runs; `start` is the file position of the buffer."""
     first = rows["base_offset"]
     last = first + np.maximum(rows["last_offset_delta"], 0)
     last[last < first] = MAX_OFFSET  # past what 64 bits hold
+    wrappers = (rows["count"] < 0) & (rows["magic"] < MAGIC_V2)
     cut = first[1:] != last[:-1] + 1 if cut_gaps else first[1:] <= last[:-1]
     if cut_at:
         cut |= np.isin(first[1:], list(cut_at))
@@ -236,10 +271,12 @@ def runs_of(rows: np.ndarray, start: int, cut_gaps: bool, cut_at: Collection[int
             int(first[a]),
             int(last[b - 1]),
             b - a,
-            int(data[a:b].sum(dtype=np.int64)),
+            None if wrappers[a:b].any() else int(data[a:b].sum(dtype=np.int64)),
             int(rows["count"][a:b].sum(dtype=np.int64)) == int(last[b - 1]) - int(first[a]) + 1,
         )
         for a, b in itertools.pairwise(borders)
     ]
 
 
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b

@@ -14,9 +14,10 @@ import numpy as np
 
 from .._backend import core
 from ..codecs import Arena, Decompressor
-from ..constants import CODEC_MASK, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET
-from ..errors import KafkaFormatError
+from ..constants import CODEC_LZ4, CODEC_MASK, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAGIC_V0, MAGIC_V2, MAX_OFFSET, MIN_OFFSET
+from ..errors import KafkaFormatError, UnsupportedError
 from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns
+from .lz4v0 import with_right_checksum
 
 ARENA_BYTES = 512 * 1024
 """Decompressed bytes gathered before a call of the core; small enough to stay in a processor's cache."""
@@ -65,7 +66,8 @@ class RecordReader:
         """
         if self.first_offset > MIN_OFFSET or self.end_offset < MAX_OFFSET:
             last_offset = table["base_offset"] + table["last_offset_delta"]
-            table = table[(last_offset >= self.first_offset) & (table["base_offset"] < self.end_offset)]
+            may_begin_below = (table["base_offset"] < self.end_offset) | (table["count"] < 0)  # a wrapper's offset is its last
+            table = table[(last_offset >= self.first_offset) & may_begin_below]
         compressed = (table["attributes"] & CODEC_MASK) != 0
         if not compressed.any():
             yield from self._decode(buffer, table, table, on_error)
@@ -82,6 +84,7 @@ class RecordReader:
         view, arena = memoryview(raw).cast("B"), self._arena
         decompress = self._decompressor.decompress
         codecs, starts, sizes, counts = (table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count"))
+        magics = table["magic"].tolist()
         good: list[int] = []
         placed: list[tuple[int, int]] = []
         arena.filled = 0
@@ -90,7 +93,9 @@ class RecordReader:
                 continue
             at, failure = arena.filled, None
             try:
-                size = decompress(codecs[i] & CODEC_MASK, view[start : start + sizes[i]], arena)
+                payload = view[start : start + sizes[i]]
+                codec = codecs[i] & CODEC_MASK
+                size = decompress(codec, payload if magics[i] == MAGIC_V2 else _legacy_payload(magics[i], codec, payload), arena)
             except KafkaFormatError as error:
                 failure = error
             else:
@@ -132,6 +137,13 @@ class RecordReader:
             if columns.rows:
                 yield Chunk(source, columns)
             columns.clear()
+
+
+def _legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:
+    """What a wrapper message of format 0 or 1 holds, as the codec's library takes it."""
+    if codec > CODEC_LZ4:
+        raise UnsupportedError(f"codec {codec} is not supported in format {magic}")
+    return with_right_checksum(payload) if codec == CODEC_LZ4 and magic == MAGIC_V0 else payload
 
 
 def _fail(row: Any, error: KafkaFormatError, on_error: OnError | None, moved: bool = True) -> None:

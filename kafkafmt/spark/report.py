@@ -39,9 +39,11 @@ class PartitionResult:
     def row(self) -> dict[str, Any]:
         """The partition's entry in the report."""
         extents = [e for s in self.splits for p in s.pieces for e in p.plan.extents]
-        stored = sum(e.records for e in extents)
         written = sum(m.rows for m in self.manifests)
         unreadable = sum(d.records or 0 for m in self.manifests for d in m.damaged)
+        counts = [e.records for e in extents]
+        known = [n for n in counts if n is not None]  # wrapper messages of formats 0 and 1 do not say
+        stored = sum(known) if len(known) == len(counts) else written + unreadable
         findings = [f for p in self.plans for f in p.findings]
         return {
             "topic": self.directory.topic,

@@ -70,14 +70,3 @@ def test_unreadable_checkpoints_are_findings(tmp_path: Path) -> None:
     (entry,) = report(tmp_path)["partitions"]
     assert sorted(f["file"] for f in entry["findings"]) == ["leader-epoch-checkpoint", "log-start-offset-checkpoint", "partition.metadata"]
     assert {f["error"] for f in entry["findings"]} == {"unreadable_checkpoint"}
-
-
-def test_formats_0_and_1_are_named_as_unsupported(tmp_path: Path) -> None:
-    from build import message
-
-    (tmp_path / "t-0").mkdir()
-    old = message(1, None, b"old", offset=0, timestamp=5)
-    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(old + batch([record(0, value=b"new")], base_offset=1))
-    (entry,) = report(tmp_path)["partitions"]
-    assert [(d["error"], d["first_offset"], d["last_offset"]) for d in entry["damaged"]] == [("unsupported", 0, 0)]
-    assert entry["records_recovered"] == 1

@@ -1,0 +1,42 @@
+"""The lz4 frames of format 0, whose header checksum is wrong (KAFKA-3160): it covers the frame's magic bytes too.
+
+Every client and broker of that format wrote it so, and Kafka's Java does not look at it there. An lz4 library does, so
+it is put right in a copy.
+"""
+
+from __future__ import annotations
+
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_P1, _P2, _P3, _P4, _P5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+_WORD = 0xFFFFFFFF
+
+
+def _rotate(x: int, n: int) -> int:
+    return (x << n | x >> (32 - n)) & _WORD
+
+
+def xxh32_short(data: bytes) -> int:
+    """xxHash-32 with seed 0 of fewer than 16 bytes, which a frame's descriptor always is."""
+    if len(data) >= 16:
+        raise ValueError("fewer than 16 bytes only")
+    h = (_P5 + len(data)) & _WORD
+    words = len(data) // 4 * 4
+    for i in range(0, words, 4):
+        h = _rotate((h + int.from_bytes(data[i : i + 4], "little") * _P3) & _WORD, 17) * _P4 & _WORD
+    for byte in data[words:]:
+        h = _rotate((h + byte * _P5) & _WORD, 11) * _P1 & _WORD
+    h = (h ^ h >> 15) * _P2 & _WORD
+    h = (h ^ h >> 13) * _P3 & _WORD
+    return h ^ h >> 16
+
+
+def with_right_checksum(frame: memoryview) -> bytes | memoryview:
+    """The frame with the header checksum that lz4 asks for; as it is, where it is no lz4 frame."""
+    if frame[:4] != LZ4_MAGIC or len(frame) < 7:
+        return frame
+    flags = frame[4]
+    end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
+    if len(frame) <= end:
+        return frame
+    right = xxh32_short(bytes(frame[4:end])) >> 8 & 0xFF
+    return frame if frame[end] == right else b"".join((frame[:end], bytes([right]), frame[end + 1 :]))
