@@ -8,11 +8,11 @@ import zlib
 
 import numpy as np
 import pytest
-from build import message, mutate, simple_batch
 from decoding import decode, decode_steps, scan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from build import message, mutate, simple_batch
 from kafkafmt import _pure
 from kafkafmt.errors import ChecksumError, StructureError
 
@@ -136,7 +136,7 @@ def test_every_changed_byte_of_a_message_is_caught(core):
     data = message(1, b"key", b"value", offset=3, timestamp=77)
     for at in range(len(data)):
         for flip in (1, 0x80, 0xFF):
-            table, result = scan(core, mutate(data, at, bytes([data[at] ^ flip])))
+            _, result = scan(core, mutate(data, at, bytes([data[at] ^ flip])))
             if at < 8:
                 assert result.count == 1
             elif at < 12 and result.error is None:

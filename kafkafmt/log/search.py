@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from .._backend import core
 from ..constants import (
     BATCH_HEADER_SIZE,
+    CODEC_MASK,
     CRC_AT,
     CRC_START,
     ENTRY_OVERHEAD,
@@ -84,11 +85,13 @@ class Search:
         for find in finds:
             if find is followed and by_length is None:
                 return find.position
+            if find.plain_message and not (followed is not None and followed.plain_message):
+                continue  # compression leaves many an inner message as it was; only beside plain ones it is one itself
             if find.first_offset >= expected and (followed is None or find is followed or find.last_offset < followed.first_offset):
                 return find.position
         if by_length is not None:
             return by_length
-        return finds[0].position if finds else self.size
+        return next((f.position for f in finds if not f.plain_message), self.size)
 
     def _value_end(self, find: _Find) -> int:
         """Where the value ends that just this batch is, or it and sound ones right behind it, by a varint before it; else 0."""
@@ -161,6 +164,7 @@ class _Find:
         self.first_offset = int.from_bytes(head[:LENGTH_AT], "big")
         spans = int.from_bytes(head[23:27], "big") if head[MAGIC_AT] == MAGIC_V2 else 0
         self.last_offset = self.first_offset + spans
+        self.plain_message = head[MAGIC_AT] < MAGIC_V2 and head[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 
 
 def _whole_varint(raw: bytes) -> int | None:
