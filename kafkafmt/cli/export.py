@@ -27,6 +27,7 @@ from .common import (
 )
 
 MOST_LINES = 20
+PACKAGES = ("pyspark", "py4j", "pyarrow")
 CODECS = ["zstd", "snappy", "lz4", "none"]
 
 
@@ -133,6 +134,8 @@ def _missing() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
+        if error.name in PACKAGES:
+            raise click.ClickException(f"export needs {error.name}: pip install 'kafkafmt[spark]'") from error
         raise click.ClickException(str(error)) from error
 
 

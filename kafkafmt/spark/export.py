@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 RUN_BYTES = 8 << 20
 SMALLEST_SPLIT = 16 << 20
 SMALLEST_TASK = 1 << 20
+PLAN_BYTES = 512 << 20
+"""A planning task's share: it only checks CRCs."""
 SPLITS_PER_CORE = 4
 """So that cores that are done early find something left to do."""
 
@@ -189,7 +191,7 @@ class Export:
             show("planning", done.bytes, total)
             return True
 
-        room = min(max(total // (context.defaultParallelism * SPLITS_PER_CORE), SMALLEST_TASK), SPLIT_BYTES)
+        room = min(max(total // (context.defaultParallelism * SPLITS_PER_CORE), SMALLEST_TASK), PLAN_BYTES)
         tasks = group_tasks(items, lambda item: item[1].size, room)
         tasks += [[] for _ in range(context.defaultParallelism - len(tasks))]  # so that every core has its worker up by the next job
         for i, plan in run_job(context, tasks, walk, lambda item, _: Done(item[1].size), "kafkafmt: planning", progress):

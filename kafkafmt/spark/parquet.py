@@ -128,6 +128,7 @@ def write_split(number: int, split: Split, settings: Settings) -> Manifest:
                         manifest.file, manifest.first_offset = name, group["offset"][0].as_py()
                     writer.write_table(group.replace_schema_metadata(schema.metadata), ROW_GROUP_ROWS)
                 _note(manifest, group)
+                del group  # or it would stay while the next one is put together
             if writer is not None:
                 with watch.share("writing"):
                     writer.close()
