@@ -10,10 +10,10 @@ import pandas
 import polars
 import pyarrow as pa
 import pytest
+from building import batch, record
 from golden_cases import CASES, LEGACY, Case
 
 import kafkafmt
-from build import batch, record
 from kafkafmt import arrow
 
 

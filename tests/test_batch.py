@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from building import batch, message, mutate, repair_crc, simple_batch
 from decoding import scan, what
 
-from build import batch, message, mutate, repair_crc, simple_batch
 from kafkafmt.errors import ChecksumError, StructureError, UnsupportedError
 from kafkafmt.types import BATCH_DTYPE
 

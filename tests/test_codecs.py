@@ -7,11 +7,11 @@ import struct
 import tracemalloc
 import zlib
 
+import building as build
 import lz4.frame
 import pytest
 import zstandard
 
-import build
 from kafkafmt import codecs
 from kafkafmt.codecs import Arena, Decompressor
 from kafkafmt.errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError

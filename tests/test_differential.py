@@ -2,13 +2,13 @@
 
 import os
 
+import building as build
 import numpy as np
 import pytest
 from decoding import MAX, MIN, decode_steps, rows_of, scan, what
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import build
 from kafkafmt import _pure
 from kafkafmt.types import BATCH_DTYPE, COLUMNS, RecordColumns
 

@@ -8,11 +8,11 @@ import zlib
 
 import numpy as np
 import pytest
+from building import message, mutate, simple_batch
 from decoding import decode, decode_steps, scan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from build import message, mutate, simple_batch
 from kafkafmt import _pure
 from kafkafmt.errors import ChecksumError, StructureError
 

@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 import pytest
+from building import batch
 from decoding import fields, scan
 
-from build import batch
 from kafkafmt.types import COLUMNS, RecordColumns
 
 FIELDS = [(i, i, b"k%d" % i, b"v" * i if i % 3 else None, [(b"h", None), (b"i", b"%d" % i)][: i % 3]) for i in range(20)]

@@ -9,12 +9,12 @@ import time
 import tracemalloc
 from pathlib import Path
 
+import building as build
 import numpy as np
 import pyarrow as pa
 import pytest
 from decoding import fields, records, scan
 
-import build
 from kafkafmt.errors import ChecksumError, KafkaFormatError, StructureError
 from kafkafmt.types import COLUMNS, RecordColumns
 

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from decoding import MAX, MIN, decode, decode_steps, records, scan, what
-
-from build import (
+from building import (
     ABORT,
     COMMIT,
     DELETE_HORIZON,
@@ -19,6 +17,8 @@ from build import (
     sized,
     varint,
 )
+from decoding import MAX, MIN, decode, decode_steps, records, scan, what
+
 from kafkafmt.constants import FAULTS
 from kafkafmt.errors import StructureError
 from kafkafmt.types import COLUMNS, RecordColumns

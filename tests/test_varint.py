@@ -1,10 +1,10 @@
 """Varints as Kafka's ByteUtils reads them."""
 
 import pytest
+from building import varint
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import varint
 from kafkafmt import _pure
 from kafkafmt.errors import KafkaFormatError, StructureError, TruncatedError
 

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from building import batch, control_batch, record
 from command import kafkafmt, records
 from golden_cases import case
-
-from build import batch, control_batch, record
 
 
 def write_log(folder: Path, *batches: bytes, name: str = "t-0") -> Path:

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from building import batch, record
 from command import kafkafmt, report
 from golden_cases import case
-
-from build import batch, record
 
 
 @pytest.mark.parametrize("backend", ["native", "pure"])

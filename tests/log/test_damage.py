@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from building import batch, mutate, record, repair_crc
 
-from build import batch, mutate, record, repair_crc
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.verify import verify_partition
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from building import batch, record
 from golden_cases import case
 
-from build import batch, record
 from kafkafmt.errors import StructureError
 from kafkafmt.log import DuplicatePartitionError, NoLogError, discover
 from kafkafmt.log.checkpoints import read_leader_epochs, read_offset_checkpoint, read_partition_metadata

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from building import batch, record
 from golden_cases import CASES, Case
 
-from build import batch, record
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.times import find_timestamp
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from building import COMMIT, batch, control_batch, record
 from golden_cases import case, same_rows
 from source_rows import COLUMNS, rows, table
 
 import kafkafmt
-from build import COMMIT, batch, control_batch, record
 from kafkafmt.spark.functions import TUPLE_SCHEMA, decode_batches, decode_partition, read_paths
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,10 +4,10 @@ import json
 import shutil
 
 import pytest
+from building import batch, record
 from golden_cases import case, same_rows
 from source_rows import offsets, plan, read, rows, source
 
-from build import batch, record
 from kafkafmt.log import DamagedLogError, NoLogError
 from kafkafmt.spark.options import NAMES, OptionError
 
