@@ -23,7 +23,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-import build  # noqa: E402
+import building as build  # noqa: E402
 
 VERSION = 1  # raise it when the same letter would give other bytes: kept files are then made anew
 SEED = 20_240_229

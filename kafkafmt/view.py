@@ -32,8 +32,8 @@ class Partition:
         control: control records too. below_log_start: records that a broker would hide too.
     """
 
-    def __init__(self, directory: PartitionDir, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
-        self.log = PartitionLog(directory, max_batch_bytes=max_batch_bytes)
+    def __init__(self, directory: PartitionDir, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, mapped: bool = False) -> None:
+        self.log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, mapped=mapped)
         self.damaged: list[Damage] = []
 
     def __repr__(self) -> str:
@@ -130,11 +130,15 @@ class Log:
     """One or several open log directories: `log[topic, partition]`, `log.partitions`, `log.topics`."""
 
     def __init__(
-        self, paths: Iterable[str | os.PathLike[str]], replicas: str | None = None, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        replicas: str | None = None,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        mapped: bool = False,
     ) -> None:
         found = discover(paths, replicas)
         self.messages = found.messages
-        self._partitions = [Partition(d, max_batch_bytes) for d in found.partitions]
+        self._partitions = [Partition(d, max_batch_bytes, mapped) for d in found.partitions]
 
     @property
     def partitions(self) -> list[Partition]:
@@ -166,14 +170,18 @@ class Log:
 
 
 def open_log(
-    *paths: str | os.PathLike[str], replicas: str | None = None, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    *paths: str | os.PathLike[str],
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    mapped: bool = False,
 ) -> Log:
     """Open one or several log directories, partition directories or `.log` files, for reading.
 
     replicas: "longest" takes, of a partition that lies in two of the paths, the one that ends higher; else that is a
-    ValueError. max_batch_bytes: what one batch may decompress to. Raises OSError for what cannot be read.
+    ValueError. max_batch_bytes: what one batch may decompress to. mapped: map the files instead of
+    reading them, for directories that no broker writes to. Raises OSError for what cannot be read.
     """
     if not paths:
         raise TypeError("at least one path is needed")
-    return Log(paths, replicas, max_batch_bytes)
+    return Log(paths, replicas, max_batch_bytes, mapped)
 

@@ -1,12 +1,13 @@
 """The one module of this floor that touches files; the rest sees names and byte ranges.
 
 Files are read with `pread` into reused buffers that begin at a multiple of 64 bytes: a live broker may truncate or
-delete a file at any time, and a mapped file would then kill the process. A deleted file stays readable while it is
+delete a file at any time, and a mapped file would then kill the process, so mapping is for whoever asks for it. A deleted file stays readable while it is
 open; a truncated one gives short reads, which the callers take as the end of the input.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -30,13 +31,19 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
 
 
 class FileView:
-    """One open file as byte ranges, read only. `size` is the file's length when it was opened."""
+    """One open file as byte ranges, read only. `size` is the file's length when it was opened.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    With `mapped` the whole of it is there as `data` too, without a copy: for files that nobody truncates any more.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], mapped: bool = False) -> None:
         self.path = Path(path)
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.size = os.fstat(self._fd).st_size
         self.bytes_read = 0
+        self.data: npt.NDArray[np.uint8] | None = None
+        if mapped and self.size:
+            self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
 
     def read_into(self, view: Any, position: int) -> int:
         """Fill `view` from `position` on; the bytes got, fewer only at the file's end."""

@@ -41,7 +41,8 @@ class DamagedLogError(KafkaFormatError):
 class PartitionLog:
     """The segments of one partition directory, planned when they are first needed.
 
-    run_bytes: extents are cut at about that size. tell: called with a line about what is worth saying and is not
+    run_bytes: extents are cut at about that size. mapped: files are mapped, not read; a file that a broker truncates
+    meanwhile then kills the process. tell: called with a line about what is worth saying and is not
     damage (a file that retention removed meanwhile).
     """
 
@@ -51,11 +52,13 @@ class PartitionLog:
         *,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         run_bytes: int = sys.maxsize,
+        mapped: bool = False,
         tell: Tell | None = None,
     ) -> None:
         self.directory = directory
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
+        self.mapped = mapped
         self.tell = tell or (lambda _: None)
         self._plans: dict[str, SegmentPlan] = {}
 
@@ -83,7 +86,7 @@ class PartitionLog:
         plan = self._plans.get(segment.name)
         if plan is None:
             try:
-                plan = plan_segment(segment, self.max_batch_bytes, self.run_bytes)
+                plan = plan_segment(segment, self.max_batch_bytes, self.run_bytes, self.mapped)
             except FileNotFoundError:
                 self.tell(f"{segment.path}: gone before it was read (retention)")
                 plan = SegmentPlan(segment, 0, [], [], [])
@@ -128,7 +131,7 @@ class PartitionLog:
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or MAX_OFFSET) <= end):
             return None
         try:
-            with FileView(segment.path) as view:
+            with FileView(segment.path, self.mapped) as view:
                 position = position_before(segment, view, start)
                 if position == 0 and end == MAX_OFFSET:
                     return None
@@ -154,7 +157,7 @@ class PartitionLog:
                         view.close()
                         view = None
                     try:
-                        view = FileView(plan.segment.path)
+                        view = FileView(plan.segment.path, self.mapped)
                     except FileNotFoundError:
                         self.tell(f"{plan.segment.path}: gone while it was read (retention)")
                         continue

@@ -69,11 +69,11 @@ class SegmentPlan:
 
 
 def plan_segment(
-    segment: SegmentFile, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, run_bytes: int = sys.maxsize
+    segment: SegmentFile, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, run_bytes: int = sys.maxsize, mapped: bool = False
 ) -> SegmentPlan:
     """Walk a segment, check every CRC, and decide what is delivered. run_bytes: extents are cut at about that size."""
     lower = segment.base_offset or 0
-    with FileView(segment.path) as view:
+    with FileView(segment.path, mapped) as view:
         walker = Walker(view, lower, max_batch_bytes, run_bytes)
         parts = list(walker.walk())
         stats = walker.stats

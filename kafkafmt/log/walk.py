@@ -39,6 +39,10 @@ BUFFER_BYTES = 4 << 20
 TABLE_ROWS = 8192
 
 
+Table = tuple[int, np.ndarray, np.ndarray, KafkaFormatError | None]
+"""File position of a buffer, the buffer, a table of batches in it, and what is wrong behind the last of them."""
+
+
 @dataclass
 class Run:
     """Sound batches that lie back to back with rising offsets.
@@ -104,14 +108,17 @@ class Walker:
         self.search = Search(view)
         self._inner = RecordReader(("offset",), capacity=1, max_batch_bytes=max_batch_bytes)
         self.stats = Stats()
-        self._buffer = aligned_buffer(min(BUFFER_BYTES, max(self.size, 1)))
+        self._buffer = aligned_buffer(0 if view.data is not None else min(BUFFER_BYTES, max(self.size, 1)))
         self._table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
 
-    def tables(self, position: int, end: int) -> Iterator[tuple[int, np.ndarray, np.ndarray, KafkaFormatError | None]]:
-        """(file position of the buffer, buffer, table, error): the batches from `position` to `end` or the first that is not sound.
+    def tables(self, position: int, end: int) -> Iterator[Table]:
+        """The batches from `position` to `end` or the first that is not sound.
 
         The last table may be empty; its error, whose position is the file's, is None at the end.
         """
+        if self.view.data is not None:
+            yield from self._mapped_tables(self.view.data, position, end)
+            return
         while position < end:
             got = self.view.read_into(self._buffer[: min(len(self._buffer), end - position)], position)
             at, full = 0, True
@@ -130,18 +137,29 @@ class Walker:
                     return
             position += at
 
+    def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
+        """The same over a mapped file, where a batch of any size lies whole: the buffer is the file."""
+        self._buffer = data
+        while position < end:
+            scan = core.scan_batches(data, self._table, position, end)
+            error = scan.error
+            if error is None and scan.count == 0:
+                error = self._cut_off(position, end, bytes(data[position : min(position + BATCH_HEADER_SIZE, end)]))
+            yield 0, data, self._table[: scan.count], error
+            if error is not None:
+                return
+            position = scan.position
+
     def _not_scanned(self, position: int, end: int, got: int) -> KafkaFormatError | None:
         """Why no batch was taken at `position`; None once the buffer has been made large enough for it."""
         left = end - position
         if got < min(left, len(self._buffer)):
             return TruncatedError("the file was truncated while it was read", position)
         head = bytes(self._buffer[: min(got, BATCH_HEADER_SIZE)])
-        if left < MAGIC_END:
-            return TruncatedError(f"the file ends {left} bytes into a batch", position)
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
-        if size > left:
-            return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
+        if left < MAGIC_END or size > left:
+            return self._cut_off(position, end, head)
         if size > max(self.max_batch_bytes, len(self._buffer)):
             message = f"a batch of {size} bytes is more than the limit of {self.max_batch_bytes}"
             if not OwnCrc(self.view, position, head).holds(position + size):
@@ -149,6 +167,14 @@ class Walker:
             return TooLargeError(message, position, base_offset, position + size)
         self._buffer = aligned_buffer(size)
         return None
+
+    def _cut_off(self, position: int, end: int, head: bytes) -> KafkaFormatError:
+        left = end - position
+        if left < MAGIC_END:
+            return TruncatedError(f"the file ends {left} bytes into a batch", position)
+        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
+        base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
+        return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
 
     def walk(self, cut_gaps: bool = False, cut_at: Collection[int] = ()) -> Iterator[Run | Bad]:
         """Every byte of the segment, as runs and bad spans in the order of the file.

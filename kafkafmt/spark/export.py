@@ -146,7 +146,7 @@ class Export:
     def _plan(self, context: Any, show: Progress) -> list[_Work]:
         """Every segment that is needed, walked on the executors; and which offsets are meant."""
         options = self.options
-        limits = {"max_batch_bytes": options.max_batch_bytes, "run_bytes": self._run_bytes}
+        limits: dict[str, Any] = {"max_batch_bytes": options.max_batch_bytes, "run_bytes": self._run_bytes}
         works = [_Work(PartitionLog(d, **limits, tell=self.tell)) for d in self.chosen]
         bounds = [b for b in options.offsets if b is not None]
         if any(b.kind == "before_end" for b in bounds):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from building import batch, record
-from golden_cases import CASES, Case
+from golden_cases import CASES, LEGACY, Case
 
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.times import find_timestamp
@@ -80,3 +80,12 @@ def test_times_are_found_as_the_broker_finds_them(case: Case) -> None:
                 hit = find_timestamp(logs[at], question["asked"])
                 assert hit is not None, (at, question)
                 assert (hit.offset, hit.timestamp) == (question["offset"], question["timestamp"]), (at, question)
+
+
+@pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
+def test_mapped_files_give_the_same(case: Case) -> None:
+    for directory in discover(case.roots).partitions:
+        read, mapped = (PartitionLog(directory, mapped=m) for m in (False, True))
+        assert list(read.records(on_damage=lambda _: None)) == list(mapped.records(on_damage=lambda _: None))
+        for segment in directory.segments:
+            assert read.plan(segment) == mapped.plan(segment)
