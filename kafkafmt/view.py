@@ -30,6 +30,7 @@ class Partition:
         on_error: "fail" (default) raises DamagedLogError once what precedes the damage was given; "skip" goes on
             behind it, and `damaged` tells what was left out.
         control: control records too. below_log_start: records that a broker would hide too.
+        isolation: "read_committed" leaves out aborted records and what is not decided yet.
     """
 
     def __init__(self, directory: PartitionDir, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, mapped: bool = False) -> None:
@@ -56,6 +57,11 @@ class Partition:
     def log_start_offset(self) -> int:
         """The first offset that a broker would show."""
         return self.log.log_start_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset that is not decided yet: of the oldest open transaction, else the log's end. Walks the log."""
+        return self.log.transactions.last_stable_offset
 
     @property
     def next_offset(self) -> int:
@@ -106,15 +112,19 @@ class Partition:
         on_error: str = "fail",
         control: bool = False,
         below_log_start: bool = False,
+        isolation: str = "read_uncommitted",
     ) -> dict[str, Any]:
         if on_error not in ("fail", "skip"):
             raise ValueError(f"on_error is {on_error!r}; it can be 'fail' or 'skip'")
+        if isolation not in ("read_uncommitted", "read_committed"):
+            raise ValueError(f"isolation is {isolation!r}; it can be 'read_uncommitted' or 'read_committed'")
         self.damaged = []
         return {
             "start": self._offset("start", start, start_time),
             "end": self._offset("end", end, end_time),
             "control": control,
             "below_log_start": below_log_start,
+            "committed": isolation == "read_committed",
             "on_damage": self.damaged.append if on_error == "skip" else None,
         }
 

@@ -42,6 +42,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @selection_options
 @range_options
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many records in all.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="read_committed: neither aborted records nor what is not decided yet.",
+)
 @click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", show_default=True, help="What damage does.")
 @click.option("--control", is_flag=True, help="Control records too, as they lie.")
 @click.option("--bytes", "encoding", type=click.Choice(list(BYTES)), default="utf8", show_default=True, help="How keys and values appear.")
@@ -56,6 +63,7 @@ def cat(
     offsets: OffsetRange,
     below_log_start: bool,
     limit: int | None,
+    isolation: str,
     on_error: str,
     control: bool,
     encoding: str,
@@ -80,8 +88,13 @@ def cat(
             break
         start, end = offsets.resolve(log)
         on_damage = skip if on_error == "skip" else None
+        committed = isolation == "read_committed"
+        if committed:
+            damaged = _undecided(log) or damaged
+        selection: dict[str, Any] = {"start": start, "end": end, "committed": committed}
+        selection |= {"control": control, "below_log_start": below_log_start}
         try:
-            for record in log.records(start=start, end=end, control=control, below_log_start=below_log_start, on_damage=on_damage):
+            for record in log.records(on_damage=on_damage, **selection):
                 sys.stdout.write(show(log, record))
                 left -= 1
                 if left == 0:
@@ -91,6 +104,18 @@ def cat(
             tell(error.message)
             return EXIT_DAMAGE
     return EXIT_DAMAGE if damaged else 0
+
+
+def _undecided(log: PartitionLog) -> bool:
+    """Tell what read_committed leaves out beside what was aborted; True where damage is the reason."""
+    found, name = log.transactions, f"{log.topic}-{log.partition}"
+    if found.open:
+        holder = min(found.open, key=lambda producer: found.open[producer])
+        tell(f"{name}: undecided from offset {found.last_stable_offset} on: producer {holder} has a transaction open there")
+    for d in found.doubts:
+        span = f"offsets {d.first_offset} to {d.last_offset} of it are left out"
+        tell(f"{name}: damage may hide how producer {d.producer_id}'s transaction ended: {span}")
+    return bool(found.doubts)
 
 
 def _json_line(text: Callable[[bytes], str]) -> Callable[[PartitionLog, Any], str]:

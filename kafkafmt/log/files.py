@@ -1,8 +1,9 @@
 """The one module of this floor that touches files; the rest sees names and byte ranges.
 
 Files are read with `pread` into reused buffers that begin at a multiple of 64 bytes: a live broker may truncate or
-delete a file at any time, and a mapped file would then kill the process, so mapping is for whoever asks for it. A deleted file stays readable while it is
-open; a truncated one gives short reads, which the callers take as the end of the input.
+delete a file at any time, and a mapped file would then kill the process, so mapping is for whoever asks for it. A
+deleted file stays readable while it is open; a truncated one gives short reads, which the callers take as the end of
+the input.
 """
 
 from __future__ import annotations

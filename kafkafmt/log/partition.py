@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .directory import PartitionDir, SegmentFile
 from .files import FileView
 from .indexes import position_before
 from .plan import Damage, SegmentPlan, plan_segment
+from .transactions import Transactions, find_transactions
 from .walk import Run, Walker
 
 OnDamage = Callable[[Damage], None]
@@ -106,6 +108,11 @@ class PartitionLog:
         """Take a plan made elsewhere (another process, another machine) for one of the segments."""
         self._plans[plan.segment.name] = plan
 
+    @cached_property
+    def transactions(self) -> Transactions:
+        """What became of the log's transactions. The first look walks all of it."""
+        return find_transactions(self)
+
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
         """Extents and damage that concern offsets in [start, end), in the order of offsets."""
         for segment in self.segments:
@@ -193,19 +200,25 @@ class PartitionLog:
         control: bool = False,
         below_log_start: bool = False,
         on_damage: OnDamage | None = None,
+        committed: bool = False,
         capacity: int = 16384,
     ) -> Iterator[Chunk]:
         """The records with offsets in [start, end) as decoded columns, in the order of offsets.
 
         Records below the log start are hidden unless asked for, control records too. Damage raises DamagedLogError
-        after what precedes it was given, or goes to `on_damage` and reading goes on behind it.
+        after what precedes it was given, or goes to `on_damage` and reading goes on behind it. committed: what a
+        consumer at read_committed would see, up to the last stable offset.
         """
         low = 0 if below_log_start else self.log_start_offset
         low = low if start is None else max(start, low)
         high = MAX_OFFSET if end is None else end
+        if committed:
+            high = min(high, self.transactions.last_stable_offset)
         reader = RecordReader(names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes)
         for part in self.parts(low, high, on_damage):
             table = part.table if control else part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
+            if committed:
+                table = self.transactions.committed(table)
             hurt: list[Damage] = []
 
             def note(row: Any, error: KafkaFormatError, part: Part = part, hurt: list[Damage] = hurt) -> None:

@@ -38,6 +38,9 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
         if progress is not None:
             progress(plan.size)
     findings += _segment_gaps(log)
+    for doubt in log.transactions.doubts:
+        message = f"damage may hide how the transaction of producer {doubt.producer_id} from offset {doubt.first_offset} on ended"
+        findings.append(Finding(doubt.file, "transaction_in_doubt", message))
     damaged.sort(key=lambda d: (d.file, d.position))
     lost = _lost_records(damaged, low)
     return {
@@ -51,7 +54,7 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
         "bytes": sum(log.plan(s).size for s in log.segments),
         "log_start_offset": low,
         "next_offset": log.next_offset,
-        "last_stable_offset": None,
+        "last_stable_offset": log.transactions.last_stable_offset,
         "damaged": [{k: v for k, v in asdict(d).items() if k != "records"} for d in damaged],
         "findings": [asdict(f) for f in findings],
     }

@@ -28,6 +28,7 @@ from ..constants import (
     MAGIC_V2,
     MAX_OFFSET,
     NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
 )
 from ..errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ..records import RecordReader
@@ -79,10 +80,12 @@ class Stats:
     magics: int = 0
     min_timestamp: int = NO_TIMESTAMP
     max_timestamp: int = NO_TIMESTAMP
+    transactional: bool = False
 
     def add(self, rows: np.ndarray) -> None:
         attributes = rows["attributes"]
         self.batches += len(rows)
+        self.transactional = self.transactional or bool((attributes & TRANSACTIONAL_BIT).any())
         for codec in np.unique(attributes & CODEC_MASK).tolist():
             self.codecs |= 1 << codec
         for magic in np.unique(rows["magic"]).tolist():

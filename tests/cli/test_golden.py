@@ -44,6 +44,7 @@ def test_verify_agrees_with_the_broker(case: Case, backend: str) -> None:
         if case.torn:
             continue
         assert (entry["log_start_offset"], entry["next_offset"]) == (offsets["localLogStart"], offsets["highWatermark"])
+        assert entry["last_stable_offset"] == offsets.get("lastStableOffset", entry["last_stable_offset"])
         assert entry["damaged"] == []
         assert entry["records"] == entry["records_recovered"]
         if not at[0].startswith("__"):
@@ -80,3 +81,13 @@ def test_shallow_counts_the_same() -> None:
     for case in CASES:
         deep, shallow = report(*case.roots)["partitions"], report(*case.roots, "--shallow")["partitions"]
         assert [p["records"] for p in deep] == [p["records"] for p in shallow], case
+
+
+@pytest.mark.parametrize("backend", ["native", "pure"])
+@pytest.mark.parametrize("case", [c for c in [*CASES, *LEGACY] if c.transactional], ids=str)
+def test_read_committed_gives_what_the_consumer_returned(case: Case, backend: str) -> None:
+    flags = ["--format", "json", "--bytes", "base64", "--isolation", "read_committed", *(["--internal"] if case.internal else [])]
+    done = kafkafmt("cat", *case.roots, *flags, backend=backend)
+    assert done.returncode == 0, done.stderr
+    got = {at: row for at, row in rows(done.stdout.splitlines()).items() if at[0] != "__cluster_metadata"}
+    same_rows(got, case.expected(committed=True))

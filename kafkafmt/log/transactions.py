@@ -1,0 +1,179 @@
+"""Which records a consumer at read_committed would see, told from the log itself.
+
+The log is walked once, in the order of offsets: a producer's transaction is open from its first transactional batch to
+its marker (Kafka: ProducerStateManager); aborted ones are left out, and nothing from the first offset of the oldest
+open one on is stable. Damage may hide a marker. Where it may, the transaction index is asked, which names every aborted
+transaction; where that says nothing that holds, the records before the damage are left out, and the doubt is named.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT, MAX_OFFSET, TRANSACTIONAL_BIT
+from ..records import RecordReader
+from . import files
+from .files import FileView
+from .plan import Damage
+
+if TYPE_CHECKING:
+    from .partition import Part, PartitionLog
+
+MARKER_SIZE = 78
+"""Bytes of a batch that ends a transaction; a longer one is no marker."""
+INDEX_ENTRY = np.dtype([("version", ">i2"), ("producer_id", ">i8"), ("first", ">i8"), ("last", ">i8"), ("stable", ">i8")])
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A transaction whose end damage may have hidden: its records from first_offset to last_offset are left out."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    file: str
+
+
+@dataclass
+class Transactions:
+    """What became of a log's transactions.
+
+    aborted: by producer id, (first offset, last offset) of what is left out, in their order. open: by producer id, the
+    first offset of a transaction that has not ended. last_stable_offset: the first offset that is not decided yet.
+    """
+
+    aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    open: dict[int, int] = field(default_factory=dict)
+    doubts: list[Doubt] = field(default_factory=list)
+    last_stable_offset: int = 0
+
+    def committed(self, table: np.ndarray) -> np.ndarray:
+        """The batches of a table that are not part of an aborted transaction."""
+        keep = np.ones(len(table), bool)
+        inside = np.flatnonzero((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
+        for producer_id in np.unique(table["producer_id"][inside]).tolist():
+            spans = self.aborted.get(producer_id)
+            if not spans:
+                continue
+            rows = inside[table["producer_id"][inside] == producer_id]
+            firsts, lasts = (np.array(column, np.int64) for column in zip(*spans, strict=True))
+            base = table["base_offset"][rows]
+            at = np.searchsorted(firsts, base, "right") - 1
+            keep[rows] = (at < 0) | (base > lasts[at])
+        return table if keep.all() else table[keep]
+
+
+class _Walk:
+    """The state of every producer, batch after batch."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self.found = Transactions()
+        self.reader = RecordReader(("offset", "key"), max_batch_bytes=log.max_batch_bytes)
+        self.suspended: dict[int, list[Doubt]] = defaultdict(list)
+        self.last_marker: dict[int, int] = {}
+
+    def damage(self, damage: Damage) -> None:
+        """Every open transaction may have ended in a damaged span, unless that is one batch too long for a marker."""
+        if damage.length > MARKER_SIZE and _is_one_batch(self.log, damage):
+            return
+        end = damage.first_offset if damage.first_offset is not None else 0
+        for producer_id, first in self.found.open.items():
+            self.suspended[producer_id].append(Doubt(producer_id, first, end - 1, damage.file))
+        self.found.open.clear()
+
+    def part(self, part: Part) -> None:
+        table = part.table
+        rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
+        if not len(rows):
+            return
+        kinds = self._marker_kinds(part, rows[(rows["attributes"] & CONTROL_BIT) != 0])
+        open_ = self.found.open
+        columns = (rows["producer_id"].tolist(), rows["base_offset"].tolist(), rows["attributes"].tolist())
+        for producer_id, base, attributes in zip(*columns, strict=True):
+            if not attributes & CONTROL_BIT:
+                open_.setdefault(producer_id, base)
+                continue
+            kind = kinds.get(base)
+            if kind is None and attributes & TRANSACTIONAL_BIT:  # a marker that cannot be read
+                self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, part.plan.segment.name))
+            elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
+                first = open_.pop(producer_id, None)
+                self.last_marker[producer_id] = base
+                if kind == CONTROL_ABORT and first is not None:
+                    self.found.aborted[producer_id].append((first, base))
+
+    def _marker_kinds(self, part: Part, rows: np.ndarray) -> dict[int, int]:
+        """Base offset of a control batch → type of its first record."""
+        kinds: dict[int, int] = {}
+        for source, columns in self.reader.read(part.buffer, rows, lambda _, __: None) if len(rows) else ():
+            assert columns.offset is not None
+            assert columns.key_position is not None
+            assert columns.key_length is not None
+            raw: Any = source
+            data = np.frombuffer(raw, np.uint8)
+            for i in np.flatnonzero(columns.key_length[: columns.rows] >= 4).tolist():
+                at = int(columns.key_position[i])
+                kinds.setdefault(int(columns.offset[i]), int.from_bytes(data[at + 2 : at + 4].tobytes(), "big"))
+        return kinds
+
+
+def _is_one_batch(log: PartitionLog, damage: Damage) -> bool:
+    """Is the damaged span as long as its own header says?"""
+    segment = next(s for s in log.segments if s.name == damage.file)
+    try:
+        with FileView(segment.path) as view:
+            length = int.from_bytes(view.read(damage.position + 8, 4), "big", signed=True)
+    except FileNotFoundError:
+        return False
+    return length + 12 == damage.length
+
+
+def read_transaction_index(data: bytes) -> np.ndarray:
+    """The entries of a `.txnindex`; a partial one at the end is left out."""
+    return np.frombuffer(data, INDEX_ENTRY, len(data) // INDEX_ENTRY.itemsize)
+
+
+def find_transactions(log: PartitionLog) -> Transactions:
+    """What became of every transaction in a partition, the records below the log start included."""
+    walk = _Walk(log)
+    if any(log.plan(s).stats.transactional for s in log.segments):
+        for part in log.parts(0, MAX_OFFSET, walk.damage):
+            walk.part(part)
+    found = walk.found
+    found.last_stable_offset = min([*found.open.values(), log.next_offset])
+    _settle(log, walk)
+    for spans in found.aborted.values():
+        spans.sort()
+    return found
+
+
+def _settle(log: PartitionLog, walk: _Walk) -> None:
+    """Ask the transaction indexes about what damage may have hidden; what they leave open is doubt.
+
+    An index tells that a transaction was aborted by naming it. That it was committed follows where none names it and
+    something shows that it ended: a later marker of its producer, or a stable offset beyond its first at a later abort.
+    """
+    if not walk.suspended:
+        return
+    found = walk.found
+    indexes = {s.name: files.read_bytes(s.path.with_suffix(".txnindex")) for s in log.segments}
+    entries = [e for data in indexes.values() if data is not None for e in read_transaction_index(data).tolist()]
+    named = {(producer_id, last) for _, producer_id, _, last, _ in entries}
+    believed = all((producer_id, last) in named for producer_id, spans in found.aborted.items() for _, last in spans)
+    for producer_id, doubts in walk.suspended.items():
+        for doubt in doubts:
+            first = doubt.first_offset
+            aborts = [last for _, pid, start, last, _ in entries if pid == producer_id and start <= first <= last]
+            ended = walk.last_marker.get(producer_id, -1) > doubt.last_offset or any(
+                last > doubt.last_offset and stable > first for _, _, _, last, stable in entries
+            )
+            if believed and aborts:
+                found.aborted[producer_id].append((first, min(doubt.last_offset, aborts[0])))
+            elif not believed or indexes[doubt.file] is None or not ended:
+                found.aborted[producer_id].append((first, doubt.last_offset))
+                found.doubts.append(doubt)
