@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -12,12 +13,18 @@ from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Discovery, PartitionDir, discover
 from ..log.selection import OffsetRange, parse_offsets, select_partitions
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE = 1, 2, 3
 
 
 def tell(message: str) -> None:
     """A line on stderr."""
-    click.echo(f"kafkafmt: {message}", err=True)
+    click.echo(f"kafkafmt: {plain(message)}", err=True)
+
+
+def plain(text: str) -> str:
+    """Control characters escaped, so that a text stays on its line and cannot steer a terminal."""
+    return CONTROL.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
 
 
 def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -40,10 +47,12 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
         if isinstance(value, list):
             return value
         try:
-            numbers = [int(n) for n in str(value).split(",")]
+            words = [n.strip() for n in str(value).split(",")]
+            if not all(n.isascii() and n.isdigit() for n in words):
+                raise ValueError("not digits alone")
+            return [int(n) for n in words]
         except ValueError:
             self.fail(f"{value!r} is not a list of partition numbers", param, ctx)
-        return numbers
 
 
 class Offsets(click.ParamType):  # type: ignore[type-arg]

@@ -12,7 +12,10 @@ from ..constants import CODEC_NAMES
 from ..log import PartitionDir, PartitionLog
 from ..log.selection import select_partitions
 from .cat import _moment
-from .common import find, format_option, options, partition_option, paths_argument, progress_bar, replicas_option, tell, topic_option
+from .common import find, format_option, options, partition_option, paths_argument, plain, progress_bar, replicas_option, tell, topic_option
+
+WIDE = 1000
+"""Columns of a table that goes elsewhere than to a terminal: a topic's name has up to 249."""
 
 
 @click.command(epilog="Example: kafkafmt ls /var/lib/kafka/data -t 'orders*'")
@@ -26,8 +29,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], repl
     Every batch header is read, so damage shows here too; `kafkafmt verify` tells where.
     """
     found = find(paths, replicas)
-    live = {id(p) for p in select_partitions(found.partitions, topics, numbers, internal=True)}
-    states = [p for p in found.partitions if id(p) in live or (p.state != "live" and not topics and not numbers)]
+    states = select_partitions(found.partitions, topics, numbers, internal=True, every_state=True)
     rows = []
     with progress_bar(sum(s.size for p in states for s in p.segments), "reading headers") as bar:
         for directory in states:
@@ -85,7 +87,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
     for r in rows:
         times = "" if r["max_timestamp"] is None else f"{_moment(r['min_timestamp'] or 0)[:19]} to {_moment(r['max_timestamp'])[:19]}"
         table.add_row(
-            f"{r['topic']}-{r['partition']}",
+            plain(f"{r['topic']}-{r['partition']}"),
             r["state"] + (f", {r['damaged']} damaged" if r["damaged"] else ""),
             f"{r['segments']}",
             f"{r['log_start_offset']}",
@@ -96,4 +98,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
             ",".join(r["codecs"]),
             times,
         )
-    Console(width=None if sys.stdout.isatty() else 250, markup=False, highlight=False).print(table)
+    console = Console(width=None if sys.stdout.isatty() else WIDE, markup=False, highlight=False)
+    with console.capture() as text:  # written by click, since rich ends a closed pipe with status 1
+        console.print(table)
+    click.echo(text.get(), nl=False)

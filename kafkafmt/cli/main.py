@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -14,9 +15,10 @@ from .._backend import backend_reason
 from ..errors import KafkaFormatError
 from ..log import DuplicatePartitionError
 from .cat import cat
-from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, tell
+from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, plain, tell
 from .export import export
 from .ls import ls
+from .seek import seek
 from .verify import verify
 
 LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "cramjam", "python-snappy", "isal", "crc32c")
@@ -46,20 +48,46 @@ def group() -> None:
     """
 
 
-for command in (ls, cat, verify, export):
+for command in (ls, cat, seek, verify, export):
     group.add_command(command)
+
+
+def _prepare_streams() -> None:
+    """Output is UTF-8 whatever the locale; what UTF-8 cannot hold (names of files) appears as JSON writes it: `\\udcff`.
+
+    A stream that the caller has closed swallows what it is given.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """What is still buffered goes nowhere, quietly; the interpreter would flush it once more and complain."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run() -> NoReturn:
     """The command, every error as one line and an exit code."""
+    _prepare_streams()
     try:
         with group.make_context("kafkafmt", sys.argv[1:]) as context:  # group.main would end a closed pipe with status 1
             code = group.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         code = stop.exit_code
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        code = EXIT_USAGE
+    except click.ClickException as error:
+        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "kafkafmt"
+        click.echo(f"{command}: Error: {plain(error.format_message())} (see {command} --help)", err=True)
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -67,10 +95,11 @@ def run() -> NoReturn:
         tell(str(error))
         code = EXIT_USAGE
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere, quietly
+        _discard_output()
         code = 0
     except OSError as error:
         tell(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+        _discard_output()
         code = EXIT_UNREADABLE
     except KafkaFormatError as error:
         tell(str(error))

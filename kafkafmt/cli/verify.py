@@ -20,6 +20,7 @@ from .common import (
     options,
     partition_option,
     paths_argument,
+    plain,
     progress_bar,
     replicas_option,
     tell,
@@ -73,9 +74,10 @@ def _show(report: dict[str, Any], shallow: bool) -> None:
         damage += len(p["damaged"])
         findings += len(p["findings"])
         for d in p["damaged"]:
-            click.echo(f"DAMAGE   {name} {d['file']} at {d['position']}, {d['length']} bytes: {d['message']}; {_lost(d)}")
+            where = f"{name} {d['file']} at {d['position']}, {d['length']} bytes"
+            click.echo(plain(f"DAMAGE   {where}: {d['message']}; {_lost(d)}"))
         for f in p["findings"]:
-            click.echo(f"finding  {name} {f['file']}: {f['message']} [{f['error']}]")
+            click.echo(plain(f"finding  {name} {f['file']}: {f['message']} [{f['error']}]"))
     checked = "batches and CRCs" if shallow else "every batch and record"
     click.echo(f"{len(report['partitions'])} partitions, {total:,} bytes: {checked} checked; {recovered:,} records can be read")
     if damage:

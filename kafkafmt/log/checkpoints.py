@@ -6,20 +6,26 @@ entries. Whatever else is wrong raises StructureError with the line's number: a 
 
 from __future__ import annotations
 
+import re
+
+from ..constants import MAX_OFFSET
 from ..errors import StructureError
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}\Z")
 
 
 def _entries(text: str, parts: int, name: str) -> list[list[str]]:
-    if not text.strip("\0\n\r\t "):
+    if not text:
         return []
     lines = text.splitlines()
     if lines[0].strip() != "0":
         raise StructureError(f"{name}: version {lines[0][:40]!r} is not 0")
-    if len(lines) < 2 or not lines[1].strip().isdigit():
-        raise StructureError(f"{name}: line 2 is not the number of entries")
+    if len(lines) < 2:
+        raise StructureError(f"{name}: line 2, the number of entries, is missing")
+    count = _number(lines[1].strip(), name, 2)
     entries = [line.split() for line in lines[2:] if line.strip()]
-    if len(entries) != int(lines[1]):
-        raise StructureError(f"{name}: {len(entries)} entries where line 2 says {int(lines[1])}")
+    if len(entries) != count:
+        raise StructureError(f"{name}: {len(entries)} entries where line 2 says {count}")
     for number, entry in enumerate(entries, 3):
         if len(entry) != parts:
             raise StructureError(f"{name}: line {number} has {len(entry)} parts, not {parts}")
@@ -27,10 +33,11 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
 
 
 def _number(text: str, name: str, line: int) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise StructureError(f"{name}: line {line}: {text[:40]!r} is not a number") from None
+    """A number as Java's `Long.parseLong` takes it, ASCII digits only."""
+    number = int(text) if _NUMBER.match(text) else MAX_OFFSET + 1
+    if not -MAX_OFFSET - 1 <= number <= MAX_OFFSET:
+        raise StructureError(f"{name}: line {line}: {text[:40]!r} is not a number of 64 bits")
+    return number
 
 
 def read_offset_checkpoint(text: str, name: str) -> dict[tuple[str, int], int]:

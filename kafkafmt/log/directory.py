@@ -6,6 +6,7 @@ directories). Only live partitions of a log directory are read; others are liste
 
 from __future__ import annotations
 
+import errno
 import os
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -21,6 +22,8 @@ LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 CHECKPOINTS = (LOG_START_CHECKPOINT, CLEANER_CHECKPOINT, "recovery-point-offset-checkpoint", "replication-offset-checkpoint")
 INTERNAL_PREFIX = "__"
+LOST_AND_FOUND = "lost+found"
+"""Stands in a log directory that is a file system of its own, and only root may look into it."""
 
 
 class NoLogError(OSError):
@@ -52,7 +55,7 @@ class PartitionDir:
 
     state: live, delete, stray or future. log_start: from the checkpoint beside the directory, 0 where there is none.
     cleaned: the cleaner's checkpoint knows it, so gaps in its offsets are compaction's. named: it was itself a PATH.
-    problems: (file, error word, message) of checkpoints that cannot be believed.
+    problems: (file, error word, message) of checkpoints that cannot be believed and of `.log` files that are no segments.
     """
 
     topic: str
@@ -99,9 +102,32 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
         raise ValueError(f"replicas is {replicas!r}; it can be 'longest' or nothing")
     found: list[PartitionDir] = []
     messages: list[str] = []
-    for path in dict.fromkeys(Path(os.path.abspath(p)) for p in paths):
+    for path in dict.fromkeys(_absolute(p) for p in paths):
         found += _discover_path(path, messages)
-    return Discovery(_without_replicas(found, replicas, messages), messages)
+    return Discovery(_without_replicas(_merged(found), replicas, messages), list(dict.fromkeys(messages)))
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    if not os.fspath(path):  # which abspath takes for the working directory
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
+    return Path(os.path.abspath(path))
+
+
+def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
+    """One entry for a directory that several paths lead to: itself and its log directory, a link, several of its files."""
+    merged: dict[tuple[str, tuple[str, int], str], PartitionDir] = {}
+    for p in found:
+        other = merged.setdefault((os.path.realpath(p.path), p.key, p.state), p)
+        if other is not p:
+            names = {s.name for s in other.segments}
+            other.segments = sorted(other.segments + [s for s in p.segments if s.name not in names], key=_segment_order)
+            other.named = other.named or p.named
+            other.problems += [problem for problem in p.problems if problem not in other.problems]
+    return list(merged.values())
+
+
+def _segment_order(segment: SegmentFile) -> tuple[bool, int, str]:
+    return segment.base_offset is None, segment.base_offset or 0, segment.name
 
 
 def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
@@ -112,13 +138,25 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
         return [_partition(path.parent, [path.name], names, messages, named=True)]
     directories, names = files.list_directory(path)
     logs = [n for n in names if n.endswith(".log")]
+    if any(base_offset_of(n) is not None for n in logs):
+        return [_partition(path, logs, names, messages, named=True)]
+    found = _partitions_in(path, directories, messages)
+    if found:
+        return found
     if logs:
         return [_partition(path, logs, names, messages, named=True)]
-    checkpoints = _read_checkpoints(path)
-    if not directories and parse_partition_name(path.name).parsed and any(n == "partition.metadata" for n in names):
+    if parse_partition_name(path.name).parsed and "partition.metadata" in names:
         return [_partition(path, [], names, messages, named=True)]
+    raise NoLogError(f"{path}: no log in it (no .log file, no partition directory)")
+
+
+def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> list[PartitionDir]:
+    """The partition directories of a log directory."""
+    checkpoints = _read_checkpoints(path)
     found = []
     for directory in directories:
+        if directory == LOST_AND_FOUND:
+            continue
         name = parse_partition_name(directory)
         try:
             _, inner = files.list_directory(path / directory)
@@ -126,13 +164,11 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
             messages.append(f"{path / directory}: gone before it was read (retention or a deleted topic)")
             continue
         inner_logs = [n for n in inner if n.endswith(".log")]
-        if not inner_logs and not name.parsed:
+        if not name.parsed and not any(base_offset_of(n) is not None for n in inner_logs):
             continue
         if not inner_logs and "partition.metadata" not in inner and "leader-epoch-checkpoint" not in inner:
             continue
         found.append(_partition(path / directory, inner_logs, inner, messages, checkpoints=checkpoints))
-    if not found:
-        raise NoLogError(f"{path}: no log in it (no .log file, no partition directory)")
     return found
 
 
@@ -145,7 +181,7 @@ def _read_checkpoints(root: Path) -> tuple[Checkpoints, list[tuple[str, str, str
     for name in CHECKPOINTS:
         try:
             text = files.read_text(root / name)
-            values[name] = read_offset_checkpoint(text, name) if text is not None else {}
+            values[name] = read_offset_checkpoint(text or "", name)
         except StructureError as error:
             problems.append((name, "unreadable_checkpoint", error.message))
     return values, problems
@@ -165,13 +201,17 @@ def _partition(
     if checkpoints is None:
         try:
             checkpoints = _read_checkpoints(path.parent)
-        except OSError:
+        except OSError as error:
+            messages.append(f"{path.parent}: its checkpoints cannot be read ({error.strerror}); the log start is the first segment's")
             checkpoints = {}, []
-    values, problems = checkpoints
+    values, problems = checkpoints[0], list(checkpoints[1])
     key = name.topic, name.partition
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
     segments = []
     for log in logs:
+        if len(logs) > 1 and bases and base_offset_of(log) is None:  # Kafka names segments by 20 digits
+            problems.append((log, "not_a_segment", f"{log}: the name is no base offset; not read"))
+            continue
         size = files.file_size(path / log)
         if size is None:
             messages.append(f"{path / log}: gone before it was read (retention)")
@@ -179,7 +219,7 @@ def _partition(
         base = base_offset_of(log)
         after = len(bases) if base is None else bisect_right(bases, base)
         segments.append(SegmentFile(path / log, base, bases[after] if after < len(bases) else None, after == len(bases), size))
-    segments.sort(key=lambda s: (s.base_offset is None, s.base_offset or 0, s.name))
+    segments.sort(key=_segment_order)
     live = name.state == "live"
     return PartitionDir(
         name.topic,
@@ -190,7 +230,7 @@ def _partition(
         values.get(LOG_START_CHECKPOINT, {}).get(key, 0) if live else 0,
         live and key in values.get(CLEANER_CHECKPOINT, {}),
         named,
-        list(problems),
+        problems,
     )
 
 

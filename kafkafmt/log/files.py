@@ -19,9 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .._backend import core
+from ..errors import StructureError
 
 ALIGNMENT = 64
 CRC_STEP = 1 << 20
+MAX_TEXT_BYTES = 64 << 20
+MAX_INDEX_BYTES = 1 << 28
 
 
 def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
@@ -50,7 +53,10 @@ class FileView:
         """Fill `view` from `position` on; the bytes got, fewer only at the file's end."""
         target, got = memoryview(view).cast("B"), 0
         while got < len(target):
-            n = os.preadv(self._fd, [target[got:]], position + got)
+            try:
+                n = os.preadv(self._fd, [target[got:]], position + got)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self.path)) from error  # which does not name the file by itself
             if n == 0:
                 break
             got += n
@@ -110,16 +116,27 @@ def file_size(path: Path) -> int | None:
 
 
 def read_text(path: Path) -> str | None:
-    """A small text file's content, None where it is missing. Bytes that are not UTF-8 are replaced."""
+    """A small text file's content, None where it is missing. Bytes that are not UTF-8 are replaced.
+
+    StructureError where it is a directory, or too large for what it should be.
+    """
     try:
-        return path.read_bytes().decode(errors="replace")
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(size) if size <= MAX_TEXT_BYTES else b""
     except FileNotFoundError:
         return None
+    except IsADirectoryError:
+        raise StructureError(f"{path.name}: a directory, not a file") from None
+    if size > MAX_TEXT_BYTES:
+        raise StructureError(f"{path.name}: {size} bytes, more than the limit of {MAX_TEXT_BYTES}")
+    return data.decode(errors="replace")
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """A small file's content, None where it is missing."""
+    """An index's content, None where it is missing or a directory; of a larger one than can be right the beginning."""
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
+        with open(path, "rb") as file:
+            return file.read(min(os.fstat(file.fileno()).st_size, MAX_INDEX_BYTES))
+    except (FileNotFoundError, IsADirectoryError):
         return None

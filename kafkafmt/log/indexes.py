@@ -27,10 +27,14 @@ Entries = npt.NDArray[np.int64]
 
 
 class TimeBounds(NamedTuple):
-    """What a time index tells about a time: no record at or below `after` is as late; `none`: nor is any other."""
+    """What a time index tells about a time: no record at or below `after` is as late, nor, with `none`, any other.
+
+    One at or below `upto` should be, where that is not None: the next entry says so, which was not looked up.
+    """
 
     after: int
     none: bool
+    upto: int | None
 
 
 def _rising(first: Entries, *rest: Entries) -> int:
@@ -68,6 +72,7 @@ def position_before(segment: SegmentFile, view: FileView, offset: int) -> int:
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
     data = files.read_bytes(segment.path.with_suffix(".index"))
+    view.bytes_read += len(data or b"")
     offsets, positions = read_offset_index(data or b"", segment.base_offset)
     at = int(np.searchsorted(offsets, offset, "right")) - 1
     if at < 0:
@@ -83,6 +88,7 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
     if segment.base_offset is None:
         return None
     data = files.read_bytes(segment.path.with_suffix(".timeindex"))
+    view.bytes_read += len(data or b"")
     timestamps, offsets = read_time_index(data or b"", segment.base_offset)
     at = int(np.searchsorted(timestamps, timestamp, "left")) - 1
     if at < 0:
@@ -91,7 +97,8 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
     batch = _batch_with(view, position, int(offsets[at]))
     if batch is None or int(batch["max_timestamp"]) != int(timestamps[at]):
         return None
-    return TimeBounds(int(offsets[at]), at == len(timestamps) - 1 and not segment.last)
+    upto = int(offsets[at + 1]) if at + 1 < len(offsets) else None
+    return TimeBounds(int(offsets[at]), upto is None and not segment.last, upto)
 
 
 def _batch_at(view: FileView, position: int) -> np.void | None:

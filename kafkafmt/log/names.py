@@ -6,8 +6,10 @@ import re
 from typing import NamedTuple
 
 STATES = ("live", "delete", "stray", "future")
-_MOVED = re.compile(r"^(\S+)-(\S+)\.(\S+)-(delete|stray|future)$")
-_SEGMENT = re.compile(r"^(\d{20})\.log$")
+_MOVED = re.compile(r"(.+)-(delete|stray|future)\Z", re.DOTALL)
+_PARTITION = re.compile(r"(.+)-([0-9]{1,19})\Z", re.DOTALL)
+_SEGMENT = re.compile(r"([0-9]{20})\.log\Z")
+MAX_PARTITION = 2**31 - 1
 
 
 class PartitionName(NamedTuple):
@@ -21,16 +23,13 @@ class PartitionName(NamedTuple):
 
 def parse_partition_name(name: str) -> PartitionName:
     """Topic and partition of a directory, split at the last dash; of `-delete`, `-stray` and `-future` ones without the id."""
-    state = "live"
     moved = _MOVED.match(name)
-    stem = name
-    if moved:
-        state = moved[4]
-        stem = name[: name.rindex(".")]
-    topic, dash, number = stem.rpartition("-")
-    if not dash or not topic or not (number.isascii() and number.isdigit()):
-        return PartitionName(name, 0, "live", False)
-    return PartitionName(topic, int(number), state, True)
+    state = moved[2] if moved else "live"
+    for stem in (moved[1].rpartition(".")[0], moved[1]) if moved else (name,):
+        parts = _PARTITION.match(stem)
+        if parts and int(parts[2]) <= MAX_PARTITION:
+            return PartitionName(parts[1], int(parts[2]), state, True)
+    return PartitionName(name, 0, state, False)
 
 
 def base_offset_of(file_name: str) -> int | None:

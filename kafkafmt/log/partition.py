@@ -45,7 +45,7 @@ class PartitionLog:
 
     run_bytes: extents are cut at about that size. mapped: files are mapped, not read; a file that a broker truncates
     meanwhile then kills the process. tell: called with a line about what is worth saying and is not
-    damage (a file that retention removed meanwhile).
+    damage (a file that retention removed meanwhile). `bytes_read` counts what has been read of the segments.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class PartitionLog:
         self.run_bytes = run_bytes
         self.mapped = mapped
         self.tell = tell or (lambda _: None)
+        self.bytes_read = 0
         self._plans: dict[str, SegmentPlan] = {}
 
     def __repr__(self) -> str:
@@ -93,6 +94,7 @@ class PartitionLog:
                 self.tell(f"{segment.path}: gone before it was read (retention)")
                 plan = SegmentPlan(segment, 0, [], [], [])
             self._plans[segment.name] = plan
+            self.bytes_read += plan.size
         return plan
 
     @property
@@ -144,6 +146,7 @@ class PartitionLog:
                     return None
                 walker = Walker(view, base, self.max_batch_bytes, self.run_bytes)
                 extents = walker.sound_runs(position, start if position else base, end)
+                self.bytes_read += view.bytes_read
         except FileNotFoundError:
             return None
         if extents is None or (extents and segment.next_base is not None and extents[-1].last_offset >= segment.next_base):
@@ -161,7 +164,7 @@ class PartitionLog:
                     continue
                 if view is None or view.path != plan.segment.path:
                     if view is not None:
-                        view.close()
+                        self._close(view)
                         view = None
                     try:
                         view = FileView(plan.segment.path, self.mapped)
@@ -183,7 +186,11 @@ class PartitionLog:
                         break
         finally:
             if view is not None:
-                view.close()
+                self._close(view)
+
+    def _close(self, view: FileView) -> None:
+        self.bytes_read += view.bytes_read
+        view.close()
 
     def damage(self, damage: Damage, on_damage: OnDamage | None) -> None:
         """Raise damage, or hand it to the caller."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from ..constants import MAX_OFFSET
 from .directory import INTERNAL_PREFIX, PartitionDir
 from .partition import PartitionLog
 from .times import find_timestamp
+
+ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
 
 
 class OffsetBound(NamedTuple):
@@ -21,7 +25,7 @@ class OffsetBound(NamedTuple):
     def resolve(self, log: PartitionLog) -> int:
         """The offset that is meant in a partition; of a time later than every record's, the log's end."""
         if self.kind == "offset":
-            return self.n
+            return min(self.n, MAX_OFFSET)
         if self.kind == "before_end":
             return max(log.next_offset - self.n, 0)
         hit = find_timestamp(log, self.n)
@@ -42,6 +46,8 @@ def parse_time(text: str) -> int:
     """Milliseconds since 1970 UTC, or an ISO date or time; UTC where it names no zone. ValueError for anything else."""
     if text.lstrip("-").isdigit() and text.isascii():
         return int(text)
+    if not ISO_TIME.match(text):  # Python takes any character for the T, a colon too
+        raise ValueError(f"{text!r} is neither milliseconds nor an ISO date or time")
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
         raise ValueError(f"{text!r}: a zone has no seconds")  # Python's extension; ISO 8601 has none
@@ -85,16 +91,20 @@ def _bound(text: str) -> tuple[OffsetBound | None, str]:
 
 
 def select_partitions(
-    partitions: Iterable[PartitionDir], topics: Collection[str] = (), numbers: Collection[int] = (), internal: bool = False
+    partitions: Iterable[PartitionDir],
+    topics: Collection[str] = (),
+    numbers: Collection[int] = (),
+    internal: bool = False,
+    every_state: bool = False,
 ) -> list[PartitionDir]:
-    """The partitions to read: live ones and those named as a PATH, by topic glob and number.
+    """The partitions to read: live ones and those named as a PATH, by topic glob and number; with `every_state` others too.
 
     Kafka's own topics (`__…`) only where they are a PATH, where a glob that begins with `__` itself names them, or
     with `internal`.
     """
     chosen = []
     for p in partitions:
-        if p.state != "live" and not p.named:
+        if p.state != "live" and not p.named and not every_state:
             continue
         if numbers and p.partition not in numbers:
             continue

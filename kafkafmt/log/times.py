@@ -1,20 +1,21 @@
-"""Lookups by time, as a broker answers them: the first offset, in offset order, at or after a timestamp."""
+"""Lookups: by time as a broker answers them, the first offset, in offset order, at or after a timestamp; by offset."""
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from ..constants import MAX_OFFSET
+from ..constants import CONTROL_BIT, MAX_OFFSET
 from ..records import RecordReader
 from .directory import SegmentFile
 from .files import FileView
 from .indexes import time_bounds
-from .partition import PartitionLog
+from .partition import Part, PartitionLog
 
 
-class TimeHit(NamedTuple):
+class Place(NamedTuple):
     """Where the answer lies: offset and timestamp of the record, its segment's file name, its batch's position there."""
 
     offset: int
@@ -23,48 +24,79 @@ class TimeHit(NamedTuple):
     position: int
 
 
-def find_timestamp(log: PartitionLog, timestamp: int, start: int | None = None) -> TimeHit | None:
+def find_timestamp(log: PartitionLog, timestamp: int, start: int | None = None) -> Place | None:
     """The first record from `start` (or the log start) on with that timestamp (ms) or a later one.
 
     A batch header's maximum timestamp is believed; control batches and aborted records are seen, as by a broker.
     Damage on the way is passed over: what it held cannot be the answer.
     """
     low = log.log_start_offset if start is None else max(start, log.log_start_offset)
-    reader = RecordReader(("offset", "timestamp"), capacity=4096, first_offset=low, max_batch_bytes=log.max_batch_bytes)
+    reader = _reader(log, low)
     for segment in log.segments:
         if segment.next_base is not None and segment.next_base <= low:
             continue
-        first = max(low, segment.base_offset or 0)
+        first, upto = max(low, segment.base_offset or 0), None
         try:
             with FileView(segment.path) as view:
                 bounds = time_bounds(segment, view, timestamp)
+                log.bytes_read += view.bytes_read
         except FileNotFoundError:
             continue
         if bounds is not None:
             if bounds.none:
                 continue
-            first = max(first, bounds.after + 1)
+            first, upto = max(first, bounds.after + 1), bounds.upto
         elif log.plan(segment).stats.max_timestamp < timestamp:
             continue
-        hit = _first_in_segment(log, segment, reader, timestamp, first)
+        end = segment.next_base if segment.next_base is not None else MAX_OFFSET
+        hit = None
+        if upto is not None:
+            hit = _first_in_segment(log, segment, reader, timestamp, first, min(upto + 1, end))
+        if hit is None:
+            hit = _first_in_segment(log, segment, reader, timestamp, first, end)
         if hit is not None:
             return hit
     return None
 
 
-def _first_in_segment(log: PartitionLog, segment: SegmentFile, reader: RecordReader, timestamp: int, first: int) -> TimeHit | None:
-    end = segment.next_base if segment.next_base is not None else MAX_OFFSET
+def find_offset(log: PartitionLog, offset: int) -> Place | None:
+    """The first record at or after an offset (or the log start); control records are none."""
+    low = max(offset, log.log_start_offset)
+    reader = _reader(log, low)
+    for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in (low + 1, MAX_OFFSET)):  # most often it is there
+        for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
+            place = _first_record(reader, part, i, None)
+            if place is not None:
+                return place
+    return None
+
+
+def _reader(log: PartitionLog, low: int) -> RecordReader:
+    return RecordReader(("offset", "timestamp"), capacity=4096, first_offset=low, max_batch_bytes=log.max_batch_bytes)
+
+
+def _first_in_segment(
+    log: PartitionLog, segment: SegmentFile, reader: RecordReader, timestamp: int, first: int, end: int
+) -> Place | None:
     for part in log.parts(first, end, lambda _: None):
-        if part.plan.segment is not segment and part.plan.segment.name != segment.name:
+        if part.plan.segment.name != segment.name:
             continue
-        for i in np.flatnonzero(part.table["max_timestamp"] >= timestamp):
-            batch = part.table[i : i + 1]
-            for _, columns in reader.read(part.buffer, batch, lambda _, __: None):
-                assert columns.timestamp is not None
-                assert columns.offset is not None
-                hits = np.flatnonzero(columns.timestamp[: columns.rows] >= timestamp)
-                if len(hits):
-                    at = int(hits[0])
-                    position = part.position + int(batch["position"][0])
-                    return TimeHit(int(columns.offset[at]), int(columns.timestamp[at]), segment.name, position)
+        for i in np.flatnonzero(part.table["max_timestamp"] >= timestamp).tolist():
+            place = _first_record(reader, part, i, timestamp)
+            if place is not None:
+                return place
+    return None
+
+
+def _first_record(reader: RecordReader, part: Part, i: int, timestamp: int | None) -> Place | None:
+    """The first record of the i-th batch that the reader wants, at or after a time where one is given."""
+    batch = part.table[i : i + 1]
+    for _, columns in reader.read(part.buffer, batch, lambda _, __: None):
+        assert columns.timestamp is not None
+        assert columns.offset is not None
+        times = columns.timestamp[: columns.rows]
+        hits = np.arange(columns.rows) if timestamp is None else np.flatnonzero(times >= timestamp)
+        if len(hits):
+            position = part.position + int(batch["position"][0])
+            return Place(int(columns.offset[hits[0]]), int(times[hits[0]]), part.plan.segment.name, position)
     return None

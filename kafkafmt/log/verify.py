@@ -107,8 +107,8 @@ def _lost_records(damaged: list[Damage], low: int) -> int | None:
 def _unreadable_files(log: PartitionLog) -> list[Finding]:
     findings = []
     for name, read in PARTITION_FILES.items():
-        text = files.read_text(log.directory.path / name)
         try:
+            text = files.read_text(log.directory.path / name)
             if text:
                 read(text, name)
         except StructureError as error:
@@ -117,14 +117,21 @@ def _unreadable_files(log: PartitionLog) -> list[Finding]:
 
 
 def _segment_gaps(log: PartitionLog) -> list[Finding]:
-    """Offsets missing between two segments, unless the log was compacted, or damage explains them."""
+    """Offsets missing between two segments, unless the log was compacted, or damage explains them.
+
+    Only between neighbours: of single `.log` files named as PATHs others may stand between. An empty segment ends where it begins.
+    """
     plans = [log.plan(s) for s in log.segments]
     if log.directory.cleaned or not all(e.dense for p in plans for e in p.extents):
         return []
     findings = []
     for plan, following in itertools.pairwise(plans):
         base, end = following.segment.base_offset, plan.next_offset
-        if base is None or end is None or end >= base or any(d.last_offset == base - 1 for d in plan.damaged):
+        if end is None and plan.segment.size == 0:
+            end = plan.segment.base_offset
+        if base is None or end is None or end >= base or base != plan.segment.next_base:
+            continue
+        if any(d.last_offset == base - 1 for d in plan.damaged):
             continue
         findings.append(Finding(following.segment.name, "segment_gap", f"offsets {end} to {base - 1} are in no segment"))
     return findings

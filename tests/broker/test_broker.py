@@ -125,7 +125,6 @@ def test_cat_of_one_topic_and_partition(lives: dict[str, Life]) -> None:
     same_rows(cat(life.log_dir, "-t", "mixed-zstd", "-p", "1"), want)
 
 
-@pytest.mark.xfail(reason="read_committed comes with a later issue", strict=True)
 def test_cat_read_committed(lives: dict[str, Life]) -> None:
     life = lives["killed"]
     same_rows(cat(life.log_dir, "--isolation", "read_committed"), life.committed)

@@ -1,0 +1,72 @@
+"""`kafkafmt seek`: where an offset or a time lies."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from ..log import PartitionLog
+from ..log.selection import parse_time
+from ..log.times import Place, find_offset, find_timestamp
+from .common import choose, find, format_option, limit_batch_option, paths_argument, replicas_option, tell
+
+
+class Time(click.ParamType):  # type: ignore[type-arg]
+    """Milliseconds or ISO."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return parse_time(str(value))
+        except ValueError as error:
+            self.fail(f"{value!r} is no time: {error}", param, ctx)
+
+
+@click.command(epilog="Example: kafkafmt seek /var/lib/kafka/data -t orders -p 3 --timestamp 2026-01-01T12:00")
+@paths_argument
+@click.option("-t", "--topic", required=True, help="The topic.")
+@click.option("-p", "--partition", type=click.IntRange(min=0), required=True, help="The partition.")
+@click.option("--offset", "offsets", type=click.IntRange(min=0), multiple=True, help="The first record at or after it; may be repeated.")
+@click.option("--timestamp", "times", type=Time(), multiple=True, help="The same by time: milliseconds or ISO (UTC).")
+@replicas_option
+@limit_batch_option
+@format_option
+def seek(
+    paths: tuple[str, ...],
+    topic: str,
+    partition: int,
+    offsets: tuple[int, ...],
+    times: tuple[int, ...],
+    replicas: str | None,
+    max_batch_bytes: int,
+    output_format: str,
+) -> int:
+    """Where an offset or a time lies, as a broker's ListOffsets answers: one line a question, offsets first."""
+    if not offsets and not times:
+        raise click.UsageError("ask for an --offset or a --timestamp")
+    chosen = [d for d in choose(find(paths, replicas), (), [partition], internal=True) if d.topic == topic]
+    if not chosen:
+        raise click.UsageError(f"{topic}-{partition} is not there; `kafkafmt ls` shows what is")
+    log = PartitionLog(chosen[0], max_batch_bytes=max_batch_bytes, tell=tell)
+    questions: list[tuple[Any, int]] = [*((find_offset, o) for o in offsets), *((find_timestamp, t) for t in times)]
+    for look, question in questions:
+        before = log.bytes_read
+        place = look(log, question)
+        _show(log, question, place, log.bytes_read - before, output_format)
+    return 0
+
+
+def _show(log: PartitionLog, question: int, place: Place | None, bytes_read: int, output_format: str) -> None:
+    answer = (None, None, None, None) if place is None else tuple(place)
+    row = {"topic": log.topic, "partition": log.partition} | dict(zip(("offset", "timestamp", "segment", "position"), answer, strict=True))
+    row["bytes_read"] = bytes_read
+    if output_format == "json":
+        click.echo(json.dumps(row, ensure_ascii=False))
+    elif place is None:
+        click.echo(f"{question}: nothing at or after it ({bytes_read:,} bytes read)")
+    else:
+        where = f"{place.segment} at {place.position}"
+        click.echo(f"{question}: offset {place.offset}, timestamp {place.timestamp}, in {where} ({bytes_read:,} bytes read)")

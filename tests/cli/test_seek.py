@@ -1,0 +1,72 @@
+"""`kafkafmt seek`: as a broker's ListOffsets answers, without reading the whole segment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from building import batch, control_batch, record
+from command import kafkafmt
+from golden_cases import CASES, Case
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not c.torn and c.name != "tiered"], ids=str)
+def test_the_brokers_answers(case: Case) -> None:
+    for (topic, partition), offsets in case.offsets().items():
+        asked = [q for q in offsets.get("offsetsForTimes") or [] if q.get("offset") is not None]
+        if not asked or not any((r / f"{topic}-{partition}").exists() for r in case.roots):
+            continue
+        times = [f"--timestamp={q['asked']}" for q in asked]
+        done = kafkafmt("seek", *case.roots, "-t", topic, "-p", partition, "--format", "json", *times)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [(a["offset"], a["timestamp"]) for a in answers] == [(q["offset"], q["timestamp"]) for q in asked]
+        assert list(answers[0]) == ["topic", "partition", "offset", "timestamp", "segment", "position", "bytes_read"]
+
+
+def test_questions_and_answers(tmp_path: Path) -> None:
+    path = tmp_path / "t-0"
+    path.mkdir()
+    parts = [batch([record(i, i) for i in range(10)], base_offset=o, base_timestamp=o * 100) for o in (0, 10)]
+    data = b"".join([*parts, control_batch(1, base_offset=20), batch([record(0)], base_offset=30, base_timestamp=9000)])
+    (path / f"{0:020}.log").write_bytes(data)
+
+    def ask(*questions: str) -> list[tuple[int | None, int | None, int | None]]:
+        done = kafkafmt("seek", tmp_path, "-t", "t", "-p", "0", "--format", "json", *questions)
+        assert done.returncode == 0, done.stderr
+        return [(a["offset"], a["timestamp"], a["position"]) for a in map(json.loads, done.stdout.splitlines())]
+
+    second = len(parts[0])
+    assert ask("--offset", "13", "--offset=3") == [(13, 1003, second), (3, 3, 0)]
+    assert ask("--offset", "20") == [(30, 9000, len(data) - len(batch([record(0)], base_offset=30, base_timestamp=9000)))]
+    assert ask("--offset", "31", "--timestamp=99999999999999") == [(None, None, None)] * 2
+    assert ask("--timestamp", "1005", "--timestamp=1970-01-01T00:00:01") == [(15, 1005, second), (10, 1000, second)]
+
+
+def test_wrong_usage(tmp_path: Path) -> None:
+    path = tmp_path / "t-0"
+    path.mkdir()
+    (path / f"{0:020}.log").write_bytes(batch([record(0)]))
+    for arguments in ((), ("--offset", "x"), ("--timestamp", "someday")):
+        assert kafkafmt("seek", tmp_path, "-t", "t", "-p", "0", *arguments).returncode == 2
+    assert kafkafmt("seek", tmp_path, "-t", "u", "-p", "0", "--offset", "0").returncode == 2
+    assert kafkafmt("seek", tmp_path / "none", "-t", "u", "-p", "0", "--offset", "0").returncode == 3
+
+
+def test_a_lookup_reads_little(tmp_path: Path) -> None:
+    path = tmp_path / "t-0"
+    path.mkdir()
+    one = batch([record(0, value=b"x" * 900_000)])
+    offsets, times = [], []
+    with (path / f"{0:020}.log").open("wb") as file:
+        for i in range(40):
+            offsets += [i, file.tell()]
+            times.append((1_000_000 + i, i))
+            file.write(i.to_bytes(8, "big") + batch([record(0, value=b"x" * 900_000)], base_timestamp=1_000_000 + i)[8:])
+    (path / f"{0:020}.index").write_bytes(np.array(offsets, ">i4").tobytes())
+    (path / f"{0:020}.timeindex").write_bytes(np.array(times, [("t", ">i8"), ("o", ">i4")]).tobytes())
+    for question in ("--offset=35", "--timestamp=1000035"):
+        answer = json.loads(kafkafmt("seek", tmp_path, "-t", "t", "-p", "0", question, "--format", "json").stdout)
+        assert answer["offset"] == 35
+        assert answer["bytes_read"] < 15 * len(one)
