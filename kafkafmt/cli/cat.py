@@ -19,6 +19,7 @@ from .common import (
     choose,
     find,
     format_option,
+    isolation_option,
     limit_batch_option,
     paths_argument,
     range_options,
@@ -42,13 +43,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @selection_options
 @range_options
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many records in all.")
-@click.option(
-    "--isolation",
-    type=click.Choice(["read_uncommitted", "read_committed"]),
-    default="read_uncommitted",
-    show_default=True,
-    help="read_committed: neither aborted records nor what is not decided yet.",
-)
+@isolation_option
 @click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", show_default=True, help="What damage does.")
 @click.option("--control", is_flag=True, help="Control records too, as they lie.")
 @click.option("--bytes", "encoding", type=click.Choice(list(BYTES)), default="utf8", show_default=True, help="How keys and values appear.")

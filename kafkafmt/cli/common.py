@@ -88,6 +88,13 @@ limit_batch_option = click.option(
     show_default=True,
     help="What one batch may decompress to; a larger one is damage.",
 )
+isolation_option = click.option(
+    "--isolation",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="read_committed: neither aborted records nor what is not decided yet.",
+)
 topic_option = click.option("-t", "--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics; may be repeated.")
 partition_option = click.option("-p", "--partition", "numbers", type=Numbers(), default=[], help="Only these partitions.")
 internal_option = click.option("--internal", is_flag=True, help="Kafka's own topics (__…) too.")

@@ -18,6 +18,7 @@ from .common import (
     choose,
     find,
     format_option,
+    isolation_option,
     limit_batch_option,
     paths_argument,
     range_options,
@@ -37,6 +38,7 @@ CODECS = ["zstd", "snappy", "lz4", "none"]
 @click.option("--overwrite", is_flag=True, help="Replace an OUT that is there; it stays whole until the new one is.")
 @selection_options
 @range_options
+@isolation_option
 @click.option("--on-error", type=click.Choice(["quarantine", "fail"]), default="quarantine", show_default=True, help="What damage does.")
 @click.option("--compression", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of the Parquet files.")
 @click.option("--compression-level", "level", type=click.IntRange(-7, 22), help="Of zstd.  [default: 1]")
@@ -54,6 +56,7 @@ def export(
     internal: bool,
     offsets: OffsetRange,
     below_log_start: bool,
+    isolation: str,
     on_error: str,
     compression: str,
     level: int | None,
@@ -91,6 +94,7 @@ def export(
                 paths,
                 offsets=offsets,
                 below_log_start=below_log_start,
+                committed=isolation == "read_committed",
                 on_error=on_error,
                 compression=compression,
                 level=level,

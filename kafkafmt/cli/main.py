@@ -98,7 +98,7 @@ def run() -> NoReturn:
         _discard_output()
         code = 0
     except OSError as error:
-        tell(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+        tell(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error))
         _discard_output()
         code = EXIT_UNREADABLE
     except KafkaFormatError as error:

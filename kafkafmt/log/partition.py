@@ -106,9 +106,11 @@ class PartitionLog:
                 return max(following or 0, self.segments[-1].base_offset or 0)
         return 0
 
-    def adopt(self, plan: SegmentPlan) -> None:
-        """Take a plan made elsewhere (another process, another machine) for one of the segments."""
+    def adopt(self, plan: SegmentPlan, transactions: Transactions | None = None) -> None:
+        """Take a plan made elsewhere (another process, another machine) for one of the segments, and what became of transactions."""
         self._plans[plan.segment.name] = plan
+        if transactions is not None:
+            self.transactions = transactions
 
     @cached_property
     def transactions(self) -> Transactions:

@@ -71,6 +71,7 @@ class ExportOptions:
     paths: tuple[str, ...] = ()
     offsets: OffsetRange = field(default_factory=OffsetRange)
     below_log_start: bool = False
+    committed: bool = False
     on_error: str = "quarantine"
     compression: str = "zstd"
     level: int | None = None
@@ -216,7 +217,13 @@ class Export:
         splits: list[Split] = []
         for work in works:
             made = make_splits(
-                work.log.directory, work.plans, work.start, work.end, below_log_start=self.options.below_log_start, split_bytes=size
+                work.log.directory,
+                work.plans,
+                work.start,
+                work.end,
+                below_log_start=self.options.below_log_start,
+                transactions=work.log.transactions if self.options.committed else None,
+                split_bytes=size,
             )
             work.splits = list(range(len(splits), len(splits) + len(made)))
             splits += made

@@ -20,6 +20,8 @@ from ..log import PartitionDir
 from .splits import SPLIT_BYTES
 
 LATEST, EARLIEST = -1, -2
+ISOLATION_OPTION = "kafka.isolation.level"
+ISOLATION = ("read_uncommitted", "read_committed")
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 NAMES = (
     "subscribe", "subscribePattern", "assign",
@@ -77,6 +79,7 @@ class Options:
     mode: str = MODES[0]
     replicas: str | None = None
     below_log_start: bool = False
+    committed: bool = False
     split_bytes: int = SPLIT_BYTES
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
@@ -121,6 +124,7 @@ def parse(given: Mapping[str, str]) -> Options:
         mode=_word(options, "mode", MODES),
         replicas=_word(options, "replicas", ("longest",)) if "replicas" in options else None,
         below_log_start=_flag(options, "belowLogStart"),
+        committed=_word(given, ISOLATION_OPTION, ISOLATION) == "read_committed",
         split_bytes=_bytes(options, "splitBytes", SPLIT_BYTES),
         max_batch_bytes=_bytes(options, "maxBatchBytes", DEFAULT_MAX_BATCH_BYTES),
     )
@@ -130,10 +134,7 @@ def _check_names(given: Mapping[str, str]) -> None:
     known = {name.lower(): name for name in NAMES}
     for name in given:
         lower = name.lower()
-        if lower == "kafka.isolation.level":
-            if given[name] != "read_uncommitted":
-                raise OptionError(f"{name} is {given[name]!r}: only read_uncommitted can be read so far")
-        elif lower not in known and not lower.startswith("kafka."):
+        if lower not in known and not lower.startswith("kafka."):
             near = difflib.get_close_matches(lower, known, 1)
             hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(NAMES[:-2])}"
             raise OptionError(f"there is no option {name}; {hint}")

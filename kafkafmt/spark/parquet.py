@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from ..arrow import SCHEMA, BatchBuilder, decoded_names, schema_of
 from ..constants import DEFAULT_MAX_BATCH_BYTES
-from ..log import Damage, PartitionLog
-from .splits import Piece, Split
+from ..log import Damage
+from .splits import Split
 from .timing import Stopwatch, peak_memory
 
 COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers")
@@ -170,18 +170,10 @@ def _batches(split: Split, builder: BatchBuilder, settings: Settings, manifest: 
 
     names = decoded_names(builder.schema)
     for piece in split.pieces:
-        for chunk in _open(piece, settings, manifest).chunks(
-            names, start=piece.start, end=piece.end, below_log_start=True, on_damage=note
-        ):
+        for chunk in piece.chunks(names, on_damage=note, max_batch_bytes=settings.max_batch_bytes, tell=manifest.messages.append):
             yield from builder.add(chunk)
     if builder.rows:
         yield builder.flush()
-
-
-def _open(piece: Piece, settings: Settings, manifest: Manifest) -> PartitionLog:
-    log = PartitionLog(piece.directory, max_batch_bytes=settings.max_batch_bytes, tell=manifest.messages.append)
-    log.adopt(piece.plan)
-    return log
 
 
 def _note(manifest: Manifest, group: pa.Table) -> None:

@@ -90,7 +90,10 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         plan.damaged += [(s.log.directory, event) for _, event in s.log.events(s.low, _open(s.end)) if isinstance(event, Damage)]
         plans = [s.log.plan(segment) for segment in s.segments()]
         directory, below = s.log.directory, options.below_log_start
-        splits = make_splits(directory, plans, s.start, s.end, below_log_start=below, split_bytes=options.split_bytes)
+        transactions = s.log.transactions if options.committed else None
+        splits = make_splits(
+            directory, plans, s.start, s.end, below_log_start=below, transactions=transactions, split_bytes=options.split_bytes
+        )
         _pack(plan.tasks, splits, options.split_bytes)
     return plan
 

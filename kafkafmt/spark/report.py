@@ -114,6 +114,7 @@ def make_report(
             "paths": [str(p) for p in options.paths],
             "offsets": {"from": _bound(options.offsets.start), "to": _bound(options.offsets.end)},
             "below_log_start": options.below_log_start,
+            "isolation": "read_committed" if options.committed else "read_uncommitted",
             "on_error": options.on_error,
             "overwrite": options.overwrite,
             "max_batch_bytes": options.max_batch_bytes,

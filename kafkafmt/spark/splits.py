@@ -9,6 +9,7 @@ from typing import Any
 from ..constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from ..log import Damage, PartitionDir, PartitionLog
 from ..log.plan import SegmentPlan
+from ..log.transactions import Transactions
 from ..log.walk import Run
 from ..records import Chunk
 
@@ -18,12 +19,16 @@ SPLIT_BYTES = 64 << 20
 
 @dataclass
 class Piece:
-    """Extents of one segment, and the records of them that are meant: offsets in [start, end)."""
+    """Extents of one segment, and the records of them that are meant: offsets in [start, end).
+
+    transactions: what became of the whole log's, where only committed records are meant.
+    """
 
     directory: PartitionDir
     plan: SegmentPlan
     start: int
     end: int
+    transactions: Transactions | None = None
 
     @property
     def bytes(self) -> int:
@@ -40,8 +45,9 @@ class Piece:
     ) -> Iterator[Chunk]:
         """The decoded records of the piece, in the order of offsets. tell: called with a line where retention took the file meanwhile."""
         log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell)
-        log.adopt(self.plan)
-        selection: dict[str, Any] = {"start": self.start, "end": self.end, "below_log_start": True}
+        log.adopt(self.plan, self.transactions)
+        committed = self.transactions is not None
+        selection: dict[str, Any] = {"start": self.start, "end": self.end, "below_log_start": True, "committed": committed}
         return log.chunks(tuple(names), control=control, on_damage=on_damage, **selection)
 
 
@@ -71,15 +77,19 @@ def make_splits(
     end: int | None = None,
     *,
     below_log_start: bool = False,
+    transactions: Transactions | None = None,
     split_bytes: int = SPLIT_BYTES,
 ) -> list[Split]:
     """A partition's planned segments as splits of about `split_bytes`, in the order of offsets. Damage is not among them.
 
-    The plans' extents should have been cut with a `run_bytes` well below `split_bytes`.
+    transactions: those of the whole log, where only committed records are meant. The plans' extents should have been
+    cut with a `run_bytes` well below `split_bytes`.
     """
     low = 0 if below_log_start else directory.log_start_offset
     low = low if start is None else max(low, start)
     high = MAX_OFFSET if end is None else end
+    if transactions is not None:
+        high = min(high, transactions.last_stable_offset)
     splits: list[Split] = []
     room = 0
     for plan in plans:
@@ -91,7 +101,8 @@ def make_splits(
             taken = _take(wanted, room)
             room -= sum(e.end - e.position for e in taken)
             wanted = wanted[len(taken) :]
-            splits[-1].pieces.append(Piece(_alone(directory, plan), replace(plan, extents=taken, damaged=[], findings=[]), low, high))
+            part = replace(plan, extents=taken, damaged=[], findings=[])
+            splits[-1].pieces.append(Piece(_alone(directory, plan), part, low, high, transactions))
     return splits
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from exporting import read_with_pyarrow, rows_of, wanted
+from exporting import in_micros, read_with_pyarrow, rows_of, wanted
 from golden_cases import CASES, case, same_rows
 
 HEALTHY = [c for c in CASES if not c.torn]
@@ -72,6 +72,14 @@ def test_every_golden_case(golden, run_export):
     assert report["written"]["records"] == len(got)
     same_rows({at: row for at, row in got.items() if at[0] != "__cluster_metadata"}, wanted(golden))  # no consumer can read that one
     assert pq.read_table(out / "quarantine").num_rows == 0
+
+
+@pytest.mark.parametrize("golden", [c for c in HEALTHY if c.transactional and c.name != "internal"], ids=str)
+def test_read_committed(golden, run_export):
+    report, out = run_export(golden.roots, committed=True, split_bytes=2000)
+    got = rows_of(read_with_pyarrow(out / "data"))
+    assert report["written"]["records"] == len(got)
+    same_rows(got, in_micros(golden.expected(committed=True)))
 
 
 def test_sparks_schema_is_that_of_its_kafka_source(exported, spark):

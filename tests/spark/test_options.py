@@ -232,7 +232,7 @@ def test_every_option_is_known_by_its_name():
         ({"replicas": "any"}, "replicas is 'any'; it can be longest"),
         ({"splitBytes": "0"}, "splitBytes is '0'; it can be bytes, or 64k, 64m, 1g"),
         ({"maxBatchBytes": "lots"}, "maxBatchBytes is 'lots'"),
-        ({"kafka.isolation.level": "read_committed"}, "kafka.isolation.level is 'read_committed': only read_uncommitted"),
+        ({"kafka.isolation.level": "all"}, "kafka.isolation.level is 'all'; it can be read_uncommitted or read_committed"),
     ],
 )
 def test_wrong_options_are_one_clear_line(options, message):

@@ -81,6 +81,14 @@ def test_tiny_splits_give_many_partitions_and_the_same_records(spark):
     same_rows(rows(split.toArrow()), segments.expected())
 
 
+def test_read_committed(spark):
+    """Split in the middle of transactions too."""
+    for golden in (case("transactions"), case("unclean")):
+        for options in ({}, {"splitBytes": "1k"}):
+            got = load(spark, golden, **{"kafka.isolation.level": "read_committed"}, **options)
+            same_rows(rows(got.toArrow()), golden.expected(committed=True))
+
+
 def test_one_path_and_no_record(spark):
     nothing = load(spark, case("segments"), subscribePattern="nothing.*")
     assert nothing.count() == 0
