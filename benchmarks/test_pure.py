@@ -105,15 +105,17 @@ def test_pure_columns(contest: Callable[..., object], letter: str) -> None:
 @pytest.mark.parametrize("letter", ["a", "d", "f"])
 def test_pure_records(contest: Callable[..., object], letter: str) -> None:
     data = inputs.make(letter, size=SIZE)
-    table, columns = np.zeros(16, BATCH_DTYPE), RecordColumns(1 << 16, readers.FIELDS)
+    table, columns = np.zeros(16, BATCH_DTYPE), RecordColumns(1024, readers.FIELDS)  # as read_records has it
 
     def lists() -> Iterator[list[Any]]:
         position = 0
         while position < len(data):
             scan = _pure.scan_batches(data, table, position)
             columns.reset()
-            assert _pure.decode_records(data, table[: scan.count], columns) is None
-            yield _pure.make_records(data, columns)
+            while columns.cursor[0] < scan.count:
+                assert _pure.decode_records(data, table[: scan.count], columns) is None
+                yield _pure.make_records(data, columns)
+                columns.clear()
             position = scan.position
 
     def ours() -> int:

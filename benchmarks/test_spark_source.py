@@ -71,9 +71,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("name", "records"), [("none-64m", 4_000_000), ("headers", topics.TOPICS["headers"].count(1 << 30))])
 @pytest.mark.benchmark(group="the data source, all columns to the noop sink")
-def test_noop_sink(
-    benchmark: Any, spark: Any, topic: Callable[[str], Path], name: str, records: int, tmp_path: Path
-) -> None:
+def test_noop_sink(benchmark: Any, spark: Any, topic: Callable[[str], Path], name: str, records: int, tmp_path: Path) -> None:
     path, file = str(topic(name)), str(tmp_path / "ready.arrow")
     batch = next(kafkafmt.open(path)[name, 0].to_batches())
     with pa.ipc.new_file(file, batch.schema) as writer:

@@ -58,6 +58,15 @@ MAX_ROWS = 1 << 17
 ROW_BYTES, HEADER_BYTES = 16, 8
 """What a row and a header count for beside their keys and values."""
 MAX_MILLIS = (2**63 - 1) // 1000
+COPY_SLACK = 160
+"""Bytes behind what is gathered that let the core copy short spans in whole steps."""
+_COPIED: dict[str, tuple[str, Any]] = {
+    "offset": ("offset", np.int64),
+    "timestampMillis": ("timestamp", np.int64),
+    "timestampType": ("timestamp_type", np.int32),
+}
+"""Columns that are copied as they are: the decoded one, and its type."""
+_HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("header_key", "header_value")]
 
 
 def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
@@ -79,30 +88,56 @@ def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
     return tuple(sorted(wanted)) or ("offset",)
 
 
+class _Numbers:
+    """A growing array in a buffer of Arrow's, which takes it over as it is."""
+
+    def __init__(self, dtype: Any, room: int) -> None:
+        self.dtype: Any = np.dtype(dtype)
+        self.buffer = pa.allocate_buffer(max(room, 1) * self.dtype.itemsize, resizable=True)
+        self.array: Any = np.frombuffer(self.buffer, self.dtype)
+
+    def ensure(self, room: int) -> None:
+        if room > len(self.array):
+            self._resize(max(room, 2 * len(self.array)), False)
+            self.array = np.frombuffer(self.buffer, self.dtype)
+
+    def finish(self, n: int) -> pa.Buffer:
+        """The first `n`; nothing can be added afterwards."""
+        self._resize(n, n < len(self.array) // 2)
+        return self.buffer
+
+    def _resize(self, n: int, shrink: bool) -> None:
+        self.array = None  # its memory may move
+        self.buffer.resize(n * self.dtype.itemsize, shrink_to_fit=shrink)
+
+
 class _Binary:
     """A binary or string column under way: spans gathered into Arrow's buffers."""
 
-    def __init__(self, room: int, rows: int) -> None:
-        self.offsets_buffer = pa.allocate_buffer(4 * (rows + 1))
-        self.offsets: Any = np.frombuffer(self.offsets_buffer, np.int32)
-        self.data_buffer = pa.allocate_buffer(room, resizable=True)
-        self.data: Any = np.frombuffer(self.data_buffer, np.uint8)
-        self.validity = np.zeros((rows + 7) // 8, np.uint8)
+    def __init__(self, rows: int, room: int) -> None:
+        self.offsets = _Numbers(np.int32, rows + 1)
+        self.offsets.array[0] = 0
+        self.data = _Numbers(np.uint8, room + COPY_SLACK)
+        self.validity = np.zeros((len(self.offsets.array) + 7) // 8, np.uint8)
         self.rows = self.filled = self.nulls = 0
 
-    def append(self, source: Buffer, positions: Any, lengths: Any) -> None:
-        n = len(lengths)
-        self.filled, nulls = core.gather(source, positions, lengths, n, self.offsets, self.data, self.validity, self.rows, self.filled)
+    def append(self, source: Buffer, positions: Any, lengths: Any, n: int, size: int) -> None:
+        """The first `n` spans, which have `size` bytes together."""
+        if self.rows + n >= len(self.offsets.array):
+            self.offsets.ensure(self.rows + n + 1)
+            self.validity = np.concatenate((self.validity, np.zeros((len(self.offsets.array) + 7) // 8 - len(self.validity), np.uint8)))
+        if self.filled + size > len(self.data.array):
+            self.data.ensure(self.filled + size)
+        self.filled, nulls = core.gather(
+            source, positions, lengths, n, self.offsets.array, self.data.array, self.validity, self.rows, self.filled
+        )
         self.rows += n
         self.nulls += nulls
 
     def finish(self, type_: pa.DataType) -> pa.Array:
-        if self.rows == 0:
-            self.offsets[0] = 0
-        self.data = None
-        self.data_buffer.resize(self.filled, shrink_to_fit=self.filled < self.data_buffer.size // 2)
         validity = pa.py_buffer(self.validity) if self.nulls else None
-        return pa.Array.from_buffers(type_, self.rows, [validity, self.offsets_buffer, self.data_buffer], self.nulls)
+        buffers = [validity, self.offsets.finish(self.rows + 1), self.data.finish(self.filled)]
+        return pa.Array.from_buffers(type_, self.rows, buffers, self.nulls)
 
 
 class BatchBuilder:
@@ -118,43 +153,67 @@ class BatchBuilder:
         self._topic = topic
         self._partition = partition
         self._constants: dict[str, pa.Array] = {}
+        self._copied = [(name, _COPIED[name]) for name in schema.names if name in _COPIED]
+        self._timed = "timestamp" in schema.names
+        self._spans = [(name, f"{name}_position", f"{name}_length") for name in ("key", "value") if name in schema.names]
+        self._with_headers = "headers" in schema.names
         self._clear()
 
     def _clear(self) -> None:
         self.rows = self.bytes = 0
-        self._parts: dict[str, list[Any]] = {"offset": [], "timestamp": [], "timestamp_type": [], "header_count": []}
+        self._numbers: dict[str, _Numbers] = {}
         self._binary: dict[str, _Binary] = {}
+        self._no_times: Any = None
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Take a chunk's rows; the batches that they fill."""
         columns, start = chunk.columns, 0
-        total = _size(columns)
-        if self.bytes + total < self.target_bytes and self.rows + columns.rows <= MAX_ROWS:
-            self._append(chunk.source, columns, 0, columns.rows, total)
+        size = self._size(columns, 0, columns.rows)
+        if self.bytes + size["all"] < self.target_bytes and self.rows + columns.rows <= MAX_ROWS:
+            self._append(chunk.source, columns, 0, columns.rows, size)
             return
         sizes = self._sizes(columns)
         while start < columns.rows:
             stop = self._fitting(columns, sizes, start)
-            self._append(chunk.source, columns, start, stop, int(sizes[stop] - sizes[start]))
+            if stop > start:
+                self._append(chunk.source, columns, start, stop, self._size(columns, start, stop))
             start = stop
             if start < columns.rows or self.bytes >= self.target_bytes:
                 yield self.flush()
 
     def flush(self) -> pa.RecordBatch:
         """What has been collected, as a record batch; of no rows where there is nothing."""
+        if self.rows == 0:
+            self._begin(0, {"all": 1})
         arrays = [self._array(field) for field in self.schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         self._clear()
         return batch
 
+    def _size(self, columns: RecordColumns, start: int, stop: int) -> dict[str, int]:
+        """What rows of a chunk count for, together and by columns of bytes."""
+        size = {}
+        all_ = ROW_BYTES * (stop - start)
+        for name, _, lengths in self._spans:
+            size[name] = core.total_length(_from(getattr(columns, lengths), start), stop - start)
+            all_ += size[name]
+        if self._with_headers and columns.headers:
+            first, last = _headers_of(columns, start, stop)
+            for name, _, lengths in _HEADER_SPANS:
+                size[name] = core.total_length(_from(getattr(columns, lengths), first), last - first)
+                all_ += size[name]
+            all_ += HEADER_BYTES * (last - first)
+        size["all"] = all_
+        return size
+
     def _sizes(self, columns: RecordColumns) -> Any:
         """Bytes of keys, values and headers up to each row, as a running sum that begins at 0."""
         n = columns.rows
         sizes = np.full(n, ROW_BYTES, np.int64)
-        for lengths in (columns.key_length, columns.value_length):
-            if lengths is not None:
-                sizes += np.maximum(lengths[:n], 0)
-        if columns.header_count is not None and columns.headers:
+        for _, _, lengths in self._spans:
+            sizes += np.maximum(getattr(columns, lengths)[:n], 0)
+        if self._with_headers and columns.headers:
+            assert columns.header_count is not None
             assert columns.header_key_length is not None
             assert columns.header_value_length is not None
             assert columns.header_start is not None
@@ -172,53 +231,90 @@ class BatchBuilder:
         stop = min(stop, start + MAX_ROWS - self.rows, columns.rows)
         return stop if stop > start else start + 1 if self.rows == 0 else start
 
-    def _append(self, source: Buffer, columns: RecordColumns, start: int, stop: int, size: int) -> None:
-        if stop == start:
+    def _begin(self, rows: int, size: dict[str, int]) -> None:
+        """Make the arrays of a record batch, of the sizes to be expected if it goes on as it begins: with these rows."""
+        scale = 1.06 * max(1.0, self.target_bytes / size["all"])
+        self._room = min(int(rows * scale) + 1, MAX_ROWS)
+        for name, (_, dtype) in self._copied:
+            self._numbers[name] = _Numbers(dtype, self._room)
+        if self._timed:
+            self._numbers["timestamp"] = _Numbers(np.int64, self._room)
+        for name, _, _ in self._spans:
+            self._binary[name] = _Binary(self._room, int(size.get(name, 0) * scale))
+
+    def _append(self, source: Buffer, columns: RecordColumns, start: int, stop: int, size: dict[str, int]) -> None:
+        if self.rows == 0:
+            self._begin(stop - start, size)
+        at, end = self.rows, self.rows + stop - start
+        if end > self._room:
+            self._room = min(max(end, 2 * self._room), MAX_ROWS)
+            for numbers in self._numbers.values():
+                numbers.ensure(self._room)
+        for name, (decoded, _) in self._copied:
+            self._numbers[name].array[at:end] = getattr(columns, decoded)[start:stop]
+        if self._timed:
+            self._put_times(columns, start, stop)
+        for name, positions, lengths in self._spans:
+            self._binary[name].append(
+                source, _from(getattr(columns, positions), start), _from(getattr(columns, lengths), start), stop - start, size[name]
+            )
+        if self._with_headers and (columns.headers or "headers" in self._numbers):
+            self._put_headers(source, columns, start, stop, size)
+        self.rows = end
+        self.bytes += size["all"]
+
+    def _put_times(self, columns: RecordColumns, start: int, stop: int) -> None:
+        assert columns.timestamp is not None
+        millis = columns.timestamp[start:stop]
+        out = self._numbers["timestamp"].array[self.rows : self.rows + stop - start]
+        np.multiply(millis, 1000, out=out)
+        if int(np.maximum.reduce(millis.view(np.uint64))) <= MAX_MILLIS:  # none is negative, as one is where there is no timestamp
             return
-        for name in ("offset", "timestamp", "timestamp_type"):
-            values = getattr(columns, name)
-            if values is not None:
-                self._parts[name].append(values[start:stop].copy())
-        room = max(self.target_bytes, size)
-        for name in ("key", "value"):
-            if getattr(columns, f"{name}_length") is not None:
-                lengths = getattr(columns, f"{name}_length")[start:stop]
-                self._column(name, room, MAX_ROWS).append(source, getattr(columns, f"{name}_position")[start:stop], lengths)
-        if columns.header_count is not None and columns.header_start is not None:
-            counts = columns.header_count[start:stop]
-            self._parts["header_count"].append(counts.copy())
-            first, last = int(columns.header_start[start]), int(columns.header_start[stop - 1]) + int(counts[-1])
-            if last > first:
-                self._append_headers(source, columns, first, last, room)
-        self.rows += stop - start
-        self.bytes += size
+        assert columns.timestamp_type is not None
+        beyond, none = (millis > MAX_MILLIS) | (millis < -MAX_MILLIS), columns.timestamp_type[start:stop] < 0
+        self.timestamps_out_of_range += int(np.count_nonzero(beyond & ~none))
+        none |= beyond
+        if none.any():
+            out[none] = 0
+            if self._no_times is None:
+                self._no_times = np.zeros(MAX_ROWS, bool)
+            self._no_times[self.rows : self.rows + stop - start] = none
 
-    def _append_headers(self, source: Buffer, columns: RecordColumns, first: int, last: int, room: int) -> None:
-        for name in ("header_key", "header_value"):
-            binary = self._column(name, room, max(last - first, room // 8))
-            positions, lengths = getattr(columns, f"{name}_position"), getattr(columns, f"{name}_length")
-            binary.append(source, positions[first:last], lengths[first:last])
-
-    def _column(self, name: str, room: int, rows: int) -> _Binary:
-        if name not in self._binary:
-            self._binary[name] = _Binary(room, rows)
-        return self._binary[name]
+    def _put_headers(self, source: Buffer, columns: RecordColumns, start: int, stop: int, size: dict[str, int]) -> None:
+        first, last = _headers_of(columns, start, stop) if columns.headers else (0, 0)
+        if "headers" not in self._numbers:
+            if first == last:
+                return
+            self._numbers["headers"] = _Numbers(np.int32, self._room + 1)
+            self._numbers["headers"].array[: self.rows + 1] = 0
+            scale = max(1.0, (self.target_bytes - self.bytes) / size["all"])
+            for name, _, _ in _HEADER_SPANS:
+                self._binary[name] = _Binary(int((last - first) * scale), int(size[name] * scale))
+        assert columns.header_count is not None
+        ends = self._numbers["headers"]
+        ends.ensure(self.rows + stop - start + 1)
+        out = ends.array[self.rows + 1 : self.rows + stop - start + 1]
+        np.cumsum(columns.header_count[start:stop], out=out)
+        out += ends.array[self.rows]
+        if first < last:
+            for name, positions, lengths in _HEADER_SPANS:
+                self._binary[name].append(
+                    source, _from(getattr(columns, positions), first), _from(getattr(columns, lengths), first), last - first, size[name]
+                )
 
     def _array(self, field: pa.Field) -> pa.Array:
-        name = field.name
-        if name in ("key", "value"):
-            return self._column(name, 0, 0).finish(field.type)
+        name, type_ = field.name, field.type
+        if name in self._binary:
+            return self._binary[name].finish(type_)
         if name == "topic" or name == "partition":
-            return self._constant(name, field.type)
-        if name == "offset" or name == "timestampMillis":
-            return pa.array(self._joined("offset" if name == "offset" else "timestamp", np.int64), field.type)
-        if name == "timestampType":
-            return pa.array(self._joined("timestamp_type", np.int32), field.type)
-        return self._timestamps(field.type) if name == "timestamp" else self._headers(field.type)
-
-    def _joined(self, name: str, dtype: Any) -> Any:
-        parts = self._parts[name]
-        return np.concatenate(parts) if parts else np.empty(0, dtype)
+            return self._constant(name, type_)
+        if name == "headers":
+            return self._headers(type_)
+        validity, nulls = None, 0
+        if name == "timestamp" and self._no_times is not None:
+            none = self._no_times[: self.rows]
+            validity, nulls = pa.py_buffer(np.packbits(~none, bitorder="little")), int(np.count_nonzero(none))
+        return pa.Array.from_buffers(type_, self.rows, [validity, self._numbers[name].finish(self.rows)], nulls)
 
     def _constant(self, name: str, type_: pa.DataType) -> pa.Array:
         """A slice of an array that repeats the topic or partition."""
@@ -234,36 +330,27 @@ class BatchBuilder:
             self._constants[name] = known
         return known.slice(0, self.rows)
 
-    def _timestamps(self, type_: pa.DataType) -> pa.Array:
-        millis, types = self._joined("timestamp", np.int64), self._joined("timestamp_type", np.int32)
-        if len(millis) and (int(millis.max()) > MAX_MILLIS or int(millis.min()) < -MAX_MILLIS or int(types.min()) < 0):
-            beyond = (millis > MAX_MILLIS) | (millis < -MAX_MILLIS)
-            self.timestamps_out_of_range += int(np.count_nonzero(beyond & (types >= 0)))
-            null = beyond | (types < 0)
-            return pa.array(np.where(null, 0, millis) * 1000, pa.int64(), mask=null).cast(type_)
-        np.multiply(millis, 1000, out=millis)  # `_joined` gave a copy
-        return pa.array(millis, pa.int64()).cast(type_)
-
     def _headers(self, type_: pa.DataType) -> pa.Array:
-        counts = self._joined("header_count", np.int32)
-        if not counts.any():
+        if "headers" not in self._numbers:
             return pa.nulls(self.rows, type_)
-        keys, values = self._column("header_key", 0, 0).finish(pa.string()), self._column("header_value", 0, 0).finish(pa.binary())
+        keys, values = self._binary["header_key"].finish(pa.string()), self._binary["header_value"].finish(pa.binary())
         pairs = pa.StructArray.from_arrays([_as_text(keys), values], fields=HEADER_FIELDS)
-        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-        present = np.packbits(counts > 0, bitorder="little")
-        nulls = int(np.count_nonzero(counts == 0))
-        return pa.Array.from_buffers(type_, self.rows, [pa.py_buffer(present), pa.py_buffer(offsets)], nulls, children=[pairs])
+        ends = self._numbers["headers"]
+        present = np.diff(ends.array[: self.rows + 1]) > 0
+        nulls = self.rows - int(np.count_nonzero(present))
+        validity = pa.py_buffer(np.packbits(present, bitorder="little"))
+        return pa.Array.from_buffers(type_, self.rows, [validity, ends.finish(self.rows + 1)], nulls, children=[pairs])
 
 
-def _size(columns: RecordColumns) -> int:
-    """What all rows of a chunk count for: the end of `BatchBuilder._sizes`, without an array."""
-    size = ROW_BYTES * columns.rows + HEADER_BYTES * columns.headers
-    for lengths in (columns.key_length, columns.value_length):
-        size += 0 if lengths is None else core.total_length(lengths, columns.rows)
-    for lengths in (columns.header_key_length, columns.header_value_length):
-        size += 0 if lengths is None else core.total_length(lengths, columns.headers)
-    return size
+def _from(array: Any, start: int) -> Any:
+    return array[start:] if start else array
+
+
+def _headers_of(columns: RecordColumns, start: int, stop: int) -> tuple[int, int]:
+    """Where the headers of these rows begin and end in the arrays of headers."""
+    assert columns.header_start is not None
+    assert columns.header_count is not None
+    return int(columns.header_start[start]), int(columns.header_start[stop - 1]) + int(columns.header_count[stop - 1])
 
 
 def _as_text(keys: pa.StringArray) -> pa.StringArray:

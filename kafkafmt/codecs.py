@@ -11,6 +11,7 @@ frame. isal takes zlib's place where it is installed (about 1.3 times as fast).
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import lz4.frame
@@ -43,6 +44,8 @@ ZSTD_MAGIC, ZSTD_SKIPPABLE = 0xFD2FB528, 0x184D2A50
 ZSTD_SMALLEST = 8
 """Bytes of the smallest frame that one can meet: a skippable one that skips nothing."""
 ZSTD_RLE_BLOCK = 2
+_ZSTD_START = struct.Struct("<IB")
+_ZSTD_AT_ONCE = 256 * 1024
 _ROOM = 64 * 1024
 
 
@@ -50,20 +53,24 @@ class Arena:
     """A growing buffer for decompressed batches: `data[:filled]`. Growing moves it, so keep positions, not views."""
 
     def __init__(self, capacity: int = 1 << 20) -> None:
-        self.data: npt.NDArray[np.uint8] = np.empty(capacity, np.uint8)
+        self._replace(np.empty(capacity, np.uint8))
         self.filled = 0
 
+    def _replace(self, data: npt.NDArray[np.uint8]) -> None:
+        raw: Any = data
+        self.data, self.view = data, memoryview(raw)
+
     def room(self, n: int) -> memoryview:
-        """Writable bytes behind what is filled, at least `n`."""
-        if len(self.data) - self.filled < n:
-            grown = np.empty(max(self.filled + n, len(self.data) * 2), np.uint8)
+        """`n` writable bytes behind what is filled."""
+        end = self.filled + n
+        if end > len(self.view):
+            grown = np.empty(max(end, len(self.data) * 2), np.uint8)
             grown[: self.filled] = self.data[: self.filled]
-            self.data = grown
-        data: Any = self.data
-        return memoryview(data)[self.filled :]
+            self._replace(grown)
+        return self.view[self.filled : end]
 
     def append(self, part: bytes) -> None:
-        self.room(len(part))[: len(part)] = part
+        self.room(len(part))[:] = part
         self.filled += len(part)
 
 
@@ -75,7 +82,8 @@ class Decompressor:
             raise ValueError("max_batch_bytes must be at least 1")
         self.limit = max_batch_bytes
         self._zstd = zstandard.ZstdDecompressor()
-        self._lz4: Any = lz4.frame.LZ4FrameDecompressor()
+        self._zstd_ratio = 4.0  # what to expect of the next batch, by one before it
+        self._lz4: Any = lz4.frame.create_decompression_context()
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
         """Append the decompressed payload to the arena; its size in bytes.
@@ -110,7 +118,10 @@ class Decompressor:
 
     def _room(self, done: int, expected: int) -> int:
         """How much to ask for next: never more than one byte beyond the limit."""
-        return min(max(expected, _ROOM), self.limit + 1 - done)
+        room = self.limit + 1 - done
+        if expected < _ROOM:
+            expected = _ROOM
+        return expected if expected < room else room
 
     def _check(self, size: int, codec: int) -> None:
         if size > self.limit:
@@ -120,16 +131,19 @@ class Decompressor:
         while True:
             member = zlib.decompressobj(GZIP_WBITS)
             pending: Any = data
-            while not member.eof:
+            while True:
                 part = member.decompress(pending, self._room(arena.filled - start, 4 * len(data)))
                 arena.append(part)
                 self._check(arena.filled - start, CODEC_GZIP)
+                if member.eof:
+                    break
                 pending = member.unconsumed_tail
-                if not part and not pending and not member.eof:
+                if not part and not pending:
                     raise StructureError("gzip data ends before its end mark")
-            data = memoryview(member.unused_data)
-            if data[:2] != GZIP_MAGIC:
+            rest = member.unused_data
+            if rest[:2] != GZIP_MAGIC:
                 return
+            data = memoryview(rest)
 
     def _snappy(self, data: memoryview, arena: Arena, start: int) -> None:
         if data[:8] != XERIAL_MAGIC:
@@ -151,7 +165,7 @@ class Decompressor:
 
     def _snappy_block(self, block: memoryview, arena: Arena, start: int) -> None:
         size = shift = 0
-        for byte in block[:5]:
+        for byte in block[:5].tobytes():
             size |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
@@ -162,64 +176,82 @@ class Decompressor:
         if size > 64 * len(block):  # a copy element of 2 bytes gives at most 64
             raise StructureError(f"snappy block of {len(block)} bytes claims to hold {size}")
         if _raw_snappy is None:
-            part = _snappy.uncompress(bytes(block))
-            arena.append(part)
+            arena.append(_snappy.uncompress(block.tobytes()))
         else:
-            arena.filled += _raw_snappy.decompress_raw_into(block, arena.room(size)[:size])
+            arena.filled += _raw_snappy.decompress_raw_into(block, arena.room(size))
 
     def _lz4_frame(self, data: memoryview, arena: Arena, start: int) -> None:
-        context = self._lz4
-        context.reset()
-        pending: Any = data
+        context, pending, done = self._lz4, data, False
         try:
-            while not context.eof:
-                part = context.decompress(pending, self._room(arena.filled - start, 4 * len(data)))
+            while not done:
+                room = self._room(arena.filled - start, 4 * len(data))
+                part, used, done = lz4.frame.decompress_chunk(context, pending, max_length=room)
                 arena.append(part)
                 self._check(arena.filled - start, CODEC_LZ4)
-                if not (part or context.eof) and context.needs_input:
+                if not (part or used or done):
                     raise StructureError("lz4 data ends before its end mark")
-                pending = b""  # the context keeps what it has not used yet
+                pending = pending[used:]
         finally:
-            if not context.eof:  # a reset does not clear all that a frame left halfway leaves behind
-                self._lz4 = lz4.frame.LZ4FrameDecompressor()
+            if not done:  # a context that ends a frame is as good as new; a reset would not clear all that half a frame leaves behind
+                self._lz4 = lz4.frame.create_decompression_context()
 
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:
-        _check_zstd_frames(data)
         known = zstandard.frame_content_size(data)
         self._check(known, CODEC_ZSTD)
+        single = _check_zstd_frames(data)
+        room = known if known > 0 else int(self._zstd_ratio * len(data)) + _ROOM
+        if single and known and room <= _ZSTD_AT_ONCE:  # for 16 KiB a tenth faster than the stream reader
+            try:
+                part = self._zstd.decompress(data, min(room, self.limit))
+            except zstandard.ZstdError:  # broken or larger: it does not say which
+                pass
+            else:
+                arena.append(part)
+                return
         expected = known if known > 0 else 4 * len(data)
         with self._zstd.stream_reader(data, read_across_frames=True) as reader:
             while True:
-                room = self._room(arena.filled - start, expected)
-                got = reader.readinto(arena.room(room)[:room])
+                got = reader.readinto(arena.room(self._room(arena.filled - start, expected)))
                 if not got:
-                    return
+                    break
                 arena.filled += got
                 expected = 0
                 self._check(arena.filled - start, CODEC_ZSTD)
+        self._zstd_ratio = 1.25 * (arena.filled - start) / len(data)
 
 
-def _check_zstd_frames(data: memoryview) -> None:
-    """Frames, one behind the other, up to the end: the stream reader takes an end inside a frame for the end of all."""
-    p, n = 0, len(data)
+def _check_zstd_frames(data: memoryview) -> bool:
+    """Frames, one behind the other, up to the end, which the decompressor does not check. Whether there is one, and no more."""
+    p, n, frames = 0, len(data), 0
     while n - p >= ZSTD_SMALLEST:
-        magic = int.from_bytes(data[p : p + 4], "little")
-        if magic & 0xFFFFFFF0 == ZSTD_SKIPPABLE:
-            p += 8 + int.from_bytes(data[p + 4 : p + 8], "little")
-            continue
+        magic, descriptor = _ZSTD_START.unpack_from(data, p)
+        frames += 1
         if magic != ZSTD_MAGIC:
-            raise StructureError("zstd data goes on with what is no frame")
-        descriptor = data[p + 4]
-        p += 6 + (0, 1, 2, 4)[descriptor & 3] + (0, 2, 4, 8)[descriptor >> 6]
-        if descriptor & 0x20:  # a single segment: no window byte, and a content size of at least a byte
-            p -= descriptor >= 0x40
+            if magic & 0xFFFFFFF0 != ZSTD_SKIPPABLE:
+                raise StructureError("zstd data goes on with what is no frame")
+            p += 8 + int.from_bytes(data[p + 4 : p + 8], "little")
+            frames += 1
+            continue
+        p += _ZSTD_HEADER_SIZES[descriptor]
         last = 0
         while not last:
             if n - p < 3:
                 raise StructureError("zstd data ends inside a frame")
-            block = int.from_bytes(data[p : p + 3], "little")
+            block = data[p] | data[p + 1] << 8 | data[p + 2] << 16
             last = block & 1
             p += 3 + (1 if block & 6 == ZSTD_RLE_BLOCK else block >> 3)
         p += descriptor & 4  # the checksum
     if p != n:
         raise StructureError("zstd data ends inside a frame")
+    return frames == 1
+
+
+def _zstd_header_size(descriptor: int) -> int:
+    """Bytes of a frame's header by its fifth: up to that one, window, dictionary, content size."""
+    size = 6 + (0, 1, 2, 4)[descriptor & 3] + (0, 2, 4, 8)[descriptor >> 6]
+    if descriptor & 0x20:  # a single segment: no window byte, and a content size of at least a byte
+        size -= descriptor >= 0x40
+    return size
+
+
+_ZSTD_HEADER_SIZES = [_zstd_header_size(descriptor) for descriptor in range(256)]

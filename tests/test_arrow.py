@@ -64,6 +64,22 @@ def test_a_timestamp_that_microseconds_cannot_hold_is_null(write: Any) -> None:
     assert table["timestampMillis"].to_pylist() == [2**63 - 1, 2**63 - 2, -1]
 
 
+def test_a_partition_that_goes_on_otherwise_than_it_begins(write: Any) -> None:
+    """Arrays are made for what the first rows let expect: then there are more rows, longer keys, and headers at last."""
+    rows: list[Any] = [(None, b"x" * 2000, [])] * 300 + [(b"", None, [])] * 30_000 + [(b"k" * 90, b"", [])] * 20_000
+    rows += [(b"k", b"v", [(b"h", b"y" * (i % 50))] * (i % 3)) for i in range(20_000)] + [(None, None, [])] * 200
+    parts = [rows[i : i + 100] for i in range(0, len(rows), 100)]
+    table = write(
+        *(batch([record(i, i, *row) for i, row in enumerate(part)], base_offset=100 * at) for at, part in enumerate(parts))
+    ).to_arrow()
+    table.validate(full=True)
+    assert table["offset"].to_pylist() == list(range(len(rows)))
+    assert table["key"].to_pylist() == [key for key, _, _ in rows]
+    assert table["value"].to_pylist() == [value for _, value, _ in rows]
+    headers = [[(h["key"].encode(), h["value"]) for h in row or ()] for row in table["headers"].to_pylist()]
+    assert headers == [h for *_, h in rows]
+
+
 def test_log_append_time(write: Any) -> None:
     stamped = batch([record(0, 1), record(1, 2)], flags=0x08, base_timestamp=10, max_timestamp=99)
     table = write(stamped).to_arrow(["timestampType", "timestampMillis"])

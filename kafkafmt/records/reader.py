@@ -19,10 +19,10 @@ from ..errors import KafkaFormatError, UnsupportedError
 from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns
 from .lz4v0 import with_right_checksum
 
-ARENA_BYTES = 512 * 1024
+ARENA_BYTES = 768 * 1024
 """Decompressed bytes gathered before a call of the core; small enough to stay in a processor's cache."""
 TABLE_ROWS = 4096
-WINDOW_BYTES = 512 * 1024
+WINDOW_BYTES = 768 * 1024
 """How far batches are scanned before they are decoded: what the scan has read is then still in the cache."""
 
 OnError = Callable[[Any, KafkaFormatError], None]
@@ -68,10 +68,10 @@ class RecordReader:
             last_offset = table["base_offset"] + table["last_offset_delta"]
             may_begin_below = (table["base_offset"] < self.end_offset) | (table["count"] < 0)  # a wrapper's offset is its last
             table = table[(last_offset >= self.first_offset) & may_begin_below]
-        compressed = (table["attributes"] & CODEC_MASK) != 0
-        if not compressed.any():
+        if not int(np.bitwise_or.reduce(table["attributes"])) & CODEC_MASK:
             yield from self._decode(buffer, table, table, on_error)
             return
+        compressed = (table["attributes"] & CODEC_MASK) != 0
         borders = [0, *(np.flatnonzero(compressed[1:] != compressed[:-1]) + 1).tolist(), len(table)]
         for start, end in itertools.pairwise(borders):
             if compressed[start]:
