@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .._backend import core
-from ..codecs import Arena, Decompressor
 from ..constants import CODEC_LZ4, CODEC_MASK, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAGIC_V0, MAGIC_V2, MAX_OFFSET, MIN_OFFSET
 from ..errors import KafkaFormatError, UnsupportedError
 from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns
 from .lz4v0 import with_right_checksum
+
+if TYPE_CHECKING:
+    from ..codecs import Arena, Decompressor
 
 ARENA_BYTES = 768 * 1024
 """Decompressed bytes gathered before a call of the core; small enough to stay in a processor's cache."""
@@ -52,11 +55,24 @@ class RecordReader:
         end_offset: int = MAX_OFFSET,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     ) -> None:
+        if max_batch_bytes < 1:
+            raise ValueError("max_batch_bytes must be at least 1")
         self.columns = RecordColumns(capacity, names)
         self.first_offset = first_offset
         self.end_offset = end_offset
-        self._arena = Arena()
-        self._decompressor = Decompressor(max_batch_bytes)
+        self._max_batch_bytes = max_batch_bytes
+
+    @cached_property
+    def _arena(self) -> Arena:
+        from ..codecs import Arena
+
+        return Arena()
+
+    @cached_property
+    def _decompressor(self) -> Decompressor:
+        from ..codecs import Decompressor  # whoever meets no compressed batch needs none of its packages
+
+        return Decompressor(self._max_batch_bytes)
 
     def read(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None = None) -> Iterator[Chunk]:
         """The records of a table of batches that lie in `buffer`, in order.
