@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ._backend import core
-from .constants import DEFAULT_MAX_BATCH_BYTES
+from .constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from .log import Damage, PartitionDir, PartitionLog, discover
 from .log.selection import to_millis
 from .log.times import find_timestamp
@@ -33,8 +33,14 @@ class Partition:
         isolation: "read_committed" leaves out aborted records and what is not decided yet.
     """
 
-    def __init__(self, directory: PartitionDir, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, mapped: bool = False) -> None:
-        self.log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, mapped=mapped)
+    def __init__(
+        self,
+        directory: PartitionDir,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        mapped: bool = False,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, mapped=mapped, tell=tell)
         self.damaged: list[Damage] = []
 
     def __repr__(self) -> str:
@@ -133,11 +139,16 @@ class Partition:
             raise ValueError(f"{name} and {name}_time cannot both be given")
         if time is not None:
             return self.offset_at(time)
-        return offset if offset is None or offset >= 0 else max(self.next_offset + offset, 0)
+        if offset is None:
+            return None
+        return min(offset, MAX_OFFSET) if offset >= 0 else max(self.next_offset + offset, 0)
 
 
 class Log:
-    """One or several open log directories: `log[topic, partition]`, `log.partitions`, `log.topics`."""
+    """One or several open log directories: `log[topic, partition]`, `log.partitions`, `log.topics`.
+
+    messages: what was worth a line, when the log was opened and since: odd names, files that retention removed meanwhile.
+    """
 
     def __init__(
         self,
@@ -148,7 +159,7 @@ class Log:
     ) -> None:
         found = discover(paths, replicas)
         self.messages = found.messages
-        self._partitions = [Partition(d, max_batch_bytes, mapped) for d in found.partitions]
+        self._partitions = [Partition(d, max_batch_bytes, mapped, self.messages.append) for d in found.partitions]
 
     @property
     def partitions(self) -> list[Partition]:

@@ -205,6 +205,8 @@ def _partition(
             messages.append(f"{path.parent}: its checkpoints cannot be read ({error.strerror}); the log start is the first segment's")
             checkpoints = {}, []
     values, problems = checkpoints[0], list(checkpoints[1])
+    if any(file == LOG_START_CHECKPOINT for file, _, _ in problems):
+        messages.append(f"{path.parent / LOG_START_CHECKPOINT}: cannot be believed; each log starts with its first segment")
     key = name.topic, name.partition
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
     segments = []

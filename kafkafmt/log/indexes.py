@@ -18,6 +18,7 @@ from ..types import BATCH_DTYPE
 from . import files
 from .directory import SegmentFile
 from .files import FileView
+from .walk import Walker
 
 OFFSET_ENTRY = np.dtype([("relative", ">i4"), ("position", ">i4")])
 TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("relative", ">i4")])
@@ -98,7 +99,16 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
     if batch is None or int(batch["max_timestamp"]) != int(timestamps[at]):
         return None
     upto = int(offsets[at + 1]) if at + 1 < len(offsets) else None
-    return TimeBounds(int(offsets[at]), upto is None and not segment.last, upto)
+    none = upto is None and not segment.last and _none_as_late(view, position, timestamp)
+    return TimeBounds(int(offsets[at]), none, upto)
+
+
+def _none_as_late(view: FileView, position: int, timestamp: int) -> bool:
+    """Does no batch from a position to the end of the file reach a time? The index may have lost its last entries."""
+    for _, _, rows, error in Walker(view, 0).tables(position, view.size):
+        if error is not None or (rows["max_timestamp"] >= timestamp).any():
+            return False
+    return True
 
 
 def _batch_at(view: FileView, position: int) -> np.void | None:

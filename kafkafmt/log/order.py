@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..constants import MAX_OFFSET
 from .walk import Bad, Run
 
 REACH = 2048
@@ -18,14 +19,14 @@ REACH = 2048
 
 
 def in_order(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> bool:
-    """Do the runs rise, and lie within [lower, upper)?"""
+    """Do the runs rise, and lie within [lower, upper)? The last offset of all has no next one, so no batch ends there."""
     last = lower - 1
     for part in parts:
         if isinstance(part, Run):
             if part.first_offset <= last or part.last_offset < part.first_offset:
                 return False
             last = part.last_offset
-    return upper is None or last < upper
+    return last < (MAX_OFFSET if upper is None else upper)
 
 
 def believable(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> set[int]:
@@ -33,7 +34,7 @@ def believable(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> set
     index = [
         i
         for i, p in enumerate(parts)
-        if isinstance(p, Run) and lower <= p.first_offset <= p.last_offset and (upper is None or p.last_offset < upper)
+        if isinstance(p, Run) and lower <= p.first_offset <= p.last_offset < (MAX_OFFSET if upper is None else upper)
     ]
     if not index:
         return set()

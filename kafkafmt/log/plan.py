@@ -6,10 +6,13 @@ import sys
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from ..constants import DEFAULT_MAX_BATCH_BYTES, MAGIC_END
+import numpy as np
+
+from ..constants import DEFAULT_MAX_BATCH_BYTES, MAGIC_END, MAX_OFFSET
 from ..errors import KafkaFormatError, TruncatedError
 from .directory import SegmentFile
-from .files import FileView
+from .files import FileView, list_directory
+from .names import base_offset_of
 from .order import believable, in_order
 from .search import header_stands
 from .walk import Bad, Run, Stats, Walker
@@ -79,9 +82,28 @@ def plan_segment(
         stats = walker.stats
         if not in_order(parts, lower, segment.next_base):
             runs = [p for p in walker.walk(cut_gaps=True) if isinstance(p, Run)]
-            parts = list(walker.walk(cut_gaps=True, cut_at={o for r in runs for o in (r.first_offset, r.last_offset + 1)}))
+            cut_at = {o for r in runs for o in (r.first_offset, r.last_offset + 1)}
+            for border in (lower, MAX_OFFSET if segment.next_base is None else segment.next_base):
+                for run in runs:
+                    cut_at |= _cuts(walker, run, border) if run.first_offset < border <= run.last_offset else set()
+            parts = list(walker.walk(cut_gaps=True, cut_at=cut_at))
             return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
         return _resolve(segment, walker, stats, parts, lower, None)
+
+
+def _cuts(walker: Walker, run: Run, border: int) -> set[int]:
+    """Where to cut a run so that its batches before an offset, the one that reaches across it, and those behind stand alone."""
+    cuts: set[int] = set()
+    for start, _, rows, _ in walker.tables(run.position, run.end):
+        if cuts and len(rows):
+            return cuts | {int(rows["base_offset"][0])}
+        last = rows["base_offset"] + np.maximum(rows["last_offset_delta"], 0)
+        for i in np.flatnonzero(last >= border)[:1].tolist():
+            (piece,) = walker.runs(rows[i : i + 1], start)
+            cuts = {piece.first_offset, piece.last_offset + 1, *rows["base_offset"][i : i + 2].tolist()}
+            if i + 1 < len(rows):
+                return cuts
+    return cuts
 
 
 def _resolve(
@@ -94,13 +116,14 @@ def _resolve(
     chosen = [i for i, p in enumerate(parts) if isinstance(p, Run) and (chain is None or i in chain)]
     extents = [p for i in chosen if isinstance(p := parts[i], Run)]
     moved: list[Run] = []
+    neighbours = Neighbours(segment)
     lost: list[tuple[int, Run | Bad]] = []
     for i, part in enumerate(parts):
         if isinstance(part, Bad):
             lost.append((i, part))
         elif chain is not None and i not in chain:
             for piece in [part] if _fills_gap(part, extents, lower) else _pieces(walker, part):
-                if _repeats(walker, piece, extents):
+                if _repeats(walker, piece, extents) or neighbours.hold(walker, piece):
                     findings.append(_finding(segment, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once"))
                 elif _fills_gap(piece, extents, lower):
                     moved.append(piece)
@@ -143,6 +166,51 @@ def _repeats(walker: Walker, piece: Run, extents: list[Run]) -> bool:
         for row in rows[(rows["base_offset"] == piece.first_offset) & (rows["size"] == size)]:
             return walker.view.read(start + int(row["position"]), size) == walker.view.read(piece.position, size)
     return False
+
+
+class Neighbours:
+    """The segments before and behind one, asked for batches that lie outside of what its name and theirs leave it."""
+
+    def __init__(self, segment: SegmentFile) -> None:
+        self.segment = segment
+        self._before: int | None = None
+        self._held: dict[int, dict[tuple[int, int], int]] = {}
+
+    def hold(self, walker: Walker, piece: Run) -> bool:
+        """Does the neighbour whose offsets these are hold the same batch, byte for byte?"""
+        base = self.segment.base_offset
+        if base is None or piece.batches != 1:
+            return False
+        if self.segment.next_base is not None and piece.first_offset >= self.segment.next_base:
+            base = self.segment.next_base
+        elif piece.last_offset < base:
+            if self._before is None:
+                _, names = list_directory(self.segment.path.parent)
+                self._before = max((b for n in names if (b := base_offset_of(n)) is not None and b < base), default=base)
+            base = self._before
+        if base == self.segment.base_offset or piece.first_offset < base:
+            return False
+        size = piece.end - piece.position
+        try:
+            with FileView(self.segment.path.with_name(f"{base:020}.log")) as view:
+                if base not in self._held:
+                    self._held[base] = _batches(view, base)
+                position = self._held[base].get((piece.first_offset, size))
+                return position is not None and view.read(position, size) == walker.view.read(piece.position, size)
+        except FileNotFoundError:
+            return False
+
+
+def _batches(view: FileView, base: int) -> dict[tuple[int, int], int]:
+    """Positions of the sound batches of a file, by first offset and size."""
+    walker = Walker(view, base)
+    runs = [p for p in walker.walk() if isinstance(p, Run)]
+    return {
+        (int(row["base_offset"]), int(row["size"])): start + int(row["position"])
+        for run in runs
+        for start, _, rows, _ in walker.tables(run.position, run.end)
+        for row in rows
+    }
 
 
 def _fills_gap(piece: Run, extents: list[Run], lower: int) -> bool:

@@ -1,0 +1,89 @@
+"""The command where its surroundings are odd: names that UTF-8 cannot hold, closed streams, full disks, wrong usage in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from building import simple_batch
+from command import kafkafmt
+
+COMMAND = f"{sys.executable} -m kafkafmt"
+
+
+def make(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    (folder / name / f"{0:020}.log").write_bytes(simple_batch(["ä".encode()]))
+    return folder / name
+
+
+def shell(line: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["bash", "-c", line], capture_output=True, env=os.environ | environment, check=False)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+@pytest.mark.parametrize("command", ["ls", "cat", "verify"])
+def test_json_is_valid_whatever_the_names_and_the_locale(tmp_path: Path, command: str, encoding: str) -> None:
+    make(tmp_path, os.fsdecode(b"t\xff-0"))
+    make(tmp_path, "ключ-1")
+    done = shell(f"{COMMAND} {command} '{tmp_path}' --format json", PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, b"")
+    for line in done.stdout.decode().splitlines():
+        json.loads(line)
+    assert "ключ" in done.stdout.decode()
+    assert rb'"t\udcff"' in done.stdout
+
+
+def test_names_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    make(tmp_path, "a\x1b[31m\nb-0")
+    for command in ("ls", "verify"):
+        done = kafkafmt(command, tmp_path)
+        assert "\x1b" not in done.stdout
+    assert "a\\x1b[31m\\nb-0" in kafkafmt("ls", tmp_path).stdout
+    missing = kafkafmt("ls", tmp_path / "no\x1b\nthing")
+    assert (missing.returncode, len(missing.stderr.splitlines())) == (3, 1)
+    assert "\x1b" not in missing.stderr
+
+
+def test_a_long_name_is_not_cut_in_a_pipe(tmp_path: Path) -> None:
+    make(tmp_path, "x" * 240 + "-0")
+    assert "x" * 240 + "-0" in kafkafmt("ls", tmp_path).stdout
+
+
+@pytest.mark.parametrize("command", ["ls", "cat", "verify", "--help"])
+def test_closed_and_full_streams(tmp_path: Path, command: str) -> None:
+    path = make(tmp_path, "t-0")
+    done = shell(f"{COMMAND} {command} {path} | true; echo ${{PIPESTATUS[0]}}")
+    assert (done.stdout, done.stderr) == (b"0\n", b"")
+    for closed in (">&-", "2>&-"):
+        done = shell(f"{COMMAND} {command} {path} {closed}")
+        assert (done.returncode, done.stderr) == (0, b"")
+    done = shell(f"{COMMAND} {command} {path} > /dev/full")
+    assert (done.returncode, done.stderr) == (3, b"kafkafmt: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["cat"], ["nothing"], ["cat", "PATH", "--nope"], ["cat", "PATH", "-p", "0,,1"], ["cat", "PATH", "-p", "-1"], ["ls", "PATH", "-p", ""]],
+)
+def test_wrong_usage_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
+    path = make(tmp_path, "t-0")
+    done = kafkafmt(*(path if a == "PATH" else a for a in arguments))
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "Error: " in done.stderr
+
+
+def test_ls_chooses_among_what_is_not_live_too(tmp_path: Path) -> None:
+    for name in ("t-0", "t-1.0123-delete", "u-0.4567-stray"):
+        make(tmp_path, name)
+
+    def states(*arguments: str) -> list[str]:
+        return [p["state"] for p in json.loads(kafkafmt("ls", tmp_path, "--format", "json", *arguments).stdout)["partitions"]]
+
+    assert states() == ["live", "delete", "stray"]
+    assert states("-t", "t") == ["live", "delete"]
+    assert states("-p", "0") == ["live", "stray"]
