@@ -12,6 +12,9 @@ from ..log.selection import parse_time
 from ..log.times import Place, find_offset, find_timestamp
 from .common import choose, find, format_option, limit_batch_option, paths_argument, replicas_option, tell
 
+ORDER = "kafkafmt.seek.order"
+LOOKUPS = {"--offset": find_offset, "--timestamp": find_timestamp}
+
 
 class Time(click.ParamType):  # type: ignore[type-arg]
     """Milliseconds or ISO."""
@@ -25,7 +28,16 @@ class Time(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{value!r} is no time: {error}", param, ctx)
 
 
-@click.command(epilog="Example: kafkafmt seek /var/lib/kafka/data -t orders -p 3 --timestamp 2026-01-01T12:00")
+class InOrder(click.Command):
+    """Keeps in which order the questions were asked, across both options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        names = (a.partition("=")[0] for a in args)
+        ctx.meta[ORDER] = [LOOKUPS[n] for n in names if n in LOOKUPS]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=InOrder, epilog="Example: kafkafmt seek /var/lib/kafka/data -t orders -p 3 --timestamp 2026-01-01T12:00")
 @paths_argument
 @click.option("-t", "--topic", required=True, help="The topic.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), required=True, help="The partition.")
@@ -34,7 +46,9 @@ class Time(click.ParamType):  # type: ignore[type-arg]
 @replicas_option
 @limit_batch_option
 @format_option
+@click.pass_context
 def seek(
+    ctx: click.Context,
     paths: tuple[str, ...],
     topic: str,
     partition: int,
@@ -44,16 +58,16 @@ def seek(
     max_batch_bytes: int,
     output_format: str,
 ) -> int:
-    """Where an offset or a time lies, as a broker's ListOffsets answers: one line a question, offsets first."""
+    """Where an offset or a time lies, as a broker's ListOffsets answers: one line a question, in the order asked."""
     if not offsets and not times:
         raise click.UsageError("ask for an --offset or a --timestamp")
     chosen = [d for d in choose(find(paths, replicas), (), [partition], internal=True) if d.topic == topic]
     if not chosen:
         raise click.UsageError(f"{topic}-{partition} is not there; `kafkafmt ls` shows what is")
     log = PartitionLog(chosen[0], max_batch_bytes=max_batch_bytes, tell=tell)
-    questions: list[tuple[Any, int]] = [*((find_offset, o) for o in offsets), *((find_timestamp, t) for t in times)]
-    for look, question in questions:
-        before = log.bytes_read
+    waiting = {find_offset: iter(offsets), find_timestamp: iter(times)}
+    for look in ctx.meta[ORDER]:
+        question, before = next(waiting[look]), log.bytes_read
         place = look(log, question)
         _show(log, question, place, log.bytes_read - before, output_format)
     return 0

@@ -30,8 +30,7 @@ class DamagedLogError(KafkaFormatError):
     """Damage in a log that was read with `on_damage=None`; `damage` says what, `code` its kind."""
 
     def __init__(self, damage: Damage, path: str) -> None:
-        lost = "offsets unknown" if damage.first_offset is None else f"offsets {damage.first_offset} to {damage.last_offset}"
-        super().__init__(f"{path}/{damage.file}: {damage.message}; {lost} cannot be read", damage.position)
+        super().__init__(f"{path}/{damage.file}: {damage.message}; {damage.lost}", damage.position)
         self.damage = damage
         self.resume = damage.position + damage.length
         self.code = damage.error

@@ -39,6 +39,15 @@ class Damage:
     records: int | None = None
 
     @property
+    def lost(self) -> str:
+        """What it may have cost, for a message."""
+        if self.empty:
+            return "no offset is missing"
+        first = "unknown" if self.first_offset is None else self.first_offset
+        last = "the end" if self.last_offset is None else self.last_offset
+        return f"offsets {first} to {last} cannot be read"
+
+    @property
     def empty(self) -> bool:
         return self.first_offset is not None and self.last_offset is not None and self.last_offset < self.first_offset
 
