@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -21,7 +19,9 @@ from .common import (
     format_option,
     isolation_option,
     limit_batch_option,
+    moment,
     paths_argument,
+    plain,
     range_options,
     replicas_option,
     selection_options,
@@ -34,8 +34,6 @@ BYTES: dict[str, Callable[[bytes], str]] = {
     "hex": bytes.hex,
 }
 TYPES = {-1: "", 0: "", 1: " (append)"}
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @click.command(epilog="Example: kafkafmt cat /var/lib/kafka/data -t orders -p 3 -o @2026-01-01: -n 10")
@@ -134,23 +132,11 @@ def _json_line(text: Callable[[bytes], str]) -> Callable[[PartitionLog, Any], st
 
 def _text_line(text: Callable[[bytes], str]) -> Callable[[PartitionLog, Any], str]:
     def field(value: bytes | None) -> str:
-        return "null" if value is None else _plain(text(value))
+        return "null" if value is None else plain(text(value))
 
     def show(log: PartitionLog, r: Any) -> str:
-        headers = "".join(f"  {_plain(k)}={field(v)}" for k, v in r.headers)
-        moment = _moment(r.timestamp) + TYPES.get(r.timestamp_type, "")
-        return f"{log.topic}-{log.partition}  {r.offset}  {moment}  {field(r.key)}  {field(r.value)}{headers}\n"
+        headers = "".join(f"  {plain(k)}={field(v)}" for k, v in r.headers)
+        when = moment(r.timestamp) + TYPES.get(r.timestamp_type, "")
+        return f"{log.topic}-{log.partition}  {r.offset}  {when}  {field(r.key)}  {field(r.value)}{headers}\n"
 
     return show
-
-
-def _plain(text: str) -> str:
-    """Control characters escaped, so that a record stays on its line and cannot steer a terminal."""
-    return CONTROL.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
-
-
-def _moment(ms: int) -> str:
-    try:
-        return (EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-    except OverflowError:
-        return f"{ms} ms"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from ..log import Discovery, PartitionDir, discover
 from ..log.selection import OffsetRange, parse_offsets, select_partitions
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE = 1, 2, 3
 
 
@@ -25,6 +27,22 @@ def tell(message: str) -> None:
 def plain(text: str) -> str:
     """Control characters escaped, so that a text stays on its line and cannot steer a terminal."""
     return CONTROL.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
+
+
+def moment(ms: int) -> str:
+    """A timestamp in ISO form, UTC; as a number where the calendar does not reach."""
+    try:
+        return (EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    except OverflowError:
+        return f"{ms} ms"
+
+
+def may_be_lost(d: dict[str, Any]) -> str:
+    """What a damaged span of a report may have cost."""
+    first, last = d["first_offset"], d["last_offset"]
+    if first is not None and last is not None and last < first:
+        return "no offset is missing"
+    return f"offsets {'?' if first is None else first} to {'the end' if last is None else last} may be lost"
 
 
 def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:

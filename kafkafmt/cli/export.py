@@ -20,6 +20,7 @@ from .common import (
     format_option,
     isolation_option,
     limit_batch_option,
+    may_be_lost,
     paths_argument,
     range_options,
     replicas_option,
@@ -211,17 +212,10 @@ def damage_lines(report: dict[str, Any]) -> list[str]:
     for r in report["partitions"]:
         for d in r["quarantined"]["damaged"]:
             where = f"{d['file']} at {d['position']}, {d['length']} bytes"
-            lines.append(f"DAMAGE  {r['topic']}-{r['partition']}: {_lost(d)} ({where}: {d['message']})")
+            lines.append(f"DAMAGE  {r['topic']}-{r['partition']}: {may_be_lost(d)} ({where}: {d['message']})")
     if len(lines) > MOST_LINES:
         lines[MOST_LINES:] = [f"… and {len(lines) - MOST_LINES} damaged spans more: see the report"]
     return lines
-
-
-def _lost(d: dict[str, Any]) -> str:
-    first, last = d["first_offset"], d["last_offset"]
-    if first is not None and last is not None and last < first:
-        return "no offset is missing"
-    return f"offsets {'?' if first is None else first} to {'the end' if last is None else last} may be lost"
 
 
 def size(n: float) -> str:

@@ -11,8 +11,19 @@ import click
 from ..constants import CODEC_NAMES
 from ..log import PartitionDir, PartitionLog
 from ..log.selection import select_partitions
-from .cat import _moment
-from .common import find, format_option, options, partition_option, paths_argument, plain, progress_bar, replicas_option, tell, topic_option
+from .common import (
+    find,
+    format_option,
+    moment,
+    options,
+    partition_option,
+    paths_argument,
+    plain,
+    progress_bar,
+    replicas_option,
+    tell,
+    topic_option,
+)
 
 WIDE = 1000
 """Columns of a table that goes elsewhere than to a terminal: a topic's name has up to 249."""
@@ -85,7 +96,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
     for name in ("format", "codecs", "times (UTC)"):
         table.add_column(name, no_wrap=True)
     for r in rows:
-        times = "" if r["max_timestamp"] is None else f"{_moment(r['min_timestamp'] or 0)[:19]} to {_moment(r['max_timestamp'])[:19]}"
+        times = "" if r["max_timestamp"] is None else f"{moment(r['min_timestamp'] or 0)[:19]} to {moment(r['max_timestamp'])[:19]}"
         table.add_row(
             plain(f"{r['topic']}-{r['partition']}"),
             r["state"] + (f", {r['damaged']} damaged" if r["damaged"] else ""),

@@ -17,6 +17,7 @@ from .common import (
     find,
     format_option,
     limit_batch_option,
+    may_be_lost,
     options,
     partition_option,
     paths_argument,
@@ -75,7 +76,7 @@ def _show(report: dict[str, Any], shallow: bool) -> None:
         findings += len(p["findings"])
         for d in p["damaged"]:
             where = f"{name} {d['file']} at {d['position']}, {d['length']} bytes"
-            click.echo(plain(f"DAMAGE   {where}: {d['message']}; {_lost(d)}"))
+            click.echo(plain(f"DAMAGE   {where}: {d['message']}; {may_be_lost(d)}"))
         for f in p["findings"]:
             click.echo(plain(f"finding  {name} {f['file']}: {f['message']} [{f['error']}]"))
     checked = "batches and CRCs" if shallow else "every batch and record"
@@ -86,10 +87,3 @@ def _show(report: dict[str, Any], shallow: bool) -> None:
         click.echo(f"no damage; {findings} findings, which keep nothing from being read")
     else:
         click.echo("no damage")
-
-
-def _lost(d: dict[str, Any]) -> str:
-    first, last = d["first_offset"], d["last_offset"]
-    if first is not None and last is not None and last < first:
-        return "no offset is missing"
-    return f"offsets {'?' if first is None else first} to {'the end' if last is None else last} may be lost"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..constants import DEFAULT_MAX_BATCH_BYTES, MAGIC_END, MAX_OFFSET
+from ..constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, ENTRY_OVERHEAD, LENGTH_AT, MAGIC_END, MAX_OFFSET
 from ..errors import KafkaFormatError, TruncatedError
 from .directory import SegmentFile
 from .files import FileView, list_directory
@@ -273,10 +273,10 @@ def _tail_kind(walker: Walker, position: int, error: KafkaFormatError, expected:
     zeros = walker.search.zero_tail()
     if zeros <= position:
         return "zeros to the end of the file"
-    head = walker.view.read(position, 61)
+    head = walker.view.read(position, BATCH_HEADER_SIZE)
     if not header_stands(head, expected):
         return None
-    size = int.from_bytes(head[8:12], "big", signed=True) + 12 if len(head) >= MAGIC_END else None
+    size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD if len(head) >= MAGIC_END else None
     if isinstance(error, TruncatedError):
         return error.message
     if size is not None and size > walker.size - position:

@@ -94,9 +94,7 @@ def _lost_records(damaged: list[Damage], low: int) -> int | None:
     """Data records known to be lost from the log start on; None where a span leaves that open."""
     lost = 0
     for d in damaged:
-        if d.last_offset is not None and d.last_offset < low and not d.empty:
-            continue
-        if d.empty:
+        if d.empty or (d.last_offset is not None and d.last_offset < low):
             continue
         if d.records is None or d.first_offset is None or d.first_offset < low:
             return None
