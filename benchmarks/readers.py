@@ -52,7 +52,7 @@ def columns(data: Any, names: Sequence[str] = FIELDS, core: Any = None, check_cr
     return read
 
 
-def chunks(data: Any, names: Sequence[str], capacity: int = ROWS) -> Iterator[records.Chunk]:
+def chunks(data: Any, names: Sequence[str] | RecordColumns, capacity: int = ROWS) -> Iterator[records.Chunk]:
     """The same by RecordReader, which decompresses too."""
     reader = records.RecordReader(names, capacity=capacity)
     for table in records.iter_tables(data):
@@ -69,7 +69,7 @@ def to_arrow(data: Any, names: Sequence[str] = ("key", "value", "offset", "times
     def read() -> int:
         schema = arrow.schema_of(names)
         builder = arrow.BatchBuilder("topic", 0, schema)
-        return sum(batch.num_rows for batch in arrow.record_batches(chunks(data, arrow.decoded_names(schema)), builder))
+        return sum(batch.num_rows for batch in arrow.record_batches(chunks(data, builder.columns), builder))
 
     return read
 

@@ -4,8 +4,9 @@
     timestampType int32, headers list<struct<key: string, value: binary>>; on request timestampMillis int64
 
 Record batches are of some 8 MB whatever the sizes of Kafka's batches: smaller ones cost their overhead (about 10 µs
-each), larger ones fall out of the caches and choke Spark's channel. Keys, values and headers are gathered by the
-core straight into Arrow's buffers; topic and partition are slices of one array.
+each), larger ones fall out of the caches and choke Spark's channel. The core decodes straight into Arrow's buffers,
+which the record batch then takes over; headers alone are gathered afterwards, and topic and partition are slices of
+one array.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from ._backend import core
+from .errors import KafkaFormatError
 from .records import Chunk
 from .text import decode_header_key
-from .types import Buffer, RecordColumns
+from .types import Buffer, CopiedColumns
 
 try:
     import pyarrow as pa
@@ -60,12 +62,8 @@ ROW_BYTES, HEADER_BYTES = 16, 8
 MAX_MILLIS = (2**63 - 1) // 1000
 COPY_SLACK = 160
 """Bytes behind what is gathered that let the core copy short spans in whole steps."""
-_COPIED: dict[str, tuple[str, Any]] = {
-    "offset": ("offset", np.int64),
-    "timestampMillis": ("timestamp", np.int64),
-    "timestampType": ("timestamp_type", np.int32),
-}
-"""Columns that are copied as they are: the decoded one, and its type."""
+_COPIED = {"offset": "offset", "timestampMillis": "timestamp", "timestampType": "timestamp_type"}
+"""Columns that are decoded ones as they stand."""
 _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("header_key", "header_value")]
 
 
@@ -140,181 +138,171 @@ class _Binary:
         return pa.Array.from_buffers(type_, self.rows, buffers, self.nulls)
 
 
-class BatchBuilder:
-    """Collects decoded chunks of one partition and gives record batches of about `target_bytes`.
+class _Columns(CopiedColumns):
+    """Columns whose arrays lie in Arrow's buffers, which can grow and be taken over as they are."""
 
-    timestamps_out_of_range counts the timestamps that microseconds cannot hold; they are null in `timestamp`.
+    def __init__(self, names: Iterable[str]) -> None:
+        self._arrays: dict[str, _Numbers] = {}
+        super().__init__(1 << 12, tuple(names), room=1 << 18)
+
+    def _make(self, attribute: str, items: int, dtype: Any) -> Any:
+        self._arrays[attribute] = numbers = _Numbers(dtype, items)
+        setattr(self, attribute, numbers.array)
+        return numbers.array
+
+    def filled(self, name: str) -> int:
+        """Bytes of the keys or values."""
+        return int(getattr(self, f"{name}_offsets")[self.rows])
+
+    def begin(self, capacity: int, rooms: dict[str, int]) -> None:
+        """New arrays, of these sizes, in place of those that were taken."""
+        self.capacity, self.rooms = capacity, rooms
+        self.rows = self.headers = 0
+        self._make_arrays()
+
+    def enlarge(self, target_bytes: int) -> bool:
+        """Give every array twice its room and keep the rows; False where they have as much as a record batch is meant to have."""
+        grown = False
+        if self.capacity < MAX_ROWS:
+            grown, self.capacity = True, min(2 * self.capacity, MAX_ROWS)
+            for attribute in self._arrays:
+                if not attribute.endswith("_data"):
+                    self._ensure(attribute, self.capacity + attribute.endswith("_offsets"))
+            for name in self.rooms:
+                validity = getattr(self, f"{name}_validity")
+                more = np.full((self.capacity + 7) // 8 - len(validity), 255, np.uint8)
+                setattr(self, f"{name}_validity", np.concatenate((validity, more)))
+        for name, room in self.rooms.items():
+            if room < target_bytes:
+                grown, self.rooms[name] = True, min(2 * room, target_bytes + COPY_SLACK)
+                self._ensure(f"{name}_data", self.rooms[name])
+        return grown
+
+    def _ensure(self, attribute: str, items: int) -> None:
+        setattr(self, attribute, None)  # its memory may move
+        self._arrays[attribute].ensure(items)
+        setattr(self, attribute, self._arrays[attribute].array)
+
+    def take(self, attribute: str, items: int) -> pa.Buffer:
+        """The buffer of an array, cut to its first items; `begin` has to follow."""
+        setattr(self, attribute, None)
+        return self._arrays[attribute].finish(items)
+
+    def take_binary(self, name: str, type_: pa.DataType) -> pa.Array:
+        rows, filled, validity = self.rows, self.filled(name), getattr(self, f"{name}_validity")[: (self.rows + 7) // 8]
+        bits = None if (validity == 255).all() else pa.py_buffer(validity)
+        buffers = [bits, self.take(f"{name}_offsets", rows + 1), self.take(f"{name}_data", filled)]
+        return pa.Array.from_buffers(type_, rows, buffers, 0 if bits is None else -1)
+
+
+class BatchBuilder:
+    """Record batches of about `target_bytes`, of one partition at a time, out of what is decoded into `columns`.
+
+    columns: what a RecordReader fills, from chunk to chunk. timestamps_out_of_range counts the timestamps that
+    microseconds cannot hold; they are null in `timestamp`.
     """
 
     def __init__(self, topic: str, partition: int, schema: pa.Schema = SCHEMA, target_bytes: int = TARGET_BYTES) -> None:
         self.schema = schema
         self.target_bytes = target_bytes
+        self.columns = _Columns(decoded_names(schema))
         self.timestamps_out_of_range = 0
-        self._topic = topic
-        self._partition = partition
-        self._constants: dict[str, pa.Array] = {}
-        self._copied = [(name, _COPIED[name]) for name in schema.names if name in _COPIED]
-        self._timed = "timestamp" in schema.names
-        self._spans = [(name, f"{name}_position", f"{name}_length") for name in ("key", "value") if name in schema.names]
+        self.rows = 0
         self._with_headers = "headers" in schema.names
-        self._clear()
+        self._header_bytes = 0
+        self._header_ends: _Numbers | None = None
+        self._header_parts: dict[str, _Binary] = {}
+        self.move_to(topic, partition)
 
-    def _clear(self) -> None:
-        self.rows = self.bytes = 0
-        self._numbers: dict[str, _Numbers] = {}
-        self._binary: dict[str, _Binary] = {}
-        self._no_times: Any = None
+    def move_to(self, topic: str, partition: int) -> None:
+        """What comes next is of another partition; there must be no rows then."""
+        if self.rows:
+            raise ValueError("there are rows of the partition before")
+        self._home = topic, partition
+        self._constants: dict[str, pa.Array] = {}
+
+    @property
+    def bytes(self) -> int:
+        """What the rows collected so far count for."""
+        return ROW_BYTES * self.rows + sum(self.columns.filled(name) for name in self.columns.rooms) + self._header_bytes
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Take a chunk's rows; the batches that they fill."""
-        columns, start = chunk.columns, 0
-        size = self._size(columns, 0, columns.rows)
-        if self.bytes + size["all"] < self.target_bytes and self.rows + columns.rows <= MAX_ROWS:
-            self._append(chunk.source, columns, 0, columns.rows, size)
-            return
-        sizes = self._sizes(columns)
-        while start < columns.rows:
-            stop = self._fitting(columns, sizes, start)
-            if stop > start:
-                self._append(chunk.source, columns, start, stop, self._size(columns, start, stop))
-            start = stop
-            if start < columns.rows or self.bytes >= self.target_bytes:
-                yield self.flush()
+        """Take notice of a chunk's new rows, which stand in `columns`; the batch that they fill."""
+        columns = self.columns
+        if self._with_headers and columns.headers:
+            self._put_headers(chunk.source)
+        self.rows = columns.rows
+        size = self.bytes
+        if size >= self.target_bytes or (columns.full and (2 * size >= self.target_bytes or not columns.enlarge(self.target_bytes))):
+            yield self.flush()
 
     def flush(self) -> pa.RecordBatch:
         """What has been collected, as a record batch; of no rows where there is nothing."""
-        if self.rows == 0:
-            self._begin(0, {"all": 1})
-        arrays = [self._array(field) for field in self.schema]
+        columns, scale = self.columns, 1.06 * max(1.0, self.target_bytes / max(self.bytes, 1))
+        rows = min(max(int(self.rows * scale), 1 << 12), MAX_ROWS)
+        rooms = {name: min(max(int(columns.filled(name) * scale), 1 << 16), 2 * self.target_bytes) + COPY_SLACK for name in columns.rooms}
+        names = self.schema.names
+        times = self._times(self.schema.field("timestamp").type) if "timestamp" in names else None  # before its sources are taken
+        arrays = [times if field.name == "timestamp" else self._array(field) for field in self.schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        self._clear()
+        self.rows = self._header_bytes = 0
+        self._header_ends = None
+        columns.begin(rows, rooms)
         return batch
 
-    def _size(self, columns: RecordColumns, start: int, stop: int) -> dict[str, int]:
-        """What rows of a chunk count for, together and by columns of bytes."""
-        size = {}
-        all_ = ROW_BYTES * (stop - start)
-        for name, _, lengths in self._spans:
-            size[name] = core.total_length(_from(getattr(columns, lengths), start), stop - start)
-            all_ += size[name]
-        if self._with_headers and columns.headers:
-            first, last = _headers_of(columns, start, stop)
-            for name, _, lengths in _HEADER_SPANS:
-                size[name] = core.total_length(_from(getattr(columns, lengths), first), last - first)
-                all_ += size[name]
-            all_ += HEADER_BYTES * (last - first)
-        size["all"] = all_
-        return size
-
-    def _sizes(self, columns: RecordColumns) -> Any:
-        """Bytes of keys, values and headers up to each row, as a running sum that begins at 0."""
-        n = columns.rows
-        sizes = np.full(n, ROW_BYTES, np.int64)
-        for _, _, lengths in self._spans:
-            sizes += np.maximum(getattr(columns, lengths)[:n], 0)
-        if self._with_headers and columns.headers:
-            assert columns.header_count is not None
-            assert columns.header_key_length is not None
-            assert columns.header_value_length is not None
-            assert columns.header_start is not None
-            h = columns.headers
-            each = np.maximum(columns.header_key_length[:h], 0) + np.maximum(columns.header_value_length[:h], 0).astype(np.int64)
-            each += HEADER_BYTES
-            running = np.concatenate(([0], np.cumsum(each)))
-            sizes += running[columns.header_start[:n] + columns.header_count[:n]] - running[columns.header_start[:n]]
-        return np.concatenate(([0], np.cumsum(sizes)))
-
-    def _fitting(self, columns: RecordColumns, sizes: Any, start: int) -> int:
-        """The row before which this record batch is full; at least one row goes in."""
-        room = self.target_bytes - self.bytes
-        stop = int(np.searchsorted(sizes, sizes[start] + room, "right")) - 1
-        stop = min(stop, start + MAX_ROWS - self.rows, columns.rows)
-        return stop if stop > start else start + 1 if self.rows == 0 else start
-
-    def _begin(self, rows: int, size: dict[str, int]) -> None:
-        """Make the arrays of a record batch, of the sizes to be expected if it goes on as it begins: with these rows."""
-        scale = 1.06 * max(1.0, self.target_bytes / size["all"])
-        self._room = min(int(rows * scale) + 1, MAX_ROWS)
-        for name, (_, dtype) in self._copied:
-            self._numbers[name] = _Numbers(dtype, self._room)
-        if self._timed:
-            self._numbers["timestamp"] = _Numbers(np.int64, self._room)
-        for name, _, _ in self._spans:
-            self._binary[name] = _Binary(self._room, int(size.get(name, 0) * scale))
-
-    def _append(self, source: Buffer, columns: RecordColumns, start: int, stop: int, size: dict[str, int]) -> None:
-        if self.rows == 0:
-            self._begin(stop - start, size)
-        at, end = self.rows, self.rows + stop - start
-        if end > self._room:
-            self._room = min(max(end, 2 * self._room), MAX_ROWS)
-            for numbers in self._numbers.values():
-                numbers.ensure(self._room)
-        for name, (decoded, _) in self._copied:
-            self._numbers[name].array[at:end] = getattr(columns, decoded)[start:stop]
-        if self._timed:
-            self._put_times(columns, start, stop)
-        for name, positions, lengths in self._spans:
-            self._binary[name].append(
-                source, _from(getattr(columns, positions), start), _from(getattr(columns, lengths), start), stop - start, size[name]
-            )
-        if self._with_headers and (columns.headers or "headers" in self._numbers):
-            self._put_headers(source, columns, start, stop, size)
-        self.rows = end
-        self.bytes += size["all"]
-
-    def _put_times(self, columns: RecordColumns, start: int, stop: int) -> None:
-        assert columns.timestamp is not None
-        millis = columns.timestamp[start:stop]
-        out = self._numbers["timestamp"].array[self.rows : self.rows + stop - start]
-        np.multiply(millis, 1000, out=out)
-        if int(np.maximum.reduce(millis.view(np.uint64))) <= MAX_MILLIS:  # none is negative, as one is where there is no timestamp
-            return
-        assert columns.timestamp_type is not None
-        beyond, none = (millis > MAX_MILLIS) | (millis < -MAX_MILLIS), columns.timestamp_type[start:stop] < 0
-        self.timestamps_out_of_range += int(np.count_nonzero(beyond & ~none))
-        none |= beyond
-        if none.any():
-            out[none] = 0
-            if self._no_times is None:
-                self._no_times = np.zeros(MAX_ROWS, bool)
-            self._no_times[self.rows : self.rows + stop - start] = none
-
-    def _put_headers(self, source: Buffer, columns: RecordColumns, start: int, stop: int, size: dict[str, int]) -> None:
-        first, last = _headers_of(columns, start, stop) if columns.headers else (0, 0)
-        if "headers" not in self._numbers:
-            if first == last:
-                return
-            self._numbers["headers"] = _Numbers(np.int32, self._room + 1)
-            self._numbers["headers"].array[: self.rows + 1] = 0
-            scale = max(1.0, (self.target_bytes - self.bytes) / size["all"])
-            for name, _, _ in _HEADER_SPANS:
-                self._binary[name] = _Binary(int((last - first) * scale), int(size[name] * scale))
+    def _put_headers(self, source: Buffer) -> None:
+        """The headers of the rows that are new, which are spans of `source`."""
+        columns, start = self.columns, self.rows
+        stop, count = columns.rows, columns.headers
+        sizes = {name: core.total_length(getattr(columns, lengths), count) for name, _, lengths in _HEADER_SPANS}
+        if self._header_ends is None:
+            self._header_ends = _Numbers(np.int32, columns.capacity + 1)
+            self._header_ends.array[: start + 1] = 0
+            self._header_parts = {name: _Binary(4 * count, 4 * sizes[name]) for name in sizes}
+            self._header_rows = start
+        ends = self._header_ends
+        ends.ensure(stop + 1)
+        ends.array[self._header_rows + 1 : start + 1] = ends.array[self._header_rows]  # rows between, without a header
         assert columns.header_count is not None
-        ends = self._numbers["headers"]
-        ends.ensure(self.rows + stop - start + 1)
-        out = ends.array[self.rows + 1 : self.rows + stop - start + 1]
+        out = ends.array[start + 1 : stop + 1]
         np.cumsum(columns.header_count[start:stop], out=out)
-        out += ends.array[self.rows]
-        if first < last:
-            for name, positions, lengths in _HEADER_SPANS:
-                self._binary[name].append(
-                    source, _from(getattr(columns, positions), first), _from(getattr(columns, lengths), first), last - first, size[name]
-                )
+        out += ends.array[start]
+        for name, positions, lengths in _HEADER_SPANS:
+            self._header_parts[name].append(source, getattr(columns, positions), getattr(columns, lengths), count, sizes[name])
+        self._header_rows = stop
+        self._header_bytes += HEADER_BYTES * count + sum(sizes.values())
+        columns.headers = 0
 
     def _array(self, field: pa.Field) -> pa.Array:
         name, type_ = field.name, field.type
-        if name in self._binary:
-            return self._binary[name].finish(type_)
+        if name in self.columns.rooms:
+            return self.columns.take_binary(name, type_)
         if name == "topic" or name == "partition":
             return self._constant(name, type_)
         if name == "headers":
             return self._headers(type_)
-        validity, nulls = None, 0
-        if name == "timestamp" and self._no_times is not None:
-            none = self._no_times[: self.rows]
-            validity, nulls = pa.py_buffer(np.packbits(~none, bitorder="little")), int(np.count_nonzero(none))
-        return pa.Array.from_buffers(type_, self.rows, [validity, self._numbers[name].finish(self.rows)], nulls)
+        return pa.Array.from_buffers(type_, self.rows, [None, self.columns.take(_COPIED[name], self.rows)], 0)
+
+    def _times(self, type_: pa.DataType) -> pa.Array:
+        """Microseconds; in the place of the milliseconds unless these are a column too."""
+        columns, rows = self.columns, self.rows
+        assert columns.timestamp is not None
+        assert columns.timestamp_type is not None
+        millis = columns.timestamp[:rows]
+        none, nulls = None, 0
+        if rows and int(np.maximum.reduce(millis.view(np.uint64))) > MAX_MILLIS:  # negative ones are, as where there is no timestamp
+            none, beyond = columns.timestamp_type[:rows] < 0, (millis > MAX_MILLIS) | (millis < -MAX_MILLIS)
+            self.timestamps_out_of_range += int(np.count_nonzero(beyond & ~none))
+            none |= beyond
+            nulls = int(np.count_nonzero(none))
+        if "timestampMillis" in self.schema.names:
+            buffer = pa.py_buffer(millis * 1000)
+        else:
+            np.multiply(millis, 1000, out=millis)
+            del millis
+            buffer = columns.take("timestamp", rows)
+        validity = pa.py_buffer(np.packbits(~none, bitorder="little")) if none is not None and nulls else None
+        return pa.Array.from_buffers(type_, rows, [validity, buffer], nulls)
 
     def _constant(self, name: str, type_: pa.DataType) -> pa.Array:
         """A slice of an array that repeats the topic or partition."""
@@ -322,35 +310,26 @@ class BatchBuilder:
         if known is None or len(known) < self.rows:
             size = min(max(self.rows, 1 << 14) * 2, MAX_ROWS)
             if name == "topic":
-                raw = self._topic.encode()
+                raw = self._home[0].encode()
                 offsets = np.arange(0, (size + 1) * len(raw), len(raw), dtype=np.int32)[: size + 1] if raw else np.zeros(size + 1, np.int32)
                 known = pa.Array.from_buffers(type_, size, [None, pa.py_buffer(offsets), pa.py_buffer(raw * size)], 0)
             else:
-                known = pa.array(np.full(size, self._partition, np.int32), type_)
+                known = pa.array(np.full(size, self._home[1], np.int32), type_)
             self._constants[name] = known
         return known.slice(0, self.rows)
 
     def _headers(self, type_: pa.DataType) -> pa.Array:
-        if "headers" not in self._numbers:
+        ends = self._header_ends
+        if ends is None:
             return pa.nulls(self.rows, type_)
-        keys, values = self._binary["header_key"].finish(pa.string()), self._binary["header_value"].finish(pa.binary())
+        ends.ensure(self.rows + 1)
+        ends.array[self._header_rows + 1 : self.rows + 1] = ends.array[self._header_rows]
+        keys, values = self._header_parts["header_key"].finish(pa.string()), self._header_parts["header_value"].finish(pa.binary())
         pairs = pa.StructArray.from_arrays([_as_text(keys), values], fields=HEADER_FIELDS)
-        ends = self._numbers["headers"]
         present = np.diff(ends.array[: self.rows + 1]) > 0
         nulls = self.rows - int(np.count_nonzero(present))
         validity = pa.py_buffer(np.packbits(present, bitorder="little"))
         return pa.Array.from_buffers(type_, self.rows, [validity, ends.finish(self.rows + 1)], nulls, children=[pairs])
-
-
-def _from(array: Any, start: int) -> Any:
-    return array[start:] if start else array
-
-
-def _headers_of(columns: RecordColumns, start: int, stop: int) -> tuple[int, int]:
-    """Where the headers of these rows begin and end in the arrays of headers."""
-    assert columns.header_start is not None
-    assert columns.header_count is not None
-    return int(columns.header_start[start]), int(columns.header_start[stop - 1]) + int(columns.header_count[stop - 1])
 
 
 def _as_text(keys: pa.StringArray) -> pa.StringArray:
@@ -364,9 +343,17 @@ def _as_text(keys: pa.StringArray) -> pa.StringArray:
 
 
 def record_batches(chunks: Iterable[Chunk], builder: BatchBuilder) -> Iterator[pa.RecordBatch]:
-    """Record batches of about the builder's size out of decoded chunks; the last one may be small, none is empty."""
-    for chunk in chunks:
-        yield from builder.add(chunk)
+    """Record batches out of chunks that are decoded into the builder's columns; the last one may be small, none is empty.
+
+    What precedes bad data is given before its error is raised.
+    """
+    try:
+        for chunk in chunks:
+            yield from builder.add(chunk)
+    except KafkaFormatError:
+        if builder.rows:
+            yield builder.flush()
+        raise
     if builder.rows:
         yield builder.flush()
 

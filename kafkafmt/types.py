@@ -66,6 +66,17 @@ class Scan(NamedTuple):
     error: KafkaFormatError | None
 
 
+_ARRAYS: dict[str, list[tuple[str, Any]]] = {
+    "offset": [("offset", np.int64)],
+    "timestamp": [("timestamp", np.int64)],
+    "timestamp_type": [("timestamp_type", np.int32)],
+    "key": [("key_position", np.int64), ("key_length", np.int32)],
+    "value": [("value_position", np.int64), ("value_length", np.int32)],
+    "headers": [("header_start", np.int64), ("header_count", np.int32)],
+}
+"""Which arrays, a row a record, hold each column."""
+
+
 class RecordColumns:
     """Reusable output of `decode_records`: NumPy arrays of one capacity, a row a record.
 
@@ -83,6 +94,17 @@ class RecordColumns:
     out, position behind them, last offset delta seen.
     """
 
+    collects = False
+    """Whether rows stay until the holder of the columns takes them, or only until the next chunk."""
+    full = False
+    """Whether decoding has stopped because nothing more fits: set by RecordReader."""
+    key_offsets: LengthArray | None = None
+    key_data: ByteArray | None = None
+    key_validity: ByteArray | None = None
+    value_offsets: LengthArray | None = None
+    value_data: ByteArray | None = None
+    value_validity: ByteArray | None = None
+
     def __init__(self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0) -> None:
         unknown = set(names) - set(COLUMNS)
         if unknown:
@@ -94,26 +116,29 @@ class RecordColumns:
         self.rows = 0
         self.headers = 0
         self.cursor: IntArray = np.zeros(4, np.int64)
-
-        def column(name: str, dtype: Any) -> Any:
-            return np.empty(capacity, dtype) if name in names else None
-
-        self.offset: IntArray | None = column("offset", np.int64)
-        self.timestamp: IntArray | None = column("timestamp", np.int64)
-        self.timestamp_type: LengthArray | None = column("timestamp_type", np.int32)
-        self.key_position: IntArray | None = column("key", np.int64)
-        self.key_length: LengthArray | None = column("key", np.int32)
-        self.value_position: IntArray | None = column("value", np.int64)
-        self.value_length: LengthArray | None = column("value", np.int32)
-        self.header_start: IntArray | None = column("headers", np.int64)
-        self.header_count: LengthArray | None = column("headers", np.int32)
+        self.offset: IntArray | None = None
+        self.timestamp: IntArray | None = None
+        self.timestamp_type: LengthArray | None = None
+        self.key_position: IntArray | None = None
+        self.key_length: LengthArray | None = None
+        self.value_position: IntArray | None = None
+        self.value_length: LengthArray | None = None
+        self.header_start: IntArray | None = None
+        self.header_count: LengthArray | None = None
         self.header_capacity = 0
         self.header_key_position: IntArray | None = None
         self.header_key_length: LengthArray | None = None
         self.header_value_position: IntArray | None = None
         self.header_value_length: LengthArray | None = None
+        self._make_arrays()
         if "headers" in names:
             self.grow_headers(header_capacity or max(capacity, 16))
+
+    def _make_arrays(self) -> None:
+        """Those that have a row a record."""
+        for name in self.names:
+            for attribute, dtype in _ARRAYS[name]:
+                setattr(self, attribute, np.empty(self.capacity, dtype))
 
     def grow_headers(self, capacity: int) -> None:
         """Replace the four header arrays by larger ones; what they held is lost, so only call it with `rows` at 0."""
@@ -127,7 +152,58 @@ class RecordColumns:
         """Forget the rows, keep the cursor: decoding goes on into the same arrays."""
         self.rows = self.headers = 0
 
+    def grow_data(self) -> None:
+        """Only where keys and values are copied."""
+        raise NotImplementedError
+
     def reset(self) -> None:
-        """Forget the rows and the cursor: ready for another table of batches."""
-        self.clear()
+        """Forget the cursor, and the rows unless they are collected: ready for another table of batches."""
+        if not self.collects:
+            self.clear()
         self.cursor[:] = 0
+
+
+class CopiedColumns(RecordColumns):
+    """The same, with the bytes of keys and values copied together in Arrow's binary layout instead of spans.
+
+        key_offsets, value_offsets      int32, one more than the capacity: where each row's bytes begin, and the next one's
+        key_data, value_data            uint8, `room` bytes
+        key_validity, value_validity    uint8, a bit a row, least significant first; 1: not null. Bits of rows to come are 1
+
+    Rows of several calls, and of several buffers, stand behind each other until the holder takes them and sets `rows` to 0;
+    headers are spans of the buffer that was decoded last. A record longer than the empty data arrays has them replaced by
+    larger ones (`grow_data`).
+    """
+
+    collects = True
+
+    def __init__(self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0, room: int = 1 << 16) -> None:
+        self.rooms = {name: room for name in ("key", "value") if name in names}
+        super().__init__(capacity, names, header_capacity)
+
+    def _make_arrays(self) -> None:
+        for name in self.names:
+            if name in self.rooms:
+                self._make(f"{name}_offsets", self.capacity + 1, np.int32)[0] = 0
+                self._make(f"{name}_data", self.rooms[name], np.uint8)
+                setattr(self, f"{name}_validity", np.full((self.capacity + 7) // 8, 255, np.uint8))
+            else:
+                for attribute, dtype in _ARRAYS[name]:
+                    self._make(attribute, self.capacity, dtype)
+
+    def _make(self, attribute: str, items: int, dtype: Any) -> Any:
+        array = np.empty(items, dtype)
+        setattr(self, attribute, array)
+        return array
+
+    def clear(self) -> None:
+        super().clear()
+        for validity in (self.key_validity, self.value_validity):
+            if validity is not None:
+                validity[:] = 255
+
+    def grow_data(self) -> None:
+        """Replace the data arrays by ones of twice the room; what they held is lost, so only call it with `rows` at 0."""
+        for name, room in self.rooms.items():
+            self.rooms[name] = min(2 * room, 2**31 - 1)
+            self._make(f"{name}_data", self.rooms[name], np.uint8)

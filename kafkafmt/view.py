@@ -92,8 +92,8 @@ class Partition:
         from . import arrow
 
         schema = arrow.schema_of(columns)
-        chunks = self.log.chunks(arrow.decoded_names(schema), **self._selection(**selection))
-        return arrow.record_batches(chunks, arrow.BatchBuilder(self.topic, self.partition, schema))
+        builder = arrow.BatchBuilder(self.topic, self.partition, schema)
+        return arrow.record_batches(self.log.chunks(builder.columns, **self._selection(**selection)), builder)
 
     def to_reader(self, columns: Sequence[str] | None = None, **selection: Any) -> pa.RecordBatchReader:
         """The same as a pyarrow RecordBatchReader."""

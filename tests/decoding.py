@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kafkafmt.types import BATCH_DTYPE, COLUMNS, RecordColumns
+from kafkafmt.types import BATCH_DTYPE, COLUMNS, CopiedColumns, RecordColumns
 
 MIN, MAX = -(2**63), 2**63 - 1
 
@@ -35,17 +35,29 @@ def rows_of(columns):
             column(columns.offset),
             column(columns.timestamp),
             column(columns.timestamp_type),
-            column(columns.key_position, columns.key_length),
-            column(columns.value_position, columns.value_length),
+            copies_of(columns, "key") or column(columns.key_position, columns.key_length),
+            copies_of(columns, "value") or column(columns.value_position, columns.value_length),
             headers,
             strict=True,
         )
     )
 
 
-def decode_steps(core, data, table, names=COLUMNS, capacity=64, header_capacity=0, first=MIN, end=MAX):
-    """Call after call of decode_records: what each one gave, up to the end or the first error."""
-    columns = RecordColumns(capacity, names, header_capacity)
+def copies_of(columns, name):
+    """The keys or values of CopiedColumns, a None for a null; and that the bits behind them are ready for others."""
+    offsets, data, validity = (getattr(columns, f"{name}_{part}") for part in ("offsets", "data", "validity"))
+    if offsets is None:
+        return None
+    bits = np.unpackbits(validity, bitorder="little")
+    assert bits[columns.rows :].all()
+    ends, raw = offsets[: columns.rows + 1].tolist(), data.tobytes()
+    assert ends[0] == 0
+    return [raw[a:b] if valid else None for a, b, valid in zip(ends, ends[1:], bits[: columns.rows], strict=False)]
+
+
+def decode_steps(core, data, table, names=COLUMNS, capacity=64, header_capacity=0, first=MIN, end=MAX, room=None):
+    """Call after call of decode_records: what each one gave, up to the end or the first error. room: of copied keys and values."""
+    columns = RecordColumns(capacity, names, header_capacity) if room is None else CopiedColumns(capacity, names, header_capacity, room)
     while True:
         error = core.decode_records(data, table, columns, first, end)
         batch, record, position, delta = columns.cursor.tolist()

@@ -96,7 +96,21 @@ def check_deep(data, **options):
         [(rows, what(error), cursor) for rows, error, cursor in decode_steps(core, data, table, **options)] for core in (_core, _pure)
     ]
     assert steps[0] == steps[1]
+    if options.get("room") is not None:
+        check_copies(data, table, steps[0], **options)
     return table, steps[0]
+
+
+def check_copies(data, table, steps, **options):
+    """Copied keys and values are what the spans hold, and the same records come out."""
+
+    def inside(span):
+        return span if span is None or isinstance(span, bytes) else None if span[1] < 0 else data[span[0] : span[0] + span[1]]
+
+    given = list(decode_steps(_pure, data, table, **options | {"room": None}))
+    rows = [[(*row[:3], inside(row[3]), inside(row[4]), row[5]) for part, *_ in found for row in part] for found in (steps, given)]
+    assert rows[0] == rows[1]
+    assert steps[-1][1] == what(given[-1][1])
 
 
 def check_objects(data, table, names, rows):
@@ -127,6 +141,7 @@ def deep_cases(draw):
         "header_capacity": draw(st.one_of(st.integers(1, 4), st.integers(0, 60))),
         "first": draw(st.one_of(st.just(MIN), bounds)),
         "end": draw(st.one_of(st.just(MAX), bounds)),
+        "room": draw(st.one_of(st.none(), st.integers(1, 200), st.integers(200, 5000))),
     }
 
 

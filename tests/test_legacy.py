@@ -179,7 +179,9 @@ def test_the_cores_agree(chunks, at, byte, capacity):
                 for start, size in ((int(row["position"]), int(row["size"])), (0, len(data))):
                     one = np.array([row], table.dtype)
                     one["payload_position"], one["payload_size"] = start, size
-                    found += [(rows, repr(error), cursor) for rows, error, cursor in decode_steps(core, data, one, capacity=capacity)]
+                    for room in (None, 4, 64):
+                        steps = decode_steps(core, data, one, capacity=capacity, room=room)
+                        found += [(rows, repr(error), cursor) for rows, error, cursor in steps]
         found += [core.find_batch(data), core.find_batch(data, 0, None, False)]
         outcomes.append(found)
     assert outcomes[0] == outcomes[1]

@@ -49,6 +49,24 @@ cdef inline int64_t int64_at(const uint8_t* p) noexcept nogil:
     return <int64_t>KF_BE64(x)
 
 
+cdef enum:
+    COPY_SLACK = 128 + 32       # what has to be readable or writable from a span's start on for it to be copied in whole steps
+
+
+cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint slack) noexcept nogil:
+    """Short spans by whole 32-byte moves where both sides have room for them behind the span."""
+    if KF_LIKELY(slack and n <= 128):
+        memcpy(to, p, 32)
+        if n > 32:
+            memcpy(to + 32, p + 32, 32)
+            if n > 64:
+                memcpy(to + 64, p + 64, 32)
+                if n > 96:
+                    memcpy(to + 96, p + 96, 32)
+    else:
+        memcpy(to, p, n)
+
+
 @cython.internal
 cdef class Source:
     """The caller's input, held for one call."""
@@ -78,7 +96,7 @@ cdef class Source:
 cdef class Arrays:
     """Arrays of the caller's, held for one call: `take` gives the address of one, checked for size."""
 
-    cdef Py_buffer views[16]
+    cdef Py_buffer views[24]
     cdef int count
 
     def __cinit__(self):
@@ -97,7 +115,7 @@ cdef class Arrays:
         """The address of an array of at least `items` items; NULL for None."""
         if obj is None:
             return NULL
-        if self.count == 16:
+        if self.count == 24:
             raise ValueError("too many arrays")
         try:
             PyObject_GetBuffer(obj, &self.views[self.count], PyBUF_WRITABLE if writable else PyBUF_SIMPLE)

@@ -1,18 +1,6 @@
 # Spans of a buffer, copied together into Arrow's binary layout: int32 offsets, data, a validity bitmap.
 
 
-cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint slack) noexcept nogil:
-    """Short spans by whole 32-byte moves where both sides have room for them behind the span."""
-    if slack and n <= 128:
-        while n > 0:
-            memcpy(to, p, 32)
-            to += 32
-            p += 32
-            n -= 32
-    else:
-        memcpy(to, p, n)
-
-
 def total_length(lengths, count):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t n = natural(count), i
@@ -51,7 +39,7 @@ def gather(buffer, positions, lengths, count, offsets, data, validity, row=0, fi
                 if KF_UNLIKELY(p < 0 or p > size or k > size - p or k > room - end):
                     inside = False
                     break
-                copy_span(out + end, source.data + p, k, size - p >= 128 + 32 and room - end >= 128 + 32)
+                copy_span(out + end, source.data + p, k, size - p >= COPY_SLACK and room - end >= COPY_SLACK)
                 end += k
                 if valid != NULL:
                     valid[(at + i) >> 3] |= <uint8_t>(1 << ((at + i) & 7))

@@ -98,6 +98,8 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
     cdef int64_t count, first, offset, record = cursor.record
     cdef int32_t timestamp_type = -1
     cdef Py_ssize_t row = out.rows
+    cdef int full = WALK_DONE
+    cdef bint slack
     cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
     if check_set(base, batch, &count, &first, fault) == WALK_FAULT:
         return WALK_FAULT
@@ -108,16 +110,27 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
     if batch.magic:
         timestamp_type = 1 if batch.attributes & 8 else 0
     p = base + cursor.position
-    while p < end and row < out.capacity:
+    while p < end:
+        if row == out.capacity:
+            full = WALK_FULL
+            break
         if end - p < 12 + min_length(<uint8_t>batch.magic) or p[16] != <uint8_t>batch.magic or read_fields(base, p, end, &m):
             fault.code = FAULT_MESSAGE_END          # a cursor that is no message's, or bytes that changed since they were checked
             fault.position = p - base
+            take_back(out, out.rows, row)
             return WALK_FAULT
-        p += 12 + <Py_ssize_t>m.size
-        record += 1
         offset = <int64_t>(<uint64_t>first + <uint64_t>m.offset)
         if offset < first_offset or offset >= end_offset:
+            p += 12 + <Py_ssize_t>m.size
+            record += 1
             continue
+        if (out.key.offsets != NULL and m.key_length > out.key.room - out.key.filled) or (
+            out.value.offsets != NULL and m.value_length > out.value.room - out.value.filled
+        ):
+            full = WALK_FULL_DATA
+            break
+        p += 12 + <Py_ssize_t>m.size
+        record += 1
         if out.offset != NULL:
             out.offset[row] = offset
         if out.timestamp != NULL:
@@ -130,11 +143,19 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
         if out.value_length != NULL:
             out.value_position[row] = m.value_position
             out.value_length[row] = m.value_length
+        slack = out.source_end - p >= COPY_SLACK
+        if out.key.offsets != NULL:
+            put_bytes(&out.key, row, base + m.key_position, m.key_length, slack and out.key.room - out.key.filled >= COPY_SLACK)
+        if out.value.offsets != NULL:
+            put_bytes(&out.value, row, base + m.value_position, m.value_length, slack and out.value.room - out.value.filled >= COPY_SLACK)
         if out.header_count != NULL:
             out.header_start[row] = out.headers
             out.header_count[row] = 0
         row += 1
+    if full == WALK_FULL_DATA and cursor.record == 0 and out.rows:
+        take_back(out, out.rows, row)       # the set goes out whole, next time
+        return WALK_FULL
     out.rows = row
     cursor.record = record
     cursor.position = p - base
-    return WALK_FULL if p < end else WALK_DONE
+    return WALK_FULL if row and full else full

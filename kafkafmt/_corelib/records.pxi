@@ -12,11 +12,19 @@ cdef enum:
     WANT_HEADERS = 4
     WALK_DONE = 0
     WALK_FULL = 1
-    WALK_GROW = 2
-    WALK_FAULT = 3
+    WALK_FULL_HEADERS = 2
+    WALK_FULL_DATA = 3
+    WALK_FAULT = 4
     FAULT_COUNT_FIELD = 1
     FAULT_UNSUPPORTED = 100
     SLACK = 32
+
+cdef struct Binary:             # a column whose bytes are copied together, in Arrow's layout
+    int32_t* offsets            # NULL where spans are wanted
+    uint8_t* data
+    uint8_t* validity           # its bits are 1 beforehand, those of nulls are cleared
+    Py_ssize_t filled
+    Py_ssize_t room
 
 cdef struct Columns:
     int64_t* offset
@@ -32,6 +40,9 @@ cdef struct Columns:
     int32_t* header_key_length
     int64_t* header_value_position
     int32_t* header_value_length
+    Binary key
+    Binary value
+    const uint8_t* source_end
     Py_ssize_t capacity
     Py_ssize_t header_capacity
     Py_ssize_t rows
@@ -103,9 +114,38 @@ cdef inline int walk_headers(const uint8_t* base, const uint8_t* p, const uint8_
     return 0 if p == end else 12
 
 
+cdef inline void put_bytes(Binary* column, Py_ssize_t row, const uint8_t* p, int32_t n, bint slack) noexcept nogil:
+    """Copy one value, for which there is room; n is -1 for a null."""
+    if KF_LIKELY(n >= 0):
+        copy_span(column.data + column.filled, p, n, slack)
+        column.filled += n
+    else:
+        column.validity[row >> 3] &= <uint8_t>~(1 << (row & 7))
+    column.offsets[row + 1] = <int32_t>column.filled
+
+
+cdef void take_back(Columns* out, Py_ssize_t rows, Py_ssize_t end) noexcept nogil:
+    """The rows from `rows` to `end` are not given out after all."""
+    cdef Py_ssize_t row
+    out.rows = rows
+    for row in range(rows, end):
+        if out.key.offsets != NULL:
+            out.key.validity[row >> 3] |= <uint8_t>(1 << (row & 7))
+        if out.value.offsets != NULL:
+            out.value.validity[row >> 3] |= <uint8_t>(1 << (row & 7))
+    if out.key.offsets != NULL:
+        out.key.filled = out.key.offsets[rows]
+    if out.value.offsets != NULL:
+        out.value.filled = out.value.offsets[rows]
+
+
 cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, bint give,
-                     int64_t first_offset, int64_t end_offset, Fault* fault, Py_ssize_t slack=SLACK) noexcept nogil:
-    """The records of one batch from the cursor on; `give` fills columns, else they are only checked."""
+                     int64_t first_offset, int64_t end_offset, Fault* fault, Py_ssize_t slack=SLACK, bint copied=False,
+                     bint easy=False) noexcept nogil:
+    """The records of one batch from the cursor on; `give` fills columns, else they are only checked.
+
+    easy: all of them are wanted, and fit; copies with room to spare.
+    """
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
     cdef const uint8_t* p = base + cursor.position
     cdef const uint8_t* start
@@ -119,9 +159,10 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
     cdef Py_ssize_t row = out.rows, header = out.headers
     cdef bint checked, inside
     cdef int code = 0
+    cdef Binary keys = out.key, values = out.value
     while record < count:
         start = p
-        if give and row == out.capacity:
+        if give and not easy and row == out.capacity:
             code = -1
             break
         if KF_LIKELY(end - p >= SLACK):
@@ -189,19 +230,24 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
         elif KF_UNLIKELY(p > stop):
             code = 5
             break
-        inside = offset >= first_offset and offset < end_offset
+        inside = easy or (offset >= first_offset and offset < end_offset)
         if want & WANT_HEADERS:
             if header_count:
                 if KF_UNLIKELY(give and inside and header_count > out.header_capacity - header):
                     code = walk_headers(base, p, stop, header_count, out, -1)
                     if code == 0:
-                        code = -1
+                        code = -2
                     break
                 code = walk_headers(base, p, stop, header_count, out, header if give and inside else -1)
                 if code:
                     break
             elif p != stop:
                 code = 12
+                break
+        if give and copied and not easy and inside:
+            if KF_UNLIKELY((want & WANT_KEY and key_length > keys.room - keys.filled)
+                           or (want & WANT_VALUE and value_length > values.room - values.filled)):
+                code = -3
                 break
         p = stop
         record += 1
@@ -214,12 +260,19 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
                 out.timestamp[row] = timestamp
             if out.timestamp_type != NULL:
                 out.timestamp_type[row] = timestamp_type
-            if want & WANT_KEY:
-                out.key_position[row] = key_position
-                out.key_length[row] = key_length
-            if want & WANT_VALUE:
-                out.value_position[row] = value_position
-                out.value_length[row] = value_length
+            if copied:
+                if inside:
+                    if want & WANT_KEY:
+                        put_bytes(&keys, row, base + key_position, key_length, easy)
+                    if want & WANT_VALUE:
+                        put_bytes(&values, row, base + value_position, value_length, easy)
+            else:
+                if want & WANT_KEY:
+                    out.key_position[row] = key_position
+                    out.key_length[row] = key_length
+                if want & WANT_VALUE:
+                    out.value_position[row] = value_position
+                    out.value_length[row] = value_length
             if want & WANT_HEADERS:
                 out.header_start[row] = header
                 out.header_count[row] = header_count
@@ -229,6 +282,11 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
     if code == 0 and p != end:
         start = p
         code = 13
+    if give and copied:
+        out.key.filled = keys.filled
+        out.value.filled = values.filled
+        if code > 0:
+            take_back(out, out.rows, row)
     if code > 0:
         fault.code = code
         fault.record = record
@@ -240,28 +298,54 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
     cursor.record = record
     cursor.position = start - base if code else p - base
     cursor.delta = last_delta
-    return WALK_FULL if code else WALK_DONE
+    return -code                    # WALK_DONE, or what was full
 
 
 # The walk compiled for the columns that are wanted most, each a function of its own: chosen once a call, by pointer.
 
 ctypedef int (*Walk)(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want,
-                     int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil
+                     int64_t first_offset, int64_t end_offset, Fault* fault, bint easy) noexcept nogil
 
 
 cdef int give_bodies(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want,
-                     int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
+                     int64_t first_offset, int64_t end_offset, Fault* fault, bint easy) noexcept nogil:
+    if easy:
+        return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE, True, first_offset, end_offset, fault, SLACK, False, True)
     return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE, True, first_offset, end_offset, fault)
 
 
 cdef int give_all(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want,
-                  int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
+                  int64_t first_offset, int64_t end_offset, Fault* fault, bint easy) noexcept nogil:
+    if easy:
+        return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE | WANT_HEADERS, True, first_offset, end_offset, fault, SLACK, False, True)
     return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE | WANT_HEADERS, True, first_offset, end_offset, fault)
 
 
 cdef int give_any(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want,
-                  int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
+                  int64_t first_offset, int64_t end_offset, Fault* fault, bint easy) noexcept nogil:
     return walk(base, batch, out, cursor, want, True, first_offset, end_offset, fault)
+
+
+cdef int give_copies(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want,
+                     int64_t first_offset, int64_t end_offset, Fault* fault, bint easy) noexcept nogil:
+    if easy and want == (WANT_KEY | WANT_VALUE):
+        return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE, True, first_offset, end_offset, fault, SLACK, True, True)
+    if easy:
+        return walk(base, batch, out, cursor, want, True, first_offset, end_offset, fault, SLACK, True, True)
+    return walk(base, batch, out, cursor, want, True, first_offset, end_offset, fault, SLACK, True)
+
+
+cdef inline bint is_easy(const uint8_t* base, const Batch* b, const Columns* out, int64_t first_offset, int64_t end_offset) noexcept nogil:
+    """Whether every record of a batch is wanted, and fits."""
+    cdef Py_ssize_t need = <Py_ssize_t>b.payload_size + COPY_SLACK
+    if b.count > out.capacity - out.rows or b.last_offset_delta < 0 or b.base_offset < first_offset \
+            or b.base_offset >= end_offset or <uint64_t>end_offset - <uint64_t>b.base_offset <= <uint64_t>b.last_offset_delta:
+        return False
+    if out.key.offsets == NULL and out.value.offsets == NULL:
+        return True
+    return out.source_end - base - b.payload_position >= need and (
+        out.key.offsets == NULL or out.key.room - out.key.filled >= need
+    ) and (out.value.offsets == NULL or out.value.room - out.value.filled >= need)
 
 
 cdef int check(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, Fault* fault,
@@ -278,10 +362,12 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
     cdef const Batch* b
     cdef Py_ssize_t rows, headers
     cdef Cursor probe
-    cdef bint whole
+    cdef bint whole, easy
     cdef int status
     cdef Walk give = give_any
-    if want == (WANT_KEY | WANT_VALUE):
+    if out.key.offsets != NULL or out.value.offsets != NULL:
+        give = give_copies
+    elif want == (WANT_KEY | WANT_VALUE):
         give = give_bodies
     elif want == (WANT_KEY | WANT_VALUE | WANT_HEADERS):
         give = give_all
@@ -316,21 +402,22 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
                 if check(base, b, out, &probe, want, fault, SLACK) == WALK_FAULT:
                     return WALK_FAULT
         probe = cursor[0]
-        status = give(base, b, out, cursor, want, first_offset, end_offset, fault)
+        easy = cursor.record == 0 and is_easy(base, b, out, first_offset, end_offset)
+        status = give(base, b, out, cursor, want, first_offset, end_offset, fault, easy)
         if status == WALK_FAULT:
             return WALK_FAULT
-        if status == WALK_FULL:
+        if status != WALK_DONE:
             if not whole:
-                return WALK_FULL if out.rows else WALK_GROW
-            out.rows = rows                 # its headers do not fit: the batch goes out whole next time, or checked and in parts
+                return WALK_FULL if out.rows else status
+            take_back(out, rows, out.rows)  # its bytes or headers do not fit: it goes out whole next time, or checked and in parts
             out.headers = headers
             cursor[0] = probe
             if rows:
                 return WALK_FULL
             if check(base, b, out, &probe, want, fault, SLACK) == WALK_FAULT:
                 return WALK_FAULT
-            status = give(base, b, out, cursor, want, first_offset, end_offset, fault)
-            return WALK_FULL if out.rows else WALK_GROW
+            status = give(base, b, out, cursor, want, first_offset, end_offset, fault, False)
+            return WALK_FULL if out.rows else status
         batch[0] += 1
         cursor.record = 0
     return WALK_DONE
@@ -340,6 +427,25 @@ cdef decode_error(const Batch* batch, Fault* fault):
     if fault.code == FAULT_UNSUPPORTED:
         return UnsupportedError(f"magic {batch.magic} is not supported", fault.position, batch.base_offset)
     return StructureError(FAULTS[fault.code], fault.position, batch.base_offset)
+
+
+cdef int take_binary(Arrays arrays, Binary* column, Py_ssize_t capacity, offsets, data, validity) except -1:
+    column.offsets = <int32_t*>arrays.take(offsets, capacity + 1, 4)
+    column.data = column.validity = NULL
+    column.filled = column.room = 0
+    if column.offsets != NULL:
+        column.validity = <uint8_t*>required(arrays.take(validity, (capacity + 7) // 8, 1))
+        column.data = <uint8_t*>required(arrays.take(data, 0, 1))
+        column.room = min(arrays.size(), 2147483647)
+    return 0
+
+
+cdef int find_filled(Binary* column, Py_ssize_t rows) except -1:
+    if column.offsets != NULL:
+        column.filled = column.offsets[rows]
+        if column.filled < 0 or column.filled > column.room:
+            raise ValueError("the data filled so far do not lie within their room")
+    return 0
 
 
 def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2**63 - 1):
@@ -366,15 +472,20 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2
     out.header_key_length = <int32_t*>arrays.take(columns.header_key_length, header_capacity, 4)
     out.header_value_position = <int64_t*>arrays.take(columns.header_value_position, header_capacity, 8)
     out.header_value_length = <int32_t*>arrays.take(columns.header_value_length, header_capacity, 4)
+    take_binary(arrays, &out.key, capacity, columns.key_offsets, columns.key_data, columns.key_validity)
+    take_binary(arrays, &out.value, capacity, columns.value_offsets, columns.value_data, columns.value_validity)
+    out.source_end = source.data + source.size
     out.capacity = capacity
     out.header_capacity = header_capacity
     out.rows = natural(columns.rows)
     out.headers = natural(columns.headers)
     if capacity == 0 or out.rows > capacity or out.headers > header_capacity:
         raise ValueError("rows and headers filled so far do not lie within the capacity")
-    if out.key_length != NULL:
+    find_filled(&out.key, out.rows)
+    find_filled(&out.value, out.rows)
+    if out.key_length != NULL or out.key.offsets != NULL:
         want |= WANT_KEY
-    if out.value_length != NULL:
+    if out.value_length != NULL or out.value.offsets != NULL:
         want |= WANT_VALUE
     if out.header_count != NULL:
         want |= WANT_HEADERS
@@ -383,6 +494,8 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2
                                       or out.header_value_position == NULL or out.header_value_length == NULL)
     ):
         raise TypeError("columns of lengths without their positions")
+    if (out.key.offsets != NULL and out.value_length != NULL) or (out.value.offsets != NULL and out.key_length != NULL):
+        raise TypeError("one of key and value as copies, the other as spans")
     for i in range(max(state[0], 0), count):
         if table[i].payload_position < 0 or table[i].payload_size < 0 or table[i].payload_position > source.size \
                 or table[i].payload_size > source.size - table[i].payload_position:
@@ -402,7 +515,10 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2
             cursor.record, cursor.position, cursor.delta = fault.record, fault.position, fault.delta
             check(source.data, &table[state[0]], &out, &cursor, want, &fault, PY_SSIZE_T_MAX)
         return decode_error(&table[state[0]], &fault)
-    if status == WALK_GROW:
-        columns.grow_headers(max(2 * header_capacity, 16))
+    if out.rows == 0 and status != WALK_DONE:
+        if status == WALK_FULL_HEADERS:
+            columns.grow_headers(max(2 * header_capacity, 16))
+        else:
+            columns.grow_data()
         return decode_records(buffer, batches, columns, first_offset, end_offset)
     return None

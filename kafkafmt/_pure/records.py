@@ -252,17 +252,29 @@ class Batch:
 class Output:
     """Rows on their way into the columns: collected in lists, stored by slices."""
 
-    def __init__(self, columns: RecordColumns, timestamp_type: int) -> None:
+    def __init__(self, view: memoryview, columns: RecordColumns, timestamp_type: int) -> None:
+        self.view = view
         self.columns = columns
         self.timestamp_type = timestamp_type
         self.rows: list[Row] = []
         self.headers = 0
+        self.copies = columns.key_offsets is not None or columns.value_offsets is not None
+        self.key_room = data_room(columns.key_offsets, columns.key_data, columns.rows)
+        self.value_room = data_room(columns.value_offsets, columns.value_data, columns.rows)
 
     def room(self) -> int:
         return self.columns.capacity - self.columns.rows - len(self.rows)
 
     def header_room(self) -> int:
         return self.columns.header_capacity - self.columns.headers - self.headers
+
+    def take_data(self, key_length: int, value_length: int) -> bool:
+        """Reserve room for the copies of a key and a value; False where there is none."""
+        if key_length > self.key_room or value_length > self.value_room:
+            return False
+        self.key_room -= max(key_length, 0)
+        self.value_room -= max(value_length, 0)
+        return True
 
     def store(self) -> None:
         c, a, b = self.columns, self.columns.rows, self.columns.rows + len(self.rows)
@@ -273,17 +285,19 @@ class Output:
             if array is not None:
                 array[at : at + len(values)] = values
 
-        def put_spans(positions: Any, lengths: Any, spans: Sequence[tuple[int, int]]) -> None:
-            if lengths is not None:
-                positions[a:b] = [p for p, _ in spans]
-                lengths[a:b] = [n for _, n in spans]
+        def put_spans(name: str, spans: Sequence[tuple[int, int]]) -> None:
+            if getattr(c, f"{name}_length") is not None:
+                getattr(c, f"{name}_position")[a:b] = [p for p, _ in spans]
+                getattr(c, f"{name}_length")[a:b] = [n for _, n in spans]
+            if getattr(c, f"{name}_offsets") is not None:
+                self.copy(name, spans)
 
         put(c.offset, [r[0] for r in self.rows])  # by number: by name takes twice as long
         put(c.timestamp, [r[1] for r in self.rows])
         if c.timestamp_type is not None:
             c.timestamp_type[a:b] = self.timestamp_type
-        put_spans(c.key_position, c.key_length, [r[2] for r in self.rows])
-        put_spans(c.value_position, c.value_length, [r[3] for r in self.rows])
+        put_spans("key", [r[2] for r in self.rows])
+        put_spans("value", [r[3] for r in self.rows])
         if c.header_count is not None:
             headers = [r.headers for r in self.rows]
             counts = [len(h) for h in headers]
@@ -293,6 +307,28 @@ class Output:
             for k, array in enumerate((c.header_key_position, c.header_key_length, c.header_value_position, c.header_value_length)):
                 put(array, [h[k] for h in each], c.headers)
         c.rows, c.headers = b, c.headers + self.headers
+
+    def copy(self, name: str, spans: Sequence[tuple[int, int]]) -> None:
+        """The spans' bytes behind those of the rows before."""
+        first = self.columns.rows
+        offsets, data, validity = (getattr(self.columns, f"{name}_{part}") for part in ("offsets", "data", "validity"))
+        copied = b"".join([self.view[p : p + n] for p, n in spans if n > 0])
+        start = int(offsets[first])
+        data[start : start + len(copied)] = np.frombuffer(copied, np.uint8)
+        offsets[first + 1 : first + 1 + len(spans)] = start + np.cumsum([max(n, 0) for _, n in spans])
+        for row, (_, n) in enumerate(spans, first):
+            if n < 0:
+                validity[row // 8] &= ~(1 << row % 8) & 0xFF
+
+
+def data_room(offsets: Any, data: Any, rows: int) -> int:
+    """Bytes that the copies of keys or values have left; without end where spans are wanted."""
+    if offsets is None:
+        return MAX_OFFSET
+    room, filled = min(len(data), 2**31 - 1), int(offsets[rows])
+    if not 0 <= filled <= room:
+        raise ValueError("the data filled so far do not lie within their room")
+    return room - filled
 
 
 def give_messages(view: memoryview, messages: MessageSet, columns: RecordColumns, first_offset: int, end_offset: int) -> bool:
@@ -304,12 +340,17 @@ def give_messages(view: memoryview, messages: MessageSet, columns: RecordColumns
         position = cursor[2] = messages.start
         if count > columns.capacity - columns.rows and columns.rows:
             return False
-    output = Output(columns, messages.timestamp_type)
+    output = Output(view, columns, messages.timestamp_type)
     while position < messages.end and output.room():
         message = messages.read(view, position)
-        record, position, offset = record + 1, message.next, as_int64(message.offset + add)
+        offset = as_int64(message.offset + add)
         if first_offset <= offset < end_offset:
-            output.rows.append(Row(offset, message.timestamp, message.key, message.value, [], 0, position))
+            if not output.take_data(message.key[1], message.value[1]):
+                if cursor[1] == 0 and columns.rows:
+                    return False  # the set goes out whole, next time
+                break
+            output.rows.append(Row(offset, message.timestamp, message.key, message.value, [], 0, message.next))
+        record, position = record + 1, message.next
     output.store()
     full = position < messages.end
     cursor[:3] = (cursor[0], record, position) if full else (cursor[0] + 1, 0, position)
@@ -346,8 +387,10 @@ def decode_records(
                 done = give_messages(view, MessageSet(batches[int(cursor[0])]), columns, first_offset, end_offset)
             except StructureError as error:
                 return StructureError(error.message, error.position, error.base_offset)
-            if not done:
+            if not done and columns.rows:
                 return None
+            if not done:
+                columns.grow_data()
             continue
         batch = Batch(batches[int(cursor[0])])
         record, position, last_delta = (int(n) for n in cursor[1:])
@@ -360,8 +403,8 @@ def decode_records(
             position, last_delta = batch.payload_position, -1
             if batch.count > columns.capacity - columns.rows and columns.rows:
                 return None
-        output = Output(columns, batch.timestamp_type)
-        full, add = False, output.rows.append
+        output = Output(view, columns, batch.timestamp_type)
+        full, no_data_room, add = False, False, output.rows.append
         try:
             room = output.room()
             for row in batch.rows(view, names, record, position, last_delta):
@@ -371,6 +414,9 @@ def decode_records(
                     full = True
                     break
                 if wanted:
+                    if output.copies and not output.take_data(row.key[1], row.value[1]):
+                        full = no_data_room = True
+                        break
                     add(row)
                     output.headers += len(headers)
                     room -= 1
@@ -387,7 +433,10 @@ def decode_records(
             cursor[1:] = record, position, last_delta
             if columns.rows:
                 return None
-            columns.grow_headers(max(2 * columns.header_capacity, 16))
+            if no_data_room:
+                columns.grow_data()
+            else:
+                columns.grow_headers(max(2 * columns.header_capacity, 16))
         else:
             cursor[:] = cursor[0] + 1, 0, position, last_delta
     return None

@@ -14,7 +14,7 @@ from .._backend import core
 from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from ..errors import KafkaFormatError
 from ..records import Chunk, RecordReader
-from ..types import COLUMNS
+from ..types import COLUMNS, RecordColumns
 from .directory import PartitionDir, SegmentFile
 from .files import FileView
 from .indexes import position_before
@@ -201,7 +201,7 @@ class PartitionLog:
 
     def chunks(
         self,
-        names: Collection[str] = COLUMNS,
+        names: Collection[str] | RecordColumns = COLUMNS,
         *,
         start: int | None = None,
         end: int | None = None,
@@ -215,7 +215,7 @@ class PartitionLog:
 
         Records below the log start are hidden unless asked for, control records too. Damage raises DamagedLogError
         after what precedes it was given, or goes to `on_damage` and reading goes on behind it. committed: what a
-        consumer at read_committed would see, up to the last stable offset.
+        consumer at read_committed would see, up to the last stable offset. names, capacity: as RecordReader takes them.
         """
         low = 0 if below_log_start else self.log_start_offset
         low = low if start is None else max(start, low)

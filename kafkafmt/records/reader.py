@@ -33,7 +33,10 @@ OnError = Callable[[Any, KafkaFormatError], None]
 
 
 class Chunk(NamedTuple):
-    """Decoded records: `columns.rows` rows whose spans index `source`. Both are reused: valid until the next one."""
+    """Decoded records: `columns.rows` rows whose spans index `source`. Both are reused: valid until the next one.
+
+    Where the columns collect (`CopiedColumns`), the rows of earlier chunks that nobody has taken stand before the new ones.
+    """
 
     source: Buffer
     columns: RecordColumns
@@ -42,13 +45,14 @@ class Chunk(NamedTuple):
 class RecordReader:
     """Decodes tables of batches into reused columns.
 
-    names: the columns wanted. capacity: rows of a chunk. first_offset, end_offset: records in [first, end) only.
+    names: the columns wanted, `capacity` rows a chunk; or the RecordColumns to fill. first_offset, end_offset: records
+    in [first, end) only.
     max_batch_bytes: what one batch may decompress to. Not for two threads at once.
     """
 
     def __init__(
         self,
-        names: Collection[str] = COLUMNS,
+        names: Collection[str] | RecordColumns = COLUMNS,
         *,
         capacity: int = 16384,
         first_offset: int = MIN_OFFSET,
@@ -57,7 +61,7 @@ class RecordReader:
     ) -> None:
         if max_batch_bytes < 1:
             raise ValueError("max_batch_bytes must be at least 1")
-        self.columns = RecordColumns(capacity, names)
+        self.columns = names if isinstance(names, RecordColumns) else RecordColumns(capacity, names)
         self.first_offset = first_offset
         self.end_offset = end_offset
         self._max_batch_bytes = max_batch_bytes
@@ -139,20 +143,19 @@ class RecordReader:
         columns.reset()
         while columns.cursor[0] < len(table):
             error = core.decode_records(source, table, columns, self.first_offset, self.end_offset)
+            at = int(columns.cursor[0])
             if error is not None:
-                at = int(columns.cursor[0])
                 if table is not original:
                     inside = error.position - int(table[at]["payload_position"])
                     error.message += f", at byte {inside} of its decompressed records"
                 columns.cursor[:] = at + 1, 0, 0, 0
-                if columns.rows:
-                    yield Chunk(source, columns)
-                columns.clear()
-                _fail(original[at], error, on_error, moved=table is not original)
-                continue
+            columns.full = error is None and at < len(table)
             if columns.rows:
                 yield Chunk(source, columns)
-            columns.clear()
+            if not columns.collects:
+                columns.clear()
+            if error is not None:
+                _fail(original[at], error, on_error, moved=table is not original)
 
 
 def _legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:

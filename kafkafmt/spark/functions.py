@@ -24,18 +24,19 @@ import numpy as np
 import pyarrow as pa
 
 from .._backend import core
-from ..arrow import BatchBuilder, decoded_names, schema_of
+from ..arrow import BatchBuilder, schema_of
 from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ..errors import KafkaFormatError
 from ..log import Damage, DamagedLogError, PartitionLog, discover
 from ..records import Chunk, RecordReader
-from ..types import BATCH_DTYPE, COLUMNS, Buffer
+from ..types import BATCH_DTYPE, Buffer, RecordColumns
 from .schema import WITH_HEADERS, ddl_of
 from .source import say
 
 OnFault = Callable[[Exception], None]
-Found = Iterator[tuple[str, int, Chunk]]
-"""Topic, partition and decoded records; the chunk is valid until the next one."""
+Found = Iterator[tuple[str, int, Iterator[Chunk]]]
+"""Topic, partition and decoded records, to be read through before the next."""
+CHUNK_ROWS = 4096
 
 ERROR = "error"
 BLOB_COLUMNS = tuple(n for n in WITH_HEADERS if n not in ("topic", "partition"))
@@ -101,88 +102,94 @@ class ArrowFunction:
             raise ValueError(f"the output would have {twice[0]} twice: leave it out of keep or columns")
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decode = self.decoder(decoded_names(schema_of(self.columns)))
+        output = _Output(self)
+        decode = self.decoder(output.builder.columns)
         for batch in batches:
             for name in (self.column, *self.keep):
                 if name not in batch.schema.names:
                     raise ValueError(f"the input has no column {name!r}; it has {', '.join(batch.schema.names)}")
-            output, values = _Output(self, batch), batch.column(batch.schema.get_field_index(self.column))
-            for row, value in enumerate(values):
+            output.batch = batch
+            for row, value in enumerate(batch.column(batch.schema.get_field_index(self.column))):
                 if not value.is_valid:
                     continue
-                faults: list[str] = []
 
-                def fault(error: Exception, row: int = row, faults: list[str] = faults) -> None:
+                def fault(error: Exception, row: int = row) -> None:
                     if self.on_error == "fail":
                         raise _in_row(error, row, self.column) from None
-                    faults.append(str(error))
+                    if self.on_error == "column":
+                        output.error(row, str(error))
+                    else:
+                        say(f"row {row} of column {self.column!r}: {error}; left out")
 
-                for topic, partition, chunk in decode(value, fault):
-                    yield from self._tell(output, row, faults)
-                    yield from output.add(row, topic, partition, chunk)
-                yield from self._tell(output, row, faults)
-            yield from output.flush()
+                for topic, partition, chunks in decode(value, fault):
+                    output.move_to(topic, partition)
+                    for chunk in chunks:
+                        output.add(row, chunk)
+                        yield from output.take()
+                yield from output.take()
+            output.flush()
+            yield from output.take()
 
-    def _tell(self, output: _Output, row: int, faults: list[str]) -> Iterator[pa.RecordBatch]:
-        for text in faults:
-            if self.on_error == "column":
-                yield from output.error(row, text)
-            else:
-                say(f"row {row} of column {self.column!r}: {text}; left out")
-        faults.clear()
-
-    def decoder(self, names: Sequence[str]) -> Callable[[Any, OnFault], Found]:
-        """What makes records of one value of the column."""
+    def decoder(self, columns: RecordColumns) -> Callable[[Any, OnFault], Found]:
+        """What decodes the records of one value of the column, into `columns`."""
         raise NotImplementedError
 
 
 class _Batches(ArrowFunction):
-    def decoder(self, names: Sequence[str]) -> Callable[[Any, OnFault], Found]:
-        blobs = _Blobs(names, self.control, self.max_batch_bytes)
-        return lambda value, fault: blobs.read(value.as_buffer(), fault)
+    def decoder(self, columns: RecordColumns) -> Callable[[Any, OnFault], Found]:
+        blobs = _Blobs(columns, self.control, self.max_batch_bytes)
+        return lambda value, fault: iter([("", 0, blobs.read(value.as_buffer(), fault))])
 
 
 class _Paths(ArrowFunction):
-    def decoder(self, names: Sequence[str]) -> Callable[[Any, OnFault], Found]:
-        return lambda value, fault: _read_path(value.as_py(), names, self.control, self.max_batch_bytes, fault)
+    def decoder(self, columns: RecordColumns) -> Callable[[Any, OnFault], Found]:
+        return lambda value, fault: _read_path(value.as_py(), columns, self.control, self.max_batch_bytes, fault)
 
 
 class _Output:
-    """The rows that come out of one input batch: records, the columns kept beside them, and errors in their place."""
+    """The rows that come out of input batches: records, the columns kept beside them, and errors in their place."""
 
-    def __init__(self, function: ArrowFunction, batch: pa.RecordBatch) -> None:
+    def __init__(self, function: ArrowFunction) -> None:
         self.function = function
-        self.batch = batch
+        self.batch: pa.RecordBatch | None = None
         self.fields = schema_of(function.columns)
+        self.builder = BatchBuilder("", 0, self.fields)
         self.origins = np.empty(0, np.int64)  # the input row of each record that the builder holds
-        self.builder: BatchBuilder | None = None
-        self.home: tuple[str, int] | None = None
+        self.home = "", 0
+        self.ready: list[pa.RecordBatch] = []
 
-    def add(self, row: int, topic: str, partition: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        if self.builder is None or self.home != (topic, partition):
-            yield from self.flush()
+    def move_to(self, topic: str, partition: int) -> None:
+        if self.home != (topic, partition):
+            self.flush()
             self.home = topic, partition
-            self.builder = BatchBuilder(topic, partition, self.fields)
+            self.builder.move_to(topic, partition)
+
+    def add(self, row: int, chunk: Chunk) -> None:
         if self.function.keep:
-            self.origins = np.concatenate((self.origins, np.full(chunk.columns.rows, row)))
-        for records in self.builder.add(chunk):
-            yield self._beside(records)
+            self.origins = np.concatenate((self.origins, np.full(chunk.columns.rows - self.builder.rows, row)))
+        self.ready += [self._beside(records) for records in self.builder.add(chunk)]
 
-    def flush(self) -> Iterator[pa.RecordBatch]:
-        if self.builder is not None and self.builder.rows:
-            yield self._beside(self.builder.flush())
+    def flush(self) -> None:
+        if self.builder.rows:
+            self.ready.append(self._beside(self.builder.flush()))
 
-    def error(self, row: int, text: str) -> Iterator[pa.RecordBatch]:
+    def error(self, row: int, text: str) -> None:
         """A row that tells of damage, behind the records before it."""
-        yield from self.flush()
+        self.flush()
         records = [pa.nulls(1, field.type) for field in self.fields]
-        yield self._batch(np.array([row]), records, pa.array([text], pa.string()))
+        self.ready.append(self._batch(np.array([row]), records, pa.array([text], pa.string())))
+
+    def take(self) -> Iterator[pa.RecordBatch]:
+        """What is ready."""
+        ready, self.ready = self.ready, []
+        return iter(ready)
 
     def _beside(self, records: pa.RecordBatch) -> pa.RecordBatch:
         rows, self.origins = self.origins[: records.num_rows], self.origins[records.num_rows :]
         return self._batch(rows, records.columns, pa.nulls(records.num_rows, pa.string()))
 
     def _batch(self, rows: Any, records: list[pa.Array], errors: pa.Array) -> pa.RecordBatch:
+        assert self.batch is not None
         keep = list(self.function.keep)
         kept = [self.batch.column(self.batch.schema.get_field_index(name)).take(pa.array(rows)) for name in keep]
         names, arrays = [*keep, *self.function.columns], [*kept, *records]
@@ -208,7 +215,8 @@ def decode_partition(
         raise ValueError(f"on_error is {on_error!r}; it can be 'fail' or 'skip'")
 
     def decode(elements: Iterable[Any]) -> Iterator[Any]:
-        blobs = _Blobs(COLUMNS, control, max_batch_bytes)
+        columns = RecordColumns(CHUNK_ROWS)
+        blobs = _Blobs(columns, control, max_batch_bytes)
         for row, element in enumerate(elements):
             value = element if column is None else element[column]
 
@@ -220,10 +228,11 @@ def decode_partition(
             if value is None:
                 continue
             if isinstance(value, str | os.PathLike):
-                for topic, partition, chunk in _read_path(value, COLUMNS, control, max_batch_bytes, fault):
-                    yield from _rows(chunk, topic, partition, tuples)
+                for topic, partition, chunks in _read_path(value, columns, control, max_batch_bytes, fault):
+                    for chunk in chunks:
+                        yield from _rows(chunk, topic, partition, tuples)
             else:
-                for _, _, chunk in blobs.read(value, fault):
+                for chunk in blobs.read(value, fault):
                     yield from _rows(chunk, None, None, tuples)
 
     return decode
@@ -237,14 +246,14 @@ def _rows(chunk: Chunk, topic: str | None, partition: int | None, tuples: bool) 
 
 
 class _Blobs:
-    """Decodes one value of record data after another, into the same arrays."""
+    """Decodes one value of record data after another, into the same columns."""
 
-    def __init__(self, names: Sequence[str], control: bool, max_batch_bytes: int) -> None:
-        self.reader = RecordReader(names, max_batch_bytes=max_batch_bytes)
+    def __init__(self, columns: RecordColumns, control: bool, max_batch_bytes: int) -> None:
+        self.reader = RecordReader(columns, max_batch_bytes=max_batch_bytes)
         self.control = control
         self.table = np.zeros(256, BATCH_DTYPE)
 
-    def read(self, blob: Buffer, fault: OnFault) -> Found:
+    def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
         """The records of whole batches; what is wrong goes to `fault`, and reading goes on behind it where that returns."""
         position, end = 0, memoryview(blob).nbytes  # type: ignore[arg-type]
         while position < end:
@@ -252,8 +261,7 @@ class _Blobs:
             table = self.table[: scan.count]
             if not self.control:
                 table = table[(table["attributes"] & CONTROL_BIT) == 0]
-            for chunk in self.reader.read(blob, table, lambda _, error: fault(error)):
-                yield "", 0, chunk
+            yield from self.reader.read(blob, table, lambda _, error: fault(error))
             if scan.error is None and scan.count < len(self.table):
                 return
             position = scan.position
@@ -273,7 +281,7 @@ def _behind(blob: Buffer, error: KafkaFormatError, position: int, end: int) -> i
     return end if found is None else found
 
 
-def _read_path(path: str | os.PathLike[str], names: Sequence[str], control: bool, max_batch_bytes: int, fault: OnFault) -> Found:
+def _read_path(path: str | os.PathLike[str], columns: RecordColumns, control: bool, max_batch_bytes: int, fault: OnFault) -> Found:
     try:
         found = discover([path])
     except OSError as error:
@@ -289,8 +297,7 @@ def _read_path(path: str | os.PathLike[str], names: Sequence[str], control: bool
         def hurt(damage: Damage, where: str = str(directory.path)) -> None:
             fault(DamagedLogError(damage, where))
 
-        for chunk in log.chunks(tuple(names), control=control, on_damage=hurt):
-            yield directory.topic, directory.partition, chunk
+        yield directory.topic, directory.partition, log.chunks(columns, control=control, on_damage=hurt)
 
 
 def _in_row(error: Exception, row: int, column: str | int | None) -> Exception:

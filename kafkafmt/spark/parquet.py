@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..arrow import SCHEMA, BatchBuilder, decoded_names, schema_of
+from ..arrow import SCHEMA, BatchBuilder, schema_of
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Damage
 from .splits import Split
@@ -168,9 +168,8 @@ def _batches(split: Split, builder: BatchBuilder, settings: Settings, manifest: 
         if settings.stop_at_damage:
             raise _StopAtDamageError
 
-    names = decoded_names(builder.schema)
     for piece in split.pieces:
-        for chunk in piece.chunks(names, on_damage=note, max_batch_bytes=settings.max_batch_bytes, tell=manifest.messages.append):
+        for chunk in piece.chunks(builder.columns, on_damage=note, max_batch_bytes=settings.max_batch_bytes, tell=manifest.messages.append):
             yield from builder.add(chunk)
     if builder.rows:
         yield builder.flush()

@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ..arrow import BatchBuilder, decoded_names, schema_of
+from ..arrow import BatchBuilder, schema_of
 from ..log import Damage, DamagedLogError, PartitionDir
 from .options import parse
 from .planning import Task, make_plan
@@ -96,7 +96,6 @@ class KafkaLogReader(DataSourceReader):
 
     def _batches(self, task: Task) -> Generator[pa.RecordBatch, None, None]:
         schema, limit = schema_of(self.names), self.options.max_batch_bytes
-        names = decoded_names(schema)
         for split in task.splits:
             builder = BatchBuilder(split.topic, split.partition, schema)
             for piece in split.pieces:
@@ -106,7 +105,7 @@ class KafkaLogReader(DataSourceReader):
                         warn(directory, damage)
 
                 on_damage = None if self.options.mode == "FAILFAST" else hurt
-                for chunk in piece.chunks(names, on_damage=on_damage, max_batch_bytes=limit, tell=say):
+                for chunk in piece.chunks(builder.columns, on_damage=on_damage, max_batch_bytes=limit, tell=say):
                     yield from builder.add(chunk)
             if builder.rows:
                 yield builder.flush()

@@ -12,6 +12,7 @@ from ..log.plan import SegmentPlan
 from ..log.transactions import Transactions
 from ..log.walk import Run
 from ..records import Chunk
+from ..types import RecordColumns
 
 SPLIT_BYTES = 64 << 20
 """A task's share of a partition, cut at a batch border; a task costs Spark about 30 ms."""
@@ -36,19 +37,20 @@ class Piece:
 
     def chunks(
         self,
-        names: Iterable[str],
+        columns: RecordColumns,
         *,
         control: bool = False,
         on_damage: Callable[[Damage], None] | None = None,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         tell: Callable[[str], None] | None = None,
     ) -> Iterator[Chunk]:
-        """The decoded records of the piece, in the order of offsets. tell: called with a line where retention took the file meanwhile."""
+        """The records of the piece, decoded into `columns` in the order of offsets. tell: called with a line where retention took
+        the file meanwhile."""
         log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell)
         log.adopt(self.plan, self.transactions)
         committed = self.transactions is not None
         selection: dict[str, Any] = {"start": self.start, "end": self.end, "below_log_start": True, "committed": committed}
-        return log.chunks(tuple(names), control=control, on_damage=on_damage, **selection)
+        return log.chunks(columns, control=control, on_damage=on_damage, **selection)
 
 
 @dataclass
