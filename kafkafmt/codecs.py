@@ -70,8 +70,11 @@ class Arena:
         return self.view[self.filled : end]
 
     def append(self, part: bytes) -> None:
-        self.room(len(part))[:] = part
-        self.filled += len(part)
+        end = self.filled + len(part)
+        if end > len(self.view):
+            self.room(len(part))
+        self.view[self.filled : end] = part
+        self.filled = end
 
 
 class Decompressor:
@@ -93,7 +96,7 @@ class Decompressor:
         """
         start = arena.filled
         raw: Any = payload
-        view = memoryview(raw).cast("B")
+        view = raw if type(raw) is memoryview and raw.format == "B" and raw.ndim == 1 else memoryview(raw).cast("B")
         try:
             if codec == CODEC_GZIP:
                 self._gzip(view, arena, start)
@@ -184,13 +187,14 @@ class Decompressor:
         context, pending, done = self._lz4, data, False
         try:
             while not done:
-                room = self._room(arena.filled - start, 4 * len(data))
-                part, used, done = lz4.frame.decompress_chunk(context, pending, max_length=room)
+                part, used, done = lz4.frame.decompress_chunk(context, pending, max_length=self._room(arena.filled - start, 4 * len(data)))
                 arena.append(part)
-                self._check(arena.filled - start, CODEC_LZ4)
-                if not (part or used or done):
-                    raise StructureError("lz4 data ends before its end mark")
-                pending = pending[used:]
+                if arena.filled - start > self.limit:
+                    self._check(arena.filled - start, CODEC_LZ4)
+                if not done:
+                    if not (part or used):
+                        raise StructureError("lz4 data ends before its end mark")
+                    pending = pending[used:]
         finally:
             if not done:  # a context that ends a frame is as good as new; a reset would not clear all that half a frame leaves behind
                 self._lz4 = lz4.frame.create_decompression_context()

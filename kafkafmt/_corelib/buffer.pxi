@@ -20,6 +20,11 @@ cdef extern from *:
     #undef CYTHON_INLINE
     #define CYTHON_INLINE __inline__ __attribute__((always_inline))
     #endif
+    #if defined(__GNUC__)
+    #define KF_PREFETCH(p) __builtin_prefetch(p)
+    #else
+    #define KF_PREFETCH(p) ((void)(p))
+    #endif
     #define KF_LIKELY(x) __builtin_expect(!!(x), 1)
     #define KF_UNLIKELY(x) __builtin_expect(!!(x), 0)
     """
@@ -27,6 +32,7 @@ cdef extern from *:
     uint32_t KF_BE32(uint32_t) nogil
     uint64_t KF_BE64(uint64_t) nogil
     const Py_ssize_t PY_SSIZE_T_MAX
+    void KF_PREFETCH(const void*) nogil
     bint KF_LIKELY(bint) nogil
     bint KF_UNLIKELY(bint) nogil
 

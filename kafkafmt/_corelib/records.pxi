@@ -176,6 +176,7 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
             code = 3
             break
         stop = q + length
+        KF_PREFETCH(stop + 512)
         checked = end - stop < slack
         p = q + 1                                   # the attributes of a record are unused
         if checked and length < 1:
