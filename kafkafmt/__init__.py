@@ -21,13 +21,14 @@ from .errors import (
     UnsupportedError,
 )
 from .log import Damage, DamagedLogError
-from .records import read_records
+from .records import BatchBuilder, build_batch, build_batches, build_columns, columns_of, read_records
 from .view import Log, Partition
 from .view import open_log as open
 
 Record = core.Record
 
 __all__ = [
+    "BatchBuilder",
     "ChecksumError",
     "Damage",
     "DamagedLogError",
@@ -41,6 +42,10 @@ __all__ = [
     "TruncatedError",
     "UnsupportedError",
     "backend",
+    "build_batch",
+    "build_batches",
+    "build_columns",
+    "columns_of",
     "open",
     "read_records",
 ]
