@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ._backend import backend, core
 from .errors import (
@@ -22,8 +23,12 @@ from .errors import (
 )
 from .log import Damage, DamagedLogError
 from .records import BatchBuilder, build_batch, build_batches, build_columns, columns_of, read_records
+from .types import Buffer
 from .view import Log, Partition
 from .view import open_log as open
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Record = core.Record
 
@@ -48,7 +53,20 @@ __all__ = [
     "columns_of",
     "open",
     "read_records",
+    "to_arrow",
 ]
+
+
+def to_arrow(
+    buffer: Buffer, columns: Sequence[str] | None = None, *, topic: str = "", partition: int = 0, **selection: Any
+) -> pa.Table:
+    """The records of a buffer of batches as a pyarrow Table, by the columns of `Partition.to_arrow`.
+
+    `selection` is read_records': first_offset, end_offset, control, aborted, check_crc, max_batch_bytes.
+    """
+    from . import arrow
+
+    return arrow.read_table(buffer, columns, topic, partition, selection)
 
 
 def __getattr__(name: str) -> Any:

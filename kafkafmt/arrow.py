@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ._backend import core
-from .records import Chunk
+from .records import Chunk, read_chunks
 from .text import decode_header_key
 from .types import Buffer, RecordColumns
 
@@ -374,3 +374,10 @@ def record_batches(chunks: Iterable[Chunk], builder: BatchBuilder) -> Iterator[p
 def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
     """Record batches of one schema as a reader, which is what Arrow's stream interface hands on."""
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def read_table(buffer: Buffer, columns: Sequence[str] | None, topic: str, partition: int, selection: dict[str, Any]) -> pa.Table:
+    """The records of a buffer of batches, with topic and partition as they are told; `selection` is read_chunks'."""
+    schema = schema_of(columns)
+    chunks = read_chunks(buffer, decoded_names(schema), **selection)
+    return pa.Table.from_batches(record_batches(chunks, BatchBuilder(topic, partition, schema)), schema)
