@@ -68,7 +68,7 @@ def to_arrow(data: Any, names: Sequence[str] = ("key", "value", "offset", "times
 
     def read() -> int:
         schema = arrow.schema_of(names)
-        builder = arrow.BatchBuilder("topic", 0, schema)
+        builder = arrow.ArrowBuilder("topic", 0, schema)
         return sum(batch.num_rows for batch in arrow.record_batches(chunks(data, builder.columns), builder))
 
     return read

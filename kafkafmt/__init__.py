@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ._backend import backend, core
 from .errors import (
@@ -21,13 +22,18 @@ from .errors import (
     UnsupportedError,
 )
 from .log import Damage, DamagedLogError
-from .records import read_records
+from .records import BatchBuilder, build_batch, build_batches, build_columns, columns_of, read_records
+from .types import Buffer
 from .view import Log, Partition
 from .view import open_log as open
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Record = core.Record
 
 __all__ = [
+    "BatchBuilder",
     "ChecksumError",
     "Damage",
     "DamagedLogError",
@@ -41,9 +47,38 @@ __all__ = [
     "TruncatedError",
     "UnsupportedError",
     "backend",
+    "build_batch",
+    "build_batches",
+    "build_columns",
+    "columns_of",
     "open",
     "read_records",
+    "to_arrow",
 ]
+
+
+def to_arrow(
+    buffer: Buffer,
+    columns: Sequence[str] | None = None,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    topic: str = "",
+    partition: int = 0,
+    **selection: Any,
+) -> pa.Table:
+    """The records of a buffer of batches as a pyarrow Table, by the columns of `Partition.to_arrow`.
+
+    start, end: offsets, end exclusive. topic, partition: what those columns say. `selection` is read_records': control,
+    aborted, check_crc, max_batch_bytes.
+    """
+    from . import arrow
+
+    if start is not None:
+        selection["first_offset"] = start
+    if end is not None:
+        selection["end_offset"] = end
+    return arrow.read_table(buffer, columns, topic, partition, selection)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,10 +8,11 @@ write to them, or resize them, while a call lasts. Bad data gives a KafkaFormatE
 integer beyond what its C type holds: OverflowError).
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .errors import KafkaFormatError
-from .types import BatchTable, Buffer, ByteArray, IntArray, LengthArray, RecordColumns, Scan
+from .types import BatchTable, Buffer, ByteArray, HeaderSpans, IntArray, LengthArray, RecordColumns, Scan, Spans
 
 def read_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
     """A zigzag varint of 32 bits, at most 5 bytes: its value and the position behind it.
@@ -156,3 +157,96 @@ def make_values(
     buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, views: bool = False
 ) -> list[bytes | memoryview | None]:
     """The first `count` spans as bytes (or read-only memoryviews), None for nulls."""
+
+class RecordBuffer:
+    """Batches under construction: one under way, in a growing buffer, behind those already closed.
+
+    attributes: the batch's bits (of formats 0 and 1: the wrapper's, or each message's), believed as they are; append_time and
+    delete_horizon go with theirs. max_size: what the batch under way may have, header and all, before compression; its first record is
+    taken whatever its size. base_offset: of the first batch; without it, as in every later one, its first record's. Formats 0 and
+    1 without a codec: the batch is so many messages, and closing it only begins the next.
+    """
+
+    base_offset: int
+    next_offset: int
+    """What a record without an offset gets."""
+    count: int
+    """Records of the batch under way."""
+    max_timestamp: int
+    """Of its records, -1 before the first."""
+    producer_id: int
+    base_sequence: int
+
+    def __init__(
+        self,
+        magic: int = 2,
+        attributes: int = 0,
+        max_size: int | None = None,
+        base_offset: int | None = None,
+        leader_epoch: int = -1,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        append_time: int = -1,
+        delete_horizon: int = -1,
+    ) -> None: ...
+    @property
+    def size(self) -> int:
+        """Bytes of the batch under way, uncompressed, header and all."""
+    @property
+    def closed_size(self) -> int:
+        """Bytes of the batches that are closed."""
+    def append(
+        self,
+        key: Buffer | None,
+        value: Buffer | None,
+        timestamp: int = -1,
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | None = (),
+        offset: int | None = None,
+    ) -> bool:
+        """Add a record; False where it does not fit the batch any more.
+
+        InvalidError, with `rule`, for an offset that is not above the one before (or 2**31 beyond the base offset), a timestamp below
+        -1, headers below format 2, timestamps in format 0; TooLargeError for what no batch can hold. Nothing is added then.
+        """
+    def has_room_for(
+        self,
+        key: Buffer | None,
+        value: Buffer | None,
+        timestamp: int = -1,
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | None = (),
+        offset: int | None = None,
+    ) -> bool:
+        """What `append` would return, or raise, without adding the record."""
+    def extend(self, records: Sequence[Any], start: int = 0) -> int:
+        """Add records of a list or tuple from `start` on, as long as they fit; the position of the first one not taken.
+
+        A record is a tuple of `append`'s arguments, in their order, or a Record, whose offset and timestamp type are not used.
+        An error leaves those before it added.
+        """
+    def append_columns(
+        self,
+        keys: Spans | None,
+        values: Spans | None,
+        timestamps: IntArray | None,
+        offsets: IntArray | None,
+        headers: HeaderSpans | None,
+        start: int,
+        stop: int,
+        many: bool = False,
+    ) -> int:
+        """Add rows `start` to `stop` of columns, as long as they fit; the first one not taken. None: all null, -1, or the next offset.
+
+        With `many` (not with a codec), a batch that is full is closed and the next one begun, so that all are taken. Without the GIL.
+        ValueError for spans that do not lie in their buffers; rows before the one at fault are added.
+        """
+    def records(self) -> bytes:
+        """The records of the batch under way, as they are compressed: with no header before them."""
+    def close(self, compressed: Buffer | None = None, last_offset: int | None = None) -> int:
+        """End the batch under way and begin the next; its size, 0 if there was no record (then nothing is done).
+
+        `compressed` takes the records' place, for attributes that name a codec and only then. `last_offset` is the batch's where
+        that is above its last record's. Base offset and base sequence go on behind it.
+        """
+    def take_closed(self) -> bytes:
+        """The bytes of the closed batches, which are then forgotten; the one under way stays."""

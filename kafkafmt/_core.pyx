@@ -6,7 +6,7 @@ compared by subtraction; loops over batches and records run without the GIL; bad
 """
 
 from .constants import *  # noqa: F403
-from .constants import FAULTS
+from .constants import BUILD_FAULTS, FAULTS
 from .errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
 from .types import BATCH_DTYPE, Scan
 
@@ -17,3 +17,4 @@ include "_corelib/batch.pxi"      # scan_batches, find_batch: the shallow walk
 include "_corelib/records.pxi"    # decode_records: the deep walk, into columns (formats 0 and 1: legacy.pxi)
 include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's binary layout
 include "_corelib/objects.pxi"    # Record, make_records, make_values: columns into Python objects
+include "_corelib/build.pxi"      # RecordBuffer: records and columns into batches

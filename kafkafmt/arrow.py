@@ -18,7 +18,7 @@ import numpy as np
 
 from ._backend import core
 from .errors import KafkaFormatError
-from .records import Chunk
+from .records import Chunk, read_chunks
 from .text import decode_header_key
 from .types import Buffer, CopiedColumns
 
@@ -195,7 +195,7 @@ class _Columns(CopiedColumns):
         return pa.Array.from_buffers(type_, rows, buffers, 0 if bits is None else -1)
 
 
-class BatchBuilder:
+class ArrowBuilder:
     """Record batches of about `target_bytes`, of one partition at a time, out of what is decoded into `columns`.
 
     columns: what a RecordReader fills, from chunk to chunk. timestamps_out_of_range counts the timestamps that
@@ -342,7 +342,7 @@ def _as_text(keys: pa.StringArray) -> pa.StringArray:
         return pa.array([decode_header_key(k) for k in raw], pa.string())
 
 
-def record_batches(chunks: Iterable[Chunk], builder: BatchBuilder) -> Iterator[pa.RecordBatch]:
+def record_batches(chunks: Iterable[Chunk], builder: ArrowBuilder) -> Iterator[pa.RecordBatch]:
     """Record batches out of chunks that are decoded into the builder's columns; the last one may be small, none is empty.
 
     What precedes bad data is given before its error is raised.
@@ -361,3 +361,9 @@ def record_batches(chunks: Iterable[Chunk], builder: BatchBuilder) -> Iterator[p
 def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
     """Record batches of one schema as a reader, which is what Arrow's stream interface hands on."""
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def read_table(buffer: Buffer, columns: Sequence[str] | None, topic: str, partition: int, selection: dict[str, Any]) -> pa.Table:
+    """The records of a buffer of batches, with topic and partition as they are told; `selection` is read_chunks'."""
+    builder = ArrowBuilder(topic, partition, schema_of(columns))
+    return pa.Table.from_batches(record_batches(read_chunks(buffer, builder.columns, **selection), builder), builder.schema)

@@ -1,4 +1,4 @@
-"""Decompression of a batch's records by Kafka's codec ids: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+"""Compression and decompression of a batch's records by Kafka's codec ids: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
 
 The one address of the compression packages. What comes out goes into an `Arena`, one growing buffer that many
 batches share, so that the core decodes them in one call; contexts and buffers are reused. No output passes the
@@ -6,12 +6,15 @@ caller's limit: where the data tells its size it is checked before anything is p
 
 Read as Kafka's Java reads: concatenated gzip members (what follows the last is ignored if it is no gzip header),
 zstd frames and skippable frames in a row, snappy in xerial's framing (streams in a row) or as one raw block, one lz4
-frame. isal takes zlib's place where it is installed (about 1.3 times as fast).
+frame. isal takes zlib's place where it is installed (about 1.3 times as fast). Written as Kafka's Java writes: one
+member, one xerial stream of 32 KiB blocks, one frame of independent 64 KiB blocks, one frame; by zlib, since isal has
+other levels.
 """
 
 from __future__ import annotations
 
 import struct
+import zlib as plain_zlib
 from typing import Any
 
 import lz4.frame
@@ -38,6 +41,8 @@ except ImportError:
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_SIZE = 16
+XERIAL_BLOCK = 32 * 1024
+LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WBITS = 31
 ZSTD_MAGIC, ZSTD_SKIPPABLE = 0xFD2FB528, 0x184D2A50
@@ -47,6 +52,10 @@ ZSTD_RLE_BLOCK = 2
 _ZSTD_START = struct.Struct("<IB")
 _ZSTD_AT_ONCE = 256 * 1024
 _ROOM = 64 * 1024
+
+
+LEVELS = {CODEC_GZIP: (1, 9, -1), CODEC_LZ4: (1, 17, 9), CODEC_ZSTD: (-131072, 22, 3)}
+"""Lowest, highest and default level, as Kafka's compression.gzip.level and the like have them; gzip's -1 leaves it to zlib."""
 
 
 class Arena:
@@ -75,6 +84,59 @@ class Arena:
             self.room(len(part))
         self.view[self.filled : end] = part
         self.filled = end
+
+
+class Compressor:
+    """Compresses batch after batch with one codec and level, contexts reused. Not for two threads at once."""
+
+    def __init__(self, codec: int, level: int | None = None) -> None:
+        if codec not in range(CODEC_GZIP, CODEC_ZSTD + 1):
+            raise ValueError(f"there is no codec {codec} that compresses")
+        if level is not None:
+            lowest, highest, default = LEVELS.get(codec, (0, -1, 0))
+            if level != default and not lowest <= level <= highest:
+                there = f"{lowest} to {highest}" if codec in LEVELS else "none"
+                raise ValueError(f"{CODEC_NAMES[codec]} has no level {level}; there are: {there}")
+        self.codec = codec
+        self._level = LEVELS[codec][2] if level is None and codec in LEVELS else level or 0
+        if codec == CODEC_ZSTD:
+            self._zstd = zstandard.ZstdCompressor(level=self._level)
+        elif codec == CODEC_LZ4:  # the default is lz4's fast way, any other its slow one, which begins at 3 and ends at 12
+            self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
+
+    def compress(self, data: Buffer) -> bytes:
+        """The data as the records of a batch, or the value of a wrapper message."""
+        raw: Any = data
+        if self.codec == CODEC_GZIP:
+            stream = plain_zlib.compressobj(self._level, plain_zlib.DEFLATED, GZIP_WBITS)
+            return stream.compress(raw) + stream.flush()
+        if self.codec == CODEC_SNAPPY:
+            return _xerial(memoryview(raw).cast("B"))
+        if self.codec == CODEC_LZ4:
+            packed: bytes = lz4.frame.compress(
+                raw, self._level, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+            )
+            return packed
+        return self._zstd.compress(raw)
+
+    def max_size(self, n: int) -> int:
+        """What `n` bytes become at the most."""
+        if self.codec == CODEC_GZIP:
+            return n + (n >> 12) + (n >> 14) + (n >> 25) + 64
+        if self.codec == CODEC_SNAPPY:
+            return XERIAL_HEADER_SIZE + n + n // 6 + -(-n // XERIAL_BLOCK) * 36
+        if self.codec == CODEC_LZ4:
+            return n + 4 * -(-n // LZ4_BLOCK) + 32
+        return n + (n >> 8) + 128
+
+
+def _xerial(data: memoryview) -> bytes:
+    out = [XERIAL_MAGIC + struct.pack(">ii", 1, 1)]
+    for start in range(0, len(data), XERIAL_BLOCK):
+        part = data[start : start + XERIAL_BLOCK]
+        block = bytes(_snappy.compress(part.tobytes()) if _raw_snappy is None else _raw_snappy.compress_raw(part))
+        out += len(block).to_bytes(4, "big"), block
+    return b"".join(out)
 
 
 class Decompressor:

@@ -142,3 +142,27 @@ FAULTS = (
     FAULT_EMPTY_SET,
     FAULT_INNER_OFFSET,
 ) = range(1, len(FAULTS))
+
+# What keeps a record from being appended: the rule's name and what the message says; the cores agree on the indexes.
+BUILD_FAULTS = (
+    ("", ""),
+    ("", ""),
+    ("offset_order", "offset {offset} is not at or above {next}, the next one"),
+    ("offset_delta", "offset {offset} is more than 2**31 - 1 above the batch's base offset"),
+    ("timestamp", "timestamp {timestamp} is negative and not -1"),
+    ("timestamp_in_format", "format {magic} has no timestamps, so {timestamp} would be lost"),
+    ("headers_in_format", "format {magic} has no headers"),
+    ("record_size", "the record is larger than a batch can be"),
+    ("", ""),
+    ("header_key", "a header key is null"),
+)
+(
+    BUILD_OFFSET,
+    BUILD_DELTA,
+    BUILD_TIMESTAMP,
+    BUILD_NO_TIMESTAMP,
+    BUILD_NO_HEADERS,
+    BUILD_TOO_LARGE,
+    _,
+    BUILD_HEADER_KEY,
+) = range(2, len(BUILD_FAULTS))

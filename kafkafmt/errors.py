@@ -7,6 +7,8 @@ One root and six children, divided by what a caller would do differently. Each e
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class KafkaFormatError(Exception):
     """Bytes that are not what Kafka's formats say they should be.
@@ -31,7 +33,7 @@ class KafkaFormatError(Exception):
         batch = "" if self.base_offset is None else f", batch at offset {self.base_offset}"
         return f"{self.message} (position {self.position}{batch})"
 
-    def __reduce__(self) -> tuple[type[KafkaFormatError], tuple[str, int, int | None, int | None]]:
+    def __reduce__(self) -> tuple[type[KafkaFormatError], tuple[Any, ...]]:
         return type(self), (self.message, self.position, self.base_offset, self.resume)
 
 
@@ -66,6 +68,18 @@ class TooLargeError(KafkaFormatError):
 
 
 class InvalidError(KafkaFormatError):
-    """Well-formed, but against one of Kafka's rules of validation."""
+    """Well-formed, but against one of Kafka's rules of validation.
+
+    rule: the rule's name, a word that stays the same.
+    """
 
     code = "invalid"
+
+    def __init__(
+        self, message: str, position: int = 0, base_offset: int | None = None, resume: int | None = None, rule: str = ""
+    ) -> None:
+        super().__init__(message, position, base_offset, resume)
+        self.rule = rule
+
+    def __reduce__(self) -> tuple[type[KafkaFormatError], tuple[Any, ...]]:
+        return type(self), (self.message, self.position, self.base_offset, self.resume, self.rule)

@@ -77,6 +77,23 @@ _ARRAYS: dict[str, list[tuple[str, Any]]] = {
 """Which arrays, a row a record, hold each column."""
 
 
+class Spans(NamedTuple):
+    """A column of byte strings: where each lies in a buffer, and its length, -1 for null. int64 and int32."""
+
+    buffer: Buffer
+    positions: IntArray
+    lengths: LengthArray
+
+
+class HeaderSpans(NamedTuple):
+    """A column of headers: of each record, where its headers begin in `keys` and `values`, and how many they are."""
+
+    starts: IntArray
+    counts: LengthArray
+    keys: Spans
+    values: Spans
+
+
 class RecordColumns:
     """Reusable output of `decode_records`: NumPy arrays of one capacity, a row a record.
 

@@ -92,7 +92,7 @@ class Partition:
         from . import arrow
 
         schema = arrow.schema_of(columns)
-        builder = arrow.BatchBuilder(self.topic, self.partition, schema)
+        builder = arrow.ArrowBuilder(self.topic, self.partition, schema)
         return arrow.record_batches(self.log.chunks(builder.columns, **self._selection(**selection)), builder)
 
     def to_reader(self, columns: Sequence[str] | None = None, **selection: Any) -> pa.RecordBatchReader:

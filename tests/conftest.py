@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import sys
 
 import pytest
 
@@ -14,6 +15,15 @@ CORES = {"native": "kafkafmt._core", "pure": "kafkafmt._pure"}
 def core(request):
     """Each core in turn. Without a native one its tests are skipped, in CI they fail."""
     return load_core(request.param)
+
+
+@pytest.fixture
+def package(core, monkeypatch):
+    """The whole package on each core in turn."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("kafkafmt.") and hasattr(module, "core"):
+            monkeypatch.setattr(module, "core", core)
+    return core
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The pure core: the readable specification of `_core`, its fallback and its partner in tests and benchmarks."""
 
 from .batch import find_batch, scan_batches
+from .build import RecordBuffer
 from .crc import crc32, crc32c, crc32c_way
 from .gather import gather, total_length
 from .objects import Record, make_records, make_values
@@ -9,6 +10,7 @@ from .varint import read_unsigned_varint, read_varint, read_varlong
 
 __all__ = [
     "Record",
+    "RecordBuffer",
     "crc32",
     "crc32c",
     "crc32c_way",

@@ -1,5 +1,26 @@
-"""Batches and records of Kafka's formats, read from buffers."""
+"""Batches and records of Kafka's formats: read from buffers, and built."""
 
-from .reader import Chunk, RecordReader, iter_tables, read_records
+from .builder import BatchBuilder, build_batch, build_batches, build_columns
+from .columns import Columns, columns_of
+from .control import ControlRecord, build_marker, decode_control_record
+from .isolation import AbortedTransactions
+from .reader import Chunk, RecordReader, iter_tables
+from .stream import read_chunks, read_records
 
-__all__ = ["Chunk", "RecordReader", "iter_tables", "read_records"]
+__all__ = [
+    "AbortedTransactions",
+    "BatchBuilder",
+    "Chunk",
+    "Columns",
+    "ControlRecord",
+    "RecordReader",
+    "build_batch",
+    "build_batches",
+    "build_columns",
+    "build_marker",
+    "columns_of",
+    "decode_control_record",
+    "iter_tables",
+    "read_chunks",
+    "read_records",
+]

@@ -32,11 +32,21 @@ def xxh32_short(data: bytes) -> int:
 
 def with_right_checksum(frame: memoryview) -> bytes | memoryview:
     """The frame with the header checksum that lz4 asks for; as it is, where it is no lz4 frame."""
+    return _with_checksum(frame, 4)
+
+
+def with_wrong_checksum(frame: memoryview) -> bytes | memoryview:
+    """The frame with the header checksum that clients and brokers of format 0 write."""
+    return _with_checksum(frame, 0)
+
+
+def _with_checksum(frame: memoryview, start: int) -> bytes | memoryview:
+    """The frame with a header checksum over its bytes from `start` on."""
     if frame[:4] != LZ4_MAGIC or len(frame) < 7:
         return frame
     flags = frame[4]
     end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
     if len(frame) <= end:
         return frame
-    right = xxh32_short(bytes(frame[4:end])) >> 8 & 0xFF
-    return frame if frame[end] == right else b"".join((frame[:end], bytes([right]), frame[end + 1 :]))
+    checksum = xxh32_short(bytes(frame[start:end])) >> 8 & 0xFF
+    return frame if frame[end] == checksum else b"".join((frame[:end], bytes([checksum]), frame[end + 1 :]))

@@ -1,4 +1,4 @@
-"""Records out of buffers that hold batches: tables of batches, columns of records, Record objects.
+"""Records out of buffers that hold batches: tables of batches, columns of records.
 
 Compressed batches are decompressed into an arena, many before one call of the core decodes them; uncompressed ones
 are decoded where they lie. Either way a `Chunk` names the buffer that its spans index.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._backend import core
-from ..constants import CODEC_LZ4, CODEC_MASK, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAGIC_V0, MAGIC_V2, MAX_OFFSET, MIN_OFFSET
+from ..constants import CODEC_LZ4, CODEC_MASK, DEFAULT_MAX_BATCH_BYTES, MAGIC_V0, MAGIC_V2, MAX_OFFSET, MIN_OFFSET
 from ..errors import KafkaFormatError, UnsupportedError
 from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns
 from .lz4v0 import with_right_checksum
@@ -196,43 +196,3 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
         if scan.position == position:
             return
         position = scan.position
-
-
-def read_records(
-    buffer: Buffer,
-    *,
-    first_offset: int = MIN_OFFSET,
-    end_offset: int = MAX_OFFSET,
-    control: bool = False,
-    check_crc: bool = True,
-    views: bool = False,
-    columns: Collection[str] = COLUMNS,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-) -> Iterator[Any]:
-    """The records of a buffer of batches (a fetch response's record data, a `.log` file's bytes) as Record objects.
-
-    Records with offsets in [first_offset, end_offset); control records only with `control`. Fields that are not in
-    `columns` are left at -1, None or (). With `views`, keys and values of uncompressed batches are memoryviews of
-    the buffer; those of compressed ones are bytes always. A batch cut off at the end is a normal end.
-    """
-    return itertools.chain.from_iterable(  # not a generator of records: resuming one costs 25 ns a record
-        _record_lists(buffer, columns, first_offset, end_offset, control, check_crc, views, max_batch_bytes)
-    )
-
-
-def _record_lists(
-    buffer: Buffer,
-    columns: Collection[str],
-    first_offset: int,
-    end_offset: int,
-    control: bool,
-    check_crc: bool,
-    views: bool,
-    max_batch_bytes: int,
-) -> Iterator[list[Any]]:
-    reader = RecordReader(columns, capacity=1024, first_offset=first_offset, end_offset=end_offset, max_batch_bytes=max_batch_bytes)
-    for table in iter_tables(buffer, check_crc=check_crc):
-        wanted = table if control else table[(table["attributes"] & CONTROL_BIT) == 0]
-        for source, rows in reader.read(buffer, wanted):
-            yield core.make_records(source, rows, views=views and source is buffer)
-

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from .._backend import core
-from ..arrow import BatchBuilder, schema_of
+from ..arrow import ArrowBuilder, schema_of
 from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ..errors import KafkaFormatError
 from ..log import Damage, DamagedLogError, PartitionLog, discover
@@ -153,7 +153,7 @@ class _Output:
         self.function = function
         self.batch: pa.RecordBatch | None = None
         self.fields = schema_of(function.columns)
-        self.builder = BatchBuilder("", 0, self.fields)
+        self.builder = ArrowBuilder("", 0, self.fields)
         self.origins = np.empty(0, np.int64)  # the input row of each record that the builder holds
         self.home = "", 0
         self.ready: list[pa.RecordBatch] = []

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..arrow import SCHEMA, BatchBuilder, schema_of
+from ..arrow import SCHEMA, ArrowBuilder, schema_of
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Damage
 from .splits import Split
@@ -115,7 +115,7 @@ def open_writer(path: str | os.PathLike[str], schema: pa.Schema, compression: st
 def write_split(number: int, split: Split, settings: Settings) -> Manifest:
     """Decode a split and write its file under a name of its own; what came of it."""
     manifest, watch = Manifest(number), Stopwatch()
-    builder = BatchBuilder(split.topic, split.partition, schema_of(COLUMNS))
+    builder = ArrowBuilder(split.topic, split.partition, schema_of(COLUMNS))
     schema = builder.schema.with_metadata({"topic": split.topic, "partition": str(split.partition)})
     name = f"{number}-{secrets.token_hex(8)}.parquet"
     writer: pq.ParquetWriter | None = None
@@ -162,7 +162,7 @@ def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _batches(split: Split, builder: BatchBuilder, settings: Settings, manifest: Manifest) -> Iterator[pa.RecordBatch]:
+def _batches(split: Split, builder: ArrowBuilder, settings: Settings, manifest: Manifest) -> Iterator[pa.RecordBatch]:
     def note(damage: Damage) -> None:
         manifest.damaged.append(damage)
         if settings.stop_at_damage:

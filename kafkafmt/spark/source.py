@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ..arrow import BatchBuilder, schema_of
+from ..arrow import ArrowBuilder, schema_of
 from ..log import Damage, DamagedLogError, PartitionDir
 from .options import parse
 from .planning import Task, make_plan
@@ -97,7 +97,7 @@ class KafkaLogReader(DataSourceReader):
     def _batches(self, task: Task) -> Generator[pa.RecordBatch, None, None]:
         schema, limit = schema_of(self.names), self.options.max_batch_bytes
         for split in task.splits:
-            builder = BatchBuilder(split.topic, split.partition, schema)
+            builder = ArrowBuilder(split.topic, split.partition, schema)
             for piece in split.pieces:
 
                 def hurt(damage: Damage, directory: PartitionDir = piece.directory) -> None:

@@ -1,0 +1,252 @@
+"""Building batches: records one at a time, many at a time, or as columns, into the bytes that brokers and logs hold.
+
+A `BatchBuilder` checks what a batch of its format can carry, and leaves the records to the core's RecordBuffer. The
+rules are those of Kafka's MemoryRecordsBuilder; each has a name, the `rule` of the InvalidError.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from .._backend import core
+from ..constants import (
+    CODEC_LZ4,
+    CODEC_NAMES,
+    CODEC_NONE,
+    CODEC_ZSTD,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME_BIT,
+    MAGIC_V0,
+    MAGIC_V2,
+    MAX_BATCH_LENGTH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+)
+from ..errors import InvalidError, TooLargeError
+from .columns import Columns
+from .lz4v0 import with_wrong_checksum
+
+if TYPE_CHECKING:
+    from ..codecs import Compressor
+
+DEFAULT_BATCH_BYTES = 16384
+"""What a Kafka producer's batch.size is unless one says otherwise."""
+_AT_ONCE = 1024
+
+
+def codec_id(codec: str | int) -> int:
+    """A codec by its name, as compression.type has it, or by its number."""
+    names: dict[Any, int] = {name: i for i, name in enumerate(CODEC_NAMES)} | {i: i for i in range(len(CODEC_NAMES))}
+    if codec not in names:
+        raise ValueError(f"there is no codec {codec!r}; there are {', '.join(CODEC_NAMES)}")
+    return names[codec]
+
+
+class BatchBuilder:
+    """Builds batch after batch: append until there is no more room, `finish` gives the bytes and begins the next batch.
+
+        append(key, value, timestamp=-1, headers=(), offset=None) → was there room for it?
+        extend(records, start=0) → the position of the first record of a list or tuple that found no room; each is a tuple of
+            append's arguments, or a Record (of which key, value, timestamp and headers are taken)
+        has_room_for(…) → what append would return, or raise
+
+    A record whose offset is None gets the next one, and offsets go on from batch to batch; so do sequence numbers. Timestamps
+    are milliseconds, -1 for none.
+
+    magic: the format, 2, 1 or 0. codec, level: as in compression.type and compression.zstd.level. max_bytes: what a finished
+    batch has at the most (with a codec: what it would have if nothing could be compressed), but for a batch of one
+    record, which is taken whatever its size, as by Kafka's producer. base_offset: of the first batch; None: its first
+    record's. producer_id, producer_epoch, base_sequence, transactional, control, leader_epoch: of the batch header.
+    log_append_time: makes the batch's timestamp type LogAppendTime. delete_horizon: when its tombstones may go.
+
+    Of formats 0 and 1 a batch is a wrapper message, or without a codec so many messages. InvalidError for what a format cannot
+    carry, and for records against the rules; its `rule` is the rule's name.
+    """
+
+    append: Callable[..., bool]
+    extend: Callable[..., int]
+    has_room_for: Callable[..., bool]
+
+    def __init__(
+        self,
+        *,
+        magic: int = MAGIC_V2,
+        codec: str | int = CODEC_NONE,
+        level: int | None = None,
+        max_bytes: int | None = None,
+        base_offset: int | None = None,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+        control: bool = False,
+        leader_epoch: int = -1,
+        log_append_time: int | None = None,
+        delete_horizon: int | None = None,
+    ) -> None:
+        number = codec_id(codec)
+        if magic in (0, 1):
+            _check_format(magic, number, producer_id, transactional, control, log_append_time, delete_horizon)
+        _check_producer(producer_id, producer_epoch, base_sequence, transactional, control)
+        for name, time in (("log_append_time", log_append_time), ("delete_horizon", delete_horizon)):
+            if time is not None and time < 0:
+                raise InvalidError(f"{name} is {time}, which is negative", rule="timestamp")
+        self.magic, self.codec = magic, number
+        self._compressor = _compressor(number, level)
+        attributes = number
+        for bit, given in (
+            (LOG_APPEND_TIME_BIT, log_append_time is not None),
+            (TRANSACTIONAL_BIT, transactional),
+            (CONTROL_BIT, control),
+            (DELETE_HORIZON_BIT, delete_horizon is not None),
+        ):
+            attributes |= bit if given else 0
+        self._records = core.RecordBuffer(
+            magic,
+            attributes,
+            None if max_bytes is None else self._uncompressed(max_bytes),
+            base_offset,
+            leader_epoch,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            NO_TIMESTAMP if log_append_time is None else log_append_time,
+            NO_TIMESTAMP if delete_horizon is None else delete_horizon,
+        )
+        # the core's own methods: a call of Python's in between would cost as much again
+        self.append, self.extend, self.has_room_for = self._records.append, self._records.extend, self._records.has_room_for
+
+    def _uncompressed(self, max_bytes: int) -> int:
+        """The size before compression that never becomes more than `max_bytes`."""
+        if max_bytes < 1:
+            raise ValueError("max_bytes must be at least 1")
+        if self._compressor is None:
+            return max_bytes
+        low, high = 0, min(max_bytes, MAX_BATCH_LENGTH)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._compressor.max_size(middle) <= max_bytes else (low, middle - 1)
+        return low
+
+    @property
+    def count(self) -> int:
+        """Records of the batch under way."""
+        count: int = self._records.count
+        return count
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch under way before compression: without a codec, what `finish` will give."""
+        size: int = self._records.size
+        return size
+
+    @property
+    def max_size(self) -> int:
+        """What `finish` will give at the most."""
+        return self.size if self._compressor is None else self._compressor.max_size(self.size)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that a record gets unless it brings one."""
+        offset: int = self._records.next_offset
+        return offset
+
+    def append_columns(self, columns: Columns, start: int = 0, stop: int | None = None) -> int:
+        """Rows of `columns_of(…)` from `start` on, as long as there is room; the first row that found none."""
+        end = columns.rows if stop is None else min(stop, columns.rows)
+        taken: int = self._records.append_columns(*columns[1:], start, end)
+        return taken
+
+    def finish(self, last_offset: int | None = None) -> bytes:
+        """The batch under way as bytes, b"" if it has no record; the next one begins.
+
+        `last_offset` is the batch's last, where records at its end are missing on purpose.
+        """
+        records = self._records
+        if self._compressor is None:
+            records.close(None, last_offset)
+        elif records.count:
+            payload: Any = self._compressor.compress(records.records())
+            if self.codec == CODEC_LZ4 and self.magic == MAGIC_V0:
+                payload = with_wrong_checksum(memoryview(payload))
+            records.close(payload, last_offset)
+        batch: bytes = records.take_closed()
+        return batch
+
+
+def _compressor(codec: int, level: int | None) -> Compressor | None:
+    if codec == CODEC_NONE:
+        if level is not None:
+            raise ValueError("there is no level without a codec")
+        return None
+    from ..codecs import Compressor  # whoever compresses nothing needs none of its packages
+
+    return Compressor(codec, level)
+
+
+def _check_format(
+    magic: int, codec: int, producer_id: int, transactional: bool, control: bool, log_append_time: int | None, delete_horizon: int | None
+) -> None:
+    """What formats 0 and 1 have no place for."""
+    for rule, what, given in (
+        ("codec_in_format", CODEC_NAMES[codec], codec >= CODEC_ZSTD),
+        ("transactional_in_format", "transactions", transactional),
+        ("producer_id_in_format", "producer ids", producer_id != NO_PRODUCER_ID),
+        ("control_in_format", "control records", control),
+        ("delete_horizon_in_format", "delete horizons", delete_horizon is not None),
+        ("timestamp_in_format", "timestamps", magic == MAGIC_V0 and log_append_time is not None),
+    ):
+        if given:
+            raise InvalidError(f"format {magic} has no {what}", rule=rule)
+
+
+def _check_producer(producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool, control: bool) -> None:
+    if producer_id < 0:
+        if producer_id != NO_PRODUCER_ID:
+            raise InvalidError(f"producer id is {producer_id}, which is negative and not -1", rule="producer_id")
+        if transactional:
+            raise InvalidError("a transactional batch needs a producer id", rule="producer_id")
+        return
+    if producer_epoch < 0:
+        raise InvalidError(f"producer epoch is {producer_epoch} beside a producer id", rule="producer_epoch")
+    if base_sequence < 0 and not control:
+        raise InvalidError(f"base sequence is {base_sequence} beside a producer id", rule="base_sequence")
+
+
+def build_batch(records: Iterable[Any], **options: Any) -> bytes:
+    """One batch of all these records; `options` are BatchBuilder's. TooLargeError where they do not fit into one."""
+    builder, given = BatchBuilder(**options), _as_list(records)
+    taken = builder.extend(given)
+    if taken < len(given):
+        raise TooLargeError(f"{len(given)} records do not fit into one batch, but {taken}", builder.size)
+    return builder.finish()
+
+
+def build_batches(records: Iterable[Any], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Any) -> Iterator[bytes]:
+    """Batch after batch of records from any iterable, each as full as `max_bytes` lets it be. `options` are BatchBuilder's."""
+    builder = BatchBuilder(max_bytes=max_bytes, **options)
+    source = iter(records)
+    while chunk := list(itertools.islice(source, _AT_ONCE)):
+        taken = 0
+        while (taken := builder.extend(chunk, taken)) < len(chunk):
+            yield builder.finish()
+    if builder.count:
+        yield builder.finish()
+
+
+def build_columns(columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Any) -> Iterator[bytes]:
+    """The same for columns: `columns_of(key=…, value=…, timestamp=…, headers=…)`."""
+    builder = BatchBuilder(max_bytes=max_bytes, **options)
+    taken = 0
+    while (taken := builder.append_columns(columns, taken)) < columns.rows:
+        yield builder.finish()
+    if builder.count:
+        yield builder.finish()
+
+
+def _as_list(records: Iterable[Any]) -> list[Any] | tuple[Any, ...]:
+    return records if type(records) is list or type(records) is tuple else list(records)

@@ -1,0 +1,53 @@
+"""Kafka's own classes asked about record data: MemoryRecordsBuilder, the batch iterators, LogValidator, murmur2 (see Records.java)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import java_tools
+
+VERSION = "4.3.1"
+SOURCE = Path(__file__).with_name("Records.java")
+
+
+def ask(questions: Iterable[str]) -> list[str]:
+    """The answers to these questions, by one JVM."""
+    path = java_tools.compile_java([SOURCE], java_tools.classpath(f"org.apache.kafka:kafka_2.13:{VERSION}"))
+    lines = list(questions)
+    answers = java_tools.run("Records", path=path, flags=["-XX:TieredStopAtLevel=1"], stdin="".join(f"{line}\n" for line in lines))
+    assert answers.count("\n") == len(lines)
+    return answers.split("\n")[:-1]
+
+
+def word(data: bytes | None) -> str:
+    return "-" if data is None else data.hex() or "empty"
+
+
+def record_word(key: bytes | None, value: bytes | None, timestamp: int, headers: Sequence[tuple[str, bytes | None]], offset: int) -> str:
+    pairs = [f"{word(name.encode())}:{word(data)}" for name, data in headers]
+    return ",".join([str(offset), str(timestamp), word(key), word(value), *pairs])
+
+
+def build(options: dict[str, Any], records: Iterable[tuple[Any, ...]]) -> str:
+    """The question what MemoryRecordsBuilder makes of BatchBuilder's options and records (with their offsets)."""
+    given = list(records)
+    names = ("magic", "codec", "base_offset", "log_append_time", "producer_id", "producer_epoch", "base_sequence", "transactional")
+    defaults = {"magic": 2, "codec": "none", "base_offset": given[0][4], "transactional": False}
+    words = [str(options.get(name, defaults.get(name, -1))) for name in (*names, "leader_epoch", "delete_horizon")]
+    return " ".join(["build", *words, *(record_word(*r) for r in given)])
+
+
+def records_of(answer: str) -> list[tuple[Any, ...]]:
+    """What `read` answered: offset, timestamp, type, key, value, headers."""
+
+    def data(text: str) -> bytes | None:
+        return None if text == "-" else b"" if text == "empty" else bytes.fromhex(text)
+
+    records = []
+    for text in answer.split():
+        kind, offset, timestamp, key, value, *pairs = text.split(",")
+        headers = tuple((bytes.fromhex(name).decode(), data(v)) for name, v in (pair.split(":") for pair in pairs))
+        records.append((int(offset), int(timestamp), int(kind), data(key), data(value), headers))
+    return records
