@@ -11,11 +11,11 @@ from ..constants import CONTROL_BIT
 from ..errors import StructureError
 from ..records import RecordReader
 from . import files
-from .checkpoints import read_leader_epochs, read_partition_metadata
+from .checkpoints import LEADER_EPOCHS, PARTITION_METADATA, read_leader_epochs, read_partition_metadata
 from .partition import PartitionLog
 from .plan import Damage, Finding, SegmentPlan
 
-PARTITION_FILES = {"leader-epoch-checkpoint": read_leader_epochs, "partition.metadata": read_partition_metadata}
+PARTITION_FILES = {LEADER_EPOCHS: read_leader_epochs, PARTITION_METADATA: read_partition_metadata}
 
 
 def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
