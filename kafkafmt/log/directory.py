@@ -52,6 +52,7 @@ class PartitionDir:
 
     state: live, delete, stray or future. log_start: from the checkpoint beside the directory, 0 where there is none.
     cleaned: the cleaner's checkpoint knows it, so gaps in its offsets are compaction's. named: it was itself a PATH.
+    checkpoints: what each of the offset checkpoints says of it, by their names.
     problems: (file, error word, message) of checkpoints that cannot be believed and of `.log` files that are no segments.
     """
 
@@ -64,6 +65,7 @@ class PartitionDir:
     cleaned: bool = False
     named: bool = False
     problems: list[tuple[str, str, str]] = field(default_factory=list)
+    checkpoints: dict[str, int] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -230,6 +232,7 @@ def _partition(
         live and key in values.get(CLEANER_OFFSETS, {}),
         named,
         problems,
+        {file: offsets[key] for file, offsets in values.items() if live and key in offsets},
     )
 
 

@@ -40,18 +40,14 @@ def all_time_entries(data: bytes, base_offset: int) -> Columns:
 def read_offset_index(data: bytes, base_offset: int) -> Columns:
     """Offsets and positions of the entries in use."""
     offsets, positions = all_offset_entries(data, base_offset)
-    n = _rising(offsets, positions)
-    if n and (offsets[0] < base_offset or positions[0] < 0 or (offsets[0] == base_offset and positions[0] == 0 and n == 1)):
-        n = 0
+    n = _in_use(offsets, positions, base_offset, 0)
     return offsets[:n], positions[:n]
 
 
 def read_time_index(data: bytes, base_offset: int) -> Columns:
     """Timestamps (ms) and offsets of the entries in use."""
     timestamps, offsets = all_time_entries(data, base_offset)
-    n = _rising(timestamps, offsets)
-    if n and (timestamps[0] < 0 or offsets[0] < base_offset):
-        n = 0
+    n = _in_use(timestamps, offsets, 0, base_offset)
     return timestamps[:n], offsets[:n]
 
 
@@ -60,10 +56,13 @@ def read_transaction_index(data: bytes) -> np.ndarray:
     return np.frombuffer(data, TRANSACTION_ENTRY, len(data) // TRANSACTION_ENTRY.itemsize)
 
 
-def _rising(first: Entries, second: Entries) -> int:
-    """How many entries from the front on rise: the others are a zero tail, or nonsense."""
+def _in_use(first: Entries, second: Entries, first_low: int, second_low: int) -> int:
+    """How many entries from the front on rise: the others are a zero tail, or nonsense. One of zeros alone is tail too."""
+    if not len(first) or first[0] < first_low or second[0] < second_low:
+        return 0
     falls = (first[1:] <= first[:-1]) | (second[1:] < second[:-1])
-    return int(np.argmax(falls)) + 1 if falls.any() else len(first)
+    n = int(np.argmax(falls)) + 1 if falls.any() else len(first)
+    return 0 if n == 1 and first[0] == first_low and second[0] == second_low else n
 
 
 def offset_index_bytes(offsets: Numbers, positions: Numbers, base_offset: int) -> bytes:
