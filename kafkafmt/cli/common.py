@@ -16,6 +16,7 @@ from ..log.selection import OffsetRange, parse_offsets, select_partitions
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOTHING_MISSING = "no offset is missing"
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE = 1, 2, 3
 
 
@@ -37,11 +38,16 @@ def moment(ms: int) -> str:
         return f"{ms} ms"
 
 
+def counted(n: int, thing: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+
+
 def may_be_lost(d: dict[str, Any]) -> str:
     """What a damaged span of a report may have cost."""
     first, last = d["first_offset"], d["last_offset"]
     if first is not None and last is not None and last < first:
-        return "no offset is missing"
+        return NOTHING_MISSING
     return f"offsets {'?' if first is None else first} to {'the end' if last is None else last} may be lost"
 
 

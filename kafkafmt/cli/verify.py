@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from typing import Any
@@ -13,7 +14,9 @@ from ..log import PartitionLog
 from ..log.verify import verify_partition, verify_report
 from .common import (
     EXIT_DAMAGE,
+    NOTHING_MISSING,
     choose,
+    counted,
     find,
     format_option,
     limit_batch_option,
@@ -27,6 +30,9 @@ from .common import (
     tell,
     topic_option,
 )
+
+SPANS_SHOWN = 10
+"""Lost spans of a partition that the summary repeats."""
 
 
 @click.command(epilog="Example: kafkafmt verify /var/lib/kafka/data --format json > report.json")
@@ -49,7 +55,10 @@ def verify(
     max_batch_bytes: int,
     output_format: str,
 ) -> int:
-    """Check every batch, every CRC and every record; report the exact offsets that are lost."""
+    """Check every batch, record, index and checkpoint; report the exact offsets that are lost.
+
+    Damage is what cannot be read (exit 1). Findings are all else worth a line: a lying index, an unfinished tail.
+    """
     chosen = choose(find(paths, replicas), topics, numbers, internal=True)
     logs = [PartitionLog(d, max_batch_bytes=max_batch_bytes, tell=tell) for d in chosen]
     with progress_bar(sum(s.size for log in logs for s in log.segments), "verifying") as bar:
@@ -62,28 +71,74 @@ def verify(
     if output_format == "json":
         click.echo(json.dumps(report, ensure_ascii=False))
     else:
-        _show(report, shallow)
+        _show(report, shallow, paths)
     return 0 if report["ok"] else EXIT_DAMAGE
 
 
-def _show(report: dict[str, Any], shallow: bool) -> None:
-    total = recovered = damage = findings = 0
-    for p in report["partitions"]:
+REBUILD = "with the broker stopped, delete that segment's .index: a broker then makes all of its indexes anew"
+ANEW = "salvage makes it anew; a broker believes it as it is"
+ADVICE = {
+    "unfinished_tail": "a last batch was never written whole; a broker cuts it off at its start",
+    "duplicate_batch": "nothing is lost, but a broker serves it twice; salvage leaves one",
+    "batch_out_of_place": "nothing is lost to kafkafmt, but a broker may not find it; salvage puts it in its place",
+    "segment_gap": "a segment file is missing: look for it where this copy was made",
+    "index_missing": REBUILD,
+    "index_length": REBUILD,
+    "index_garbage": REBUILD,
+    "index_mismatch": REBUILD,
+    "index_beyond_end": REBUILD,
+    "unreadable_snapshot": "a broker drops it and reads the segments from the snapshot before on",
+    "snapshot_mismatch": ANEW,
+    "snapshot_beyond_end": "the log has lost its end; a broker goes on without the snapshot",
+    "leader_epoch_mismatch": ANEW,
+    "checkpoint_beyond_end": "the log has lost its end: another replica, if there is one, knows more",
+    "unreadable_checkpoint": ANEW,
+    "transaction_in_doubt": "read_committed leaves its records out; read_uncommitted shows them",
+}
+"""What to do about a finding, in a line."""
+
+
+def _show(report: dict[str, Any], shallow: bool, paths: tuple[str, ...]) -> None:
+    partitions = report["partitions"]
+    for p in partitions:
         name = f"{p['topic']}-{p['partition']}"
-        total += p["bytes"]
-        recovered += p["records_recovered"]
-        damage += len(p["damaged"])
-        findings += len(p["findings"])
         for d in p["damaged"]:
             where = f"{name} {d['file']} at {d['position']}, {d['length']} bytes"
             click.echo(plain(f"DAMAGE   {where}: {d['message']}; {may_be_lost(d)}"))
         for f in p["findings"]:
             click.echo(plain(f"finding  {name} {f['file']}: {f['message']} [{f['error']}]"))
-    checked = "batches and CRCs" if shallow else "every batch and record"
-    click.echo(f"{len(report['partitions'])} partitions, {total:,} bytes: {checked} checked; {recovered:,} records can be read")
+    damage, findings = (sum(len(p[kind]) for p in partitions) for kind in ("damaged", "findings"))
+    if damage or findings:
+        click.echo()
+    total, recovered = (sum(p[kind] for p in partitions) for kind in ("bytes", "records_recovered"))
+    checked = "batches and CRCs" if shallow else "every batch, record and index"
+    click.echo(f"{counted(len(partitions), 'partition')}, {total:,} bytes: {checked} checked; {recovered:,} records can be read")
     if damage:
-        click.echo(f"{damage} damaged spans; all else is intact: `kafkafmt cat --on-error skip` and `kafkafmt export` read it")
-    elif findings:
-        click.echo(f"no damage; {findings} findings, which keep nothing from being read")
-    else:
-        click.echo("no damage")
+        _show_damage(partitions, damage, paths)
+    advice = dict.fromkeys(f["error"] for p in partitions for f in p["findings"])
+    for error in advice:
+        if error in ADVICE:
+            click.echo(f"advice   {error}: {ADVICE[error]}")
+    if not damage:
+        click.echo(f"no damage; {counted(findings, 'finding')}, none of which keeps anything from being read" if findings else "no damage")
+
+
+def _show_damage(partitions: list[dict[str, Any]], damage: int, paths: tuple[str, ...]) -> None:
+    """What is lost, what is safe, what to do: for whoever stands before a broken broker."""
+    hurt = [p for p in partitions if p["damaged"]]
+    whole = len(partitions) - len(hurt)
+    for p in hurt:
+        lost = None if p["records"] is None else p["records"] - p["records_recovered"]
+        spans = [d for d in p["damaged"] if may_be_lost(d) != NOTHING_MISSING]
+        if spans:
+            known = "their number is unknown" if lost is None else counted(lost, "record")
+            firsts = "; ".join(may_be_lost(d).removesuffix(" may be lost") for d in spans[:SPANS_SHOWN])
+            more = f" and {len(spans) - SPANS_SHOWN} spans more" if len(spans) > SPANS_SHOWN else ""
+            click.echo(plain(f"lost     {p['topic']}-{p['partition']}: {firsts}{more} ({known})"))
+    safe = sum(p["records_recovered"] for p in hurt)
+    click.echo(f"safe     {safe:,} records of the {counted(len(hurt), 'damaged partition')}; {counted(whole, 'partition')} without damage")
+    click.echo(f"to do    {counted(damage, 'damaged span')}; all else is intact. Start no broker here before there is a copy: its recovery")
+    click.echo("         drops everything behind the first damage of a log. Where a replica is whole, let it replicate. Else:")
+    given = " ".join(shlex.quote(p) for p in paths)
+    click.echo(plain(f"         kafkafmt salvage {given} --output NEW    all that is intact, as a log directory for a broker"))
+    click.echo(plain(f"         kafkafmt cat {given} --on-error skip     all that is intact, as records (or `kafkafmt export`)"))

@@ -15,12 +15,9 @@ from pathlib import Path
 
 from ..errors import StructureError
 from . import files
-from .checkpoints import read_offset_checkpoint
+from .checkpoints import CLEANER_OFFSETS, LEADER_EPOCHS, LOG_STARTS, OFFSET_CHECKPOINTS, PARTITION_METADATA, read_offset_checkpoint
 from .names import base_offset_of, parse_partition_name
 
-LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
-CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
-CHECKPOINTS = (LOG_START_CHECKPOINT, CLEANER_CHECKPOINT, "recovery-point-offset-checkpoint", "replication-offset-checkpoint")
 INTERNAL_PREFIX = "__"
 LOST_AND_FOUND = "lost+found"
 """Stands in a log directory that is a file system of its own, and only root may look into it."""
@@ -55,6 +52,7 @@ class PartitionDir:
 
     state: live, delete, stray or future. log_start: from the checkpoint beside the directory, 0 where there is none.
     cleaned: the cleaner's checkpoint knows it, so gaps in its offsets are compaction's. named: it was itself a PATH.
+    checkpoints: what each of the offset checkpoints says of it, by their names.
     problems: (file, error word, message) of checkpoints that cannot be believed and of `.log` files that are no segments.
     """
 
@@ -67,6 +65,7 @@ class PartitionDir:
     cleaned: bool = False
     named: bool = False
     problems: list[tuple[str, str, str]] = field(default_factory=list)
+    checkpoints: dict[str, int] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -145,7 +144,7 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
         return found
     if logs:
         return [_partition(path, logs, names, messages, named=True)]
-    if parse_partition_name(path.name).parsed and "partition.metadata" in names:
+    if parse_partition_name(path.name).parsed and PARTITION_METADATA in names:
         return [_partition(path, [], names, messages, named=True)]
     raise NoLogError(f"{path}: no log in it (no .log file, no partition directory)")
 
@@ -166,7 +165,7 @@ def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> l
         inner_logs = [n for n in inner if n.endswith(".log")]
         if not name.parsed and not any(base_offset_of(n) is not None for n in inner_logs):
             continue
-        if not inner_logs and "partition.metadata" not in inner and "leader-epoch-checkpoint" not in inner:
+        if not inner_logs and PARTITION_METADATA not in inner and LEADER_EPOCHS not in inner:
             continue
         found.append(_partition(path / directory, inner_logs, inner, messages, checkpoints=checkpoints))
     return found
@@ -178,7 +177,7 @@ Checkpoints = dict[str, dict[tuple[str, int], int]]
 def _read_checkpoints(root: Path) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
     values: Checkpoints = {}
     problems = []
-    for name in CHECKPOINTS:
+    for name in OFFSET_CHECKPOINTS:
         try:
             text = files.read_text(root / name)
             values[name] = read_offset_checkpoint(text or "", name)
@@ -205,8 +204,8 @@ def _partition(
             messages.append(f"{path.parent}: its checkpoints cannot be read ({error.strerror}); the log start is the first segment's")
             checkpoints = {}, []
     values, problems = checkpoints[0], list(checkpoints[1])
-    if any(file == LOG_START_CHECKPOINT for file, _, _ in problems):
-        messages.append(f"{path.parent / LOG_START_CHECKPOINT}: cannot be believed; each log starts with its first segment")
+    if any(file == LOG_STARTS for file, _, _ in problems):
+        messages.append(f"{path.parent / LOG_STARTS}: cannot be believed; each log starts with its first segment")
     key = name.topic, name.partition
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
     segments = []
@@ -229,10 +228,11 @@ def _partition(
         path,
         name.state,
         segments,
-        values.get(LOG_START_CHECKPOINT, {}).get(key, 0) if live else 0,
-        live and key in values.get(CLEANER_CHECKPOINT, {}),
+        values.get(LOG_STARTS, {}).get(key, 0) if live else 0,
+        live and key in values.get(CLEANER_OFFSETS, {}),
         named,
         problems,
+        {file: offsets[key] for file, offsets in values.items() if live and key in offsets},
     )
 
 

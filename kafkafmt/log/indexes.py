@@ -1,9 +1,5 @@
-"""Offset and time indexes, as far as they can be believed.
-
-Offset index: entries of int32 offset - base, int32 position. The offset is the last one of a batch (up to Kafka 4.0: of
-the batches appended together) that begins at the position. Time index: int64 timestamp, int32 offset - base: the
-largest timestamp so far, and the last offset of its batch. Both rise; behind the last entry of a file that was never
-trimmed stand zeros. An entry is used only after the batch that it names was found in the log.
+"""Looking up in offset and time indexes, as far as they can be believed: an entry is used only after the batch that it
+names was found in the log.
 """
 
 from __future__ import annotations
@@ -11,20 +7,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .._backend import core
 from ..types import BATCH_DTYPE
 from . import files
 from .directory import SegmentFile
+from .entries import read_offset_index, read_time_index
 from .files import FileView
 from .walk import Walker
 
-OFFSET_ENTRY = np.dtype([("relative", ">i4"), ("position", ">i4")])
-TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("relative", ">i4")])
 SCAN_BYTES = 1 << 20
-
-Entries = npt.NDArray[np.int64]
 
 
 class TimeBounds(NamedTuple):
@@ -36,36 +28,6 @@ class TimeBounds(NamedTuple):
     after: int
     none: bool
     upto: int | None
-
-
-def _rising(first: Entries, *rest: Entries) -> int:
-    """How many entries from the front on rise: the others are a zero tail, or nonsense."""
-    if not len(first):
-        return 0
-    falls = first[1:] <= first[:-1]
-    for values in rest:
-        falls |= values[1:] < values[:-1]
-    return int(np.argmax(falls)) + 1 if falls.any() else len(first)
-
-
-def read_offset_index(data: bytes, base_offset: int) -> tuple[Entries, Entries]:
-    """Offsets and positions of the entries in use."""
-    raw = np.frombuffer(data, OFFSET_ENTRY, len(data) // OFFSET_ENTRY.itemsize)
-    relative, positions = raw["relative"].astype(np.int64), raw["position"].astype(np.int64)
-    n = _rising(relative, positions)
-    if n and (relative[0] < 0 or positions[0] < 0 or (relative[0] == 0 and positions[0] == 0 and n == 1)):
-        n = 0
-    return relative[:n] + base_offset, positions[:n]
-
-
-def read_time_index(data: bytes, base_offset: int) -> tuple[Entries, Entries]:
-    """Timestamps (ms) and offsets of the entries in use."""
-    raw = np.frombuffer(data, TIME_ENTRY, len(data) // TIME_ENTRY.itemsize)
-    timestamps, relative = raw["timestamp"].astype(np.int64), raw["relative"].astype(np.int64)
-    n = _rising(timestamps, relative)
-    if n and (timestamps[0] < 0 or relative[0] < 0):
-        n = 0
-    return timestamps[:n], relative[:n] + base_offset
 
 
 def position_before(segment: SegmentFile, view: FileView, offset: int) -> int:

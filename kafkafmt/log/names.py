@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ..constants import MAX_OFFSET
+
 STATES = ("live", "delete", "stray", "future")
 _MOVED = re.compile(r"(.+)-(delete|stray|future)\Z", re.DOTALL)
 _PARTITION = re.compile(r"(.+)-([0-9]{1,19})\Z", re.DOTALL)
-_SEGMENT = re.compile(r"([0-9]{20})\.log\Z")
+_OFFSET = re.compile(r"([0-9]{20})(\.log|\.snapshot)\Z")
 MAX_PARTITION = 2**31 - 1
 
 
@@ -34,5 +36,14 @@ def parse_partition_name(name: str) -> PartitionName:
 
 def base_offset_of(file_name: str) -> int | None:
     """The base offset that a segment's `.log` file is named by; None for any other name."""
-    match = _SEGMENT.match(file_name)
-    return int(match[1]) if match and int(match[1]) < 2**63 else None
+    return _offset_of(file_name, ".log")
+
+
+def snapshot_offset_of(file_name: str) -> int | None:
+    """The offset up to which a producer snapshot knows the log; None for any other name."""
+    return _offset_of(file_name, ".snapshot")
+
+
+def _offset_of(file_name: str, suffix: str) -> int | None:
+    match = _OFFSET.match(file_name)
+    return int(match[1]) if match and match[2] == suffix and int(match[1]) <= MAX_OFFSET else None

@@ -17,6 +17,7 @@ import numpy as np
 from ..constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT, MAX_OFFSET, TRANSACTIONAL_BIT
 from ..records import RecordReader
 from . import files
+from .entries import read_transaction_index
 from .files import FileView
 from .plan import Damage
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 MARKER_SIZE = 78
 """Bytes of a batch that ends a transaction; a longer one is no marker."""
-INDEX_ENTRY = np.dtype([("version", ">i2"), ("producer_id", ">i8"), ("first", ">i8"), ("last", ">i8"), ("stable", ">i8")])
 
 
 @dataclass(frozen=True)
@@ -131,11 +131,6 @@ def _is_one_batch(log: PartitionLog, damage: Damage) -> bool:
     except FileNotFoundError:
         return False
     return length + 12 == damage.length
-
-
-def read_transaction_index(data: bytes) -> np.ndarray:
-    """The entries of a `.txnindex`; a partial one at the end is left out."""
-    return np.frombuffer(data, INDEX_ENTRY, len(data) // INDEX_ENTRY.itemsize)
 
 
 def find_transactions(log: PartitionLog) -> Transactions:

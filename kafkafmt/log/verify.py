@@ -8,26 +8,25 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ..constants import CONTROL_BIT
-from ..errors import StructureError
 from ..records import RecordReader
-from . import files
-from .checkpoints import read_leader_epochs, read_partition_metadata
+from .audit import PartitionAudit
 from .partition import PartitionLog
 from .plan import Damage, Finding, SegmentPlan
-
-PARTITION_FILES = {"leader-epoch-checkpoint": read_leader_epochs, "partition.metadata": read_partition_metadata}
 
 
 def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
     """One partition's entry of the verify report, as the README gives it.
 
-    Checks every batch and, unless `shallow`, every record. progress: called with the bytes of each segment once done.
+    Checks every batch and, unless `shallow`, every record and every file beside the segments. progress: called with the
+    bytes of each segment once done.
     """
     low = log.log_start_offset
     damaged: list[Damage] = []
-    findings = [Finding(*problem) for problem in log.directory.problems] + _unreadable_files(log)
+    findings = [Finding(*problem) for problem in log.directory.problems]
+    audit = None if shallow else PartitionAudit(log)
     records = 0
     for segment in log.segments:
+        indexes = audit.open(segment) if audit else None
         plan = log.plan(segment)
         findings += plan.findings
         damaged += plan.damaged
@@ -35,9 +34,11 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
             deep: list[Damage] = []
             records += (_count_headers if shallow else _count_records)(log, plan, low, deep)
             damaged += [d for d in deep if d not in plan.damaged]
+        if audit:
+            audit.segment(plan, indexes)
         if progress is not None:
             progress(plan.size)
-    findings += _segment_gaps(log)
+    findings += _segment_gaps(log) + (audit.findings() if audit else [])
     for doubt in log.transactions.doubts:
         message = f"damage may hide how the transaction of producer {doubt.producer_id} from offset {doubt.first_offset} on ended"
         findings.append(Finding(doubt.file, "transaction_in_doubt", message))
@@ -100,18 +101,6 @@ def _lost_records(damaged: list[Damage], low: int) -> int | None:
             return None
         lost += d.records
     return lost
-
-
-def _unreadable_files(log: PartitionLog) -> list[Finding]:
-    findings = []
-    for name, read in PARTITION_FILES.items():
-        try:
-            text = files.read_text(log.directory.path / name)
-            if text:
-                read(text, name)
-        except StructureError as error:
-            findings.append(Finding(name, "unreadable_checkpoint", error.message))
-    return findings
 
 
 def _segment_gaps(log: PartitionLog) -> list[Finding]:

@@ -69,3 +69,18 @@ def test_unreadable_checkpoints_are_findings(tmp_path: Path) -> None:
     (entry,) = report(tmp_path)["partitions"]
     assert sorted(f["file"] for f in entry["findings"]) == ["leader-epoch-checkpoint", "log-start-offset-checkpoint", "partition.metadata"]
     assert {f["error"] for f in entry["findings"]} == {"unreadable_checkpoint"}
+
+
+def test_verify_text_says_what_is_lost_what_is_safe_what_to_do() -> None:
+    torn = case("torn").roots[0]
+    lines = kafkafmt("verify", torn).stdout.splitlines()
+    assert "lost     torn-flip-old-0: offsets 144 to 146 (their number is unknown)" in lines
+    assert "safe     624 records of the 3 damaged partitions; 10 partitions without damage" in lines
+    assert any(line.startswith(f"         kafkafmt salvage {torn} --output NEW") for line in lines)
+    assert sum(line.startswith("advice   unfinished_tail: ") for line in lines) == 1
+
+
+def test_shallow_looks_at_batches_alone(tmp_path: Path) -> None:
+    torn = case("torn").roots[0]
+    assert kafkafmt("verify", torn / "torn-index-short-0", "--shallow", "--strict").returncode == 0
+    assert kafkafmt("verify", torn / "torn-index-short-0", "--strict").returncode == 1

@@ -1,0 +1,72 @@
+"""Leader epochs: from which offset on each leader wrote (Kafka: LeaderEpochFileCache).
+
+A batch's leader epoch stands outside its CRC, so one that is hurt may name an epoch that never was. Of the epochs that
+a log's batches name, the longest rising row is believed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..constants import MAGIC_V2
+
+Epochs = list[tuple[int, int]]
+"""(epoch, first offset), both rising."""
+
+
+def epochs_of(table: np.ndarray) -> Epochs:
+    """The leader epochs that batches name, (epoch, base offset) at every change; formats 0 and 1 have none."""
+    rows = table[(table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)]
+    if not len(rows):
+        return []
+    changes = np.concatenate(([0], np.flatnonzero(rows["leader_epoch"][1:] != rows["leader_epoch"][:-1]) + 1))
+    return list(zip(rows["leader_epoch"][changes].tolist(), rows["base_offset"][changes].tolist(), strict=True))
+
+
+def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
+    """The longest row of changes in which epochs do not fall, each epoch by its first offset."""
+    tops: list[int] = []  # of each length of row the lowest epoch that one can end with
+    rows: list[int] = []
+    lengths = []
+    for epoch, _ in changes:
+        at = bisect_right(tops, epoch)
+        tops[at : at + 1] = [epoch]
+        lengths.append(at)
+    wanted = len(tops) - 1
+    for i in range(len(changes) - 1, -1, -1):
+        if lengths[i] == wanted and (not rows or changes[i][0] <= changes[rows[-1]][0]):
+            rows.append(i)
+            wanted -= 1
+    found: Epochs = []
+    for i in reversed(rows):
+        if not found or changes[i][0] > found[-1][0]:
+            found.append(changes[i])
+    return found
+
+
+def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epochs:
+    """The epochs once a leader has begun at an offset: those that contradict it go."""
+    kept = list(epochs)
+    if kept and kept[-1][0] == epoch and kept[-1][1] <= offset:
+        return kept
+    return [e for e in kept if e[0] < epoch and e[1] < offset] + [(epoch, offset)]
+
+
+def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
+    """The epochs of a log that holds offsets in [start, end): the one that `start` lies in begins there."""
+    kept = [e for e in epochs if e[1] < end]
+    before = [e for e in kept if e[1] <= start]
+    return [(before[-1][0], start)] * bool(before) + kept[len(before) :]
+
+
+def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) -> tuple[int, int] | None:
+    """The largest epoch not above the one asked for, and where it ended, as OffsetsForLeaderEpoch answers; None: not known."""
+    if not epochs or epoch > epochs[-1][0] or epoch < 0:
+        return None
+    if epoch == epochs[-1][0]:
+        return epoch, log_end
+    after = bisect_right(epochs, epoch, key=lambda e: e[0])
+    return (epochs[after - 1][0] if after else epoch), epochs[after][1]

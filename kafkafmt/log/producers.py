@@ -1,0 +1,107 @@
+"""What a broker knows of a partition's producers, batch after batch (Kafka: ProducerStateManager, ProducerAppendInfo).
+
+From a producer's first transactional batch to its marker its transaction is open. A marker that finds none open, and a
+control batch that the cleaner has emptied, end nothing. Nobody is forgotten for being old, as a broker would forget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT, NO_PRODUCER_ID, TRANSACTIONAL_BIT
+from ..records import RecordReader
+from .snapshots import ProducerEntry, sequence_after
+
+
+class Marker(NamedTuple):
+    """The first record of a control batch: its type and time, and of the end of a transaction the coordinator's epoch."""
+
+    kind: int
+    timestamp: int
+    coordinator_epoch: int
+
+
+class Aborted(NamedTuple):
+    """An entry of a transaction index: last is the marker's offset, stable the first offset not decided after it."""
+
+    producer_id: int
+    first: int
+    last: int
+    stable: int
+
+
+def marker_reader(max_batch_bytes: int) -> RecordReader:
+    """What `read_markers` needs, made once."""
+    return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
+
+
+def read_markers(reader: RecordReader, buffer: Any, rows: np.ndarray) -> dict[int, Marker]:
+    """The markers of control batches by their offset; what cannot be read is left out."""
+    found: dict[int, Marker] = {}
+    for source, columns in reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
+        assert columns.offset is not None
+        assert columns.timestamp is not None
+        assert columns.key_position is not None
+        assert columns.key_length is not None
+        assert columns.value_position is not None
+        assert columns.value_length is not None
+        raw: Any = source
+        data = np.frombuffer(raw, np.uint8)
+        for i in np.flatnonzero(columns.key_length[: columns.rows] >= 4).tolist():
+            key, value = int(columns.key_position[i]), int(columns.value_position[i])
+            epoch = data[value + 2 : value + 6].tobytes() if columns.value_length[i] >= 6 else b"\xff"
+            kind = int.from_bytes(data[key + 2 : key + 4].tobytes(), "big")
+            marker = Marker(kind, int(columns.timestamp[i]), int.from_bytes(epoch, "big", signed=True))
+            found.setdefault(int(columns.offset[i]), marker)
+    return found
+
+
+class Producers:
+    """The producers of a partition. entries: by producer id; those with a txn_first_offset have a transaction open."""
+
+    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+        self.entries = {e.producer_id: e for e in entries}
+        self._open = {e.producer_id: e.txn_first_offset for e in self.entries.values() if e.txn_first_offset >= 0}
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of the oldest open transaction, None where none is open."""
+        return min(self._open.values(), default=None)
+
+    def add(self, table: np.ndarray, markers: dict[int, Marker]) -> list[Aborted]:
+        """Take in batches in the order of their offsets; the transactions that were aborted by them."""
+        rows = table[table["producer_id"] != NO_PRODUCER_ID]
+        aborted = []
+        names = ("producer_id", "producer_epoch", "base_offset", "last_offset_delta", "base_sequence", "max_timestamp", "attributes")
+        for producer_id, epoch, base, delta, sequence, timestamp, attributes in zip(*(rows[n].tolist() for n in names), strict=True):
+            if attributes & CONTROL_BIT:
+                marker = markers.get(base)
+                if marker is not None and marker.kind in (CONTROL_ABORT, CONTROL_COMMIT):
+                    aborted += self._end(producer_id, epoch, base, marker)
+                continue
+            before = self.entries.get(producer_id)
+            first = self._open.get(producer_id, -1)
+            if attributes & TRANSACTIONAL_BIT and first < 0:
+                first = self._open[producer_id] = base
+            coordinator = -1 if before is None else before.coordinator_epoch
+            last_sequence = sequence_after(sequence, delta) if sequence >= 0 else -1
+            self.entries[producer_id] = ProducerEntry(
+                producer_id, epoch, last_sequence, base + delta, delta, timestamp, coordinator, first
+            )
+        return aborted
+
+    def _end(self, producer_id: int, epoch: int, offset: int, marker: Marker) -> list[Aborted]:
+        entry = self.entries.get(producer_id, ProducerEntry(producer_id, epoch))
+        if entry.epoch != epoch:  # the batch of an older epoch is nothing to compare sequences with
+            entry = ProducerEntry(producer_id, epoch)
+        self.entries[producer_id] = entry._replace(
+            timestamp=marker.timestamp, coordinator_epoch=marker.coordinator_epoch, txn_first_offset=-1
+        )
+        first = self._open.pop(producer_id, None)
+        if first is None or marker.kind != CONTROL_ABORT:
+            return []
+        stable = self.first_unstable_offset
+        return [Aborted(producer_id, first, offset, offset + 1 if stable is None else stable)]
