@@ -74,9 +74,9 @@ class Partition:
         """The offset after the last sound batch. Reads the last segment's batches."""
         return self.log.next_offset
 
-    def offset_at(self, time: Time) -> int:
+    def offset_at(self, time: Time, below_log_start: bool = False) -> int:
         """The first offset whose record's timestamp is at or after a time; the log's end where there is none."""
-        hit = find_timestamp(self.log, to_millis(time) if isinstance(time, datetime) else time)
+        hit = find_timestamp(self.log, to_millis(time) if isinstance(time, datetime) else time, below_log_start)
         return self.next_offset if hit is None else hit.offset
 
     def __iter__(self) -> Iterator[Any]:
@@ -126,19 +126,19 @@ class Partition:
             raise ValueError(f"isolation is {isolation!r}; it can be 'read_uncommitted' or 'read_committed'")
         self.damaged = []
         return {
-            "start": self._offset("start", start, start_time),
-            "end": self._offset("end", end, end_time),
+            "start": self._offset("start", start, start_time, below_log_start),
+            "end": self._offset("end", end, end_time, below_log_start),
             "control": control,
             "below_log_start": below_log_start,
             "committed": isolation == "read_committed",
             "on_damage": self.damaged.append if on_error == "skip" else None,
         }
 
-    def _offset(self, name: str, offset: int | None, time: Time | None) -> int | None:
+    def _offset(self, name: str, offset: int | None, time: Time | None, below_log_start: bool) -> int | None:
         if offset is not None and time is not None:
             raise ValueError(f"{name} and {name}_time cannot both be given")
         if time is not None:
-            return self.offset_at(time)
+            return self.offset_at(time, below_log_start)
         if offset is None:
             return None
         return min(offset, MAX_OFFSET) if offset >= 0 else max(self.next_offset + offset, 0)

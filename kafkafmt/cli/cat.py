@@ -79,7 +79,7 @@ def cat(
 
         if left == 0:
             break
-        start, end = offsets.resolve(log)
+        start, end = offsets.resolve(log, below_log_start)
         on_damage = skip if on_error == "skip" else None
         committed = isolation == "read_committed"
         if committed:

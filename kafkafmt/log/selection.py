@@ -22,13 +22,13 @@ class OffsetBound(NamedTuple):
     kind: str
     n: int
 
-    def resolve(self, log: PartitionLog) -> int:
+    def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
         """The offset that is meant in a partition; of a time later than every record's, the log's end."""
         if self.kind == "offset":
             return min(self.n, MAX_OFFSET)
         if self.kind == "before_end":
             return max(log.next_offset - self.n, 0)
-        hit = find_timestamp(log, self.n)
+        hit = find_timestamp(log, self.n, below_log_start)
         return log.next_offset if hit is None else hit.offset
 
 
@@ -38,8 +38,8 @@ class OffsetRange(NamedTuple):
     start: OffsetBound | None = None
     end: OffsetBound | None = None
 
-    def resolve(self, log: PartitionLog) -> tuple[int | None, int | None]:
-        return tuple(None if b is None else b.resolve(log) for b in self)  # type: ignore[return-value]
+    def resolve(self, log: PartitionLog, below_log_start: bool = False) -> tuple[int | None, int | None]:
+        return tuple(None if b is None else b.resolve(log, below_log_start) for b in self)  # type: ignore[return-value]
 
 
 def parse_time(text: str) -> int:
