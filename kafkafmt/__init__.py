@@ -22,7 +22,7 @@ from .errors import (
 )
 from .log import Damage, DamagedLogError
 from .records import read_records
-from .view import Log, Partition
+from .view import Groups, Log, Partition
 from .view import open_log as open
 
 Record = core.Record
@@ -31,6 +31,7 @@ __all__ = [
     "ChecksumError",
     "Damage",
     "DamagedLogError",
+    "Groups",
     "InvalidError",
     "KafkaFormatError",
     "Log",

@@ -234,18 +234,20 @@ class PartitionLog:
         below_log_start: bool = False,
         on_damage: OnDamage | None = None,
         committed: bool = False,
+        past_open: bool = False,
         capacity: int = 16384,
     ) -> Iterator[Chunk]:
         """The records with offsets in [start, end) as decoded columns, in the order of offsets.
 
         Records below the log start are hidden unless asked for, control records too. Damage raises DamagedLogError
         after what precedes it was given, or goes to `on_damage` and reading goes on behind it. committed: what a
-        consumer at read_committed would see, up to the last stable offset.
+        consumer at read_committed would see, up to the last stable offset; with past_open what lies behind it too, less
+        what belongs to an open transaction: so a coordinator loads its topic.
         """
         low = 0 if below_log_start else self.log_start_offset
         low = low if start is None else max(start, low)
         high = MAX_OFFSET if end is None else end
-        if committed:
+        if committed and not past_open:
             high = min(high, self.transactions.last_stable_offset)
         reader = RecordReader(names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes)
         for part in self.parts(low, high, on_damage):
