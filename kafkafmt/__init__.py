@@ -24,7 +24,7 @@ from .errors import (
 from .log import Damage, DamagedLogError
 from .records import BatchBuilder, build_batch, build_batches, build_columns, columns_of, read_records
 from .types import Buffer
-from .view import Log, Partition
+from .view import Groups, Log, Partition
 from .view import open_log as open
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ __all__ = [
     "ChecksumError",
     "Damage",
     "DamagedLogError",
+    "Groups",
     "InvalidError",
     "KafkaFormatError",
     "Log",

@@ -18,6 +18,7 @@ import numpy as np
 
 from ._backend import core
 from .errors import KafkaFormatError
+from .log.groups import CommittedOffset
 from .records import Chunk, read_chunks
 from .text import decode_header_key
 from .types import Buffer, CopiedColumns
@@ -356,6 +357,27 @@ def record_batches(chunks: Iterable[Chunk], builder: ArrowBuilder) -> Iterator[p
         raise
     if builder.rows:
         yield builder.flush()
+
+
+COMMITTED = pa.schema(
+    [
+        ("group", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("metadata", pa.string()),
+        ("commit_timestamp", pa.timestamp("ms", "UTC")),
+        ("expire_timestamp", pa.timestamp("ms", "UTC")),
+    ]
+)
+"""The fields of a CommittedOffset."""
+
+
+def committed_offsets(offsets: Sequence[CommittedOffset]) -> pa.Table:
+    """Committed offsets as a table."""
+    columns = zip(*offsets, strict=True) if offsets else [()] * len(COMMITTED)
+    return pa.table([pa.array(column, f.type) for column, f in zip(columns, COMMITTED, strict=True)], schema=COMMITTED)
 
 
 def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:

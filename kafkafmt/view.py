@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ._backend import core
 from .constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
-from .log import Damage, PartitionDir, PartitionLog, discover
+from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
+from .log.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
 from .log.selection import to_millis
 from .log.times import find_timestamp
 
@@ -74,9 +75,9 @@ class Partition:
         """The offset after the last sound batch. Reads the last segment's batches."""
         return self.log.next_offset
 
-    def offset_at(self, time: Time) -> int:
+    def offset_at(self, time: Time, below_log_start: bool = False) -> int:
         """The first offset whose record's timestamp is at or after a time; the log's end where there is none."""
-        hit = find_timestamp(self.log, to_millis(time) if isinstance(time, datetime) else time)
+        hit = find_timestamp(self.log, to_millis(time) if isinstance(time, datetime) else time, below_log_start)
         return self.next_offset if hit is None else hit.offset
 
     def __iter__(self) -> Iterator[Any]:
@@ -126,22 +127,52 @@ class Partition:
             raise ValueError(f"isolation is {isolation!r}; it can be 'read_uncommitted' or 'read_committed'")
         self.damaged = []
         return {
-            "start": self._offset("start", start, start_time),
-            "end": self._offset("end", end, end_time),
+            "start": self._offset("start", start, start_time, below_log_start),
+            "end": self._offset("end", end, end_time, below_log_start),
             "control": control,
             "below_log_start": below_log_start,
             "committed": isolation == "read_committed",
             "on_damage": self.damaged.append if on_error == "skip" else None,
         }
 
-    def _offset(self, name: str, offset: int | None, time: Time | None) -> int | None:
+    def _offset(self, name: str, offset: int | None, time: Time | None, below_log_start: bool) -> int | None:
         if offset is not None and time is not None:
             raise ValueError(f"{name} and {name}_time cannot both be given")
         if time is not None:
-            return self.offset_at(time)
+            return self.offset_at(time, below_log_start)
         if offset is None:
             return None
         return min(offset, MAX_OFFSET) if offset >= 0 else max(self.next_offset + offset, 0)
+
+
+class Groups:
+    """Consumer groups as `__consumer_offsets` has them: committed offsets, also as Arrow, and the groups with their members.
+
+    offsets: in order of group, topic and partition. groups: by name. damaged: what of the topic could not be read, so that a
+    commit may be older than the last. unreadable: how many records are of no form that is known.
+    """
+
+    def __init__(self, logs: Iterable[PartitionLog], on_error: str = "fail") -> None:
+        if on_error not in ("fail", "skip"):
+            raise ValueError(f"on_error is {on_error!r}; it can be 'fail' or 'skip'")
+        self.damaged: list[Damage] = []
+        state = read_group_state(logs, (lambda _, damage: self.damaged.append(damage)) if on_error == "skip" else None)
+        self.offsets: list[CommittedOffset] = state.offsets
+        self.groups: list[Group] = state.groups
+        self.unreadable = state.unreadable
+
+    def __repr__(self) -> str:
+        return f"<kafkafmt.Groups: {len(self.offsets)} offsets of {len({c.group for c in self.offsets})} groups>"
+
+    def to_arrow(self) -> pa.Table:
+        """The committed offsets as a pyarrow Table; timestamps are UTC, in milliseconds."""
+        from . import arrow
+
+        return arrow.committed_offsets(self.offsets)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The same for whoever takes Arrow streams (pandas, Polars, DuckDB)."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
 class Log:
@@ -174,6 +205,16 @@ class Log:
     @property
     def topics(self) -> list[str]:
         return sorted({p.topic for p in self.partitions})
+
+    def groups(self, on_error: str = "fail") -> Groups:
+        """Consumer groups and their committed offsets, as `__consumer_offsets` among the partitions has them.
+
+        A broker's directory holds the groups that it coordinates: those of a cluster are in all of them together.
+        """
+        logs = [p.log for p in self.partitions if p.topic == GROUPS_TOPIC]
+        if not logs:
+            raise NoLogError(f"there is no partition of {GROUPS_TOPIC}")
+        return Groups(logs, on_error)
 
     def __getitem__(self, key: tuple[str, int]) -> Partition:
         for p in self.partitions:

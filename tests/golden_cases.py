@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -125,6 +126,29 @@ class Case:
             and (span["last_offset"] is None or at[2] <= span["last_offset"])
             for span in report["damaged"]
         )
+
+
+def dumped(file: Path) -> dict[str, list[str]]:
+    """What kafka-dump-log printed (`dump.txt.xz`, `decoded-*.txt.xz`): by the path of a dumped file, `log/…`, its lines.
+
+    What the tool wrote to stderr is under `stderr`.
+    """
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    with lzma.open(file, "rt", encoding="utf-8", newline="\n") as dump:
+        for line in dump.read().split("\n"):
+            if line.startswith("Dumping "):
+                lines = found.setdefault(line.removeprefix("Dumping "), [])
+            elif line.startswith("--- stderr"):
+                lines = found.setdefault("stderr", [])
+            else:
+                lines.append(line)
+    return found
+
+
+def decoded(version: str, topic: str) -> dict[str, list[str]]:
+    """The same of an internal topic of the case `internal`, by the tool's decoder for it."""
+    return dumped(GOLDEN / version / "internal" / f"decoded-{topic}.txt.xz")
 
 
 def same_rows(got: Rows, want: Rows) -> None:

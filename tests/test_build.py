@@ -365,12 +365,7 @@ def test_arrow_out_and_in_again(package):
     """What our own reader gives as Arrow is a source of columns."""
     records = [(b"k%d" % i, None if i % 5 == 0 else b"v" * i, 1000 + i, [("h", b"x")] * (i % 3)) for i in range(50)]
     data = b"".join(build_batches(records, 400))
-    from kafkafmt import arrow
-    from kafkafmt.records import RecordReader
-
-    reader = RecordReader()
-    chunks = (chunk for table in iter_tables(data) for chunk in reader.read(data, table))
-    (batch,) = arrow.record_batches(chunks, arrow.BatchBuilder("t", 0))
+    (batch,) = kafkafmt.to_arrow(data).to_batches()
     columns = columns_of(batch["key"], batch["value"], batch["timestamp"], batch["headers"], batch["offset"])
     assert b"".join(build_columns(columns, 400)) == data
 

@@ -25,7 +25,7 @@ FLOORS = {
     "_core": 1, "_corelib": 1, "_pure": 1,
     "_backend": 2,
     "codecs": 3,
-    "records": 4,
+    "records": 4, "internal": 4,
     "log": 5, "protocol": 5,
     "arrow": 6,
     "view": 7,

@@ -27,6 +27,7 @@ from .common import (
     selection_options,
     tell,
 )
+from .groups import start_at_group
 
 BYTES: dict[str, Callable[[bytes], str]] = {
     "utf8": lambda b: b.decode(errors="backslashreplace"),
@@ -54,6 +55,7 @@ def cat(
     numbers: list[int],
     internal: bool,
     offsets: OffsetRange,
+    group: str | None,
     below_log_start: bool,
     limit: int | None,
     isolation: str,
@@ -65,10 +67,15 @@ def cat(
     output_format: str,
 ) -> int:
     """Records in the order of topic, partition and offset, a line each."""
-    chosen = choose(find(paths, replicas), topics, numbers, internal)
+    found = find(paths, replicas)
+    chosen = choose(found, topics, numbers, internal)
+    damaged = False
+    if group is not None:
+        chosen, offsets, damaged = start_at_group(found, chosen, group, offsets)
+        if damaged and on_error == "fail":
+            return EXIT_DAMAGE
     show = (_json_line if output_format == "json" else _text_line)(BYTES[encoding])
     left = sys.maxsize if limit is None else limit
-    damaged = False
     for directory in chosen:
         log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
 
@@ -79,7 +86,7 @@ def cat(
 
         if left == 0:
             break
-        start, end = offsets.resolve(log)
+        start, end = offsets.resolve(log, below_log_start)
         on_damage = skip if on_error == "skip" else None
         committed = isolation == "read_committed"
         if committed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -133,6 +133,7 @@ range_options = options(
         show_default=False,
         help="Offsets, TO exclusive; -N is N before the end, @MS or @ISO-TIME the first at or after a time (UTC).",
     ),
+    click.option("-g", "--group", metavar="NAME", help="Begin where this consumer group has committed; its topics alone."),
     click.option("--below-log-start", is_flag=True, help="Records below the log start offset too, which a broker hides."),
 )
 
@@ -153,6 +154,20 @@ def choose(found: Discovery, topics: tuple[str, ...], numbers: list[int], intern
     if not chosen:
         tell("nothing to read: only internal topics or partitions that are not live (see `kafkafmt ls`, and --internal)")
     return chosen
+
+
+def show_table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:
+    """A table for people, a line a row; nothing is cut off, and columns without a word are left out."""
+    from rich.cells import cell_len
+
+    if not rows:
+        return
+    kept = [i for i in range(len(names)) if any(row[i] for row in rows)]
+    widths = {i: max(cell_len(row[i]) for row in [names, *rows]) for i in kept}
+    for row in [names, *rows]:
+        cells = ((" " * (widths[i] - cell_len(row[i])), row[i], names[i] in right) for i in kept)
+        line = "  ".join(fill + text if to_right else text + fill for fill, text, to_right in cells).rstrip()
+        click.echo(click.style(line, bold=True) if row is names else line)
 
 
 def progress_bar(total: int, label: str) -> Any:

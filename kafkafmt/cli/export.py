@@ -27,6 +27,7 @@ from .common import (
     selection_options,
     tell,
 )
+from .groups import start_at_group
 
 MOST_LINES = 20
 PACKAGES = ("pyspark", "py4j", "pyarrow")
@@ -56,6 +57,7 @@ def export(
     numbers: list[int],
     internal: bool,
     offsets: OffsetRange,
+    group: str | None,
     below_log_start: bool,
     isolation: str,
     on_error: str,
@@ -85,7 +87,12 @@ def export(
         prepare_environment()
     found = find(paths, replicas)
     chosen = choose(found, topics, numbers, internal)
-    shown = {"topics": list(topics), "partitions": numbers, "internal": internal, "replicas": replicas}
+    damaged = False
+    if group is not None:
+        chosen, offsets, damaged = start_at_group(found, chosen, group, offsets)
+        if damaged and on_error == "fail":
+            return EXIT_DAMAGE
+    shown = {"topics": list(topics), "partitions": numbers, "internal": internal, "replicas": replicas, "group": group}
     try:
         job = Export(
             found,
@@ -123,7 +130,7 @@ def export(
         click.echo(json.dumps(report, ensure_ascii=False))
     else:
         show(report)
-    return 0 if report["ok"] else EXIT_DAMAGE
+    return 0 if report["ok"] and not damaged else EXIT_DAMAGE
 
 
 def _setting(text: str) -> tuple[str, str]:

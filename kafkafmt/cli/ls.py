@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import click
@@ -21,12 +20,10 @@ from .common import (
     plain,
     progress_bar,
     replicas_option,
+    show_table,
     tell,
     topic_option,
 )
-
-WIDE = 1000
-"""Columns of a table that goes elsewhere than to a terminal: a topic's name has up to 249."""
 
 
 @click.command(epilog="Example: kafkafmt ls /var/lib/kafka/data -t 'orders*'")
@@ -85,31 +82,22 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("partition", "state"):
-        table.add_column(name, no_wrap=True)
-    for name in ("segments", "first", "next", "records", "bytes"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("format", "codecs", "times (UTC)"):
-        table.add_column(name, no_wrap=True)
+    names = ("partition", "state", "segments", "first", "next", "records", "bytes", "format", "codecs", "times (UTC)")
+    lines = []
     for r in rows:
         times = "" if r["max_timestamp"] is None else f"{moment(r['min_timestamp'] or 0)[:19]} to {moment(r['max_timestamp'])[:19]}"
-        table.add_row(
-            plain(f"{r['topic']}-{r['partition']}"),
-            r["state"] + (f", {r['damaged']} damaged" if r["damaged"] else ""),
-            f"{r['segments']}",
-            f"{r['log_start_offset']}",
-            f"{r['next_offset']}",
-            "?" if r["records"] is None else f"{r['records']:,}",
-            f"{r['bytes']:,}",
-            ",".join(map(str, r["formats"])),
-            ",".join(r["codecs"]),
-            times,
+        lines.append(
+            (
+                plain(f"{r['topic']}-{r['partition']}"),
+                r["state"] + (f", {r['damaged']} damaged" if r["damaged"] else ""),
+                f"{r['segments']}",
+                f"{r['log_start_offset']}",
+                f"{r['next_offset']}",
+                "?" if r["records"] is None else f"{r['records']:,}",
+                f"{r['bytes']:,}",
+                ",".join(map(str, r["formats"])),
+                ",".join(r["codecs"]),
+                times,
+            )
         )
-    console = Console(width=None if sys.stdout.isatty() else WIDE, markup=False, highlight=False)
-    with console.capture() as text:  # written by click, since rich ends a closed pipe with status 1
-        console.print(table)
-    click.echo(text.get(), nl=False)
+    show_table(names, lines, right=("segments", "first", "next", "records", "bytes"))

@@ -17,6 +17,7 @@ from ..log import DuplicatePartitionError
 from .cat import cat
 from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, plain, tell
 from .export import export
+from .groups import groups
 from .ls import ls
 from .seek import seek
 from .verify import verify
@@ -48,7 +49,7 @@ def group() -> None:
     """
 
 
-for command in (ls, cat, seek, verify, export):
+for command in (ls, cat, seek, groups, verify, export):
     group.add_command(command)
 
 

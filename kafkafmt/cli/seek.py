@@ -67,20 +67,21 @@ def seek(
     log = PartitionLog(chosen[0], max_batch_bytes=max_batch_bytes, tell=tell)
     waiting = {find_offset: iter(offsets), find_timestamp: iter(times)}
     for look in ctx.meta[ORDER]:
-        question, before = next(waiting[look]), log.bytes_read
+        question, before = next(waiting[look]), (log.bytes_read, log.reads)
         place = look(log, question)
-        _show(log, question, place, log.bytes_read - before, output_format)
+        _show(log, question, place, (log.bytes_read - before[0], log.reads - before[1]), output_format)
     return 0
 
 
-def _show(log: PartitionLog, question: int, place: Place | None, bytes_read: int, output_format: str) -> None:
+def _show(log: PartitionLog, question: int, place: Place | None, cost: tuple[int, int], output_format: str) -> None:
     answer = (None, None, None, None) if place is None else tuple(place)
     row = {"topic": log.topic, "partition": log.partition} | dict(zip(("offset", "timestamp", "segment", "position"), answer, strict=True))
-    row["bytes_read"] = bytes_read
+    row["bytes_read"] = cost[0]
+    read = f"({cost[0]:,} bytes in {cost[1]} reads)"
     if output_format == "json":
         click.echo(json.dumps(row, ensure_ascii=False))
     elif place is None:
-        click.echo(f"{question}: nothing at or after it ({bytes_read:,} bytes read)")
+        click.echo(f"{question}: nothing at or after it {read}")
     else:
         where = f"{place.segment} at {place.position}"
-        click.echo(f"{question}: offset {place.offset}, timestamp {place.timestamp}, in {where} ({bytes_read:,} bytes read)")
+        click.echo(f"{question}: offset {place.offset}, timestamp {place.timestamp}, in {where} {read}")

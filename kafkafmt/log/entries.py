@@ -40,14 +40,14 @@ def all_time_entries(data: bytes, base_offset: int) -> Columns:
 def read_offset_index(data: bytes, base_offset: int) -> Columns:
     """Offsets and positions of the entries in use."""
     offsets, positions = all_offset_entries(data, base_offset)
-    n = _in_use(offsets, positions, base_offset, 0)
+    n = in_use(offsets, positions, base_offset, 0)
     return offsets[:n], positions[:n]
 
 
 def read_time_index(data: bytes, base_offset: int) -> Columns:
     """Timestamps (ms) and offsets of the entries in use."""
     timestamps, offsets = all_time_entries(data, base_offset)
-    n = _in_use(timestamps, offsets, 0, base_offset)
+    n = in_use(timestamps, offsets, 0, base_offset)
     return timestamps[:n], offsets[:n]
 
 
@@ -56,7 +56,7 @@ def read_transaction_index(data: bytes) -> np.ndarray:
     return np.frombuffer(data, TRANSACTION_ENTRY, len(data) // TRANSACTION_ENTRY.itemsize)
 
 
-def _in_use(first: Entries, second: Entries, first_low: int, second_low: int) -> int:
+def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int = 0) -> int:
     """How many entries from the front on rise: the others are a zero tail, or nonsense. One of zeros alone is tail too."""
     if not len(first) or first[0] < first_low or second[0] < second_low:
         return 0

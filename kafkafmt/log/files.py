@@ -45,6 +45,7 @@ class FileView:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.size = os.fstat(self._fd).st_size
         self.bytes_read = 0
+        self.reads = 0
         self.data: npt.NDArray[np.uint8] | None = None
         if mapped and self.size:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
@@ -57,6 +58,7 @@ class FileView:
                 n = os.preadv(self._fd, [target[got:]], position + got)
             except OSError as error:
                 raise OSError(error.errno, error.strerror, str(self.path)) from error  # which does not name the file by itself
+            self.reads += 1
             if n == 0:
                 break
             got += n

@@ -1,32 +1,45 @@
-"""Looking up in offset and time indexes, as far as they can be believed: an entry is used only after the batch that it
-names was found in the log.
+"""Looking up in offset and time indexes, as far as they can be believed.
+
+They are searched as a broker does it, in halves, so that the cost is that of some entries; an entry is used only after
+the batch that it names was found in the log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from .._backend import core
+from ..constants import MAX_OFFSET, NO_TIMESTAMP
 from ..types import BATCH_DTYPE
-from . import files
 from .directory import SegmentFile
-from .entries import read_offset_index, read_time_index
+from .entries import OFFSET_ENTRY, TIME_ENTRY, in_use
 from .files import FileView
-from .walk import Walker
+from .walk import FIRST_READ, Walker
 
-SCAN_BYTES = 1 << 20
+MAX_RELATIVE = 2**31 - 1
+BLOCK_ENTRIES = 512
+SCAN_BYTES = 4 << 20
+"""How far behind an entry's position its batch may begin: up to Kafka 4.0 entries name the batches of a whole append."""
+
+
+class Entry(NamedTuple):
+    """Of the offset index: offset - base, position. Of the time index: timestamp, offset - base."""
+
+    first: int
+    second: int
 
 
 class TimeBounds(NamedTuple):
-    """What a time index tells about a time: no record at or below `after` is as late, nor, with `none`, any other.
+    """What a time index tells about a time: no record at or below `after` is as late.
 
     One at or below `upto` should be, where that is not None: the next entry says so, which was not looked up.
     """
 
     after: int
-    none: bool
     upto: int | None
 
 
@@ -34,57 +47,89 @@ def position_before(segment: SegmentFile, view: FileView, offset: int) -> int:
     """Where a walk may begin that has to meet every batch with offsets from `offset` on; 0 where the index tells nothing."""
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
-    data = files.read_bytes(segment.path.with_suffix(".index"))
-    view.bytes_read += len(data or b"")
-    offsets, positions = read_offset_index(data or b"", segment.base_offset)
-    at = int(np.searchsorted(offsets, offset, "right")) - 1
-    if at < 0:
+    entry, _ = _around(segment.path.with_suffix(".index"), OFFSET_ENTRY, min(offset - segment.base_offset, MAX_RELATIVE), view)
+    if entry is None:
         return 0
-    batch = _batch_at(view, int(positions[at]))
-    if batch is None or not segment.base_offset <= int(batch["base_offset"]) <= int(offsets[at]):
+    batch = _batch_at(view, entry.second)
+    if batch is None or not segment.base_offset <= int(batch["base_offset"]) <= segment.base_offset + entry.first:
         return 0
-    return int(positions[at])
+    return entry.second
 
 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
     """Where the first record at or after a time cannot be; None where the time index tells nothing that holds."""
     if segment.base_offset is None:
         return None
-    data = files.read_bytes(segment.path.with_suffix(".timeindex"))
-    view.bytes_read += len(data or b"")
-    timestamps, offsets = read_time_index(data or b"", segment.base_offset)
-    at = int(np.searchsorted(timestamps, timestamp, "left")) - 1
-    if at < 0:
-        return None
-    position = position_before(segment, view, int(offsets[at]))
-    batch = _batch_with(view, position, int(offsets[at]))
-    if batch is None or int(batch["max_timestamp"]) != int(timestamps[at]):
-        return None
-    upto = int(offsets[at + 1]) if at + 1 < len(offsets) else None
-    none = upto is None and not segment.last and _none_as_late(view, position, timestamp)
-    return TimeBounds(int(offsets[at]), none, upto)
+    before, following = _around(segment.path.with_suffix(".timeindex"), TIME_ENTRY, timestamp - 1, view)
+    upto = None if following is None else segment.base_offset + following.second
+    if before is None:
+        return None if upto is None else TimeBounds(segment.base_offset - 1, upto)
+    offset = segment.base_offset + before.second
+    for rows in _batches_from(view, position_before(segment, view, offset), offset):
+        if (rows["max_timestamp"][_last_offsets(rows) == offset] == before.first).any():
+            return TimeBounds(offset, upto)
+    return None
 
 
-def _none_as_late(view: FileView, position: int, timestamp: int) -> bool:
-    """Does no batch from a position to the end of the file reach a time? The index may have lost its last entries."""
-    for _, _, rows, error in Walker(view, 0).tables(position, view.size):
-        if error is not None or (rows["max_timestamp"] >= timestamp).any():
-            return False
-    return True
+def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
+    """The largest timestamp of a segment, by the last entry of its time index and the batches behind it; None where that tells nothing."""
+    if segment.base_offset is None:
+        return None
+    entry, _ = _around(segment.path.with_suffix(".timeindex"), TIME_ENTRY, MAX_OFFSET, view)
+    if entry is None:
+        return None
+    offset, largest, found = segment.base_offset + entry.second, entry.first, False
+    for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(position_before(segment, view, offset), view.size):
+        found = found or bool((rows["max_timestamp"][_last_offsets(rows) == offset] == entry.first).any())
+        largest = max(largest, int(rows["max_timestamp"].max(initial=NO_TIMESTAMP)))
+        if error is not None or (not found and len(rows) and _last_offsets(rows)[-1] >= offset):
+            return None
+    return largest if found else None
+
+
+def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> tuple[Entry | None, Entry | None]:
+    """Of an index's entries in use, the last whose first field is at or below a value, and the next one.
+
+    Read are single entries, each in the middle of where it may be, until a block is left. Zeros lie beyond the last entry. What was
+    read counts as read of the log.
+    """
+    try:
+        with FileView(path) as view:
+            size = entry.itemsize
+            low, high = 0, view.size // size
+            while high - low > BLOCK_ENTRIES:
+                middle = (low + high) // 2
+                first = int(np.frombuffer(view.read(middle * size, size), entry)[0][0])
+                low, high = (middle, high) if 0 < first <= value else (low, middle)
+            data = view.read(low * size, (high + 1 - low) * size)
+            log.bytes_read += view.bytes_read
+            log.reads += view.reads
+    except (FileNotFoundError, IsADirectoryError):
+        return None, None
+    block = np.frombuffer(data, entry, len(data) // size)
+    firsts, seconds = (block[name].astype(np.int64) for name in entry.names or ())
+    n = in_use(firsts, seconds)
+    at = int(np.searchsorted(firsts[:n], value, "right"))
+    before, after = (Entry(int(firsts[i]), int(seconds[i])) if 0 <= i < n else None for i in (at - 1, at))
+    return before, after
+
+
+def _batches_from(view: FileView, position: int, offset: int) -> Iterator[np.ndarray]:
+    """Tables of sound batches from a position to the batch that holds an offset, or not far behind it."""
+    for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(position, min(view.size, position + SCAN_BYTES)):
+        yield rows
+        if error is not None or (len(rows) and _last_offsets(rows)[-1] >= offset):
+            return
+
+
+def _last_offsets(rows: np.ndarray) -> np.ndarray:
+    last: np.ndarray = rows["base_offset"] + rows["last_offset_delta"]
+    return last
 
 
 def _batch_at(view: FileView, position: int) -> np.void | None:
     """The header of the sound batch at a position, None where there is none."""
     table = np.zeros(1, BATCH_DTYPE)
     size = int.from_bytes(view.read(position + 8, 4), "big", signed=True) + 12
-    scan = core.scan_batches(view.read(position, min(size, view.size - position)), table)
+    scan = core.scan_batches(view.read(position, max(min(size, view.size - position), 0)), table)
     return table[0] if scan.count else None
-
-
-def _batch_with(view: FileView, position: int, offset: int) -> np.void | None:
-    """The header of the batch that ends with an offset, searched from a position on over as much as one read gives."""
-    table = np.zeros(4096, BATCH_DTYPE)
-    scan = core.scan_batches(view.read(position, SCAN_BYTES), table)
-    rows = table[: scan.count]
-    hits = np.flatnonzero(rows["base_offset"] + rows["last_offset_delta"] == offset)
-    return rows[hits[0]] if len(hits) else None

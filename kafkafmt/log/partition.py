@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,19 +13,21 @@ from typing import Any
 import numpy as np
 
 from .._backend import core
-from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
+from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET
 from ..errors import KafkaFormatError
 from ..records import Chunk, RecordReader
-from ..types import COLUMNS, RecordColumns
+from ..types import COLUMNS, IntArray, RecordColumns
 from .directory import PartitionDir, SegmentFile
 from .files import FileView
 from .indexes import position_before
 from .plan import Damage, SegmentPlan, plan_segment
 from .transactions import Transactions, find_transactions
-from .walk import Run, Walker
+from .walk import FIRST_READ, Run, Walker
 
 OnDamage = Callable[[Damage], None]
 Tell = Callable[[str], None]
+UNKNOWN = MIN_OFFSET
+"""A largest timestamp that was not looked up yet."""
 
 
 class DamagedLogError(KafkaFormatError):
@@ -44,7 +48,7 @@ class PartitionLog:
 
     run_bytes: extents are cut at about that size. mapped: files are mapped, not read; a file that a broker truncates
     meanwhile then kills the process. tell: called with a line about what is worth saying and is not
-    damage (a file that retention removed meanwhile). `bytes_read` counts what has been read of the segments.
+    damage (a file that retention removed meanwhile). `bytes_read` and `reads` count what has been read of the segments and their indexes.
     """
 
     def __init__(
@@ -61,7 +65,7 @@ class PartitionLog:
         self.run_bytes = run_bytes
         self.mapped = mapped
         self.tell = tell or (lambda _: None)
-        self.bytes_read = 0
+        self.bytes_read = self.reads = 0
         self._plans: dict[str, SegmentPlan] = {}
 
     def __repr__(self) -> str:
@@ -82,6 +86,27 @@ class PartitionLog:
     @property
     def log_start_offset(self) -> int:
         return self.directory.log_start_offset
+
+    @cached_property
+    def largest_timestamps(self) -> IntArray:
+        """A segment's largest timestamp each, as far as they were looked up."""
+        return np.full(len(self.segments), UNKNOWN, np.int64)
+
+    def first_segment(self, offset: int) -> int:
+        """The index of the first segment that may hold an offset or a later one."""
+        if not self.segments or self.segments[-1].base_offset is None:
+            return 0
+        return max(bisect_right(self.segments, offset, key=lambda s: s.base_offset or 0) - 1, 0)
+
+    @contextmanager
+    def view(self, segment: SegmentFile, mapped: bool = False) -> Iterator[FileView]:
+        """A segment's file, open; what is read of it is counted."""
+        with FileView(segment.path, mapped) as view:
+            try:
+                yield view
+            finally:
+                self.bytes_read += view.bytes_read
+                self.reads += view.reads
 
     def plan(self, segment: SegmentFile) -> SegmentPlan:
         """What of a segment is delivered. Empty, and told, where the file has gone since it was listed."""
@@ -118,7 +143,7 @@ class PartitionLog:
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
         """Extents and damage that concern offsets in [start, end), in the order of offsets."""
-        for segment in self.segments:
+        for segment in self.segments[self.first_segment(start) :]:
             if segment.base_offset is not None and segment.base_offset >= end:
                 return
             if segment.next_base is not None and segment.next_base <= start:
@@ -141,13 +166,12 @@ class PartitionLog:
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or MAX_OFFSET) <= end):
             return None
         try:
-            with FileView(segment.path, self.mapped) as view:
+            with self.view(segment, self.mapped) as view:
                 position = position_before(segment, view, start)
                 if position == 0 and end == MAX_OFFSET:
                     return None
-                walker = Walker(view, base, self.max_batch_bytes, self.run_bytes)
+                walker = Walker(view, base, self.max_batch_bytes, self.run_bytes, FIRST_READ)
                 extents = walker.sound_runs(position, start if position else base, end)
-                self.bytes_read += view.bytes_read
         except FileNotFoundError:
             return None
         if extents is None or (extents and segment.next_base is not None and extents[-1].last_offset >= segment.next_base):
@@ -191,6 +215,7 @@ class PartitionLog:
 
     def _close(self, view: FileView) -> None:
         self.bytes_read += view.bytes_read
+        self.reads += view.reads
         view.close()
 
     def damage(self, damage: Damage, on_damage: OnDamage | None) -> None:
@@ -209,18 +234,20 @@ class PartitionLog:
         below_log_start: bool = False,
         on_damage: OnDamage | None = None,
         committed: bool = False,
+        past_open: bool = False,
         capacity: int = 16384,
     ) -> Iterator[Chunk]:
         """The records with offsets in [start, end) as decoded columns, in the order of offsets.
 
         Records below the log start are hidden unless asked for, control records too. Damage raises DamagedLogError
         after what precedes it was given, or goes to `on_damage` and reading goes on behind it. committed: what a
-        consumer at read_committed would see, up to the last stable offset. names, capacity: as RecordReader takes them.
+        consumer at read_committed would see, up to the last stable offset; with past_open what lies behind it too, less
+        what belongs to an open transaction: so a coordinator loads its topic. names, capacity: as RecordReader takes them.
         """
         low = 0 if below_log_start else self.log_start_offset
         low = low if start is None else max(start, low)
         high = MAX_OFFSET if end is None else end
-        if committed:
+        if committed and not past_open:
             high = min(high, self.transactions.last_stable_offset)
         reader = RecordReader(names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes)
         for part in self.parts(low, high, on_damage):

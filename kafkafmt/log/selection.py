@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ..constants import MAX_OFFSET
@@ -17,18 +18,21 @@ ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
 
 
 class OffsetBound(NamedTuple):
-    """kind: "offset" (n), "before_end" (n offsets before the log end), "time" (n ms)."""
+    """kind: "offset" (n), "before_end" (n offsets before the log end), "time" (n ms), "group" (by partition, else the log start)."""
 
     kind: str
-    n: int
+    n: int = 0
+    committed: Mapping[tuple[str, int], int] = MappingProxyType({})
 
-    def resolve(self, log: PartitionLog) -> int:
+    def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
         """The offset that is meant in a partition; of a time later than every record's, the log's end."""
         if self.kind == "offset":
             return min(self.n, MAX_OFFSET)
         if self.kind == "before_end":
             return max(log.next_offset - self.n, 0)
-        hit = find_timestamp(log, self.n)
+        if self.kind == "group":
+            return self.committed.get((log.topic, log.partition), 0)
+        hit = find_timestamp(log, self.n, below_log_start)
         return log.next_offset if hit is None else hit.offset
 
 
@@ -38,8 +42,8 @@ class OffsetRange(NamedTuple):
     start: OffsetBound | None = None
     end: OffsetBound | None = None
 
-    def resolve(self, log: PartitionLog) -> tuple[int | None, int | None]:
-        return tuple(None if b is None else b.resolve(log) for b in self)  # type: ignore[return-value]
+    def resolve(self, log: PartitionLog, below_log_start: bool = False) -> tuple[int | None, int | None]:
+        return tuple(None if b is None else b.resolve(log, below_log_start) for b in self)  # type: ignore[return-value]
 
 
 def parse_time(text: str) -> int:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from ..constants import CONTROL_BIT, MAX_OFFSET
+from ..constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP
 from ..records import RecordReader
 from .directory import SegmentFile
-from .files import FileView
-from .indexes import time_bounds
-from .partition import Part, PartitionLog
+from .indexes import largest_timestamp, time_bounds
+from .partition import UNKNOWN, Part, PartitionLog
 
 
 class Place(NamedTuple):
@@ -24,30 +24,23 @@ class Place(NamedTuple):
     position: int
 
 
-def find_timestamp(log: PartitionLog, timestamp: int, start: int | None = None) -> Place | None:
-    """The first record from `start` (or the log start) on with that timestamp (ms) or a later one.
+def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = False) -> Place | None:
+    """The first record from the log start on (or from the first that is there) with that timestamp (ms) or a later one.
 
     A batch header's maximum timestamp is believed; control batches and aborted records are seen, as by a broker.
     Damage on the way is passed over: what it held cannot be the answer.
     """
-    low = log.log_start_offset if start is None else max(start, log.log_start_offset)
+    low = 0 if below_log_start else log.log_start_offset
     reader = _reader(log, low)
-    for segment in log.segments:
-        if segment.next_base is not None and segment.next_base <= low:
-            continue
+    for segment in _segments_reaching(log, timestamp, low):
         first, upto = max(low, segment.base_offset or 0), None
         try:
-            with FileView(segment.path) as view:
+            with log.view(segment) as view:
                 bounds = time_bounds(segment, view, timestamp)
-                log.bytes_read += view.bytes_read
         except FileNotFoundError:
             continue
         if bounds is not None:
-            if bounds.none:
-                continue
             first, upto = max(first, bounds.after + 1), bounds.upto
-        elif log.plan(segment).stats.max_timestamp < timestamp:
-            continue
         end = segment.next_base if segment.next_base is not None else MAX_OFFSET
         hit = None
         if upto is not None:
@@ -57,6 +50,30 @@ def find_timestamp(log: PartitionLog, timestamp: int, start: int | None = None) 
         if hit is not None:
             return hit
     return None
+
+
+def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
+    """The segments from the one that holds an offset on whose largest timestamp is at or after a time.
+
+    As a broker does, the largest timestamp of each is looked up once and kept; timestamps need not rise, so there is no shorter way.
+    """
+    largest, at = log.largest_timestamps, log.first_segment(low)
+    while len(ahead := np.flatnonzero((largest[at:] >= timestamp) | (largest[at:] == UNKNOWN))):
+        at += int(ahead[0])
+        if largest[at] == UNKNOWN:
+            largest[at] = _largest(log, log.segments[at])
+        else:
+            yield log.segments[at]
+            at += 1
+
+
+def _largest(log: PartitionLog, segment: SegmentFile) -> int:
+    try:
+        with log.view(segment) as view:
+            largest = largest_timestamp(segment, view)
+    except FileNotFoundError:
+        return NO_TIMESTAMP
+    return log.plan(segment).stats.max_timestamp if largest is None else largest
 
 
 def find_offset(log: PartitionLog, offset: int) -> Place | None:

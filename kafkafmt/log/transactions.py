@@ -52,11 +52,13 @@ class Transactions:
     last_stable_offset: int = 0
 
     def committed(self, table: np.ndarray) -> np.ndarray:
-        """The batches of a table that are not part of an aborted transaction."""
+        """The batches of a table that are part neither of an aborted nor of an open transaction."""
         keep = np.ones(len(table), bool)
         inside = np.flatnonzero((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
         for producer_id in np.unique(table["producer_id"][inside]).tolist():
-            spans = self.aborted.get(producer_id)
+            spans = self.aborted.get(producer_id, [])
+            if producer_id in self.open:
+                spans = [*spans, (self.open[producer_id], MAX_OFFSET)]
             if not spans:
                 continue
             rows = inside[table["producer_id"][inside] == producer_id]

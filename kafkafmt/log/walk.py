@@ -37,6 +37,9 @@ from .files import FileView, aligned_buffer
 from .search import OwnCrc, Search
 
 BUFFER_BYTES = 4 << 20
+FIRST_READ = 32 << 10
+"""What a lookup reads first; each further read is four times the one before, up to BUFFER_BYTES."""
+GROWTH = 4
 TABLE_ROWS = 8192
 
 
@@ -98,16 +101,25 @@ class Stats:
 
 
 class Walker:
-    """Walks one open segment. run_bytes: where a run is cut although the next batch would continue it."""
+    """Walks one open segment.
+
+    run_bytes: where a run is cut although the next batch would continue it. first_read: bytes of the first read.
+    """
 
     def __init__(
-        self, view: FileView, base_offset: int, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, run_bytes: int = sys.maxsize
+        self,
+        view: FileView,
+        base_offset: int,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        run_bytes: int = sys.maxsize,
+        first_read: int = BUFFER_BYTES,
     ) -> None:
         self.view = view
         self.size = view.size
         self.base_offset = base_offset
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
+        self.first_read = first_read
         self.search = Search(view)
         self._inner = RecordReader(("offset",), capacity=1, max_batch_bytes=max_batch_bytes)
         self.stats = Stats()
@@ -122,8 +134,11 @@ class Walker:
         if self.view.data is not None:
             yield from self._mapped_tables(self.view.data, position, end)
             return
+        step = self.first_read
         while position < end:
-            got = self.view.read_into(self._buffer[: min(len(self._buffer), end - position)], position)
+            asked = min(step, len(self._buffer), end - position)
+            got = self.view.read_into(self._buffer[:asked], position)
+            step *= GROWTH
             at, full = 0, True
             while full:  # a buffer of small batches fills the table several times
                 scan = core.scan_batches(self._buffer, self._table, at, got)
@@ -133,7 +148,11 @@ class Walker:
                     error.position += position
                     error.resume = None if error.resume is None else error.resume + position
                 elif at == 0:
-                    error = self._not_scanned(position, end, got)
+                    size = self._size_of_unread(position, end, got, asked)
+                    if isinstance(size, KafkaFormatError):
+                        error = size
+                    else:
+                        step = max(step, size)
                 if scan.count or error is not None:
                     yield position, self._buffer, self._table[: scan.count], error
                 if error is not None:
@@ -143,9 +162,14 @@ class Walker:
     def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
         """The same over a mapped file, where a batch of any size lies whole: the buffer is the file."""
         self._buffer = data
+        step = self.first_read
         while position < end:
-            scan = core.scan_batches(data, self._table, position, end)
+            window = min(step, end - position)
+            scan = core.scan_batches(data, self._table, position, position + window)
+            step *= GROWTH
             error = scan.error
+            if error is None and scan.count == 0 and window < end - position:
+                continue
             if error is None and scan.count == 0:
                 error = self._cut_off(position, end, bytes(data[position : min(position + BATCH_HEADER_SIZE, end)]))
             yield 0, data, self._table[: scan.count], error
@@ -153,10 +177,10 @@ class Walker:
                 return
             position = scan.position
 
-    def _not_scanned(self, position: int, end: int, got: int) -> KafkaFormatError | None:
-        """Why no batch was taken at `position`; None once the buffer has been made large enough for it."""
+    def _size_of_unread(self, position: int, end: int, got: int, asked: int) -> int | KafkaFormatError:
+        """The size of a batch of which only a part was read, for which the buffer is then large enough; or what is wrong with it."""
         left = end - position
-        if got < min(left, len(self._buffer)):
+        if got < asked:
             return TruncatedError("the file was truncated while it was read", position)
         head = bytes(self._buffer[: min(got, BATCH_HEADER_SIZE)])
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
@@ -168,8 +192,9 @@ class Walker:
             if not OwnCrc(self.view, position, head).holds(position + size):
                 return ChecksumError("the CRC does not match the crc field", position, base_offset, position + size)
             return TooLargeError(message, position, base_offset, position + size)
-        self._buffer = aligned_buffer(size)
-        return None
+        if size > len(self._buffer):
+            self._buffer = aligned_buffer(size)
+        return size
 
     def _cut_off(self, position: int, end: int, head: bytes) -> KafkaFormatError:
         left = end - position

@@ -155,11 +155,11 @@ class Export:
         timeless = all(b.kind != "time" for b in bounds)
         for work in works:
             if timeless:
-                work.start, work.end = options.offsets.resolve(work.log)
+                work.start, work.end = options.offsets.resolve(work.log, options.below_log_start)
         self._walk(context, [(w, s) for w in works for s in w.log.segments if self._concerns(w, s)], show)
         for work in works:
             if not timeless:
-                work.start, work.end = options.offsets.resolve(work.log)
+                work.start, work.end = options.offsets.resolve(work.log, options.below_log_start)
             work.plans = [work.log.plan(s) for s in work.log.segments if self._concerns(work, s)]
         return works
 

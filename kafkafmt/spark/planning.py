@@ -109,7 +109,7 @@ def _plan_segments(pool: ThreadPoolExecutor, selected: Iterable[_Selected], ever
 def _resolve(s: _Selected, options: Options) -> None:
     """Turn the bounds into offsets of this partition."""
     if options.start is not None:
-        s.start = _offset(s.log, options.start, EARLIEST)
+        s.start = _offset(s.log, options.start, EARLIEST, options.below_log_start)
         if s.start is None and options.start.kind == "time":
             if options.late_start_is_error:
                 name, time = f"{s.log.topic}-{s.log.partition}", options.start.of((s.log.topic, s.log.partition))
@@ -117,17 +117,17 @@ def _resolve(s: _Selected, options: Options) -> None:
                 raise OptionError(f"{options.start.option}: {name} has no record at or after {time}; {remedy}")
             s.start = s.log.next_offset
     if options.end is not None:
-        s.end = _offset(s.log, options.end, LATEST)
+        s.end = _offset(s.log, options.end, LATEST, options.below_log_start)
     lowest = 0 if options.below_log_start else s.log.log_start_offset
     s.low = lowest if s.start is None else max(s.start, lowest)
 
 
-def _offset(log: PartitionLog, bound: Bound, own: int) -> int | None:
+def _offset(log: PartitionLog, bound: Bound, own: int, below_log_start: bool) -> int | None:
     """The offset that a bound means; None for the log's own end on that side, and for a time that no record reaches."""
     value = bound.of((log.topic, log.partition))
     if bound.kind == "offset":
         return None if value == own else value
-    hit = find_timestamp(log, value)
+    hit = find_timestamp(log, value, below_log_start)
     return None if hit is None else hit.offset
 
 

@@ -32,7 +32,7 @@ def run_export(spark, tmp_path):
         chosen = select_partitions(found.partitions, topics, numbers, internal)
         options.setdefault("output", tmp_path / "out")
         options["paths"] = tuple(map(str, paths))
-        job = Export(found, chosen, ExportOptions(offsets=parse_offsets(offsets), **options), tell)
+        job = Export(found, chosen, ExportOptions(offsets=parse_offsets(offsets) if isinstance(offsets, str) else offsets, **options), tell)
         further = {} if write is None else {"write": write}
         report = job.run(spark, progress, **further)
         out = Path(options["output"])

@@ -11,6 +11,7 @@ from exporting import assert_nothing_beside, in_micros, read_with_pyarrow, rows_
 from golden_cases import case, same_rows
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
+from kafkafmt.log.selection import OffsetBound, OffsetRange
 from kafkafmt.log.verify import verify_partition
 from kafkafmt.spark.export import OutputPlaceError
 from kafkafmt.spark.jobs import TaskOSError
@@ -119,6 +120,15 @@ def test_offsets(run_export, offsets, keep):
     same_rows(rows_of(read_with_pyarrow(out / "data")), in_micros(want))
     part = report["partitions"][0]
     assert part["read"]["records"] == part["written"]["records"] + part["skipped"]["records"]
+
+
+def test_from_what_a_group_has_committed(run_export):
+    golden = case("epochs")
+    committed = {key: 5 * key[1] + 3 for key in {at[:2] for at in golden.expected()}}
+    report, out = run_export(golden.roots, offsets=OffsetRange(OffsetBound("group", committed=committed)))
+    want = {at: row for at, row in golden.expected().items() if at[2] >= committed[at[:2]]}
+    same_rows(rows_of(read_with_pyarrow(out / "data")), in_micros(want))
+    assert report["options"]["offsets"]["from"]["kind"] == "group"
 
 
 @pytest.mark.parametrize("name", ["segments", "compacted"])

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from building import batch, record
 from golden_cases import CASES, LEGACY, Case
+from sparse_logs import BATCH_BYTES, SparseLog
 
+import kafkafmt
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.times import find_timestamp
+from kafkafmt.log.times import find_offset, find_timestamp
 
 N = 2000
 
@@ -89,3 +91,43 @@ def test_mapped_files_give_the_same(case: Case) -> None:
         assert list(read.records(on_damage=lambda _: None)) == list(mapped.records(on_damage=lambda _: None))
         for segment in directory.segments:
             assert read.plan(segment) == mapped.plan(segment)
+
+
+@pytest.mark.parametrize("find", [find_offset, find_timestamp])
+def test_a_lookup_costs_the_same_in_a_log_of_any_size(find: Any, tmp_path: Path) -> None:
+    costs = []
+    for segments in (1, 48):
+        sparse = SparseLog(tmp_path / f"{segments}-0", segments, [0.01, 0.4, 0.99])
+        log = PartitionLog(discover([sparse.directory]).partitions[0])
+        questions = [(offset, time if find is find_timestamp else offset) for offset, time in sparse.questions]
+        assert [find(log, asked).offset for _, asked in questions] == [offset for offset, _ in questions]
+        cost = []
+        for _, asked in questions:  # once more: the segments' largest timestamps are known now
+            log.bytes_read = log.reads = 0
+            find(log, asked)
+            cost.append((log.bytes_read, log.reads))
+        costs.append(cost)
+    assert costs[0] == costs[1]
+    assert max(costs[0]) < (11 * BATCH_BYTES, 40)
+
+
+def test_a_time_is_found_below_the_log_start_where_that_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t-0"
+    path.mkdir()
+    (path / f"{0:020}.log").write_bytes(b"".join(batch([record(0)], base_offset=i, base_timestamp=1000 * i) for i in range(20)))
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 10\n")
+    (partition,) = kafkafmt.open(tmp_path)
+    assert [r.offset for r in partition.records(start_time=5000, end_time=12000)] == [10, 11]
+    assert [r.offset for r in partition.records(start_time=5000, end_time=12000, below_log_start=True)] == list(range(5, 12))
+
+
+def test_a_time_index_that_lost_its_last_entries_hides_nothing(long_log: Path) -> None:
+    """The batches behind the last entry are read, also where a later segment follows."""
+    times = np.array([(1000 * i + 4, i * 5 + 4) for i in range(N // 2)], [("t", ">i8"), ("o", ">i4")])
+    (long_log / f"{0:020}.timeindex").write_bytes(times.tobytes())
+    (long_log / f"{N * 5:020}.log").write_bytes(batch([record(0)], base_offset=N * 5, base_timestamp=10**7))
+    log = PartitionLog(discover([long_log]).partitions[0])
+    for asked, offset in ((1000 * (N - 1) + 3, N * 5 - 2), (1000 * (N - 1) + 5, N * 5), (10, 5), (0, 0)):
+        hit = find_timestamp(log, asked)
+        assert hit is not None
+        assert hit.offset == offset

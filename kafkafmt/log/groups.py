@@ -1,0 +1,155 @@
+"""What the group coordinator keeps in `__consumer_offsets`: committed offsets, and the groups with their members.
+
+The topic is compacted: of each key the latest record counts, and one without a value deletes it. Offsets committed in a
+transaction count once it has been committed, in the place where they were written, not that of the marker: so does a
+coordinator that loads the topic, which also reads on behind a transaction that is still open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from ..errors import KafkaFormatError
+from ..internal.decode import CoordinatorRecord, UnknownTypeError, read_coordinator_record, read_members
+from ..text import decode_header_key
+from .partition import OnDamage, PartitionLog
+from .plan import Damage
+
+GROUPS_TOPIC = "__consumer_offsets"
+COMMIT = 1
+COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
+"""What keys of offset commits begin with; the other fields of both are the same."""
+GROUPS = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
+MEMBERS = {5: "consumer", 10: "share", 19: "streams"}
+
+
+class CommittedOffset(NamedTuple):
+    """Timestamps in milliseconds; expire_timestamp only where the commit itself names one (up to Kafka 2.0)."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int | None
+
+
+class Member(NamedTuple):
+    """instance_id: of a static member. topics: what it subscribed to, None where that cannot be read (another protocol than `consumer`)."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    topics: list[str] | None
+
+
+@dataclass
+class Group:
+    """type: classic, consumer, share or streams. epoch: the generation of a classic one. protocol: of a classic one, the assignor."""
+
+    group: str
+    type: str
+    epoch: int
+    protocol_type: str | None = None
+    protocol: str | None = None
+    members: list[Member] = field(default_factory=list)
+
+
+@dataclass
+class GroupState:
+    """offsets in order of group, topic and partition; groups by name. unreadable: records whose key or value cannot be decoded."""
+
+    offsets: list[CommittedOffset]
+    groups: list[Group]
+    unreadable: int = 0
+
+
+def read_group_state(
+    logs: Iterable[PartitionLog],
+    on_damage: Callable[[PartitionLog, Damage], None] | None = None,
+    wanted: Callable[[str], bool] = lambda _: True,
+) -> GroupState:
+    """The latest state in the partitions of `__consumer_offsets`. wanted: which groups, by name."""
+    state = GroupState([], [])
+    commits: list[CommittedOffset] = []
+    groups: dict[tuple[str, str], Group] = {}
+    members: dict[tuple[str, str], list[Member]] = {}
+    for log in logs:
+        for key, value in _latest(log, None if on_damage is None else partial(on_damage, log), wanted):
+            try:
+                record = read_coordinator_record(GROUPS_TOPIC, key, value)
+            except UnknownTypeError:
+                continue
+            except KafkaFormatError:
+                state.unreadable += 1
+                continue
+            assert record.value is not None
+            if record.type == COMMIT:
+                commits.append(_commit(record.key, record.value))
+            elif record.type in GROUPS:
+                group = _group(record)
+                groups[group.group, group.type] = group
+            elif record.type in MEMBERS:
+                members.setdefault((record.key["groupId"], MEMBERS[record.type]), []).append(_member(record))
+    for at, found in members.items():
+        groups.setdefault(at, Group(*at, -1)).members += found
+    state.offsets = sorted(commits, key=lambda c: c[:3])
+    state.groups = [groups[at] for at in sorted(groups)]
+    return state
+
+
+def _latest(log: PartitionLog, on_damage: OnDamage | None, wanted: Callable[[str], bool]) -> Iterator[tuple[bytes, bytes]]:
+    """Every key that was not deleted, in the order of its latest record, and its value; old commits' keys as today's."""
+    latest: dict[bytes, bytes | None] = {}
+    known: dict[bytes, bool] = {}
+    for record in log.records(committed=True, past_open=True, on_damage=on_damage):
+        key = record.key
+        if key is None or len(key) < 4:
+            continue
+        name = key[4 : 4 + int.from_bytes(key[2:4], "big")]  # all keys begin with record type and group
+        if name not in known:
+            known[name] = wanted(decode_header_key(name))
+        if known[name]:
+            if key[:2] == OLD_COMMIT_KEY:
+                key = COMMIT_KEY + key[2:]
+            latest.pop(key, None)
+            latest[key] = record.value
+    return ((key, value) for key, value in latest.items() if value is not None)
+
+
+def _commit(key: dict[str, Any], value: dict[str, Any]) -> CommittedOffset:
+    epoch, expires = value.get("leaderEpoch", -1), value.get("expireTimestamp", -1)
+    return CommittedOffset(
+        key["group"],
+        key["topic"],
+        key["partition"],
+        value["offset"],
+        None if epoch < 0 else epoch,
+        value["metadata"],
+        value["commitTimestamp"],
+        None if expires < 0 else expires,
+    )
+
+
+def _group(record: CoordinatorRecord) -> Group:
+    key, value = record.key, record.value or {}
+    if record.type != 2:
+        return Group(key["groupId"], GROUPS[record.type], value["epoch"])
+    members = [_classic_member(m) for m in read_members(value)]
+    return Group(key["group"], "classic", value["generation"], value["protocolType"], value["protocol"], members)
+
+
+def _classic_member(m: dict[str, Any]) -> Member:
+    topics = m["subscription"]["topics"] if isinstance(m["subscription"], dict) else None
+    return Member(m["memberId"], m.get("groupInstanceId"), m["clientId"], m["clientHost"], topics)
+
+
+def _member(record: CoordinatorRecord) -> Member:
+    m = record.value or {}
+    return Member(record.key["memberId"], m.get("instanceId"), m["clientId"], m["clientHost"], m.get("subscribedTopicNames"))

@@ -1,0 +1,93 @@
+"""`kafkafmt groups`, and `--group` of `cat` as the place to begin."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from building import batch, record
+from command import kafkafmt, records
+from golden_cases import GOLDEN
+
+INTERNAL = GOLDEN / "kafka-4.3.1" / "internal" / "log"
+OLD = GOLDEN / "legacy" / "0.10.2.2-groups" / "log"
+
+
+def test_the_table_and_the_json() -> None:
+    lines = kafkafmt("groups", OLD).stdout.splitlines()
+    assert lines[0].split("  ")[0] == "group"
+    assert lines[1].split() == ["group-a", "read-0", "4", "2026-11-21T07:24:49", "2026-11-22T07:24:49", "after", "3"]
+    found = json.loads(kafkafmt("groups", OLD, "--format", "json").stdout)
+    assert found["offsets"][1] == {
+        "group": "group-a",
+        "topic": "read",
+        "partition": 1,
+        "offset": 4,
+        "leader_epoch": None,
+        "metadata": "after 3",
+        "commit_timestamp": 1795245889587,
+        "expire_timestamp": 1795332289587,
+    }
+    assert [(g["group"], g["type"], g["epoch"]) for g in found["groups"]] == [("group-a", "classic", 2)]
+    assert "no members" in kafkafmt("groups", "--members", OLD).stdout
+
+
+def test_globs_and_where_there_is_none() -> None:
+    done = kafkafmt("groups", INTERNAL, "-g", "share*", "--format", "json")
+    assert json.loads(done.stdout)["offsets"] == []
+    assert [g["group"] for g in json.loads(done.stdout)["groups"]] == ["share-a"]
+    done = kafkafmt("groups", INTERNAL, "-g", "nobody")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no group has committed" in done.stderr
+    done = kafkafmt("groups", GOLDEN / "kafka-4.3.1" / "epochs" / "log")
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_cat_begins_where_the_group_is() -> None:
+    found = records(INTERNAL, "--group", "classic-static")
+    assert [(r["topic"], r["partition"], r["offset"]) for r in found] == [("source", p, o) for p in range(3) for o in range(20, 30)]
+    found = records(INTERNAL, "-g", "classic-static", "-p", "1", "-o", ":22")
+    assert [(r["partition"], r["offset"]) for r in found] == [(1, 20), (1, 21)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("-g", "nobody"), "has committed no offset"),
+        (("-g", "classic-static", "-t", "sink"), "but of topic source"),
+        (("-g", "classic-static", "-o", "3:"), "-o can only be :TO"),
+    ],
+)
+def test_wrong_usage_of_group(arguments: tuple[str, ...], word: str) -> None:
+    done = kafkafmt("cat", INTERNAL, *arguments)
+    assert done.returncode == 2
+    assert word in done.stderr
+
+
+def test_partitions_that_the_group_has_not_committed_and_offsets_below_the_log_start(tmp_path: Path) -> None:
+    (tmp_path / "__consumer_offsets-0").mkdir()
+    key = b"\0\1\0\1g\0\1t\0\0\0"
+    value = b"\0\2" + (3).to_bytes(8, "big") + b"\0\0" + bytes(8)
+    commits = batch([(0, 0, key + b"\0", value, ())])
+    (tmp_path / "__consumer_offsets-0" / f"{0:020}.log").write_bytes(commits)
+    for partition, base in ((0, 5), (1, 0)):
+        path = tmp_path / f"t-{partition}"
+        path.mkdir()
+        (path / f"{base:020}.log").write_bytes(batch([record(i) for i in range(2)], base_offset=base))
+    done = kafkafmt("cat", tmp_path, "-g", "g", "--format", "json")
+    assert [(r["partition"], r["offset"]) for r in map(json.loads, done.stdout.splitlines())] == [(0, 5), (0, 6), (1, 0), (1, 1)]
+    assert "t-0: group g is at offset 3, below the log start; read from 5 on" in done.stderr
+    assert "t-1: group g has committed no offset of it; read from the log start" in done.stderr
+
+
+def test_damaged_commits(tmp_path: Path) -> None:
+    path = tmp_path / "__consumer_offsets-0"
+    path.mkdir()
+    hurt = bytearray(batch([(0, 0, b"\0\2\0\1g", None, ())]))
+    hurt[-1] ^= 1
+    (path / f"{0:020}.log").write_bytes(bytes(hurt) + batch([record(0)], base_offset=1))
+    done = kafkafmt("groups", tmp_path)
+    assert done.returncode == 1
+    assert "may be older" in done.stderr
