@@ -90,6 +90,10 @@ def decode_records(
     The cursor: [0] the batch, [1] how many of its records were passed, [2] the position and [3] the last offset delta that go with
     [1], and mean nothing while that is 0. If the headers of a single record do not fit the empty header arrays, these
     are replaced by larger ones (`grow_headers`).
+
+    Of `CopiedColumns` keys and values are copied behind those of the rows before, in Arrow's layout, where the others get spans; rows
+    that are not given out after all leave no trace in offsets and bits. They are full, too, when a batch's bytes do not fit;
+    a single record that does not fit the empty data arrays has them replaced by larger ones (`grow_data`).
     """
 
 def total_length(lengths: LengthArray, count: int) -> int:
