@@ -18,6 +18,7 @@ from .cat import cat
 from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, plain, tell
 from .export import export
 from .ls import ls
+from .salvage import salvage
 from .seek import seek
 from .verify import verify
 
@@ -48,7 +49,7 @@ def group() -> None:
     """
 
 
-for command in (ls, cat, seek, verify, export):
+for command in (ls, cat, seek, verify, salvage, export):
     group.add_command(command)
 
 
