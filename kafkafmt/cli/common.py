@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -111,6 +112,9 @@ limit_batch_option = click.option(
     default=DEFAULT_MAX_BATCH_BYTES,
     show_default=True,
     help="What one batch may decompress to; a larger one is damage.",
+)
+jobs_option = click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Partitions at a time.  [default: one a core]"
 )
 isolation_option = click.option(
     "--isolation",

@@ -19,6 +19,7 @@ from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, plain, tell
 from .export import export
 from .groups import groups
 from .ls import ls
+from .salvage import salvage
 from .seek import seek
 from .verify import verify
 
@@ -49,7 +50,7 @@ def group() -> None:
     """
 
 
-for command in (ls, cat, seek, groups, verify, export):
+for command in (ls, cat, seek, groups, verify, salvage, export):
     group.add_command(command)
 
 

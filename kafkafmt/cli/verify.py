@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from concurrent.futures import ThreadPoolExecutor
-from os import cpu_count
 from typing import Any
 
 import click
@@ -19,6 +18,7 @@ from .common import (
     counted,
     find,
     format_option,
+    jobs_option,
     limit_batch_option,
     may_be_lost,
     options,
@@ -40,7 +40,7 @@ SPANS_SHOWN = 10
 @options(topic_option, partition_option)
 @click.option("--shallow", is_flag=True, help="Batches and CRCs only: nothing is decompressed, no record is read.")
 @click.option("--strict", is_flag=True, help="Findings fail too.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), default=cpu_count() or 1, help="Partitions at a time.  [default: one a core]")
+@jobs_option
 @replicas_option
 @limit_batch_option
 @format_option
@@ -99,34 +99,43 @@ ADVICE = {
 
 
 def _show(report: dict[str, Any], shallow: bool, paths: tuple[str, ...]) -> None:
+    show_spans(report)
     partitions = report["partitions"]
-    for p in partitions:
-        name = f"{p['topic']}-{p['partition']}"
-        for d in p["damaged"]:
-            where = f"{name} {d['file']} at {d['position']}, {d['length']} bytes"
-            click.echo(plain(f"DAMAGE   {where}: {d['message']}; {may_be_lost(d)}"))
-        for f in p["findings"]:
-            click.echo(plain(f"finding  {name} {f['file']}: {f['message']} [{f['error']}]"))
     damage, findings = (sum(len(p[kind]) for p in partitions) for kind in ("damaged", "findings"))
-    if damage or findings:
-        click.echo()
     total, recovered = (sum(p[kind] for p in partitions) for kind in ("bytes", "records_recovered"))
     checked = "batches and CRCs" if shallow else "every batch, record and index"
     click.echo(f"{counted(len(partitions), 'partition')}, {total:,} bytes: {checked} checked; {recovered:,} records can be read")
+    show_lost(report)
     if damage:
-        _show_damage(partitions, damage, paths)
-    advice = dict.fromkeys(f["error"] for p in partitions for f in p["findings"])
-    for error in advice:
+        todo = f"to do    {counted(damage, 'damaged span')}; all else is intact. Start no broker here before there is a copy: its recovery"
+        click.echo(todo)
+        click.echo("         drops everything behind the first damage of a log. Where a replica is whole, let it replicate. Else:")
+        given = " ".join(shlex.quote(p) for p in paths)
+        click.echo(plain(f"         kafkafmt salvage {given} --output NEW    all that is intact, as a log directory for a broker"))
+        click.echo(plain(f"         kafkafmt cat {given} --on-error skip     all that is intact, as records (or `kafkafmt export`)"))
+    for error in dict.fromkeys(f["error"] for p in partitions for f in p["findings"]):
         if error in ADVICE:
             click.echo(f"advice   {error}: {ADVICE[error]}")
     if not damage:
         click.echo(f"no damage; {counted(findings, 'finding')}, none of which keeps anything from being read" if findings else "no damage")
 
 
-def _show_damage(partitions: list[dict[str, Any]], damage: int, paths: tuple[str, ...]) -> None:
-    """What is lost, what is safe, what to do: for whoever stands before a broken broker."""
-    hurt = [p for p in partitions if p["damaged"]]
-    whole = len(partitions) - len(hurt)
+def show_spans(report: dict[str, Any]) -> None:
+    """Every damaged span and every finding, a line each."""
+    for p in report["partitions"]:
+        name = f"{p['topic']}-{p['partition']}"
+        for d in p["damaged"]:
+            where = f"{name} {d['file']} at {d['position']}, {d['length']} bytes"
+            click.echo(plain(f"DAMAGE   {where}: {d['message']}; {may_be_lost(d)}"))
+        for f in p["findings"]:
+            click.echo(plain(f"finding  {name} {f['file']}: {f['message']} [{f['error']}]"))
+    if any(p["damaged"] or p["findings"] for p in report["partitions"]):
+        click.echo()
+
+
+def show_lost(report: dict[str, Any]) -> None:
+    """What is lost and what is safe, where there is damage."""
+    hurt = [p for p in report["partitions"] if p["damaged"]]
     for p in hurt:
         lost = None if p["records"] is None else p["records"] - p["records_recovered"]
         spans = [d for d in p["damaged"] if may_be_lost(d) != NOTHING_MISSING]
@@ -135,10 +144,7 @@ def _show_damage(partitions: list[dict[str, Any]], damage: int, paths: tuple[str
             firsts = "; ".join(may_be_lost(d).removesuffix(" may be lost") for d in spans[:SPANS_SHOWN])
             more = f" and {len(spans) - SPANS_SHOWN} spans more" if len(spans) > SPANS_SHOWN else ""
             click.echo(plain(f"lost     {p['topic']}-{p['partition']}: {firsts}{more} ({known})"))
-    safe = sum(p["records_recovered"] for p in hurt)
-    click.echo(f"safe     {safe:,} records of the {counted(len(hurt), 'damaged partition')}; {counted(whole, 'partition')} without damage")
-    click.echo(f"to do    {counted(damage, 'damaged span')}; all else is intact. Start no broker here before there is a copy: its recovery")
-    click.echo("         drops everything behind the first damage of a log. Where a replica is whole, let it replicate. Else:")
-    given = " ".join(shlex.quote(p) for p in paths)
-    click.echo(plain(f"         kafkafmt salvage {given} --output NEW    all that is intact, as a log directory for a broker"))
-    click.echo(plain(f"         kafkafmt cat {given} --on-error skip     all that is intact, as records (or `kafkafmt export`)"))
+    if hurt:
+        safe, whole = sum(p["records_recovered"] for p in hurt), len(report["partitions"]) - len(hurt)
+        partitions = counted(len(hurt), "damaged partition")
+        click.echo(f"safe     {safe:,} records of the {partitions}; {counted(whole, 'partition')} without damage")

@@ -28,22 +28,28 @@ def epochs_of(table: np.ndarray) -> Epochs:
 
 def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
     """The longest row of changes in which epochs do not fall, each epoch by its first offset."""
-    tops: list[int] = []  # of each length of row the lowest epoch that one can end with
-    rows: list[int] = []
-    lengths = []
-    for epoch, _ in changes:
-        at = bisect_right(tops, epoch)
-        tops[at : at + 1] = [epoch]
-        lengths.append(at)
-    wanted = len(tops) - 1
-    for i in range(len(changes) - 1, -1, -1):
-        if lengths[i] == wanted and (not rows or changes[i][0] <= changes[rows[-1]][0]):
-            rows.append(i)
-            wanted -= 1
+    tops: list[int] = []  # of each length of row the lowest epoch that one can end with,
+    ends: list[int] = []  # and the change that it ends with
+    parents: list[int] = []
+    lengths: list[int] = []
+    latest: dict[int, int] = {}
+    for i, (epoch, _) in enumerate(changes):
+        length = bisect_right(tops, epoch)
+        before = latest.get(epoch, -1)
+        goes_on = before >= 0 and lengths[before] + 1 == length
+        parents.append(before if goes_on else ends[length - 1] if length else -1)
+        lengths.append(length)
+        tops[length : length + 1], ends[length : length + 1] = [epoch], [i]
+        latest[epoch] = i
+    row = []
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        row.append(changes[at])
+        at = parents[at]
     found: Epochs = []
-    for i in reversed(rows):
-        if not found or changes[i][0] > found[-1][0]:
-            found.append(changes[i])
+    for epoch, offset in reversed(row):
+        if not found or epoch > found[-1][0]:
+            found.append((epoch, offset))
     return found
 
 
@@ -56,10 +62,10 @@ def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epoc
 
 
 def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
-    """The epochs of a log that holds offsets in [start, end): the one that `start` lies in begins there."""
-    kept = [e for e in epochs if e[1] < end]
+    """The epochs of a log from `start` to its end: the one that `start` lies in begins there, the last may begin at the end."""
+    kept = [e for e in epochs if e[1] <= end]
     before = [e for e in kept if e[1] <= start]
-    return [(before[-1][0], start)] * bool(before) + kept[len(before) :]
+    return [(epoch, start) for epoch, _ in before[-1:]] + kept[len(before) :]
 
 
 def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) -> tuple[int, int] | None:

@@ -4,10 +4,14 @@ Files are read with `pread` into reused buffers that begin at a multiple of 64 b
 delete a file at any time, and a mapped file would then kill the process, so mapping is for whoever asks for it. A
 deleted file stays readable while it is open; a truncated one gives short reads, which the callers take as the end of
 the input.
+
+What is written is complete and on disk when a function returns that says so. A range of one file goes to another, or to
+a socket, inside the kernel (copy_file_range, sendfile) where it can.
 """
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Callable
@@ -90,6 +94,24 @@ class FileView:
             start += len(part)
         return value
 
+    def transfer(self, target: int, start: int, end: int) -> None:
+        """Send a range to a file or socket, at its own position. OSError where the file ends before the range does.
+
+        target: a file descriptor that blocks.
+        """
+        ways = [_copy_file_range, _send_file, _read_and_write]
+        while start < end:
+            try:
+                sent = ways[0](self._fd, target, start, end - start)
+            except OSError as error:
+                if len(ways) == 1 or error.errno not in CANNOT_TRANSFER:
+                    raise OSError(error.errno, error.strerror, str(self.path)) from error
+                del ways[0]
+                continue
+            if sent == 0:
+                raise OSError(errno.EIO, "the file was truncated while it was read", str(self.path))
+            start += sent
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
@@ -100,6 +122,64 @@ class FileView:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+CANNOT_TRANSFER = (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ESPIPE)
+"""What the kernel answers where it cannot do it between these two: other file systems, pipes, files opened to append."""
+
+
+def _copy_file_range(source: int, target: int, start: int, count: int) -> int:
+    return os.copy_file_range(source, target, count, start)
+
+
+def _send_file(source: int, target: int, start: int, count: int) -> int:
+    return os.sendfile(target, source, start, count)
+
+
+def _read_and_write(source: int, target: int, start: int, count: int) -> int:
+    data = os.pread(source, min(count, CRC_STEP), start)
+    write_all(target, data)
+    return len(data)
+
+
+def write_all(target: int, data: bytes) -> None:
+    """Write all of it at the file's position; OSError where that cannot be."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(target, rest) :]
+
+
+def create(path: Path) -> int:
+    """A descriptor of a new, empty file for writing. The file must not be there."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """A new file with this content, on disk."""
+    target = create(path)
+    try:
+        write_all(target, data)
+        os.fsync(target)
+    finally:
+        os.close(target)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """A file's content as a whole: whoever looks, now or after a crash, sees the old one or the new one."""
+    beside = path.with_name(f"{path.name}.tmp")
+    beside.unlink(missing_ok=True)
+    write_new(beside, data)
+    os.replace(beside, path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """What was created, renamed and deleted in a directory, on disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def list_directory(path: Path) -> tuple[list[str], list[str]]:

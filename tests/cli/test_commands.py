@@ -19,7 +19,7 @@ def test_version_names_core_and_libraries(backend: str) -> None:
     assert any(line.startswith("zstandard ") for line in lines)
 
 
-@pytest.mark.parametrize("command", ["ls", "cat", "seek", "verify", "export"])
+@pytest.mark.parametrize("command", ["ls", "cat", "seek", "verify", "salvage", "export"])
 def test_help_shows_an_example(command: str) -> None:
     done = kafkafmt(command, "--help")
     assert done.returncode == 0

@@ -1,0 +1,101 @@
+"""`kafkafmt salvage`: what is intact of a damaged log directory, as one that a broker mounts."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..log import Damage, PartitionDir, PartitionLog
+from ..log.salvage import Salvaged, finish_directory, salvage_partition
+from ..log.verify import verify_partition, verify_report
+from .common import (
+    EXIT_DAMAGE,
+    choose,
+    counted,
+    find,
+    format_option,
+    jobs_option,
+    limit_batch_option,
+    options,
+    partition_option,
+    paths_argument,
+    plain,
+    progress_bar,
+    replicas_option,
+    tell,
+    topic_option,
+)
+from .verify import show_lost, show_spans
+
+
+@click.command(epilog="Example: kafkafmt salvage /mnt/broken-disk --output /var/lib/kafka/salvaged")
+@paths_argument
+@click.option("--output", "-O", required=True, metavar="DIR", type=click.Path(), help="The log directory to make; new or empty.")
+@click.option("--stop-at-first", is_flag=True, help="Keep what precedes a partition's first damage, as a broker's recovery would.")
+@options(topic_option, partition_option)
+@jobs_option
+@replicas_option
+@limit_batch_option
+@format_option
+def salvage(
+    paths: tuple[str, ...],
+    output: str,
+    stop_at_first: bool,
+    topics: tuple[str, ...],
+    numbers: list[int],
+    jobs: int,
+    replicas: str | None,
+    max_batch_bytes: int,
+    output_format: str,
+) -> int:
+    """Copy what is intact, byte for byte, into a log directory that a broker mounts.
+
+    Indexes, producer snapshots, leader epochs and checkpoints are made anew. What is read stays untouched.
+    """
+    chosen = choose(find(paths, replicas), topics, numbers, internal=True)
+    target = _new_directory(output, chosen)
+    logs = [PartitionLog(d, max_batch_bytes=max_batch_bytes, tell=tell) for d in chosen]
+    with progress_bar(2 * sum(s.size for log in logs for s in log.segments), "salvaging") as bar:
+
+        def advance(n: int) -> None:
+            bar.update(bar.task_ids[0], advance=n)
+
+        def copy(log: PartitionLog) -> tuple[dict[str, Any], Salvaged]:
+            entry = verify_partition(log, progress=advance)
+            made = salvage_partition(log, [Damage(**d) for d in entry["damaged"]], target, stop_at_first)
+            advance(entry["bytes"])
+            return entry, made
+
+        with ThreadPoolExecutor(jobs) as pool:
+            done = list(pool.map(copy, logs))
+    report = verify_report([entry for entry, _ in done])
+    made = [m for _, m in done]
+    for message in finish_directory(target, made, dict.fromkeys(d.path.parent for d in chosen)):
+        tell(message)
+    if output_format == "json":
+        click.echo(json.dumps(report, ensure_ascii=False))
+    else:
+        show_spans(report)
+        show_lost(report)
+        batches, size = sum(m.batches for m in made), sum(m.bytes for m in made)
+        kept = f"{counted(len(made), 'partition')}, {batches:,} batches, {size:,} bytes"
+        click.echo(plain(f"salvaged {kept} in {target}" + (", up to each log's first damage" if stop_at_first else "")))
+    return 0 if report["ok"] else EXIT_DAMAGE
+
+
+def _new_directory(output: str, sources: list[PartitionDir]) -> Path:
+    """The directory to fill, made where it is missing; wrong usage where it holds something, or lies in what is read."""
+    target = Path(os.path.abspath(output))
+    real = Path(os.path.realpath(target))
+    for source in sources:
+        if real.is_relative_to(os.path.realpath(source.path)) or real == Path(os.path.realpath(source.path.parent)):
+            raise click.UsageError(f"{output!r} lies in what is read")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise click.UsageError(f"{output!r} is there and not an empty directory")
+    target.mkdir(parents=True, exist_ok=True)
+    return target

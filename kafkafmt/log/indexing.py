@@ -1,0 +1,127 @@
+"""Indexes made from batches, as a broker makes them (Kafka: LogSegment.append and recover).
+
+An offset index entry is due once more than `interval` bytes lie between the batch indexed last, or the file's start, and
+the next one. With it the time index gets an entry, where the largest timestamp so far is above its last entry's; it
+gets one more when the segment is closed. So the first batch of a segment is never in its offset index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
+from ..errors import KafkaFormatError, StructureError
+from ..records import RecordReader
+from .entries import offset_index_bytes, time_index_bytes
+from .epochs import Epochs, epochs_of
+from .files import FileView
+from .producers import Aborted, Producers, read_markers
+from .walk import Walker
+
+INDEX_INTERVAL = 4096
+"""Kafka's index.interval.bytes, unless a topic says otherwise."""
+MAX_RELATIVE_OFFSET = 2**31 - 1
+MAX_SEGMENT_BYTES = 2**31 - 1
+"""What an index entry can hold: the largest offset above a segment's base offset, and the largest file."""
+
+
+class SegmentIndexes:
+    """The entries of one segment's offset and time index."""
+
+    def __init__(self, base_offset: int, interval: int = INDEX_INTERVAL) -> None:
+        self.base_offset = base_offset
+        self.interval = interval
+        self.offsets: list[int] = []
+        self.positions: list[int] = []
+        self.timestamps: list[int] = []
+        self.timestamp_offsets: list[int] = []
+        self.largest_timestamp = -1
+        self._largest_at = base_offset
+        self._indexed_at = 0
+
+    def add(self, table: np.ndarray, position: int = 0) -> None:
+        """Batches in the order of the file; `position` is where the buffer begins that their positions count from."""
+        lasts = table["base_offset"] + np.maximum(table["last_offset_delta"], 0)
+        rows = ((table["position"] + position).tolist(), lasts.tolist(), table["max_timestamp"].tolist())
+        for start, last, timestamp in zip(*rows, strict=True):
+            if timestamp > self.largest_timestamp:
+                self.largest_timestamp, self._largest_at = timestamp, last
+            if start - self._indexed_at > self.interval:
+                self.offsets.append(last)
+                self.positions.append(start)
+                self._indexed_at = start
+                self.close()
+
+    def close(self) -> None:
+        """The time index's entry of the largest timestamp, where that is not its last one."""
+        if self.largest_timestamp > (self.timestamps[-1] if self.timestamps else -1):
+            self.timestamps.append(self.largest_timestamp)
+            self.timestamp_offsets.append(self._largest_at)
+
+    def offset_index(self) -> bytes:
+        return offset_index_bytes(self.offsets, self.positions, self.base_offset)
+
+    def time_index(self) -> bytes:
+        return time_index_bytes(self.timestamps, self.timestamp_offsets, self.base_offset)
+
+
+@dataclass
+class State:
+    """What a broker knows at a point of a log: of its producers, and of its leaders."""
+
+    reader: RecordReader
+    producers: Producers = field(default_factory=Producers)
+    epoch_changes: Epochs = field(default_factory=list)
+    """Every change of the leader epoch that batches name, even where that falls."""
+
+    def add(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
+        """Take in batches in the order of their offsets; the transactions that were aborted by them."""
+        for epoch, offset in epochs_of(table):
+            if not self.epoch_changes or epoch != self.epoch_changes[-1][0]:
+                self.epoch_changes.append((epoch, offset))
+        control = table[(table["attributes"] & CONTROL_BIT) != 0]
+        return self.producers.add(table, read_markers(self.reader, buffer, control))
+
+
+@dataclass
+class Segment:
+    """A segment read through.
+
+    next_offset, end: the offset after its last sound batch, and where that ends. error: why it goes no further; None
+    where the file ends there, or where only a new segment could take the next batch.
+    """
+
+    indexes: SegmentIndexes
+    aborted: list[Aborted]
+    next_offset: int
+    end: int = 0
+    batches: int = 0
+    error: KafkaFormatError | None = None
+
+
+def read_through(
+    view: FileView, base_offset: int, state: State, interval: int = INDEX_INTERVAL, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+) -> Segment:
+    """Follow a segment's batches up to the first that is not sound, or that the segment cannot hold."""
+    made = Segment(SegmentIndexes(base_offset, interval), [], base_offset)
+    for position, buffer, table, error in Walker(view, base_offset, max_batch_bytes).tables(0, view.size):
+        made.error = error
+        ends = position + table["position"] + table["size"]
+        lasts = table["base_offset"] + np.maximum(table["last_offset_delta"], 0)
+        before = np.concatenate(([made.next_offset - 1], lasts))[: len(lasts)]
+        falls = (table["base_offset"] <= before) | (lasts < table["base_offset"])
+        wrong = falls | (lasts - base_offset > MAX_RELATIVE_OFFSET) | (ends > MAX_SEGMENT_BYTES)
+        n = int(np.argmax(wrong)) if wrong.any() else len(table)
+        if n:
+            made.indexes.add(table[:n], position)
+            made.aborted += state.add(buffer, table[:n])
+            made.next_offset, made.end = int(lasts[n - 1]) + 1, int(ends[n - 1])
+            made.batches += n
+        if n < len(table):
+            made.error = StructureError("the batch's offsets are not above those before it", made.end) if falls[n] else None
+            break
+    made.indexes.close()
+    return made
