@@ -254,3 +254,5 @@ class RecordBuffer:
         """
     def take_closed(self) -> bytes:
         """The bytes of the closed batches, which are then forgotten; the one under way stays."""
+    def take_batches(self) -> list[bytes]:
+        """The same, batch by batch."""

@@ -36,8 +36,10 @@ cdef extern from "_corelib/record.h":
 cdef extern from *:
     """
     #define KF_BITS(x) (64 - __builtin_clzll((unsigned long long)(x) | 1))
+    #define KF_PREFETCH(p) __builtin_prefetch(p)
     """
     int KF_BITS(uint64_t) nogil
+    void KF_PREFETCH(const void*) nogil
     const int64_t INT64_MAX
     const int64_t NEXT_OFFSET "INT64_MIN"       # stands for the offset behind the last record's
 
@@ -58,11 +60,11 @@ cdef enum:
     NOT_PLAIN = 11              # a Python object that is not of the types read without calling anything
     COPY_ROOM = 64              # bytes kept free behind what is written, for copies in whole steps
     FIRST_ROOM = 4096
+    PREFETCH = 2048
 
 cdef struct Field:
     const uint8_t* data
     Py_ssize_t size             # -1: null
-    bint slack                  # 32 readable bytes follow
 
 cdef struct Header:
     Field key
@@ -96,10 +98,23 @@ cdef inline uint64_t zigzag(int64_t n) noexcept nogil:
 
 
 cdef inline int varint_size(uint64_t raw) noexcept nogil:
-    return 1 if raw < 0x80 else (KF_BITS(raw) + 6) // 7
+    if KF_LIKELY(raw < 0x80):
+        return 1
+    if KF_LIKELY(raw < 0x4000):
+        return 2
+    return (KF_BITS(raw) + 6) // 7
 
 
 cdef inline uint8_t* put_varint(uint8_t* p, uint64_t raw) noexcept nogil:
+    if KF_LIKELY(raw < 0x80):
+        p[0] = <uint8_t>raw
+        return p + 1
+    p[0] = <uint8_t>(raw | 0x80)
+    if KF_LIKELY(raw < 0x4000):
+        p[1] = <uint8_t>(raw >> 7)
+        return p + 2
+    p += 1
+    raw >>= 7
     while raw >= 0x80:
         p[0] = <uint8_t>(raw | 0x80)
         p += 1
@@ -115,7 +130,7 @@ cdef inline Py_ssize_t field_size(const Field* field) noexcept nogil:
 cdef inline uint8_t* put_field(uint8_t* p, const Field* field) noexcept nogil:
     p = put_varint(p, zigzag(field.size))
     if field.size > 0:
-        copy_span(p, field.data, field.size, field.slack)
+        copy_exact(p, field.data, field.size)
         p += field.size
     return p
 
@@ -129,8 +144,84 @@ cdef inline int plain_field(object o, Field* field) noexcept:
         field.size = -1
     else:
         return NOT_PLAIN
-    field.slack = False
     return PLACED
+
+
+cdef inline void copy_exact(uint8_t* to, const uint8_t* p, Py_ssize_t n) noexcept nogil:
+    """Not a byte more on either side; for short spans quicker than a call of memcpy."""
+    cdef Py_ssize_t i = 0
+    if n > 256:
+        memcpy(to, p, n)
+    elif n >= 32:
+        while i < n - 32:
+            memcpy(to + i, p + i, 32)
+            i += 32
+        memcpy(to + n - 32, p + n - 32, 32)
+    elif n >= 16:
+        memcpy(to, p, 16)
+        memcpy(to + n - 16, p + n - 16, 16)
+    elif n >= 8:
+        memcpy(to, p, 8)
+        memcpy(to + n - 8, p + n - 8, 8)
+    else:
+        while i < n:
+            to[i] = p[i]
+            i += 1
+
+
+cdef inline uint8_t* put_plain(uint8_t* p, const uint8_t* end, int64_t base_timestamp, uint64_t delta, int64_t timestamp, const uint8_t* key,
+                               Py_ssize_t key_size, const uint8_t* value, Py_ssize_t value_size, bint slack) noexcept nogil:
+    """A record of format 2 without headers at `p`, the position behind it; NULL if it is not sure to fit, or one of its fields is large."""
+    cdef uint64_t time_raw = zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp))
+    cdef uint64_t key_raw = zigzag(key_size), value_raw = zigzag(value_size)
+    cdef Py_ssize_t size = (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0), head
+    cdef uint8_t* q
+    if KF_UNLIKELY((time_raw | delta | key_raw | value_raw) >= 0x8000000 or timestamp < -1 or size > end - p - 22):
+        return NULL
+    if KF_LIKELY(size >= 58 and size < 8174):       # 6 to 18 bytes more in any case
+        head = 2
+    elif size < 46:
+        head = 1
+    else:
+        size += 2 + varint_size(time_raw) + varint_size(delta)
+        head = varint_size(2 * <uint64_t>(size + varint_size(key_raw) + varint_size(value_raw)))
+    q = p + head
+    q[0] = 0
+    q = put_varint(q + 1, time_raw)
+    q = put_varint(q, delta)
+    q = put_varint(q, key_raw)
+    if key_size > 0:
+        if slack:
+            copy_span(q, key, key_size, True)
+        else:
+            copy_exact(q, key, key_size)
+        q += key_size
+    q = put_varint(q, value_raw)
+    if value_size > 0:
+        if slack:
+            copy_span(q, value, value_size, True)
+        else:
+            copy_exact(q, value, value_size)
+        q += value_size
+    q[0] = 0
+    put_varint(p, 2 * <uint64_t>(q + 1 - p - head))
+    return q + 1
+
+
+cdef inline bint is_empty_tuple(PyObject* o) noexcept:
+    return PyTuple_CheckExact(<object>o) and PyTuple_GET_SIZE(<object>o) == 0
+
+
+cdef inline void prefetch_record(PyObject* record, PyObject* later) noexcept:
+    """Load what is needed next: objects that lie about in memory are what takes the time."""
+    cdef PyObject* value
+    KF_PREFETCH(later)
+    if PyTuple_CheckExact(<object>record) and PyTuple_GET_SIZE(<object>record) > 2:
+        KF_PREFETCH(PyTuple_GET_ITEM(<object>record, 0))
+        value = PyTuple_GET_ITEM(<object>record, 1)
+        KF_PREFETCH(value)
+        KF_PREFETCH(<const char*>value + 64)
+        KF_PREFETCH(PyTuple_GET_ITEM(<object>record, 2))
 
 
 cdef object plain_bytes(o, name):
@@ -159,8 +250,11 @@ cdef list plain_headers(headers):
 cdef class RecordBuffer:
     cdef uint8_t* data
     cdef Py_ssize_t capacity, filled, start, max_size
+    cdef Py_ssize_t plain_end       # how far plain records may reach; 0 where the next record is none
     cdef Header* header_fields
     cdef Py_ssize_t header_room
+    cdef Py_ssize_t* ends           # of the closed batches
+    cdef Py_ssize_t end_count, end_room
     cdef readonly int64_t base_offset, next_offset, max_timestamp, producer_id
     cdef readonly int32_t count, base_sequence
     cdef int64_t base_timestamp, append_time, delete_horizon
@@ -173,6 +267,7 @@ cdef class RecordBuffer:
                   base_sequence=-1, append_time=-1, delete_horizon=-1):
         self.data = NULL
         self.header_fields = NULL
+        self.ends = NULL
         if magic not in (0, 1, 2):
             raise ValueError(f"magic is {magic}; it can be 0, 1 or 2")
         self.magic = magic
@@ -193,11 +288,12 @@ cdef class RecordBuffer:
     def __dealloc__(self):
         free(self.data)
         free(self.header_fields)
+        free(self.ends)
 
     cdef void begin(self) noexcept nogil:
         """A batch behind what is closed: with a place for its header, or for all that stands before a wrapper's value."""
         self.filled = self.start + self.head
-        self.count = 0
+        self.plain_end = self.count = 0
         self.max_timestamp = -1
         self.base_timestamp = self.delete_horizon if self.attributes & 0x40 else -1
 
@@ -245,6 +341,108 @@ cdef class RecordBuffer:
         if header_count:
             return BUILD_NO_HEADERS
         return self.place_message(key, value, timestamp, offset, dry)
+
+    cdef inline bint place_plain(self, const Field* key, const Field* value, int64_t timestamp) noexcept nogil:
+        """Write a record of format 2 of the kind that nearly all are; False for any other."""
+        cdef uint8_t* p = put_plain(self.data + self.filled, self.data + self.plain_end, self.base_timestamp,
+                                    zigzag(self.next_offset - self.base_offset), timestamp, key.data, key.size, value.data,
+                                    value.size, False)
+        if p == NULL:
+            return False
+        self.filled = p - self.data
+        self.count += 1
+        self.next_offset += 1
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        return True
+
+    cdef inline void placed_plain(self, const uint8_t* p, Py_ssize_t n, int64_t latest) noexcept nogil:
+        self.filled = p - self.data
+        self.count += <int32_t>n
+        self.next_offset += n
+        self.max_timestamp = latest
+
+    cdef Py_ssize_t fill_columns(self, const Column* key, const Column* value, const int64_t* when, Py_ssize_t i,
+                                 Py_ssize_t last) noexcept nogil:
+        """The same for rows of columns, up to the first that is not of this kind; what changes stays in registers."""
+        cdef uint8_t* p = self.data + self.filled
+        cdef uint8_t* end = self.data + self.plain_end
+        cdef uint8_t* q
+        cdef int64_t base = self.base_timestamp, timestamp = -1, latest = self.max_timestamp
+        cdef uint64_t delta = zigzag(self.next_offset - self.base_offset)
+        cdef Py_ssize_t key_size = -1, value_size = -1, first = i
+        cdef const uint8_t* key_data = NULL
+        cdef const uint8_t* value_data = NULL
+        while i < last:
+            if when != NULL:
+                timestamp = when[i]
+            if key.lengths != NULL:
+                key_size = key.lengths[i]
+                if key_size < 0:
+                    key_size = -1
+                elif key_size > key.size - COPY_ROOM or <uint64_t>key.positions[i] > <uint64_t>(key.size - COPY_ROOM - key_size):
+                    break
+                else:
+                    key_data = key.data + key.positions[i]
+            if value.lengths != NULL:
+                value_size = value.lengths[i]
+                if value_size < 0:
+                    value_size = -1
+                elif value_size > value.size - COPY_ROOM or <uint64_t>value.positions[i] > <uint64_t>(value.size - COPY_ROOM - value_size):
+                    break
+                else:
+                    value_data = value.data + value.positions[i]
+                    KF_PREFETCH(value_data + PREFETCH)
+                    KF_PREFETCH(value_data + PREFETCH + 64)
+            q = put_plain(p, end, base, delta, timestamp, key_data, key_size, value_data, value_size, True)
+            if KF_UNLIKELY(q == NULL):
+                break
+            p = q
+            delta += 2
+            i += 1
+            if timestamp > latest:
+                latest = timestamp
+        self.placed_plain(p, i - first, latest)
+        return i
+
+    cdef Py_ssize_t fill_tuples(self, list records, Py_ssize_t i) except -1:
+        """The same for tuples of exact types; no code of anybody's runs meanwhile, so nothing need be held."""
+        cdef uint8_t* p = self.data + self.filled
+        cdef uint8_t* end = self.data + self.plain_end
+        cdef uint8_t* q
+        cdef int64_t base = self.base_timestamp, timestamp, latest = self.max_timestamp
+        cdef uint64_t delta = zigzag(self.next_offset - self.base_offset)
+        cdef Py_ssize_t n = PyList_GET_SIZE(records), items, first = i
+        cdef PyObject* record
+        cdef Field key, value
+        cdef int overflow = 0
+        while i < n:
+            if i + 32 < n:
+                prefetch_record(PyList_GET_ITEM(records, i + 16), PyList_GET_ITEM(records, i + 32))
+            record = PyList_GET_ITEM(records, i)
+            if not PyTuple_CheckExact(<object>record):
+                break
+            items = PyTuple_GET_SIZE(<object>record)
+            timestamp = -1
+            if items > 2 and PyLong_Check(<object>PyTuple_GET_ITEM(<object>record, 2)):
+                timestamp = PyLong_AsLongLongAndOverflow(<object>PyTuple_GET_ITEM(<object>record, 2), &overflow)
+            elif items != 2:
+                break
+            if items > 3 and (items > 4 or not is_empty_tuple(PyTuple_GET_ITEM(<object>record, 3))):
+                break
+            if overflow or plain_field(<object>PyTuple_GET_ITEM(<object>record, 0), &key) or \
+                    plain_field(<object>PyTuple_GET_ITEM(<object>record, 1), &value):
+                break
+            q = put_plain(p, end, base, delta, timestamp, key.data, key.size, value.data, value.size, False)
+            if KF_UNLIKELY(q == NULL):
+                break
+            p = q
+            delta += 2
+            i += 1
+            if timestamp > latest:
+                latest = timestamp
+        self.placed_plain(p, i - first, latest)
+        return i
 
     cdef inline int fits(self, Py_ssize_t size) noexcept nogil:
         cdef Py_ssize_t room = self.max_size - (self.filled - self.start)
@@ -295,6 +493,7 @@ cdef class RecordBuffer:
         self.filled = p - self.data
         self.base_timestamp = base_timestamp
         self.placed(timestamp, offset, base)
+        self.plain_end = min(self.start + self.max_size, self.capacity - COPY_ROOM)
         return PLACED
 
     cdef inline int place_message(self, const Field* key, const Field* value, int64_t timestamp, int64_t offset, bint dry) noexcept nogil:
@@ -323,12 +522,12 @@ cdef class RecordBuffer:
         put32(p, <uint32_t><int32_t>key.size)
         p += 4
         if key.size > 0:
-            copy_span(p, key.data, key.size, key.slack)
+            copy_exact(p, key.data, key.size)
             p += key.size
         put32(p, <uint32_t><int32_t>value.size)
         p += 4
         if value.size > 0:
-            copy_span(p, value.data, value.size, value.slack)
+            copy_exact(p, value.data, value.size)
         put32(message + 12, crc32_update(0, message + 16, size - 16))
         self.filled += size
         self.placed(timestamp, offset, base)
@@ -386,11 +585,12 @@ cdef class RecordBuffer:
                 name = <object>PyTuple_GET_ITEM(pair, 0)
                 if PyUnicode_CheckExact(name):
                     header.key.data = <const uint8_t*>PyUnicode_AsUTF8AndSize(name, &header.key.size)
-                    header.key.slack = False
                 elif name is None or plain_field(name, &header.key):
                     return NOT_PLAIN
                 if plain_field(<object>PyTuple_GET_ITEM(pair, 1), &header.value):
                     return NOT_PLAIN
+        elif offset is None and not dry and self.place_plain(&key_field, &value_field, when[0]):
+            return PLACED
         return self.place(&key_field, &value_field, when[0], at[0], self.header_fields, count, dry)
 
     cdef int take(self, object key, object value, object timestamp, object headers, object offset, bint dry) except -1:
@@ -417,7 +617,12 @@ cdef class RecordBuffer:
         cdef object record, timestamp, headers, offset, none = (), unset = -1
         if type(records) is not list and type(records) is not tuple:
             raise TypeError(f"a list or tuple of records is needed, not {type(records).__name__}")
+        cdef bint listed = type(records) is list
         while i < len(records):
+            if listed and self.plain_end:
+                i = self.fill_tuples(records, i)
+                if i == len(records):
+                    break
             record = records[i]
             timestamp, headers, offset = unset, none, None
             if PyTuple_CheckExact(record):
@@ -467,6 +672,10 @@ cdef class RecordBuffer:
             raise ValueError("batches that are compressed are closed one by one")
         with nogil:
             while i < last:
+                if self.plain_end and header_count == NULL and at == NULL:
+                    i = self.fill_columns(&key, &value, when, i, last)
+                    if i == last:
+                        break
                 status = column_field(&key, i, &key_field)
                 if column_field(&value, i, &value_field):
                     status = BUILD_SPAN
@@ -517,9 +726,18 @@ cdef class RecordBuffer:
         """Write what stands before the records, and begin the next batch."""
         cdef uint8_t* p = self.data + self.start
         cdef Py_ssize_t size = self.filled - self.start
+        cdef void* ends
         cdef int64_t timestamp = self.append_time if self.attributes & 8 else self.max_timestamp
         if last_offset < 0:
             last_offset = self.next_offset - 1
+        if self.end_count == self.end_room:
+            ends = realloc(self.ends, (2 * self.end_room + 8) * sizeof(Py_ssize_t))
+            if ends == NULL:
+                return NO_MEMORY
+            self.ends = <Py_ssize_t*>ends
+            self.end_room = 2 * self.end_room + 8
+        self.ends[self.end_count] = self.filled
+        self.end_count += 1
         if self.magic == 2:
             put64(p, self.base_offset)
             put32(p + 8, <uint32_t>(size - 12))
@@ -576,12 +794,27 @@ cdef class RecordBuffer:
             raise MemoryError
         return size
 
-    def take_closed(self):
-        cdef object closed = PyBytes_FromStringAndSize(<const char*>self.data, self.start)
+    cdef void forget(self) noexcept:
+        """Forget what is closed; the batch under way moves to the front."""
         memmove(self.data, self.data + self.start, self.filled - self.start)
         self.filled -= self.start
-        self.start = 0
+        self.start = self.end_count = 0
+        if self.plain_end:
+            self.plain_end = min(self.max_size, self.capacity - COPY_ROOM)
+
+    def take_closed(self):
+        cdef object closed = PyBytes_FromStringAndSize(<const char*>self.data, self.start)
+        self.forget()
         return closed
+
+    def take_batches(self):
+        cdef Py_ssize_t i, start = 0
+        cdef list batches = []
+        for i in range(self.end_count):
+            batches.append(PyBytes_FromStringAndSize(<const char*>self.data + start, self.ends[i] - start))
+            start = self.ends[i]
+        self.forget()
+        return batches
 
 
 cdef Source take_column(Arrays arrays, spans, Py_ssize_t n, Column* column):
@@ -599,7 +832,6 @@ cdef Source take_column(Arrays arrays, spans, Py_ssize_t n, Column* column):
 cdef inline int column_field(const Column* column, Py_ssize_t i, Field* field) noexcept nogil:
     cdef int64_t position
     field.size = -1
-    field.slack = False
     if column.lengths == NULL or column.lengths[i] < 0:
         return PLACED
     position = column.positions[i]
@@ -607,7 +839,6 @@ cdef inline int column_field(const Column* column, Py_ssize_t i, Field* field) n
     if KF_UNLIKELY(position < 0 or position > column.size or field.size > column.size - position):
         return BUILD_SPAN
     field.data = column.data + position
-    field.slack = column.size - position - field.size >= 32
     return PLACED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterable, Sequence
 from operator import index
@@ -176,6 +177,7 @@ class RecordBuffer:
         self._wrapped = magic < MAGIC_V2 and attributes & CODEC_MASK != 0
         self._head = BATCH_HEADER_SIZE if magic == MAGIC_V2 else ENTRY_OVERHEAD + MIN_LENGTHS[magic] if self._wrapped else 0
         self._data = bytearray()
+        self._ends: list[int] = []
         self.closed_size = 0
         self._begin()
 
@@ -361,6 +363,7 @@ class RecordBuffer:
         self.next_offset = last + 1
         self._base_given = False
         self.closed_size = len(self._data)
+        self._ends.append(self.closed_size)
         self._begin()
         return size
 
@@ -386,5 +389,11 @@ class RecordBuffer:
     def take_closed(self) -> bytes:
         closed = bytes(self._data[: self.closed_size])
         del self._data[: self.closed_size]
+        self._ends.clear()
         self.closed_size = 0
         return closed
+
+    def take_batches(self) -> list[bytes]:
+        ends = self._ends.copy()
+        closed = self.take_closed()
+        return [closed[start:end] for start, end in itertools.pairwise([0, *ends])]

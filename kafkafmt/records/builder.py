@@ -161,6 +161,14 @@ class BatchBuilder:
         taken: int = self._records.append_columns(*columns[1:], start, end)
         return taken
 
+    def append_many(self, columns: Columns, start: int = 0) -> tuple[int, list[bytes]]:
+        """The same through one batch after the other: the row to go on with, and the batches that are finished."""
+        if self._compressor is not None:
+            taken = self.append_columns(columns, start)
+            return taken, [self.finish()] if taken < columns.rows else []
+        taken = self._records.append_columns(*columns[1:], start, min(columns.rows, start + _AT_ONCE), True)
+        return taken, self._records.take_batches()
+
     def finish(self, last_offset: int | None = None) -> bytes:
         """The batch under way as bytes, b"" if it has no record; the next one begins.
 
@@ -230,7 +238,8 @@ def build_batches(records: Iterable[Any], max_bytes: int | None = DEFAULT_BATCH_
     """Batch after batch of records from any iterable, each as full as `max_bytes` lets it be. `options` are BatchBuilder's."""
     builder = BatchBuilder(max_bytes=max_bytes, **options)
     source = iter(records)
-    while chunk := list(itertools.islice(source, _AT_ONCE)):
+    chunks: Iterable[Any] = [records] if type(records) in (list, tuple) else iter(lambda: list(itertools.islice(source, _AT_ONCE)), [])
+    for chunk in chunks:
         taken = 0
         while (taken := builder.extend(chunk, taken)) < len(chunk):
             yield builder.finish()
@@ -242,8 +251,9 @@ def build_columns(columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES,
     """The same for columns: `columns_of(key=…, value=…, timestamp=…, headers=…)`."""
     builder = BatchBuilder(max_bytes=max_bytes, **options)
     taken = 0
-    while (taken := builder.append_columns(columns, taken)) < columns.rows:
-        yield builder.finish()
+    while taken < columns.rows:
+        taken, batches = builder.append_many(columns, taken)
+        yield from batches
     if builder.count:
         yield builder.finish()
 

@@ -1,0 +1,72 @@
+"""How fast are batches built, CRCs and all, beside aiokafka's C builder: one record at a time, many at a time, from columns?
+
+Both make batches of 16 KiB out of the records of input a, hand each out as bytes and drop it.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import inputs
+import numpy as np
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+import kafkafmt
+from kafkafmt import BatchBuilder, build_batches, build_columns, columns_of
+
+LIMIT = 16384
+
+
+@functools.cache
+def records() -> list[tuple[bytes, bytes, int]]:
+    return [(r.key, r.value, r.timestamp) for r in kafkafmt.read_records(inputs.make("a"))]
+
+
+def peer() -> int:
+    def builder() -> Any:
+        return DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, LIMIT)
+
+    batch, offset, size = builder(), 0, 0
+    for key, value, timestamp in records():
+        if batch.append(offset, timestamp, key, value, []) is None:
+            size += len(batch.build())
+            batch, offset = builder(), 0
+            batch.append(offset, timestamp, key, value, [])
+        offset += 1
+    assert size + len(batch.build()) > 100 * len(records())
+    return len(records())
+
+
+def one_by_one() -> int:
+    builder, size = BatchBuilder(max_bytes=LIMIT), 0
+    for key, value, timestamp in records():
+        if not builder.append(key, value, timestamp):
+            size += len(builder.finish())
+            builder.append(key, value, timestamp)
+    return counted(size + len(builder.finish()))
+
+
+def many() -> int:
+    return counted(sum(map(len, build_batches(records(), LIMIT))))
+
+
+def columns() -> Callable[[], int]:
+    keys, values, times = zip(*records(), strict=True)
+    given = columns_of(key=keys, value=values, timestamp=np.array(times))
+    return lambda: counted(sum(map(len, build_columns(given, LIMIT))))
+
+
+def counted(size: int) -> int:
+    assert size > 100 * len(records())
+    return len(records())
+
+
+@pytest.mark.benchmark(group="building batches", timer=time.process_time)
+@pytest.mark.parametrize(("case", "target"), [("a, one record at a time", 2), ("a, many at a time", 6), ("a, from columns", 11)])
+def test_build(contest: Callable[..., object], case: str, target: float) -> None:
+    ours = one_by_one if "one" in case else many if "many" in case else columns()
+    contest(case, ours, "aiokafka", peer, target)
