@@ -17,3 +17,4 @@ include "_corelib/batch.pxi"      # scan_batches, find_batch: the shallow walk
 include "_corelib/records.pxi"    # decode_records: the deep walk, into columns (formats 0 and 1: legacy.pxi)
 include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's binary layout
 include "_corelib/objects.pxi"    # Record, make_records, make_values: columns into Python objects
+include "_corelib/wire.pxi"       # Layout, write_messages: messages of the wire protocol
