@@ -17,7 +17,7 @@ from ..constants import WIRE_STRUCT, WIRE_TYPES
 from ..errors import UnsupportedError
 from ..types import Buffer
 from . import schema
-from .schema import Api, Field, Struct
+from .schema import Api, Field, Struct, Versions
 
 ZERO_UUID = UUID(int=0)
 REQUEST, RESPONSE = "request", "response"
@@ -42,6 +42,8 @@ class Message:
     """By a field's name its default, or the type that makes it."""
     STRUCTS: ClassVar[dict[str, type[Message]]]
     """The structures inside the whole message, by name."""
+    FLEXIBLE: ClassVar[Versions]
+    """The versions with tagged fields."""
     API: ClassVar[Api]
     """Of a whole message: its API."""
     KIND: ClassVar[str]
@@ -85,14 +87,14 @@ def _default(field: Field, struct_class: type[Message] | None) -> Any:
     return field.default == "true" if field.type == "bool" else int(field.default)
 
 
-def _make_class(struct: Struct, made: dict[str, type[Message]], outer: str, namespace: dict[str, Any]) -> type[Message]:
+def _make_class(struct: Struct, api: Api, made: dict[str, type[Message]], outer: str, namespace: dict[str, Any]) -> type[Message]:
     """The class of a structure, after those of its fields; `made` collects all below the message, by name."""
     fields: list[tuple[str, Any, Any]] = []
     defaults: dict[str, Any] = {}
     for f in struct.fields:
         inner = None
         if f.struct is not None:
-            inner = made.get(f.type) or _make_class(f.struct, made, outer, {})
+            inner = made.get(f.type) or _make_class(f.struct, api, made, outer, {})
             made[f.type] = inner
         default = defaults[f.name] = _default(f, inner)
         type_: Any = inner or _PYTHON_TYPES.get(f.type, int)
@@ -103,7 +105,7 @@ def _make_class(struct: Struct, made: dict[str, type[Message]], outer: str, name
         if f.second_name:
             namespace[f.second_name] = _second_name(f.name)
     fields.append(("unknown_tagged_fields", tuple[tuple[int, bytes], ...], dataclasses.field(default=())))
-    namespace |= {"SCHEMA": struct, "DEFAULTS": defaults, "STRUCTS": made, "__module__": __package__}
+    namespace |= {"SCHEMA": struct, "DEFAULTS": defaults, "STRUCTS": made, "FLEXIBLE": api.flexible, "__module__": __package__}
     namespace["__qualname__"] = outer if outer == struct.name else f"{outer}.{struct.name}"
     return dataclasses.make_dataclass(struct.name, fields, bases=(Message,), namespace=namespace, kw_only=True, slots=True, repr=False)
 
@@ -122,7 +124,7 @@ def _make(api: Api, kind: str, name: str) -> type[Message]:
     struct = dataclasses.replace(api.request if kind == REQUEST else api.response, name=name)
     made: dict[str, type[Message]] = {}
     namespace: dict[str, Any] = {"API": api, "KIND": kind}
-    message = _make_class(struct, made, name, namespace)
+    message = _make_class(struct, api, made, name, namespace)
     for inner_name, inner in made.items():
         setattr(message, inner_name, inner)
     return message

@@ -14,6 +14,7 @@ import java.util.Random;
 
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.message.ResponseHeaderData;
@@ -30,30 +31,37 @@ import org.apache.kafka.common.protocol.types.Type;
 
 /** What Kafka's own message classes write and read.
  *
- *  fill N   for every message in every version N of them with random values: a line "KIND KEY VERSION BASE64 JSON" each
- *  read     for each such line of standard input (without JSON): the bytes written again and the JSON, "BASE64 JSON"
- *  errors   a line "CODE NAME RETRIABLE" for every error
+ *  fill N    for every message in every version N of them with random values: a line "KIND KEY VERSION BASE64 JSON" each
+ *  defaults  the same once, with one element in each array, each field else at its default
+ *  drop N    N times the newest version of every message, most fields at their defaults, and what becomes of it in each other version:
+ *            "KIND KEY NEWEST BASE64 VERSION BASE64", "-" in place of the last where the version cannot hold it
+ *  read      for each line "KIND KEY VERSION BASE64" of standard input the bytes written again and the JSON: "BASE64 JSON"
+ *  errors    a line "CODE NAME RETRIABLE" for every error
  *
  *  KIND is request or response, or request_header or response_header with key -1. JSON is what the JsonConverters write, record
  *  data as its size. The fields that a version has, and what they may hold, are taken from the classes' SCHEMAS. */
 public class Oracle {
+    static boolean sparse;
     static final PrintStream OUT = new PrintStream(System.out, false, StandardCharsets.UTF_8);
 
     public static void main(String[] args) throws Exception {
         switch (args[0]) {
             case "fill":
+            case "defaults":
+            case "drop":
+                int count = args.length > 1 ? Integer.parseInt(args[1]) : 1;
                 for (ApiMessageType api : ApiMessageType.values()) {
                     if (api.lowestSupportedVersion() > api.highestSupportedVersion(true)) continue;  // a key kept, its messages gone
-                    fill("request", api.apiKey(), api, Integer.parseInt(args[1]));
-                    fill("response", api.apiKey(), api, Integer.parseInt(args[1]));
+                    make(args[0], "request", api.apiKey(), api, count);
+                    make(args[0], "response", api.apiKey(), api, count);
                 }
-                fill("request_header", -1, null, Integer.parseInt(args[1]));
-                fill("response_header", -1, null, Integer.parseInt(args[1]));
+                make(args[0], "request_header", -1, null, count);
+                make(args[0], "response_header", -1, null, count);
                 break;
             case "read":
                 BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
                 for (String line; (line = in.readLine()) != null; ) {
-                    String[] w = line.split(" ");
+                    String[] w = line.split(" ", 4);
                     ApiMessage message = create(w[0], w[1].equals("-1") ? null : ApiMessageType.fromApiKey(Short.parseShort(w[1])));
                     short version = Short.parseShort(w[2]);
                     ByteBuffer bytes = ByteBuffer.wrap(Base64.getDecoder().decode(w[3]));
@@ -75,15 +83,34 @@ public class Oracle {
         return kind.equals("request") ? api.newRequest() : api.newResponse();
     }
 
-    static void fill(String kind, int key, ApiMessageType api, int count) throws Exception {
+    static void make(String mode, String kind, int key, ApiMessageType api, int count) throws Exception {
         ApiMessage sample = create(kind, api);
         Schema[] schemas = (Schema[]) sample.getClass().getField("SCHEMAS").get(null);
-        for (short version = sample.lowestSupportedVersion(); version <= sample.highestSupportedVersion(); version++)
+        short oldest = sample.lowestSupportedVersion(), newest = sample.highestSupportedVersion();
+        for (short version = mode.equals("drop") ? newest : oldest; version <= newest; version++)
             for (int i = 0; i < count; i++) {
-                Random random = new Random((kind + key + " " + version + " " + i).hashCode());
+                Random random = mode.equals("defaults") ? null : new Random((kind + key + " " + version + " " + i).hashCode());
+                sparse = mode.equals("drop");
                 ApiMessage message = create(kind, api);
                 fill(message, schemas[version], random, 0);
-                OUT.println(kind + " " + key + " " + version + " " + base64(message, version) + " " + json(message, version));
+                String head = kind + " " + key + " " + version + " ";
+                if (!mode.equals("drop")) {
+                    try {
+                        head += base64(message, version);
+                    } catch (NullPointerException e) {  // a default null that must not be written
+                        continue;
+                    }
+                    OUT.println(head + " " + json(message, version));
+                } else
+                    for (short other = oldest; other < newest; other++) {
+                        String written;
+                        try {
+                            written = base64(message, other);
+                        } catch (UnsupportedVersionException | NullPointerException e) {
+                            written = "-";
+                        }
+                        OUT.println(head + base64(message, newest) + " " + other + " " + written);
+                    }
             }
     }
 
@@ -107,9 +134,9 @@ public class Oracle {
                 known.setAccessible(true);
                 for (Object tagged : ((Map<?, ?>) known.get(bound.def.type)).values()) {
                     var def = (org.apache.kafka.common.protocol.types.Field) tagged;
-                    if (random.nextInt(3) > 0) set(message, def.name, def.type, random, depth);
+                    if (random == null || random.nextInt(3) > 0) set(message, def.name, def.type, random, depth);
                 }
-                for (int tag = 100; random.nextInt(4) == 0; tag += 1 + random.nextInt(20000))
+                for (int tag = 100; random != null && !sparse && random.nextInt(4) == 0; tag += 1 + random.nextInt(20000))
                     message.unknownTaggedFields().add(new RawTaggedField(tag, bytes(random)));
             } else {
                 set(message, bound.def.name, bound.def.type, random, depth);
@@ -121,8 +148,11 @@ public class Oracle {
         for (Field field : message.getClass().getDeclaredFields())
             if (field.getName().equalsIgnoreCase(name.replace("_", ""))) {
                 field.setAccessible(true);
+                boolean structured = type instanceof Schema || type.isArray() && type.arrayElementType().get() instanceof Schema;
+                boolean records = field.getType().getSimpleName().equals("BaseRecords");  // null by default, also where it must not be
+                if (!structured && (random == null || sparse && !records && random.nextInt(8) > 0)) return;
                 boolean nullable = type.isNullable() || type instanceof Schema && field.get(message) == null;
-                field.set(message, nullable && random.nextInt(4) == 0 ? null : value(type, field.getGenericType(), random, depth));
+                field.set(message, nullable && random != null && !(sparse && records) && random.nextInt(4) == 0 ? null : value(type, field.getGenericType(), random, depth));
                 return;
             }
         throw new IllegalStateException(message.getClass() + " has no " + name);
@@ -134,7 +164,7 @@ public class Oracle {
             Class<?> collection = java instanceof ParameterizedType ? ArrayList.class : (Class<?>) java;
             ParameterizedType generic = (ParameterizedType) (java instanceof ParameterizedType ? java : collection.getGenericSuperclass());
             Collection made = (Collection) collection.getConstructor().newInstance();
-            for (int left = random.nextInt(depth > 2 ? 2 : 4); left > 0; left--)
+            for (int left = random == null ? 1 : random.nextInt(depth > 2 ? 2 : 4); left > 0; left--)
                 made.add(value(type.arrayElementType().get(), generic.getActualTypeArguments()[0], random, depth + 1));
             return made;
         }
