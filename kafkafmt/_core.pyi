@@ -256,3 +256,40 @@ class RecordBuffer:
         """The bytes of the closed batches, which are then forgotten; the one under way stays."""
     def take_batches(self) -> list[bytes]:
         """The same, batch by batch."""
+
+class Layout:
+    """One structure of the wire protocol in one version: how its fields lie on the wire, and in which slots of a message type.
+
+    fields: in their order on the wire, tuples (name, kind, array, nullable, compact, layout, default): the slot's name, a number
+    of WIRE_TYPES, whether it is an array of these, whether it may be null (an array's elements never are), whether lengths are
+    varints, the Layout of a structure (else None), the default. tagged: (tag, field) each. absent: slots that this version
+    does not have, as (name, default, ignorable). flexible: tagged fields follow the others. A default that is a type is
+    called for each message. Every slot of `message_type` has to be named, but for `unknown_tagged_fields`.
+    """
+
+    def __init__(
+        self,
+        message_type: type,
+        version: int,
+        fields: Sequence[tuple[Any, ...]],
+        tagged: Sequence[tuple[int, tuple[Any, ...]]] = (),
+        absent: Sequence[tuple[str, Any, bool]] = (),
+        flexible: bool = False,
+    ) -> None: ...
+    def read(self, buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[Any, int]:
+        """A message that begins at `start`, and the position behind it.
+
+        Its `__init__` is not called. Absent fields have their defaults; tagged fields that are not known are kept in
+        `unknown_tagged_fields`, a tuple of (tag, bytes). Text that is not UTF-8 is decoded as Java does it. Record data is a
+        memoryview of the buffer, all else a copy. TruncatedError where a field would run past the end, StructureError for a
+        null that is not allowed, a string of more than MAX_STRING bytes, tags that do not rise; the error names the field.
+        """
+
+def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[Any]:
+    """Messages, each by its layout, one behind the other (a header and a body), as a list of buffers.
+
+    Record data (a buffer, or a list of them) stands in the list as it was given, as memoryviews; all else is bytes. With
+    `framed`, four bytes before it all give the size of what follows. Tagged fields are written where they differ from
+    their defaults. ValueError for what the version cannot hold: None, a number or text out of range, an absent field that is
+    not ignorable and not at its default; TypeError for values of another type.
+    """

@@ -166,3 +166,23 @@ BUILD_FAULTS = (
     _,
     BUILD_HEADER_KEY,
 ) = range(2, len(BUILD_FAULTS))
+
+WIRE_TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes", "records", "struct")
+"""What a field of a message, or an element of its array, can be."""
+(
+    WIRE_BOOL,
+    WIRE_INT8,
+    WIRE_INT16,
+    WIRE_UINT16,
+    WIRE_INT32,
+    WIRE_UINT32,
+    WIRE_INT64,
+    WIRE_FLOAT64,
+    WIRE_UUID,
+    WIRE_STRING,
+    WIRE_BYTES,
+    WIRE_RECORDS,
+    WIRE_STRUCT,
+) = range(len(WIRE_TYPES))
+MAX_STRING = 32767
+"""Bytes of a string, also where its length is a varint."""

@@ -7,8 +7,10 @@ from .gather import gather, total_length
 from .objects import Record, make_records, make_values
 from .records import decode_records
 from .varint import read_unsigned_varint, read_varint, read_varlong
+from .wire import Layout, write_messages
 
 __all__ = [
+    "Layout",
     "Record",
     "RecordBuffer",
     "crc32",
@@ -24,4 +26,5 @@ __all__ = [
     "read_varlong",
     "scan_batches",
     "total_length",
+    "write_messages",
 ]

@@ -74,7 +74,7 @@ def cat(
         chosen, offsets, damaged = start_at_group(found, chosen, group, offsets)
         if damaged and on_error == "fail":
             return EXIT_DAMAGE
-    show = (_json_line if output_format == "json" else _text_line)(BYTES[encoding])
+    show = (json_line if output_format == "json" else text_line)(BYTES[encoding])
     left = sys.maxsize if limit is None else limit
     for directory in chosen:
         log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
@@ -118,30 +118,37 @@ def _undecided(log: PartitionLog) -> bool:
     return bool(found.doubts)
 
 
-def _json_line(text: Callable[[bytes], str]) -> Callable[[PartitionLog, Any], str]:
+def json_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
+    """Shows a record of a log, as a line; bytes appear by `text`."""
     encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
 
-    def show(log: PartitionLog, r: Any) -> str:
-        row = {
-            "topic": log.topic,
-            "partition": log.partition,
-            "offset": r.offset,
-            "timestamp": r.timestamp,
-            "timestampType": r.timestamp_type,
-            "key": None if r.key is None else text(r.key),
-            "value": None if r.value is None else text(r.value),
-            "headers": [[k, None if v is None else text(v)] for k, v in r.headers],
-        }
-        return encode(row) + "\n"
+    def show(log: Any, r: Any) -> str:
+        return encode(json_row(log, r, text)) + "\n"
 
     return show
 
 
-def _text_line(text: Callable[[bytes], str]) -> Callable[[PartitionLog, Any], str]:
+def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
+    """A record as its line of JSON has it; `log` is whatever has a topic and a partition."""
+    return {
+        "topic": log.topic,
+        "partition": log.partition,
+        "offset": r.offset,
+        "timestamp": r.timestamp,
+        "timestampType": r.timestamp_type,
+        "key": None if r.key is None else text(r.key),
+        "value": None if r.value is None else text(r.value),
+        "headers": [[k, None if v is None else text(v)] for k, v in r.headers],
+    }
+
+
+def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
+    """The same for people."""
+
     def field(value: bytes | None) -> str:
         return "null" if value is None else plain(text(value))
 
-    def show(log: PartitionLog, r: Any) -> str:
+    def show(log: Any, r: Any) -> str:
         headers = "".join(f"  {plain(k)}={field(v)}" for k, v in r.headers)
         when = moment(r.timestamp) + TYPES.get(r.timestamp_type, "")
         return f"{log.topic}-{log.partition}  {r.offset}  {when}  {field(r.key)}  {field(r.value)}{headers}\n"

@@ -16,6 +16,7 @@ from ..errors import KafkaFormatError
 from ..log import DuplicatePartitionError
 from .cat import cat
 from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, plain, tell
+from .decode import decode
 from .export import export
 from .groups import groups
 from .ls import ls
@@ -42,7 +43,7 @@ def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option("--version", is_flag=True, callback=show_version, expose_value=False, is_eager=True, help="Version, core and libraries.")
 def group() -> None:
-    """Read Kafka's log directories without a broker.
+    """Read Kafka's log directories, and its wire protocol, without a broker.
 
     PATH is a .log file, a partition directory, or a log directory. Nothing is ever written into what is read.
 
@@ -50,7 +51,7 @@ def group() -> None:
     """
 
 
-for command in (ls, cat, seek, groups, verify, salvage, export):
+for command in (ls, cat, seek, groups, verify, salvage, export, decode):
     group.add_command(command)
 
 

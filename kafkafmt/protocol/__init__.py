@@ -1,0 +1,65 @@
+"""Kafka's wire protocol: every message of every version, read and written; frames and streams of them. No client.
+
+    from kafkafmt import protocol
+
+    splitter = protocol.FrameSplitter(max_size=100 << 20)
+    for frame in splitter.feed(data):
+        request = protocol.read_request(frame)
+    response = protocol.read_response(frame, api_key=1, api_version=12)
+
+    body = protocol.MetadataRequest(topics=[protocol.MetadataRequest.MetadataRequestTopic(name="orders")])
+    buffers = protocol.write_request(protocol.make_request(body, api_version=12, correlation_id=1))
+
+The classes of messages (`FetchRequest`, `FetchResponse`, …) are made on first use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import schema
+from .as_json import to_json
+from .error_codes import ErrorCode
+from .frames import (
+    Correlation,
+    FrameSplitter,
+    Request,
+    Response,
+    make_request,
+    make_response,
+    read_request,
+    read_response,
+    write_request,
+    write_response,
+)
+from .messages import Message, find_class, message_class
+
+__all__ = [
+    "Correlation",
+    "ErrorCode",
+    "FrameSplitter",
+    "Message",
+    "Request",
+    "Response",
+    "make_request",
+    "make_response",
+    "message_class",
+    "read_request",
+    "read_response",
+    "to_json",
+    "write_request",
+    "write_response",
+]
+
+
+def __getattr__(name: str) -> Any:
+    found = find_class(name) if name.endswith(("Request", "Response", "Header")) else None
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    names = [api.name for key in schema.keys().values() if (api := schema.api(key))]
+    return sorted([*globals(), "RequestHeader", "ResponseHeader", *(n + kind for n in names for kind in ("Request", "Response"))])

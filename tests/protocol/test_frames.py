@@ -1,0 +1,211 @@
+"""Frames and streams of them, headers, correlation; the public names as a user writes them."""
+
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wire_golden import frames
+
+from kafkafmt import protocol
+from kafkafmt.errors import KafkaFormatError, StructureError, TooLargeError, TruncatedError, UnsupportedError
+
+REQUESTS = [g.frame for g in frames("1.1.1") if g.entry["direction"] == "request"]
+STREAM = b"".join(REQUESTS)
+
+
+def test_whole_frames_are_views_of_what_was_fed():
+    found = list(protocol.FrameSplitter().feed(STREAM))
+    assert found == REQUESTS
+    assert all(f.obj is STREAM and f.readonly for f in found)
+
+
+@given(st.lists(st.integers(0, len(STREAM)), max_size=12))
+def test_a_stream_cut_anywhere(cuts):
+    splitter, found = protocol.FrameSplitter(), []
+    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(STREAM)], strict=True):
+        found += splitter.feed(STREAM[start:end])
+        assert splitter.position + splitter.buffered == end
+        assert splitter.position == sum(map(len, found))
+    assert found == REQUESTS
+    assert splitter.buffered == 0
+
+
+def test_byte_by_byte():
+    splitter = protocol.FrameSplitter()
+    assert [bytes(f) for i in range(len(STREAM)) for f in splitter.feed(STREAM[i : i + 1])] == REQUESTS
+
+
+def test_frames_stay_when_the_buffer_that_was_fed_is_used_again():
+    buffer = bytearray(STREAM[:300])
+    found = list(protocol.FrameSplitter().feed(memoryview(buffer)))
+    buffer[:] = bytes(300)
+    assert found == REQUESTS[: len(found)]
+
+
+@pytest.mark.parametrize("cut", [2, 4, 100])
+def test_too_large_a_frame_is_refused_before_anything_is_kept(cut):
+    splitter = protocol.FrameSplitter(max_size=1000)
+    wire = REQUESTS[0] + (2**31 - 1).to_bytes(4, "big") + bytes(5000)
+    assert [len(REQUESTS[0])] == [len(f) for f in splitter.feed(wire[: len(REQUESTS[0])])]
+    start = len(REQUESTS[0])
+    if cut < 4:
+        assert list(splitter.feed(wire[start : start + cut])) == []
+        start += cut
+    with pytest.raises(TooLargeError) as error:
+        list(splitter.feed(wire[start:]))
+    assert error.value.position == len(REQUESTS[0])
+    with pytest.raises(TooLargeError):
+        list(splitter.feed(b""))
+
+
+def test_frames_before_a_bad_size_are_given():
+    splitter, found = protocol.FrameSplitter(), []
+    with pytest.raises(StructureError):
+        found.extend(f for f in splitter.feed(STREAM + b"\x80\0\0\0"))
+    frames = splitter.feed(b"")
+    with pytest.raises(StructureError):
+        next(frames)
+    splitter = protocol.FrameSplitter()
+    feed = splitter.feed(STREAM + b"\x80\0\0\0")
+    assert [next(feed) for _ in REQUESTS] == REQUESTS
+
+
+def test_an_announced_size_allocates_nothing():
+    splitter = protocol.FrameSplitter(max_size=2**31 - 1)
+    tracemalloc.start()
+    assert list(splitter.feed((2**31 - 1).to_bytes(4, "big") + b"x")) == []
+    for _ in range(100):
+        assert list(splitter.feed(b"x")) == []
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000
+
+
+def test_request_and_response_as_a_user_writes_them(core):
+    request = protocol.MetadataRequest(topics=[protocol.MetadataRequest.MetadataRequestTopic(name="orders")])
+    made = protocol.make_request(request, api_version=12, correlation_id=7, client_id="me")
+    read = protocol.read_request(b"".join(protocol.write_request(made, core)), core)
+    assert read == made
+    assert read.topics[0].name == "orders"
+    assert (read.header.client_id, read.api_key, read.api, read.api_version, read.correlation_id) == ("me", 3, "Metadata", 12, 7)
+    body = protocol.FetchResponse()
+    body.topics = topics = [protocol.FetchResponse.FetchableTopicResponse(topic="t")]
+    assert body.responses is body.topics is topics
+    answer = b"".join(protocol.write_response(protocol.make_response(body, api_version=4, correlation_id=7), core))
+    assert protocol.read_response(answer, api_key=1, api_version=4, core=core).topics[0].topic == "t"
+
+
+def test_headers_are_of_the_version_that_kafka_uses(core):
+    def request(name, version):
+        return b"".join(protocol.write_request(protocol.make_request(getattr(protocol, name)(), version, 1, "c"), core))
+
+    def response(name, version):
+        return b"".join(protocol.write_response(protocol.make_response(getattr(protocol, name)(), version, 1), core))
+
+    assert request("ControlledShutdownRequest", 0) == bytes.fromhex("0000000c 0007 0000 00000001 00000000")
+    assert request("ControlledShutdownRequest", 1) == bytes.fromhex("0000000f 0007 0001 00000001 0001 63 00000000")
+    assert request("HeartbeatRequest", 4)[4:].startswith(bytes.fromhex("000c 0004 00000001 0001 63 00"))
+    assert request("SaslHandshakeRequest", 1) == bytes.fromhex("0000000d 0011 0001 00000001 0001 63 0000")
+    assert response("HeartbeatResponse", 3) == bytes.fromhex("0000000a 00000001 00000000 0000")
+    assert response("HeartbeatResponse", 4) == bytes.fromhex("0000000c 00000001 00 00000000 0000 00")
+    assert response("ApiVersionsResponse", 4)[:8] == bytes.fromhex("0000000c 00000001")  # a flexible body, a plain header
+    assert len(response("ApiVersionsResponse", 4)) == 16
+
+
+def test_unknown_tagged_fields_are_kept(core):
+    header, body = protocol.RequestHeader, protocol.HeartbeatRequest
+    made = protocol.make_request(body(group_id="g", unknown_tagged_fields=((3, b"abc"), (70000, b""))), 4, 1, "c")
+    made.header.unknown_tagged_fields = ((0, b"x"),)
+    assert isinstance(made.header, header)
+    frame = b"".join(protocol.write_request(made, core))
+    read = protocol.read_request(frame, core)
+    assert read.header.unknown_tagged_fields == ((0, b"x"),)
+    assert read.body.unknown_tagged_fields == ((3, b"abc"), (70000, b""))
+    assert b"".join(protocol.write_request(read, core)) == frame
+    assert "unknown_tagged_fields=((3, b'abc')" in repr(read.body)
+
+
+def test_a_broker_that_does_not_know_the_version_of_api_versions(core):
+    """It answers in version 0, with error 35."""
+    answer = protocol.ApiVersionsResponse(error_code=35, api_keys=[protocol.ApiVersionsResponse.ApiVersion(api_key=18, max_version=3)])
+    frame = b"".join(protocol.write_response(protocol.make_response(answer, 0, 5), core))
+    for asked in (0, 1, 2, 3, 4):
+        read = protocol.read_response(frame, api_key=18, api_version=asked, core=core)
+        assert (read.api_version, read.error_code, read.api_keys) == (0, 35, answer.api_keys)
+    with pytest.raises(KafkaFormatError):
+        protocol.read_response(frame[:-1], api_key=18, api_version=3, core=core)
+
+
+@pytest.mark.parametrize(
+    ("frame", "error", "position"),
+    [
+        (b"", TruncatedError, 0),
+        (b"\0\0\0", TruncatedError, 0),
+        (b"\0\0\0\5abcd", TruncatedError, 0),
+        (b"\0\0\0\3abcd", StructureError, 0),
+        (b"\xff\xff\xff\xffabcd", StructureError, 0),
+        (b"\0\0\0\4abcd", TruncatedError, 4),
+        (b"\0\0\0\x0a\x03\xe7\0\1\0\0\0\1\xff\xff", UnsupportedError, 0),  # API key 999
+        (b"\0\0\0\x0a\0\3\0\x63\0\0\0\1\xff\xff", TruncatedError, 14),  # Metadata 99: header 2, whose tagged fields are missing
+        (b"\0\0\0\x0b\0\3\0\x63\0\0\0\1\xff\xff\0", UnsupportedError, 0),
+        (REQUESTS[0][:3] + bytes([REQUESTS[0][3] + 1]) + REQUESTS[0][4:] + b"!", StructureError, len(REQUESTS[0])),  # something left
+    ],
+)
+def test_frames_that_are_wrong(core, frame, error, position):
+    with pytest.raises(KafkaFormatError) as raised:
+        protocol.read_request(frame, core)
+    assert type(raised.value) is error
+    assert raised.value.position == position
+
+
+def test_wrong_arguments():
+    request = protocol.make_request(protocol.FetchRequest(), 4)
+    with pytest.raises(TypeError):
+        protocol.write_response(request)
+    with pytest.raises(TypeError):
+        protocol.write_request(protocol.Request(request.header, protocol.FetchRequest.FetchTopic()))
+    with pytest.raises(UnsupportedError):
+        protocol.write_request(protocol.make_request(protocol.FetchRequest(), 99))
+    request.header.api_key = 3
+    with pytest.raises(ValueError, match="api_key is 3"):
+        protocol.write_request(request)
+    with pytest.raises(UnsupportedError):
+        protocol.read_response(b"\0\0\0\4\0\0\0\1", api_key=999, api_version=0)
+    with pytest.raises(AttributeError):
+        protocol.NonsenseRequest  # noqa: B018
+    with pytest.raises(ValueError):
+        protocol.FrameSplitter(-1)
+
+
+def test_responses_find_their_requests():
+    correlation = protocol.Correlation()
+    for body, version, number in (
+        (protocol.ApiVersionsRequest(), 0, 1),
+        (protocol.ProduceRequest(acks=0), 3, 2),
+        (protocol.ProduceRequest(acks=1), 3, 3),
+        (protocol.HeartbeatRequest(), 4, 1),  # the same number again, while the first one waits
+    ):
+        correlation.sent(protocol.make_request(body, version, number))
+    assert len(correlation) == 3
+
+    def answer(name, version, number):
+        return b"".join(protocol.write_response(protocol.make_response(getattr(protocol, name)(), version, number)))
+
+    assert correlation.read_response(answer("ApiVersionsResponse", 0, 1)).api == "ApiVersions"
+    assert correlation.read_response(answer("HeartbeatResponse", 4, 1)).api == "Heartbeat"
+    assert correlation.read_response(answer("ProduceResponse", 3, 3)).api_version == 3
+    with pytest.raises(StructureError, match="correlation id 2"):
+        correlation.read_response(answer("ProduceResponse", 3, 2))
+    assert len(correlation) == 0
+
+
+def test_error_codes():
+    code = protocol.ErrorCode(6)
+    assert code is protocol.ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code == 6
+    assert code.retriable
+    assert not protocol.ErrorCode.OFFSET_OUT_OF_RANGE.retriable
+    assert all(c.message for c in protocol.ErrorCode)
+    with pytest.raises(ValueError):
+        protocol.ErrorCode(9999)
