@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import batch, mutate, record, repair_crc
+from building import batch, mutate, record, repair_crc, varint
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.verify import verify_partition
@@ -170,6 +170,14 @@ def test_a_value_that_holds_batches(tmp_path: Path, base: int, n: int) -> None:
             parts[victim] = batch([record(i, value=inner) for i in range(5)], base_offset=victim * 5, last_offset_delta=4)
             parts[victim] = mutate(parts[victim], hurt, bytes([parts[victim][hurt] ^ 0x10]))
             assert offsets(write(tmp_path, (0, b"".join(parts)))) == without(victim), (hurt, victim)
+
+
+@pytest.mark.parametrize("batches", [1, 2, 3])
+def test_garbage_that_happens_to_end_like_the_length_of_a_value(tmp_path: Path, batches: int) -> None:
+    """Behind a value the rest of its record follows: batches with a batch behind them are none, whatever number stands before."""
+    parts = ten()
+    parts[3] = random.Random(5).randbytes(100) + varint(sum(len(part) for part in parts[4 : 4 + batches]))
+    assert offsets(write(tmp_path, (0, b"".join(parts)))) == without(3)
 
 
 @pytest.mark.parametrize("cut", [1, 7, 8, 9, 11, 12, 16, 17, 22, 40, 60, 61, 62, 150])
