@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 from typing import Any
@@ -19,7 +18,6 @@ from kafkafmt.internal.decode import (
     TOPICS,
     coordinator_texts,
     metadata_text,
-    raft_control_text,
     read_coordinator_record,
     read_metadata_record,
     to_json,
@@ -87,26 +85,6 @@ def test_metadata_records(version: str) -> None:
     assert got == want
 
 
-def test_raft_control_records() -> None:
-    """By hand, in the schemas' flexible form; the golden logs have the first three, and the dump's test reads them there."""
-    leader = b"\0\0" + struct.pack(">i", 1) + b"\2" + struct.pack(">i", 1) + b"\0" + b"\1" + b"\0"
-    assert raft_control_text(2, leader) == 'LeaderChange: {"version":0,"leaderId":1,"voters":[{"voterId":1}],"grantingVoters":[]}'
-    assert raft_control_text(5, b"\0\0\0\1\0") == 'KRaftVersion {"version":0,"kRaftVersion":1}'
-    endpoint = b"\3PL" + b"\2h" + struct.pack(">H", 65535) + b"\0"
-    voter = struct.pack(">i", 9) + bytes(16) + b"\2" + endpoint + b"\0\0\0\1\0" + b"\0"
-    text = raft_control_text(6, b"\0\0\2" + voter + b"\0")
-    assert json.loads((text or "").removeprefix("KRaftVoters "))["voters"] == [
-        {
-            "voterId": 9,
-            "voterDirectoryId": "A" * 22,
-            "endpoints": [{"name": "PL", "host": "h", "port": 65535}],
-            "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
-        }
-    ]
-    assert raft_control_text(7, b"") is None
-    assert raft_control_text(2, leader[:-1]) is None
-
-
 def test_what_the_tool_says_of_what_it_cannot_read() -> None:
     topic = "__consumer_offsets"
     assert coordinator_texts(topic, 7, b"\3\xe7", b"") == ("Unknown record type 999 at offset 7, skipping.", None)
@@ -164,7 +142,7 @@ def sample(struct: Struct, version: int, flexible: bool) -> tuple[bytes, dict[st
 
 
 @pytest.mark.parametrize(
-    "text", [*TOPICS.values(), metadata.SCHEMAS, metadata.CONTROL_SCHEMAS, offsets.MEMBER_SCHEMAS], ids=lambda text: text.split()[0]
+    "text", [*TOPICS.values(), metadata.SCHEMAS, offsets.MEMBER_SCHEMAS], ids=lambda text: text.split()[0]
 )
 def test_every_message_of_every_version(text: str) -> None:
     for message in parse(text).values():

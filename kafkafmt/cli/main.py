@@ -17,6 +17,7 @@ from ..log import DuplicatePartitionError
 from .cat import cat
 from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, plain, tell
 from .decode import decode
+from .dump import dump
 from .export import export
 from .groups import groups
 from .ls import ls
@@ -51,7 +52,7 @@ def group() -> None:
     """
 
 
-for command in (ls, cat, seek, groups, verify, salvage, export, decode):
+for command in (ls, cat, seek, groups, verify, salvage, dump, export, decode):
     group.add_command(command)
 
 

@@ -23,14 +23,6 @@ TOPICS = {
     "__share_group_state": states.SHARE_SCHEMAS,
 }
 METADATA_TOPIC = "__cluster_metadata"
-CONTROL_RECORDS = {
-    2: ("LeaderChange:", "LeaderChangeMessage"),
-    3: ("SnapshotHeader", "SnapshotHeaderRecord"),
-    4: ("SnapshotFooter", "SnapshotFooterRecord"),
-    5: ("KRaftVersion", "KRaftVersionRecord"),
-    6: ("KRaftVoters", "VotersRecord"),
-}
-"""Type of a Raft control record → its title in a dump, its message."""
 FRAME_VERSION = 1
 CONTROL_ESCAPE = re.compile(r"\\u00[01][0-9a-f]")
 
@@ -134,17 +126,6 @@ def metadata_text(offset: int, value: bytes | None) -> str:
     except KafkaFormatError as error:
         return f"Error at {offset}, skipping. {error.message}"
     return to_json({"type": re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper(), "version": version, "data": fields})
-
-
-def raft_control_text(type_id: int, value: bytes | None) -> str | None:
-    """A Raft control record as kafka-dump-log prints it; None for other types, or where the value cannot be read."""
-    if type_id not in CONTROL_RECORDS:
-        return None
-    title, name = CONTROL_RECORDS[type_id]
-    try:
-        return f"{title} {to_json(parse(metadata.CONTROL_SCHEMAS)[name].read(Source(value or b''), 0))}"
-    except KafkaFormatError:
-        return None
 
 
 def to_json(value: Any) -> str:

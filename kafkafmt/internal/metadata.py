@@ -1,4 +1,4 @@
-"""The controllers' records in `__cluster_metadata`, and what control records of the Raft log hold."""
+"""The controllers' records in `__cluster_metadata` (see schema.py for the form)."""
 
 SCHEMAS = """
 RegisterBrokerRecord 0 0-4 flexible 0+
@@ -168,38 +168,4 @@ ClearElrRecord 28 0 flexible 0+
 
 UnregisterControllerRecord 29 0 flexible 0+
   controllerId int32
-"""
-
-CONTROL_SCHEMAS = """
-KRaftVersionRecord 0 flexible 0+
-  version int16
-  kRaftVersion int16
-
-LeaderChangeMessage 0-1 flexible 0+
-  version int16
-  leaderId int32
-  voters []Voter
-    voterId int32
-    voterDirectoryId uuid 1+
-  grantingVoters []Voter
-
-SnapshotFooterRecord 0 flexible 0+
-  version int16
-
-SnapshotHeaderRecord 0 flexible 0+
-  version int16
-  lastContainedLogTimestamp int64
-
-VotersRecord 0 flexible 0+
-  version int16
-  voters []Voter
-    voterId int32
-    voterDirectoryId uuid
-    endpoints []Endpoint
-      name string
-      host string
-      port uint16
-    kRaftVersionFeature KRaftVersionFeature
-      minSupportedVersion int16
-      maxSupportedVersion int16
 """

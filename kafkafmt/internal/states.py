@@ -1,4 +1,4 @@
-"""What the transaction coordinator writes into `__transaction_state`, and the share coordinator into `__share_group_state`."""
+"""What the transaction coordinator writes into `__transaction_state`, the share coordinator into `__share_group_state` (see schema.py)."""
 
 TRANSACTION_SCHEMAS = """
 TransactionLogKey 0 0

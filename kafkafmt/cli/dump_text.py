@@ -1,0 +1,99 @@
+"""Items of a dump as kafka-dump-log prints them, letter for letter."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..constants import MAGIC_V2
+from ..internal.decode import to_json
+from ..log.dump import Item
+from ..text import decode_header_key
+from .common import plain
+
+CONTROL_TITLES = {
+    "LEADER_CHANGE": "LeaderChange:",
+    "SNAPSHOT_HEADER": "SnapshotHeader",
+    "SNAPSHOT_FOOTER": "SnapshotFooter",
+    "KRAFT_VERSION": "KRaftVersion",
+    "KRAFT_VOTERS": "KRaftVoters",
+}
+
+
+def text_of(item: Item, contents: bool = False, skip_metadata: bool = False) -> str:
+    """The line, or nothing. contents: keys and values of records too."""
+    kind = item["type"]
+    if kind == "record":
+        return _record(item, contents, skip_metadata)
+    return LINES[kind](item) + "\n" if kind in LINES else ""
+
+
+def _batch(b: Item) -> str:
+    tail = f"magic: {b['magic']} compresscodec: {b['codec']} crc: {b['crc']} isvalid: {_java(b['isValid'])}"
+    time = f"{b['timestampType']}: {b['maxTimestamp']} size: {b['size']}"
+    if b["magic"] < MAGIC_V2:
+        return f"offset: {b['lastOffset']} position: {b['position']} {time} {tail}"
+    names = ("baseOffset", "lastOffset", "count", "baseSequence", "lastSequence", "producerId", "producerEpoch", "partitionLeaderEpoch")
+    fields = " ".join(f"{name}: {_java(b[name])}" for name in (*names, "isTransactional", "isControl"))
+    return f"{fields} deleteHorizonMs: {_optional(b['deleteHorizonMs'])} position: {b['position']} {time} {tail}"
+
+
+def _record(r: Item, contents: bool, skip_metadata: bool) -> str:
+    line = "|"
+    if not skip_metadata:
+        line += f" offset: {r['offset']} {r['timestampType']}: {r['timestamp']} keySize: {r['keySize']} valueSize: {r['valueSize']}"
+        if "sequence" in r:
+            line += f" sequence: {r['sequence']} headerKeys: [{','.join(key for key, _ in r['headers'])}]"
+        else:
+            line += f" isValid: {_java(r['isValid'])} crc: {r['crc']}"
+        if "control" in r:
+            line += _control(r["control"])
+    if contents and "control" not in r:
+        line += "".join(f" {title}: {_text(r[name])}" for title, name in (("key", "key"), ("payload", "value")) if r[name] is not None)
+    if line == "|":
+        line = ""
+    return (plain(line) if sys.stdout.isatty() else line) + "\n"
+
+
+def _control(control: Any) -> str:
+    if isinstance(control, Exception):
+        return f" {control}"
+    if control.value is None:
+        return f" controlType: {control.name}({control.type})"
+    if control.name in CONTROL_TITLES:
+        return f" {CONTROL_TITLES[control.name]} {to_json(control.value)}"
+    return f" endTxnMarker: {control.name} coordinatorEpoch: {control.value['coordinatorEpoch']}"
+
+
+def _snapshot(s: Item) -> str:
+    shown = {name: value for name, value in s.items() if name != "type"} | {"currentTxnFirstOffset": _optional(s["currentTxnFirstOffset"])}
+    return " ".join(f"{name}: {value}" for name, value in shown.items())
+
+
+def _fields(item: Item) -> str:
+    return " ".join(f"{name}: {value}" for name, value in item.items() if name != "type")
+
+
+def _optional(value: int | None) -> str:
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+
+def _java(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _text(value: bytes | str) -> str:
+    return decode_header_key(value) if isinstance(value, bytes) else value
+
+
+LINES: dict[str, Callable[[Item], str]] = {
+    "batch": _batch,
+    "index": _fields,
+    "timeindex": _fields,
+    "txnindex": _fields,
+    "snapshot": _snapshot,
+    "empty": lambda item: f"{item['path']} is empty.",
+    "sane": lambda item: f"{item['path']} passed sanity check.",
+    "rest": lambda item: f"Found {item['bytes']} invalid bytes at the end of {item['file']}",
+}
