@@ -21,7 +21,7 @@ from .errors import (
     TruncatedError,
     UnsupportedError,
 )
-from .log import Damage, DamagedLogError
+from .log import Damage, DamagedLogError, LogDirectory, LogWriter
 from .records import BatchBuilder, build_batch, build_batches, build_columns, columns_of, read_records
 from .types import Buffer
 from .view import Groups, Log, Partition
@@ -41,6 +41,8 @@ __all__ = [
     "InvalidError",
     "KafkaFormatError",
     "Log",
+    "LogDirectory",
+    "LogWriter",
     "Partition",
     "Record",
     "StructureError",

@@ -1,15 +1,20 @@
-"""Kafka's log on disk: log directories, partitions, segments; reading and verifying them."""
+"""Kafka's log on disk: log directories, partitions, segments; reading, verifying, salvaging and writing them."""
 
 from .directory import Discovery, DuplicatePartitionError, NoLogError, PartitionDir, SegmentFile, discover
+from .log_directory import LogDirectory
 from .partition import DamagedLogError, PartitionLog
 from .plan import Damage, Finding
+from .writer import Appended, LogWriter
 
 __all__ = [
+    "Appended",
     "Damage",
     "DamagedLogError",
     "Discovery",
     "DuplicatePartitionError",
     "Finding",
+    "LogDirectory",
+    "LogWriter",
     "NoLogError",
     "PartitionDir",
     "PartitionLog",

@@ -149,6 +149,38 @@ def write_all(target: int, data: bytes) -> None:
         rest = rest[os.write(target, rest) :]
 
 
+def write_at(target: int, data: Any, position: int) -> None:
+    """The same at a position."""
+    rest = memoryview(data).cast("B")
+    while rest:
+        written = os.pwrite(target, rest, position)
+        rest, position = rest[written:], position + written
+
+
+def append_to(path: Path, data: bytes) -> None:
+    """Write at the end of a file, which is made if it is not there; what cannot be written whole is taken back."""
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        end = os.fstat(target).st_size
+        try:
+            write_at(target, data, end)
+        except OSError:
+            os.ftruncate(target, end)
+            raise
+    finally:
+        os.close(target)
+
+
+def truncate(path: Path, size: int) -> None:
+    """Cut a file, on disk."""
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.ftruncate(handle, size)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def create(path: Path) -> int:
     """A descriptor of a new, empty file for writing. The file must not be there."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)

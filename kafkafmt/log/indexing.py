@@ -29,18 +29,21 @@ MAX_SEGMENT_BYTES = 2**31 - 1
 
 
 class SegmentIndexes:
-    """The entries of one segment's offset and time index."""
+    """The entries of one segment's offset and time index, as they fall due.
+
+    offset_entries, time_entries: how many there are, those included that `take` has given out.
+    """
 
     def __init__(self, base_offset: int, interval: int = INDEX_INTERVAL) -> None:
         self.base_offset = base_offset
         self.interval = interval
-        self.offsets: list[int] = []
-        self.positions: list[int] = []
-        self.timestamps: list[int] = []
-        self.timestamp_offsets: list[int] = []
+        self.offset_entries = self.time_entries = 0
         self.largest_timestamp = -1
         self._largest_at = base_offset
         self._indexed_at = 0
+        self._indexed_timestamp = -1
+        self._offsets: list[tuple[int, int]] = []
+        self._times: list[tuple[int, int]] = []
 
     def add(self, table: np.ndarray, position: int = 0) -> None:
         """Batches in the order of the file; `position` is where the buffer begins that their positions count from."""
@@ -50,22 +53,24 @@ class SegmentIndexes:
             if timestamp > self.largest_timestamp:
                 self.largest_timestamp, self._largest_at = timestamp, last
             if start - self._indexed_at > self.interval:
-                self.offsets.append(last)
-                self.positions.append(start)
+                self._offsets.append((last, start))
+                self.offset_entries += 1
                 self._indexed_at = start
                 self.close()
 
     def close(self) -> None:
         """The time index's entry of the largest timestamp, where that is not its last one."""
-        if self.largest_timestamp > (self.timestamps[-1] if self.timestamps else -1):
-            self.timestamps.append(self.largest_timestamp)
-            self.timestamp_offsets.append(self._largest_at)
+        if self.largest_timestamp > self._indexed_timestamp:
+            self._times.append((self.largest_timestamp, self._largest_at))
+            self.time_entries += 1
+            self._indexed_timestamp = self.largest_timestamp
 
-    def offset_index(self) -> bytes:
-        return offset_index_bytes(self.offsets, self.positions, self.base_offset)
-
-    def time_index(self) -> bytes:
-        return time_index_bytes(self.timestamps, self.timestamp_offsets, self.base_offset)
+    def take(self) -> tuple[bytes, bytes]:
+        """The entries of both indexes since the last time, as bytes."""
+        offsets, positions = ([pair[i] for pair in self._offsets] for i in range(2))
+        timestamps, at = ([pair[i] for pair in self._times] for i in range(2))
+        self._offsets, self._times = [], []
+        return offset_index_bytes(offsets, positions, self.base_offset), time_index_bytes(timestamps, at, self.base_offset)
 
 
 @dataclass
@@ -91,7 +96,8 @@ class Segment:
     """A segment read through.
 
     next_offset, end: the offset after its last sound batch, and where that ends. error: why it goes no further; None
-    where the file ends there, or where only a new segment could take the next batch.
+    where the file ends there, or where only a new segment could take the next batch. first_timestamp: the largest of
+    the first batch, None while there is none.
     """
 
     indexes: SegmentIndexes
@@ -100,6 +106,7 @@ class Segment:
     end: int = 0
     batches: int = 0
     error: KafkaFormatError | None = None
+    first_timestamp: int | None = None
 
 
 def read_through(
@@ -120,6 +127,8 @@ def read_through(
             made.aborted += state.add(buffer, table[:n])
             made.next_offset, made.end = int(lasts[n - 1]) + 1, int(ends[n - 1])
             made.batches += n
+            if made.first_timestamp is None:
+                made.first_timestamp = int(table["max_timestamp"][0])
         if n < len(table):
             made.error = StructureError("the batch's offsets are not above those before it", made.end) if falls[n] else None
             break

@@ -71,6 +71,15 @@ class Producers:
         """The first offset of the oldest open transaction, None where none is open."""
         return min(self._open.values(), default=None)
 
+    @property
+    def open_producers(self) -> set[int]:
+        """The ids of those that have a transaction open."""
+        return set(self._open)
+
+    def forget(self, before: int) -> None:
+        """Drop those whose last batch is older than a time (ms), and that have no transaction open."""
+        self.entries = {i: e for i, e in self.entries.items() if e.timestamp >= before or i in self._open}
+
     def add(self, table: np.ndarray, markers: dict[int, Marker]) -> list[Aborted]:
         """Take in batches in the order of their offsets; the transactions that were aborted by them."""
         rows = table[table["producer_id"] != NO_PRODUCER_ID]

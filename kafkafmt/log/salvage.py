@@ -191,8 +191,8 @@ class _Copy:
             made = read_through(view, base, self.state, max_batch_bytes=self.log.max_batch_bytes)
             if made.end < view.size:
                 raise OSError(errno.EIO, f"the file changed while it was copied ({made.error})", str(self.source / path.name))
-        files.write_new(path.with_suffix(".index"), made.indexes.offset_index())
-        files.write_new(path.with_suffix(".timeindex"), made.indexes.time_index())
+        for suffix, data in zip((".index", ".timeindex"), made.indexes.take(), strict=True):
+            files.write_new(path.with_suffix(suffix), data)
         if made.aborted:
             files.write_new(path.with_suffix(".txnindex"), transaction_index_bytes(made.aborted))
         self.bases.append(base)

@@ -46,8 +46,9 @@ def test_indexes_are_the_brokers(source: Case) -> None:
                 assert made.end == view.size or directory.topic == "unclean-preallocated"
             index, times, aborts = (segment.path.with_suffix(s) for s in (".index", ".timeindex", ".txnindex"))
             if index.exists():
-                assert same_entries(made.indexes.offset_index(), index, segment.last), index
-                assert same_entries(made.indexes.time_index(), times, segment.last), times
+                made_offsets, made_times = made.indexes.take()
+                assert same_entries(made_offsets, index, segment.last), index
+                assert same_entries(made_times, times, segment.last), times
                 compared += 1
             named = [Aborted(*e[1:]) for e in read_transaction_index(aborts.read_bytes()).tolist()] if aborts.exists() else []
             assert made.aborted == named

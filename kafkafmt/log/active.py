@@ -1,0 +1,103 @@
+"""The segment that is written to: whole batches at its end, and the index entries that fall due with them.
+
+The batches go first, their index entries after them, so that an index never knows more than the log. What cannot be
+written whole is taken back; where even that fails the segment is broken, and only the next opening mends it.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import files
+from .entries import transaction_index_bytes
+from .indexing import SegmentIndexes
+from .producers import Aborted
+
+SUFFIXES = (".log", ".index", ".timeindex")
+
+
+class ActiveSegment:
+    """The files of one segment, open for writing. They must be there and agree with `indexes`, whose entries have been taken.
+
+    first_timestamp: the largest of the first batch, None while there is none. created: when it began, in ms.
+    """
+
+    def __init__(self, folder: Path, indexes: SegmentIndexes, size: int, first_timestamp: int | None, created: int) -> None:
+        self.base_offset = indexes.base_offset
+        self.path = folder / f"{self.base_offset:020}.log"
+        self.size = size
+        self.indexes = indexes
+        self.first_timestamp = first_timestamp
+        self.created = created
+        self.broken = False
+        self._files = [os.open(self.path.with_suffix(s), os.O_RDWR | os.O_CLOEXEC) for s in SUFFIXES]
+        self._ends = [size, indexes.offset_entries * 8, indexes.time_entries * 12]
+
+    def append(self, data: Any, table: np.ndarray) -> None:
+        """Write batches. table: theirs, with positions that count from the beginning of `data`."""
+        before, ends = copy.copy(self.indexes), list(self._ends)
+        try:
+            self._write(0, data)
+            self.indexes.add(table, ends[0])
+            self._write_entries()
+        except OSError:
+            self.indexes = before
+            self._take_back(ends)
+            raise
+        self.size = self._ends[0]
+        if self.first_timestamp is None:
+            self.first_timestamp = int(table["max_timestamp"][0])
+
+    def _write_entries(self) -> None:
+        for i, entries in enumerate(self.indexes.take(), 1):
+            self._write(i, entries)
+
+    def _write(self, i: int, data: Any) -> None:
+        files.write_at(self._files[i], data, self._ends[i])
+        self._ends[i] += len(data)
+
+    def _take_back(self, ends: list[int]) -> None:
+        try:
+            for handle, end in zip(self._files, ends, strict=True):
+                os.ftruncate(handle, end)
+            self._ends = ends
+        except OSError:
+            self.broken = True
+            raise
+
+    def add_aborted(self, aborted: list[Aborted]) -> None:
+        """Entries for the transaction index."""
+        if not aborted:
+            return
+        try:
+            files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted))
+        except OSError:
+            self.broken = True  # the batches are in the log: the next opening makes the entries anew
+            raise
+
+    def flush(self) -> None:
+        """The batches are on disk once this returns. Indexes can be made anew, so they may wait."""
+        try:
+            os.fsync(self._files[0])
+        except OSError:
+            self.broken = True  # what the kernel could not write it may have forgotten: a second try would tell nothing
+            raise
+
+    def finish(self) -> None:
+        """The indexes' last entries; all of it on disk."""
+        if not self.broken:
+            self.indexes.close()
+            self._write_entries()
+            self.flush()
+            for handle in self._files[1:]:
+                os.fsync(handle)
+
+    def close(self) -> None:
+        """Close the files."""
+        while self._files:
+            os.close(self._files.pop())

@@ -1,0 +1,205 @@
+"""A log directory that a program writes, one process at a time (Kafka: LogManager).
+
+`.lock` is locked as a broker locks it, so neither starts beside the other. `.kafka_cleanshutdown` says that all was
+closed in order: it goes when the directory is opened, and comes back when it is closed and nothing was left unrecovered.
+The offset checkpoints say where recovery begins and logs start.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from ..errors import StructureError
+from . import files
+from .checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    clean_shutdown_text,
+    offset_checkpoint_text,
+    partition_metadata_text,
+    read_offset_checkpoint,
+    read_partition_metadata,
+    uuid_bytes,
+)
+from .names import MAX_PARTITION, parse_partition_name
+from .settings import LogSettings
+from .writer import LogWriter
+
+LOCK = ".lock"
+KEPT = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+_locked: set[tuple[int, int]] = set()
+"""The lock files that this process holds: it could lock them a second time."""
+
+
+class LogDirectory:
+    """A directory of partitions to be written, made if it is not there.
+
+        with kafkafmt.LogDirectory("/var/lib/app/log") as directory:
+            orders = directory.writer("orders", 0, segment_bytes=64 << 20)
+            orders.append([(b"key", b"value", 1_700_000_000_000)], codec="zstd")
+
+    settings: LogSettings' for every writer, unless that says otherwise. BlockingIOError where another process, or a
+    broker, has the directory. clean: was it closed in order the last time?
+    """
+
+    def __init__(self, path: str | os.PathLike[str], **settings: Any) -> None:
+        self.path = Path(os.path.abspath(path))
+        self.settings = settings
+        LogSettings(**settings)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = _take_lock(self.path / LOCK)
+        self._writers: dict[tuple[str, int], LogWriter] = {}
+        self._opened: set[str] = set()
+        self._in_doubt = False
+        try:
+            self._offsets = {name: self._read(name) for name in KEPT}
+            self.clean = files.file_size(self.path / CLEAN_SHUTDOWN) is not None
+            if self.clean:
+                (self.path / CLEAN_SHUTDOWN).unlink()
+                files.sync_directory(self.path)
+        except BaseException:
+            _release_lock(self._lock)
+            raise
+
+    def __repr__(self) -> str:
+        return f"<kafkafmt.LogDirectory {str(self.path)!r}, {len(self._writers)} writers>"
+
+    def _read(self, name: str) -> dict[tuple[str, int], int]:
+        """A checkpoint; one that cannot be believed says nothing, and recovery begins at the beginning."""
+        try:
+            return read_offset_checkpoint(files.read_text(self.path / name) or "", name)
+        except StructureError:
+            return {}
+
+    def writer(
+        self, topic: str, partition: int = 0, *, leader_epoch: int | None = None, topic_id: str | None = None, **settings: Any
+    ) -> LogWriter:
+        """Open a partition for writing; it is made if it is not there.
+
+        leader_epoch: of the batches that get their offsets here; None goes on with the log's own. topic_id: 22
+        characters of base64url for a new partition's partition.metadata, which a broker wants that is to mount it.
+        """
+        key, folder = (topic, partition), self.path / f"{topic}-{partition}"
+        if self._lock < 0:
+            raise ValueError(f"{self!r} is closed")
+        if not _TOPIC.match(topic) or topic in (".", ".."):
+            raise ValueError(f"{topic!r} is no topic's name: up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
+        if not 0 <= partition <= MAX_PARTITION:
+            raise ValueError(f"{partition} is no partition's number")
+        if key in self._writers:
+            raise ValueError(f"{topic}-{partition} is being written already")
+        if topic_id is not None:
+            uuid_bytes(topic_id)
+        made = LogSettings(**self.settings | settings)
+        new = not folder.is_dir()
+        folder.mkdir(exist_ok=True)
+        if new:
+            files.sync_directory(self.path)
+        if topic_id is not None:
+            self._set_topic_id(folder, topic_id)
+        opened = LogWriter(
+            folder,
+            topic,
+            partition,
+            made,
+            leader_epoch=leader_epoch,
+            log_start=self._offsets[LOG_STARTS].get(key, 0),
+            recovery_point=None if new or (self.clean and folder.name not in self._opened) else self._offsets[RECOVERY_POINTS].get(key, 0),
+            changed=self._save,
+            closed=self._closed,
+        )
+        self._writers[key] = opened
+        self._opened.add(folder.name)
+        return opened
+
+    def _set_topic_id(self, folder: Path, topic_id: str) -> None:
+        text = files.read_text(folder / PARTITION_METADATA)
+        if text is None:
+            files.replace(folder / PARTITION_METADATA, partition_metadata_text(topic_id).encode())
+        elif (known := read_partition_metadata(text)["topic_id"]) != topic_id:
+            raise ValueError(f"{folder.name} has topic id {known}, not {topic_id}")
+
+    def _closed(self, writer: LogWriter, clean: bool) -> None:
+        self._note(writer)
+        del self._writers[writer.topic, writer.partition]
+        self._in_doubt = self._in_doubt or not clean
+        self._save()
+
+    def _note(self, writer: LogWriter) -> None:
+        key = writer.topic, writer.partition
+        self._offsets[RECOVERY_POINTS][key] = writer.recovery_point
+        self._offsets[HIGH_WATERMARKS][key] = writer.next_offset
+        if writer.log_start_offset > writer.segments[0]:
+            self._offsets[LOG_STARTS][key] = writer.log_start_offset
+        else:
+            self._offsets[LOG_STARTS].pop(key, None)
+
+    def _save(self) -> None:
+        """Write the checkpoints as they are now."""
+        for writer in self._writers.values():
+            self._note(writer)
+        for name in KEPT:
+            files.replace(self.path / name, offset_checkpoint_text(self._offsets[name]).encode())
+
+    def close(self) -> None:
+        """Close every writer, and leave word that all is in order, if it is. Closing twice is nothing."""
+        if self._lock < 0:
+            return
+        errors = []
+        for writer in list(self._writers.values()):
+            try:
+                writer.close()
+            except OSError as error:
+                errors.append(error)
+        try:
+            there = {d for d in files.list_directory(self.path)[0] if parse_partition_name(d)[2:] == ("live", True)}
+            if not errors and not self._in_doubt and (self.clean or there <= self._opened):
+                self._save()
+                files.replace(self.path / CLEAN_SHUTDOWN, clean_shutdown_text().encode())
+        finally:
+            _release_lock(self._lock)
+            self._lock = -1
+        if errors:
+            raise errors[0]
+
+    def __enter__(self) -> LogDirectory:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _take_lock(path: Path) -> int:
+    """Lock a file as Java does. A second descriptor of the same process must not even be opened: closing it would unlock."""
+    try:
+        known = os.stat(path)
+    except FileNotFoundError:
+        known = None
+    if known is not None and (known.st_dev, known.st_ino) in _locked:
+        raise BlockingIOError(errno.EAGAIN, "this process writes the directory already", str(path.parent))
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            raise BlockingIOError(errno.EAGAIN, "another process, perhaps a broker, has the directory", str(path.parent)) from None
+        raise
+    status = os.fstat(handle)
+    _locked.add((status.st_dev, status.st_ino))
+    return handle
+
+
+def _release_lock(handle: int) -> None:
+    status = os.fstat(handle)
+    _locked.discard((status.st_dev, status.st_ino))
+    os.close(handle)

@@ -1,0 +1,160 @@
+"""Opening a partition that will be written to, as a broker opens it (Kafka: LogLoader, LogSegment.recover).
+
+After a clean end only the last segment is read through; else every one from the recovery point on. What is not sound at
+the log's end is cut off, and indexes that differ from what the batches tell are made anew. A broker would cut at any
+damage and delete what follows; here that is done only where it is asked for, since what follows may be sound.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import KafkaFormatError, StructureError
+from . import files
+from .active import SUFFIXES
+from .checkpoints import LEADER_EPOCHS, read_leader_epochs
+from .directory import SegmentFile
+from .entries import transaction_index_bytes
+from .epochs import Epochs, assigned, believable_epochs, within
+from .files import FileView
+from .indexing import Segment as Read
+from .indexing import State, read_through
+from .names import base_offset_of, snapshot_offset_of
+from .partition import DamagedLogError
+from .plan import Damage, plan_segment
+from .producers import Producers, marker_reader
+from .snapshots import read_snapshot
+
+BESIDE = (".index", ".timeindex", ".txnindex")
+
+
+@dataclass
+class Loaded:
+    """A partition as it was opened. bases: its segments'. last: the last one, read through. cut: what was cut off."""
+
+    bases: list[int]
+    last: Read
+    state: State
+    epochs: Epochs
+    cut: list[Damage] = field(default_factory=list)
+
+
+def path_of(folder: Path, offset: int, suffix: str = ".log") -> Path:
+    return folder / f"{offset:020}{suffix}"
+
+
+def load(folder: Path, log_start: int, recovery_point: int | None, interval: int, truncate_at_damage: bool, max_batch_bytes: int) -> Loaded:
+    """Open a partition directory for writing.
+
+    recovery_point: the first offset that may not be on disk; None after a clean end. DamagedLogError where sound
+    batches follow damage, unless `truncate_at_damage`.
+    """
+    bases = _tidy(folder)
+    if not bases:
+        make_segment(folder, log_start)
+        bases = [log_start]
+    first = len(bases) - 1 if recovery_point is None else max(bisect_right(bases, recovery_point) - 1, 0)
+    known, begin = _newest_snapshot(folder, bases, first)
+    state, cut = State(marker_reader(max_batch_bytes), known), []
+    made: Read | None = None
+    for i in range(begin, len(bases)):
+        with FileView(path_of(folder, bases[i])) as view:
+            made = read_through(view, bases[i], state, interval, max_batch_bytes)
+            size = view.size
+        if made.end < size:
+            damage = _damage(folder, bases, i, made, size, max_batch_bytes)
+            if damage.last_offset is not None and not truncate_at_damage:
+                raise DamagedLogError(damage, str(folder))
+            files.truncate(path_of(folder, bases[i]), made.end)
+            for base in reversed(bases[i + 1 :]):
+                delete_segment(folder, base)
+            bases = bases[: i + 1]
+            cut.append(damage)
+        if i >= first or cut:
+            _write_indexes(folder, bases[i], made)
+        if cut:
+            break
+    assert made is not None
+    for name in files.list_directory(folder)[1]:
+        offset = snapshot_offset_of(name)
+        if offset is not None and offset > made.next_offset:
+            (folder / name).unlink()
+    epochs = within(_epochs(folder, state), log_start, made.next_offset)
+    return Loaded(bases, made, state, epochs, cut)
+
+
+def _tidy(folder: Path) -> list[int]:
+    """The segments' base offsets; files that a crash left half made, and indexes without their segment, go."""
+    names = files.list_directory(folder)[1]
+    bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
+    for name in names:
+        stem, suffix = os.path.splitext(name)
+        if suffix == ".tmp" or (suffix in BESIDE and stem.isdigit() and int(stem) not in bases):
+            (folder / name).unlink()
+    return bases
+
+
+def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Producers, int]:
+    """The producers before a segment, by the newest snapshot that can be read, and the segment to go on from with them."""
+    for i in range(first, 0, -1):
+        try:
+            return Producers(read_snapshot(files.read_bytes(path_of(folder, bases[i], ".snapshot")) or b"")), i
+        except KafkaFormatError:
+            continue
+    try:
+        return Producers(read_snapshot(files.read_bytes(path_of(folder, bases[0], ".snapshot")) or b"")), 0
+    except KafkaFormatError:
+        return Producers(), 0
+
+
+def _damage(folder: Path, bases: Sequence[int], i: int, made: Read, size: int, max_batch_bytes: int) -> Damage:
+    """What stands behind the last sound batch; its last offset is None where nothing sound follows."""
+    error = made.error or StructureError("the segment cannot hold the next batch's offsets", made.end)
+    path = path_of(folder, bases[i])
+    following = bases[i + 1] if i + 1 < len(bases) else None
+    plan = plan_segment(SegmentFile(path, bases[i], following, following is None, size), max_batch_bytes)
+    behind = [e.first_offset for e in plan.extents if e.first_offset >= made.next_offset]
+    last = min(behind) - 1 if behind else following - 1 if following is not None else None
+    return Damage(path.name, made.end, size - made.end, made.next_offset, last, error.code, error.message)
+
+
+def _write_indexes(folder: Path, base: int, made: Read) -> None:
+    """The three indexes of a segment, where they are not what its batches tell."""
+    wanted = [*made.indexes.take(), transaction_index_bytes(made.aborted)]
+    for suffix, data in zip(BESIDE, wanted, strict=True):
+        path = path_of(folder, base, suffix)
+        there = files.read_bytes(path)
+        if there != data and (data or suffix != ".txnindex"):
+            files.replace(path, data)
+        elif there and not data:
+            path.unlink()
+
+
+def _epochs(folder: Path, state: State) -> Epochs:
+    """The leader epochs that the checkpoint has, and the later ones that batches name."""
+    try:
+        epochs = read_leader_epochs(files.read_text(folder / LEADER_EPOCHS) or "")
+    except StructureError:
+        epochs = []
+    for epoch, offset in believable_epochs(state.epoch_changes):
+        if not epochs or epoch > epochs[-1][0]:
+            epochs = assigned(epochs, epoch, offset)
+    return epochs
+
+
+def make_segment(folder: Path, base: int) -> None:
+    """The files of a new, empty segment; the `.log` last, without which the others are nothing."""
+    for suffix in reversed(SUFFIXES):
+        path_of(folder, base, suffix).unlink(missing_ok=True)
+        files.write_new(path_of(folder, base, suffix), b"")
+    files.sync_directory(folder)
+
+
+def delete_segment(folder: Path, base: int) -> None:
+    """A segment's files; the `.log` first, without which the others are nothing."""
+    for suffix in (".log", *BESIDE):
+        path_of(folder, base, suffix).unlink(missing_ok=True)

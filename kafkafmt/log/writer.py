@@ -1,0 +1,391 @@
+"""A partition that a program writes: append, roll, flush, truncate, delete, as a broker does (Kafka: UnifiedLog, LocalLog).
+
+A batch is written whole or not at all, and readers see whole batches only: they may read while this writes. Everything
+beside the batches follows them: indexes at the interval, a snapshot of the producers and everything on disk when a
+segment ends, leader epochs when one begins. So what a crash leaves can always be told from the batches alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..constants import CONTROL_ABORT, CONTROL_COMMIT, DEFAULT_MAX_BATCH_BYTES
+from ..records import build_batches, build_marker
+from ..types import Buffer
+from . import files
+from .active import ActiveSegment
+from .checkpoints import LEADER_EPOCHS, leader_epochs_text
+from .entries import OFFSET_ENTRY, TIME_ENTRY, read_time_index
+from .epochs import Epochs, assigned, epochs_of, within
+from .files import FileView
+from .incoming import assign, check, check_transactions, scan
+from .indexing import MAX_RELATIVE_OFFSET, SegmentIndexes
+from .names import snapshot_offset_of
+from .plan import Damage
+from .recovery import delete_segment, load, make_segment, path_of
+from .settings import LogSettings
+from .snapshots import snapshot_bytes
+from .walk import Walker
+
+AT_ONCE = 1 << 20
+"""Bytes of built batches that `append` writes together."""
+PRODUCER_EXPIRATION_MS = 24 * 3600 * 1000
+"""How long Kafka remembers a producer that writes no more."""
+
+
+class Appended(NamedTuple):
+    """Where records went: first > last where there were none."""
+
+    first_offset: int
+    last_offset: int
+
+
+class LogWriter:
+    """One partition, open for writing. It comes from `LogDirectory.writer`, and is closed with the directory or by itself.
+
+    Threads may share it. After an OSError the log holds whole batches only, and `next_offset` says how many; where
+    even that could not be made sure the writer refuses to go on, and opening the directory anew recovers the log.
+
+    topic, partition, path. next_offset: the next record's. log_start_offset: the first that a reader sees.
+    recovery_point: everything below it is on disk. cut: what of the end was not sound when the log was opened.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        topic: str,
+        partition: int,
+        settings: LogSettings,
+        *,
+        leader_epoch: int | None,
+        log_start: int,
+        recovery_point: int | None,
+        changed: Callable[[], None],
+        closed: Callable[[LogWriter, bool], None],
+    ) -> None:
+        self.path, self.topic, self.partition, self.settings = path, topic, partition, settings
+        self.log_start_offset = log_start
+        self._changed, self._on_close = changed, closed
+        self._lock = threading.RLock()
+        self.closed = False
+        self._unflushed, self._flushed_at = 0, _now()
+        self.cut: list[Damage] = []
+        self._epochs: Epochs = []
+        self._open(recovery_point)
+        if leader_epoch is not None and leader_epoch < self.latest_epoch:
+            self._active.close()
+            raise ValueError(f"leader epoch {leader_epoch} is below the log's latest, {self.latest_epoch}")
+        self.leader_epoch = max(self.latest_epoch, 0) if leader_epoch is None else leader_epoch
+
+    def _open(self, recovery_point: int | None) -> None:
+        """Take up what lies in the directory; an end beyond which the log was said to start is given up, as by a broker."""
+        s = self.settings
+        loaded = load(
+            self.path, self.log_start_offset, recovery_point, s.index_interval_bytes, s.truncate_at_damage, DEFAULT_MAX_BATCH_BYTES
+        )
+        if loaded.last.next_offset < self.log_start_offset:
+            for base in reversed(loaded.bases):
+                delete_segment(self.path, base)
+            loaded = load(self.path, self.log_start_offset, None, s.index_interval_bytes, False, DEFAULT_MAX_BATCH_BYTES)
+        self.cut += loaded.cut
+        self._bases, self._state = loaded.bases, loaded.state
+        self.next_offset = loaded.last.next_offset
+        self.log_start_offset = max(self.log_start_offset, self._bases[0])
+        self._active = ActiveSegment(self.path, loaded.last.indexes, loaded.last.end, loaded.last.first_timestamp, _now())
+        self._write_epochs(loaded.epochs)
+        self.recovery_point = self.next_offset if recovery_point is None else min(recovery_point, self.next_offset)
+        if self.recovery_point < self.next_offset:
+            self.flush()
+
+    def __repr__(self) -> str:
+        return f"<kafkafmt.LogWriter {self.topic}-{self.partition} at {str(self.path)!r}, next offset {self.next_offset}>"
+
+    @property
+    def segments(self) -> list[int]:
+        """The segments' base offsets; the last one is written to."""
+        return list(self._bases)
+
+    @property
+    def leader_epochs(self) -> Epochs:
+        """(epoch, first offset)"""
+        return list(self._epochs)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset of the oldest open transaction, else the log's end."""
+        first = self._state.producers.first_unstable_offset
+        return self.next_offset if first is None else first
+
+    def append(self, records: Iterable[Any], **options: Any) -> Appended:
+        """Append records: tuples (key, value, timestamp, headers), or Records. `options` are BatchBuilder's: codec, max_bytes and so on.
+
+        Offsets go on from the last one; a tuple may bring one of its own that is higher.
+        """
+        with self._lock:
+            first = self.next_offset
+            pending, size = [], 0
+            given = {"base_offset": first, "leader_epoch": self.leader_epoch} | options
+            for batch in build_batches(records, **given):
+                pending.append(batch)
+                size += len(batch)
+                if size >= AT_ONCE:
+                    self.append_batches(b"".join(pending), assign_offsets=False)
+                    pending, size = [], 0
+            if pending:
+                self.append_batches(b"".join(pending), assign_offsets=False)
+            return Appended(first, self.next_offset - 1)
+
+    def end_transaction(self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int = 0) -> Appended:
+        """Append the marker that ends a producer's transaction."""
+        kind = CONTROL_COMMIT if commit else CONTROL_ABORT
+        marker = build_marker(kind, producer_id, producer_epoch, coordinator_epoch=coordinator_epoch, timestamp=_now())
+        return self.append_batches(marker)
+
+    def append_batches(self, data: Buffer, *, assign_offsets: bool = True) -> Appended:
+        """Append encoded batches, back to back.
+
+        assign_offsets: they get the next offsets and the writer's leader epoch, as by a leader (format 2). Else they
+        keep theirs, as by a follower: they must rise, and begin at `next_offset` or above. KafkaFormatError, and
+        nothing is written, where they are not sound.
+        """
+        with self._lock:
+            self._check_open()
+            buffer: Any = bytearray(data) if assign_offsets else data
+            table = scan(buffer)
+            first = self.next_offset
+            if assign_offsets:
+                assign(buffer, table, first, self.leader_epoch)
+            lasts = check(table, first, self.settings.segment_bytes)
+            check_transactions(table, self._state.producers.open_producers)
+            view, begin = memoryview(buffer).cast("B"), 0
+            for i in range(len(table)):
+                if self._must_roll(table[begin:i], table[i], int(lasts[i])):
+                    self._write(view, table[begin:i])
+                    begin = i
+                    self._roll(int(table["base_offset"][i]))
+            self._write(view, table[begin:])
+            return Appended(first, self.next_offset - 1)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The last leader's epoch, -1 where there was none."""
+        return self._epochs[-1][0] if self._epochs else -1
+
+    def _must_roll(self, pending: np.ndarray, batch: np.void, last_offset: int) -> bool:
+        """Does a batch begin a new segment, once `pending` is in this one?"""
+        s, active = self.settings, self._active
+        if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        size = active.size + int(pending["size"].sum())
+        if not size:
+            return False
+        first = active.first_timestamp if active.first_timestamp is not None else int(pending["max_timestamp"][0])
+        waited = int(batch["max_timestamp"]) - first if first >= 0 else _now() - active.created
+        n = len(pending)  # which may be as many index entries, at most
+        return (
+            size + int(batch["size"]) > s.segment_bytes
+            or waited > s.segment_ms
+            or active.indexes.offset_entries + n >= s.segment_index_bytes // OFFSET_ENTRY.itemsize
+            or active.indexes.time_entries + n >= s.segment_index_bytes // TIME_ENTRY.itemsize - 1
+        )
+
+    def _write(self, view: memoryview, table: np.ndarray) -> None:
+        """Batches that belong into the active segment, and all that follows from them."""
+        if not len(table):
+            return
+        rows, start = table.copy(), int(table["position"][0])
+        rows["position"] -= start
+        data = view[start : start + int(rows["position"][-1] + rows["size"][-1])]
+        epochs = self._epochs
+        for epoch, offset in epochs_of(rows):
+            if not epochs or epoch > epochs[-1][0]:
+                epochs = assigned(epochs, epoch, offset)
+        self._write_epochs(epochs)
+        self._active.append(data, rows)
+        self._active.add_aborted(self._state.add(data, rows))
+        self.next_offset = int(rows["base_offset"][-1]) + max(int(rows["last_offset_delta"][-1]), 0) + 1
+        self._unflushed += int(np.maximum(rows["count"], 1).sum())
+        s = self.settings
+        due = s.flush_messages is not None and self._unflushed >= s.flush_messages
+        if due or (s.flush_ms is not None and _now() - self._flushed_at >= s.flush_ms):
+            self.flush()
+
+    def _write_epochs(self, epochs: Epochs) -> None:
+        path, text = self.path / LEADER_EPOCHS, leader_epochs_text(epochs).encode()
+        if epochs != self._epochs or files.read_bytes(path) != text:
+            files.replace(path, text)
+        self._epochs = epochs
+
+    def _roll(self, offset: int) -> None:
+        """Begin a new segment; the one before it is complete and on disk."""
+        self._active.finish()
+        self.recovery_point = self.next_offset
+        self._take_snapshot(offset)
+        make_segment(self.path, offset)
+        active = ActiveSegment(self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, _now())
+        self._active.close()
+        self._active = active
+        self._bases.append(offset)
+        self._changed()
+
+    def _take_snapshot(self, offset: int) -> None:
+        files.replace(path_of(self.path, offset, ".snapshot"), snapshot_bytes(self._state.producers.entries.values()))
+
+    def flush(self) -> None:
+        """All that was appended is on disk once this returns."""
+        with self._lock:
+            self._check_open()
+            self._active.flush()
+            self.recovery_point = self.next_offset
+            self._unflushed, self._flushed_at = 0, _now()
+
+    def truncate_to(self, offset: int) -> int:
+        """Drop the records from an offset on, and with a record its whole batch; the next offset that this leaves."""
+        with self._lock:
+            self._check_open()
+            if offset < 0:
+                raise ValueError("an offset cannot be negative")
+            if offset >= self.next_offset:
+                return self.next_offset
+            self.recovery_point = min(self.recovery_point, offset)
+            self.log_start_offset = min(self.log_start_offset, offset)
+            self._changed()  # before anything is cut: after a crash in between recovery begins here
+            self._active.close()
+            kept = max(bisect_right(self._bases, offset - 1), 1)
+            for base in reversed(self._bases[kept:]):
+                delete_segment(self.path, base)
+            if offset < self._bases[0]:
+                delete_segment(self.path, self._bases[0])
+            else:
+                files.truncate(path_of(self.path, self._bases[kept - 1]), self._position_of(self._bases[kept - 1], offset))
+            self._epochs = within(self._epochs, self.log_start_offset, offset)
+            files.replace(self.path / LEADER_EPOCHS, leader_epochs_text(self._epochs).encode())
+            self._open(self.recovery_point)
+            return self.next_offset
+
+    def _position_of(self, base: int, offset: int) -> int:
+        """Where the first batch begins that reaches an offset; the segment's end where none does."""
+        with FileView(path_of(self.path, base)) as view:
+            for position, _, table, _ in Walker(view, base).tables(0, view.size):
+                reach = table["base_offset"] + np.maximum(table["last_offset_delta"], 0) >= offset
+                if reach.any():
+                    return position + int(table["position"][int(np.argmax(reach))])
+            return view.size
+
+    def delete_before(self, offset: int) -> None:
+        """Move the log's start up, as DeleteRecords does: readers see nothing below, and segments that end below it go."""
+        with self._lock:
+            self._check_open()
+            if not 0 <= offset <= self.next_offset:
+                raise ValueError(f"offset {offset} is not within the log, which ends at {self.next_offset}")
+            if offset > self.log_start_offset:
+                self.log_start_offset = offset
+                self._changed()
+                self._delete(self._below_start())
+
+    def enforce_retention(self, now_ms: int | None = None) -> list[int]:
+        """Delete the oldest segments that retention_ms and retention_bytes let go; their base offsets.
+
+        Producers that have written nothing for a day are forgotten too, as by a broker.
+        """
+        with self._lock:
+            self._check_open()
+            now = _now() if now_ms is None else now_ms
+            self._state.producers.forget(now - PRODUCER_EXPIRATION_MS)
+            n = max(self._older(now), self._too_many(), self._below_start())
+            gone = self._bases[:n]
+            self._delete(n)
+            return gone
+
+    def _older(self, now: int) -> int:
+        if self.settings.retention_ms < 0:
+            return 0
+        n = 0
+        for base in self._bases if self.next_offset > self._bases[-1] else self._bases[:-1]:
+            if now - self._largest_timestamp(base) <= self.settings.retention_ms:
+                break
+            n += 1
+        return n
+
+    def _largest_timestamp(self, base: int) -> int:
+        """A segment's, or when its file was changed last where its records have none."""
+        path = path_of(self.path, base)
+        if base == self._active.base_offset:
+            largest = self._active.indexes.largest_timestamp
+        else:
+            times, _ = read_time_index(files.read_bytes(path.with_suffix(".timeindex")) or b"", base)
+            largest = int(times[-1]) if len(times) else -1
+        return largest if largest >= 0 else path.stat().st_mtime_ns // 1_000_000
+
+    def _too_many(self) -> int:
+        if self.settings.retention_bytes < 0:
+            return 0
+        sizes = [files.file_size(path_of(self.path, base)) or 0 for base in self._bases]
+        excess, n = sum(sizes) - self.settings.retention_bytes, 0
+        while n < len(sizes) and excess - sizes[n] >= 0 and (sizes[n] or n + 1 < len(sizes)):
+            excess -= sizes[n]
+            n += 1
+        return n
+
+    def _below_start(self) -> int:
+        """How many segments end at or below the log's start; the active one never goes for that."""
+        return max(bisect_right(self._bases, self.log_start_offset) - 1, 0)
+
+    def _delete(self, n: int) -> None:
+        """Delete the n oldest segments; of all of them the last is followed by a new, empty one first."""
+        if not n:
+            return
+        if n == len(self._bases):
+            self._roll(self.next_offset)
+        gone, self._bases = self._bases[:n], self._bases[n:]
+        self.log_start_offset = max(self.log_start_offset, self._bases[0])
+        for base in gone:
+            delete_segment(self.path, base)
+        for name in files.list_directory(self.path)[1]:
+            offset = snapshot_offset_of(name)
+            if offset is not None and offset < self._bases[0]:
+                (self.path / name).unlink()
+        self._write_epochs(within(self._epochs, self.log_start_offset, self.next_offset))
+        self._changed()
+
+    def close(self) -> None:
+        """Put everything on disk and close the files. Closing twice is nothing."""
+        with self._lock:
+            if self.closed:
+                return
+            self.closed, clean = True, False
+            try:
+                if not self._active.broken:
+                    self._active.finish()
+                    if self.next_offset > self._bases[-1]:
+                        self._take_snapshot(self.next_offset)
+                    files.sync_directory(self.path)
+                    self.recovery_point, clean = self.next_offset, True
+            finally:
+                self._active.close()
+                self._on_close(self, clean)
+
+    def __enter__(self) -> LogWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError(f"{self!r} is closed")
+        if self._active.broken:
+            raise OSError(errno.EIO, "an earlier error left the log's end in doubt: open it anew", str(self.path))
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
