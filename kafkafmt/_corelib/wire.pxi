@@ -27,6 +27,10 @@ cdef extern from *:
     }
     #define KF_SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
     #define KF_NEW(type) (((PyTypeObject *)(type))->tp_alloc((PyTypeObject *)(type), 0))
+    static inline void kf_fill_slot(PyObject *object, Py_ssize_t offset, PyObject *value) {   /* of a new object, empty so far */
+        Py_INCREF(value);
+        KF_SLOT(object, offset) = value;
+    }
     static inline void kf_set_slot(PyObject *object, Py_ssize_t offset, PyObject *value) {
         PyObject *old = KF_SLOT(object, offset);
         Py_INCREF(value);
@@ -39,10 +43,13 @@ cdef extern from *:
     PyObject* KF_SLOT(object message, Py_ssize_t offset)
     object KF_NEW(object type)
     int KF_EQUAL(object a, object b) except -1
+    void kf_fill_slot(object message, Py_ssize_t offset, object value)
     void kf_set_slot(object message, Py_ssize_t offset, object value)
+    bint PyGC_Disable()
+    bint PyGC_Enable()
     bint PyType_IsSubtype(PyTypeObject* a, PyTypeObject* b)
     PyTypeObject* Py_TYPE(object o)
-    object PyLong_FromUnsignedLong(unsigned long n)
+    object PyLong_FromLong(long n)
     object PyLong_FromLongLong(long long n)
     long long PyLong_AsLongLongAndOverflow(object n, int* overflow) except? -1
     double PyFloat_AsDouble(object n) except? -1
@@ -86,6 +93,35 @@ cdef struct WireField:
     Py_ssize_t slot
     Py_ssize_t smallest     # bytes that it takes at least
     Py_ssize_t element      # the same of an array's element
+
+
+cdef inline object number_at(const uint8_t* data, int kind):
+    """A value of fixed size."""
+    cdef uint64_t bits
+    cdef double number
+    cdef int i
+    if kind == KIND_INT32:
+        return PyLong_FromLong(int32_at(data))
+    if kind == KIND_INT64:
+        return PyLong_FromLongLong(int64_at(data))
+    if kind == KIND_INT16:
+        return PyLong_FromLong(int16_at(data))
+    if kind == KIND_INT8:
+        return PyLong_FromLong(<int8_t>data[0])
+    if kind == KIND_BOOL:
+        return data[0] != 0
+    if kind == KIND_UUID:
+        for i in range(16):
+            if data[i]:
+                return UUID(bytes=PyBytes_FromStringAndSize(<const char*>data, 16))
+        return ZERO_UUID
+    if kind == KIND_UINT16:
+        return PyLong_FromLong(<uint16_t>int16_at(data))
+    if kind == KIND_UINT32:
+        return PyLong_FromLongLong(<uint32_t>int32_at(data))
+    bits = <uint64_t>int64_at(data)
+    memcpy(&number, &bits, 8)
+    return number
 
 
 @cython.internal
@@ -259,7 +295,12 @@ cdef class Layout:
         cdef WireSource source = WireSource(buffer)
         first, last = bounds(source.source, start, end)
         cdef Py_ssize_t p = first
-        message = self.read_struct(source, &p, last)
+        cdef bint collecting = PyGC_Disable()    # nothing made here can be garbage yet; looking for some took half the time
+        try:
+            message = self.read_struct(source, &p, last)
+        finally:
+            if collecting:
+                PyGC_Enable()
         return message, p
 
     cdef str where(self, int i):
@@ -267,12 +308,18 @@ cdef class Layout:
 
     cdef object read_struct(self, WireSource source, Py_ssize_t* p, Py_ssize_t end):
         cdef object message = KF_NEW(self.message_type)
+        cdef WireField* wire
         cdef int i
         for i in range(self.fields_end):
-            kf_set_slot(message, self.wire[i].slot, self.read_field(i, source, p, end))
+            wire = &self.wire[i]
+            if not wire.array and wire.kind < KIND_UUID and wire.smallest <= end - p[0]:
+                kf_fill_slot(message, wire.slot, number_at(source.source.data + p[0], wire.kind))
+                p[0] += wire.smallest
+            else:
+                kf_fill_slot(message, wire.slot, self.read_field(i, source, p, end))
         for i in range(self.fields_end, self.absent_end):
-            kf_set_slot(message, self.wire[i].slot, (<object>self.defaults[i])() if self.wire[i].fresh else self.defaults[i])
-        kf_set_slot(message, self.unknown_slot, self.read_tagged(message, source, p, end) if self.flexible else NO_TAGS)
+            kf_fill_slot(message, self.wire[i].slot, (<object>self.defaults[i])() if self.wire[i].fresh else self.defaults[i])
+        kf_fill_slot(message, self.unknown_slot, self.read_tagged(message, source, p, end) if self.flexible else NO_TAGS)
         return message
 
     cdef object read_tagged(self, message, WireSource source, Py_ssize_t* p, Py_ssize_t end):
@@ -362,7 +409,8 @@ cdef class Layout:
             return values
         values = PyList_New(count)
         for n in range(count):
-            value = self.read_value(i, source, p, end, False)
+            value = number_at(source.source.data + p[0], wire.kind)
+            p[0] += wire.element
             Py_INCREF(value)
             PyList_SET_ITEM(values, n, value)
         return values
@@ -373,35 +421,12 @@ cdef class Layout:
         cdef Py_ssize_t start = p[0], size
         cdef const uint8_t* data = source.source.data + start
         cdef int64_t length
-        cdef uint64_t bits
-        cdef double number
         if kind <= KIND_UUID:
             size = SIZES[kind]
             if size > end - start:
                 raise self.short(i, size, end - start, start)
             p[0] += size
-            if kind == KIND_INT32:
-                return PyLong_FromLongLong(int32_at(data))
-            if kind == KIND_INT64:
-                return PyLong_FromLongLong(int64_at(data))
-            if kind == KIND_INT16:
-                return PyLong_FromLongLong(int16_at(data))
-            if kind == KIND_INT8:
-                return PyLong_FromLongLong(<int8_t>data[0])
-            if kind == KIND_BOOL:
-                return data[0] != 0
-            if kind == KIND_UUID:
-                for size in range(16):
-                    if data[size]:
-                        return UUID(bytes=PyBytes_FromStringAndSize(<const char*>data, 16))
-                return ZERO_UUID
-            if kind == KIND_UINT16:
-                return PyLong_FromLongLong(<uint16_t>int16_at(data))
-            if kind == KIND_UINT32:
-                return PyLong_FromLongLong(<uint32_t>int32_at(data))
-            bits = <uint64_t>int64_at(data)
-            memcpy(&number, &bits, 8)
-            return number
+            return number_at(data, kind)
         if kind == KIND_STRUCT:
             if nullable:
                 if end - start < 1:
