@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
 
@@ -14,17 +15,10 @@ from .. import __version__, backend
 from .._backend import backend_reason
 from ..errors import KafkaFormatError
 from ..log import DuplicatePartitionError
-from .cat import cat
 from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, plain, tell
-from .decode import decode
-from .dump import dump
-from .export import export
-from .groups import groups
-from .ls import ls
-from .salvage import salvage
-from .seek import seek
-from .verify import verify
 
+COMMANDS = ("ls", "cat", "seek", "groups", "verify", "salvage", "dump", "export", "decode")
+"""Each is the function of that name in the module of that name, imported when it is needed."""
 LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "cramjam", "python-snappy", "isal", "crc32c")
 
 
@@ -41,7 +35,20 @@ def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class Commands(click.Group):
+    """The subcommands, in an order of their own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f".{name}", __package__), name)
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option("--version", is_flag=True, callback=show_version, expose_value=False, is_eager=True, help="Version, core and libraries.")
 def group() -> None:
     """Read Kafka's log directories, and its wire protocol, without a broker.
@@ -50,10 +57,6 @@ def group() -> None:
 
     Exit codes: 0 no damage, 1 damage, 2 wrong usage, 3 an input that cannot be read.
     """
-
-
-for command in (ls, cat, seek, groups, verify, salvage, dump, export, decode):
-    group.add_command(command)
 
 
 def _prepare_streams() -> None:
