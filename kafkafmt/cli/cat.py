@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
-from ..log import Damage, DamagedLogError, PartitionLog
-from ..log.selection import OffsetRange
+from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
+from ..log.follow import Follower
+from ..log.partition import OnDamage
+from ..log.selection import OffsetRange, select_partitions
 from .common import (
     EXIT_DAMAGE,
     choose,
@@ -27,6 +29,7 @@ from .common import (
     selection_options,
     tell,
 )
+from .follow import follow_partitions, places
 from .groups import start_at_group
 
 BYTES: dict[str, Callable[[bytes], str]] = {
@@ -42,6 +45,7 @@ TYPES = {-1: "", 0: "", 1: " (append)"}
 @selection_options
 @range_options
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many records in all.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is appended, until interrupted; `-o -0:` begins with that.")
 @isolation_option
 @click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", show_default=True, help="What damage does.")
 @click.option("--control", is_flag=True, help="Control records too, as they lie.")
@@ -58,6 +62,7 @@ def cat(
     group: str | None,
     below_log_start: bool,
     limit: int | None,
+    follow: bool,
     isolation: str,
     on_error: str,
     control: bool,
@@ -67,6 +72,8 @@ def cat(
     output_format: str,
 ) -> int:
     """Records in the order of topic, partition and offset, a line each."""
+    if follow and offsets.end is not None:
+        raise click.UsageError("-f has no end: -o can only be FROM: beside it")
     found = find(paths, replicas)
     chosen = choose(found, topics, numbers, internal)
     damaged = False
@@ -75,35 +82,65 @@ def cat(
         if damaged and on_error == "fail":
             return EXIT_DAMAGE
     show = (json_line if output_format == "json" else text_line)(BYTES[encoding])
-    left = sys.maxsize if limit is None else limit
-    for directory in chosen:
-        log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
+    printer = _Printer(show, limit, on_error, damaged)
+    committed = isolation == "read_committed"
+    options: dict[str, Any] = {"committed": committed, "control": control, "below_log_start": below_log_start}
+    if group is not None:
+        topics = tuple({d.topic for d in chosen})
 
-        def skip(damage: Damage, log: PartitionLog = log) -> None:
-            nonlocal damaged
-            damaged = True
+    def make(directory: PartitionDir, at_first: bool) -> Follower:
+        start = offsets.resolve(PartitionLog(directory), below_log_start)[0] if at_first else None
+        follower = Follower(directory, places(directory, paths), start, max_batch_bytes=max_batch_bytes, tell=tell, **options)
+        if committed:
+            printer.damaged = _undecided(follower.log) or printer.damaged
+        return follower
+
+    def rescan() -> list[PartitionDir]:
+        return select_partitions(discover(paths, replicas).partitions, topics, numbers, internal)
+
+    try:
+        if follow:
+            follow_partitions(chosen, rescan, make, lambda f: printer.write(f.log, f.records(printer.on_damage(f.log))))
+            return EXIT_DAMAGE if printer.damaged else 0
+        for directory in chosen:
+            log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
+            if printer.left == 0:
+                break
+            start, end = offsets.resolve(log, below_log_start)
+            if committed:
+                printer.damaged = _undecided(log) or printer.damaged
+            printer.write(log, log.records(start=start, end=end, on_damage=printer.on_damage(log), **options))
+    except DamagedLogError as error:
+        sys.stdout.flush()
+        tell(error.message)
+        return EXIT_DAMAGE
+    return EXIT_DAMAGE if printer.damaged else 0
+
+
+class _Printer:
+    """Prints records until the limit is reached. damaged: something was skipped."""
+
+    def __init__(self, show: Callable[[PartitionLog, Any], str], limit: int | None, on_error: str, damaged: bool) -> None:
+        self.left = sys.maxsize if limit is None else limit
+        self.damaged = damaged
+        self._show = show
+        self._skips = on_error == "skip"
+
+    def on_damage(self, log: PartitionLog) -> OnDamage | None:
+        def skip(damage: Damage) -> None:
+            self.damaged = True
             tell(f"skipped: {DamagedLogError(damage, str(log.directory.path)).message}")
 
-        if left == 0:
-            break
-        start, end = offsets.resolve(log, below_log_start)
-        on_damage = skip if on_error == "skip" else None
-        committed = isolation == "read_committed"
-        if committed:
-            damaged = _undecided(log) or damaged
-        selection: dict[str, Any] = {"start": start, "end": end, "committed": committed}
-        selection |= {"control": control, "below_log_start": below_log_start}
-        try:
-            for record in log.records(on_damage=on_damage, **selection):
-                sys.stdout.write(show(log, record))
-                left -= 1
-                if left == 0:
-                    break
-        except DamagedLogError as error:
-            sys.stdout.flush()
-            tell(error.message)
-            return EXIT_DAMAGE
-    return EXIT_DAMAGE if damaged else 0
+        return skip if self._skips else None
+
+    def write(self, log: PartitionLog, records: Iterator[Any]) -> bool:
+        """False once the limit is reached."""
+        for record in records if self.left else ():
+            sys.stdout.write(self._show(log, record))
+            self.left -= 1
+            if self.left == 0:
+                break
+        return self.left > 0
 
 
 def _undecided(log: PartitionLog) -> bool:

@@ -22,7 +22,8 @@ from .files import FileView
 from .plan import Damage
 
 if TYPE_CHECKING:
-    from .partition import Part, PartitionLog
+    from ..types import Buffer
+    from .partition import PartitionLog
 
 MARKER_SIZE = 78
 """Bytes of a batch that ends a transaction; a longer one is no marker."""
@@ -69,8 +70,8 @@ class Transactions:
         return table if keep.all() else table[keep]
 
 
-class _Walk:
-    """The state of every producer, batch after batch."""
+class TransactionWalk:
+    """The state of every producer, batch after batch; `found` is what came of it so far."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
@@ -88,12 +89,12 @@ class _Walk:
             self.suspended[producer_id].append(Doubt(producer_id, first, end - 1, damage.file))
         self.found.open.clear()
 
-    def part(self, part: Part) -> None:
-        table = part.table
+    def add(self, buffer: Buffer, table: np.ndarray, file: str) -> None:
+        """Batches that lie in a buffer, in the order of offsets. file: their segment."""
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         if not len(rows):
             return
-        kinds = self._marker_kinds(part, rows[(rows["attributes"] & CONTROL_BIT) != 0])
+        kinds = self._marker_kinds(buffer, rows[(rows["attributes"] & CONTROL_BIT) != 0])
         open_ = self.found.open
         columns = (rows["producer_id"].tolist(), rows["base_offset"].tolist(), rows["attributes"].tolist())
         for producer_id, base, attributes in zip(*columns, strict=True):
@@ -102,17 +103,17 @@ class _Walk:
                 continue
             kind = kinds.get(base)
             if kind is None and attributes & TRANSACTIONAL_BIT:  # a marker that cannot be read
-                self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, part.plan.segment.name))
+                self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
             elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
                 first = open_.pop(producer_id, None)
                 self.last_marker[producer_id] = base
                 if kind == CONTROL_ABORT and first is not None:
                     self.found.aborted[producer_id].append((first, base))
 
-    def _marker_kinds(self, part: Part, rows: np.ndarray) -> dict[int, int]:
+    def _marker_kinds(self, buffer: Buffer, rows: np.ndarray) -> dict[int, int]:
         """Base offset of a control batch → type of its first record."""
         kinds: dict[int, int] = {}
-        for source, columns in self.reader.read(part.buffer, rows, lambda _, __: None) if len(rows) else ():
+        for source, columns in self.reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
             assert columns.offset is not None
             assert columns.key_position is not None
             assert columns.key_length is not None
@@ -137,10 +138,10 @@ def _is_one_batch(log: PartitionLog, damage: Damage) -> bool:
 
 def find_transactions(log: PartitionLog) -> Transactions:
     """What became of every transaction in a partition, the records below the log start included."""
-    walk = _Walk(log)
+    walk = TransactionWalk(log)
     if any(log.plan(s).stats.transactional for s in log.segments):
         for part in log.parts(0, MAX_OFFSET, walk.damage):
-            walk.part(part)
+            walk.add(part.buffer, part.table, part.plan.segment.name)
     found = walk.found
     found.last_stable_offset = min([*found.open.values(), log.next_offset])
     _settle(log, walk)
@@ -149,7 +150,7 @@ def find_transactions(log: PartitionLog) -> Transactions:
     return found
 
 
-def _settle(log: PartitionLog, walk: _Walk) -> None:
+def _settle(log: PartitionLog, walk: TransactionWalk) -> None:
     """Ask the transaction indexes about what damage may have hidden; what they leave open is doubt.
 
     An index tells that a transaction was aborted by naming it. That it was committed follows where none names it and
