@@ -53,11 +53,12 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     recovery_point: the first offset that may not be on disk; None after a clean end. DamagedLogError where sound
     batches follow damage, unless `truncate_at_damage`.
     """
-    bases = _tidy(folder)
+    bases, whole = _tidy(folder)
     if not bases:
         make_segment(folder, log_start)
         bases = [log_start]
     first = len(bases) - 1 if recovery_point is None else max(bisect_right(bases, recovery_point) - 1, 0)
+    first = next((i for i in range(first) if bases[i] not in whole), first)
     known, begin = _newest_snapshot(folder, bases, first)
     state, cut = State(marker_reader(max_batch_bytes), known), []
     made: Read | None = None
@@ -87,28 +88,34 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     return Loaded(bases, made, state, epochs, cut)
 
 
-def _tidy(folder: Path) -> list[int]:
-    """The segments' base offsets; files that a crash left half made, and indexes without their segment, go."""
+def _tidy(folder: Path) -> tuple[list[int], set[int]]:
+    """The segments' base offsets, and those that have both indexes.
+
+    Files that a crash left half made, indexes without their segment, and snapshots that cannot be read, go.
+    """
     names = files.list_directory(folder)[1]
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
     for name in names:
         stem, suffix = os.path.splitext(name)
-        if suffix == ".tmp" or (suffix in BESIDE and stem.isdigit() and int(stem) not in bases):
+        orphan = suffix in BESIDE and stem.isdigit() and int(stem) not in bases
+        if suffix == ".tmp" or orphan or (snapshot_offset_of(name) is not None and _read_snapshot(folder / name) is None):
             (folder / name).unlink()
-    return bases
+    return bases, {b for b in bases if all(path_of(folder, b, s).name in names for s in SUFFIXES)}
+
+
+def _read_snapshot(path: Path) -> Producers | None:
+    try:
+        return Producers(read_snapshot(files.read_bytes(path) or b""))
+    except KafkaFormatError:
+        return None
 
 
 def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Producers, int]:
     """The producers before a segment, by the newest snapshot that can be read, and the segment to go on from with them."""
     for i in range(first, 0, -1):
-        try:
-            return Producers(read_snapshot(files.read_bytes(path_of(folder, bases[i], ".snapshot")) or b"")), i
-        except KafkaFormatError:
-            continue
-    try:
-        return Producers(read_snapshot(files.read_bytes(path_of(folder, bases[0], ".snapshot")) or b"")), 0
-    except KafkaFormatError:
-        return Producers(), 0
+        if (known := _read_snapshot(path_of(folder, bases[i], ".snapshot"))) is not None:
+            return known, i
+    return _read_snapshot(path_of(folder, bases[0], ".snapshot")) or Producers(), 0
 
 
 def _damage(folder: Path, bases: Sequence[int], i: int, made: Read, size: int, max_batch_bytes: int) -> Damage:

@@ -269,6 +269,7 @@ class LogWriter:
             self._epochs = within(self._epochs, self.log_start_offset, offset)
             files.replace(self.path / LEADER_EPOCHS, leader_epochs_text(self._epochs).encode())
             self._open(self.recovery_point)
+            self._changed()
             return self.next_offset
 
     def _position_of(self, base: int, offset: int) -> int:

@@ -1,0 +1,206 @@
+"""A broker starts on what we salvaged of another one's disk, and on what we wrote: it serves exactly that.
+
+One broker writes transactions, codecs and many segments and is killed. Into its directory come the damaged files of the golden `torn`;
+its own files are hurt too. What `kafkafmt salvage` makes of all that, Kafka's own metadata log included, is the data directory of a second
+broker, once `LogDirectory` has written some partitions more into it. The second broker serves, looks up by time, appends and stops, and we
+read the whole again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "broker")]
+
+import java_tools  # noqa: E402
+from building import split  # noqa: E402
+from command import kafkafmt, report  # noqa: E402
+from golden_cases import Rows, case, rows, same_rows  # noqa: E402
+from kafka_broker import Broker  # noqa: E402
+
+import kafkafmt as k  # noqa: E402
+
+pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
+
+TORN = sorted(p.name.rpartition("-")[0] for p in case("torn").roots[0].iterdir() if p.is_dir())
+OWN = [
+    "topic=own partitions=2 count=3000 codec=zstd value=900 batch=4000 content=random topic.segment.bytes=1048576",
+    "topic=own count=3000 codec=none value=900 batch=4000",
+    "topic=tx count=30 id=first end=abort flush=5",
+    "topic=tx count=20 id=second end=commit flush=5",
+    "topic=tx count=10 flush=5",
+    "topic=tx count=7 id=first end=open flush=5",
+]
+
+FIRST = 1_700_000_000_000
+
+
+@dataclass
+class Mounted:
+    """What was read from the damaged directory and from what we wrote, and what the second broker gave to its consumers."""
+
+    wanted: Rows
+    wanted_committed: Rows
+    served: Rows
+    served_committed: Rows
+    written: Rows
+    times: dict[tuple[int, int], int]
+    """(partition, time asked) → offset, of the topic `ours`."""
+    after: Path
+
+
+def cat(path: Path, *flags: str) -> Rows:
+    done = kafkafmt("cat", path, "--format", "json", "--bytes", "base64", "--on-error", "skip", *flags)
+    return rows(done.stdout.splitlines())
+
+
+def complaints(path: Path) -> set[str]:
+    found = report(path)
+    assert found["ok"]
+    return {f["error"] for p in found["partitions"] for f in p["findings"]}
+
+
+def hurt(log_dir: Path) -> None:
+    """Flip, zero, cut and stuff: two kinds in a partition of many segments, one in the last batches of transactions."""
+    first, *_, last = sorted((log_dir / "own-0").glob("*.log"))
+    data = bytearray(first.read_bytes())
+    data[20_000] ^= 4
+    data[60_000:64_096] = bytes(4096)
+    first.write_bytes(data[:90_000] + b"not a batch" * 50 + data[90_000:])
+    last.write_bytes(last.read_bytes()[:-700])
+    second = sorted((log_dir / "own-1").glob("*.log"))[1]
+    second.write_bytes(second.read_bytes()[:50_000])
+    for index in (log_dir / "own-1").glob("*.index"):
+        index.write_bytes(bytes(range(256)) * 4)
+
+
+def write(log_dir: Path) -> None:
+    """The topic `ours`: codecs over many segments; transactions committed, aborted and open; a real broker's batches."""
+    topic_id = (log_dir / "ours-0" / "partition.metadata").read_text().split()[-1]
+    for partition in range(3):
+        shutil.rmtree(log_dir / f"ours-{partition}")
+    with k.LogDirectory(log_dir, segment_bytes=10_000, index_interval_bytes=500) as directory:
+        plain, tx, again = (directory.writer("ours", p, topic_id=topic_id) for p in range(3))
+        for i in range(200):
+            records = [(b"key%d" % j, b"value" * (i % 9), FIRST + 1000 * i - 7 * j, [("h", b"%d" % i)]) for j in range(10)]
+            plain.append(records, codec=("none", "gzip", "snappy", "lz4", "zstd")[i % 5])
+        for i in range(60):
+            for producer in (5001, 5002):
+                tx.append([(None, b"t" * 300, FIRST + i)], producer_id=producer, producer_epoch=0, base_sequence=i, transactional=True)
+            tx.append([(None, b"plain", FIRST + i)])
+            if i % 7 == 6:
+                tx.end_transaction(5001, 0, commit=i % 2 == 0)
+            if i % 11 == 10:
+                tx.end_transaction(5002, 0, commit=i % 3 == 0)
+        assert len(plain.segments) > 3
+        assert len(tx.segments) > 1
+        for log in sorted(case("kafka-4.3.1/transactions").partition_dir("tx", 1).glob("*.log")):
+            for batch in split(log.read_bytes()):
+                again.append_batches(batch, assign_offsets=False)
+
+
+def list_offsets(port: int, partition: int, timestamp: int) -> int:
+    """The broker's answer to a time, of the topic `ours`: ListOffsets version 1."""
+    request = struct.pack(">hhihii", 2, 1, 7, -1, -1, 1) + struct.pack(">h4siiq", 4, b"ours", 1, partition, timestamp)
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        answer = connection.recv(4 + 4 + 4 + 6 + 4 + 22, socket.MSG_WAITALL)
+    error, _, offset = struct.unpack(">hqq", answer[-18:])
+    assert error == 0
+    return int(offset)
+
+
+@pytest.fixture(scope="module")
+def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounted]:
+    scratch = tmp_path_factory.mktemp("salvaged")
+    broken = Broker(scratch / "broken")
+    mended = Broker(scratch / "mended")
+    try:
+        broken.start()
+        broken.produce(*OWN, "topic=ours partitions=3 count=0", *(f"topic={name} count=0" for name in TORN))
+        broken.kill()
+        source = broken.log_dirs[0]
+        written = cat(source)
+        for name in TORN:
+            for file in case("torn").partition_dir(name, 0).iterdir():
+                if file.name != "partition.metadata":  # whose topic this broker does not know
+                    shutil.copy(file, source / f"{name}-0")
+        hurt(source)
+        done = kafkafmt("salvage", source, "--output", mended.log_dirs[0])
+        assert done.returncode == 1, done.stderr
+        assert complaints(mended.log_dirs[0]) == {"segment_gap"}  # the end of a segment is lost
+        write(mended.log_dirs[0])
+        assert complaints(mended.log_dirs[0]) == {"segment_gap"}
+        wanted, wanted_committed = cat(source), cat(source, "--isolation", "read_committed")
+        wanted |= cat(mended.log_dirs[0], "-t", "ours")
+        wanted_committed |= cat(mended.log_dirs[0], "-t", "ours", "--isolation", "read_committed")
+        mended.start()
+        topics = ("own", "tx", "ours", *TORN)
+        served, committed = rows(mended.consume(*topics)), rows(mended.consume(*topics, committed=True))
+        times = {(0, t): list_offsets(mended.port, 0, t) for t in range(FIRST - 100, FIRST + 205_000, 7_333)}
+        times |= {(1, FIRST + t): list_offsets(mended.port, 1, FIRST + t) for t in (0, 10, 59, 60)}
+        mended.produce("topic=own count=100", "topic=ours count=30", *(f"topic={name} count=5" for name in TORN))
+        mended.stop()
+        yield Mounted(wanted, wanted_committed, served, committed, written, times, mended.log_dirs[0])
+    finally:
+        broken.close()
+        mended.close()
+
+
+def test_the_damage_was_real_and_most_is_left(mounted: Mounted) -> None:
+    assert 4500 < sum(at[0] == "own" for at in mounted.wanted) < 4990 < 6000 == sum(at[0] == "own" for at in mounted.written)
+    assert {at for at in mounted.wanted if at[0] == "tx"} == {at for at in mounted.written if at[0] == "tx"}
+    assert len(case("torn").expected().keys() - mounted.wanted.keys()) == 27
+
+
+def test_a_broker_serves_exactly_what_is_intact(mounted: Mounted) -> None:
+    same_rows(mounted.served, mounted.wanted)
+
+
+def test_a_broker_serves_at_read_committed_what_we_read(mounted: Mounted) -> None:
+    same_rows(mounted.served_committed, mounted.wanted_committed)
+
+
+def test_transactions_of_ours_are_what_they_were_meant_to_be(mounted: Mounted) -> None:
+    """Beside the golden ones: aborted ones are hidden, and so is all from the first one on that is still open."""
+    ours = sorted(at[2] for at in mounted.served if at[:2] == ("ours", 1))
+    seen = sorted(at[2] for at in mounted.served_committed if at[:2] == ("ours", 1))
+    assert len(ours) == 180
+    assert 60 < len(seen) < 150
+    assert seen[-1] < ours[-1] - 5
+
+
+def test_the_broker_finds_times_where_we_do(mounted: Mounted) -> None:
+    log = k.open(mounted.after)
+    plain = sorted((at[2], row[0]) for at, row in mounted.served.items() if at[:2] == ("ours", 0))
+    for (partition, time), offset in mounted.times.items():
+        assert log["ours", partition].offset_at(time) == offset or offset == -1, time
+        if partition == 0:  # lookups see markers too, which are in the other one
+            assert offset == next((o for o, t in plain if t >= time), -1), time
+
+
+def test_the_broker_went_on_writing_and_we_read_it_all(mounted: Mounted) -> None:
+    after = cat(mounted.after)
+    assert mounted.served.items() <= after.items()
+    assert len(after) == len(mounted.served) + 100 + 30 + 5 * len(TORN)
+    assert complaints(mounted.after) == {"segment_gap"}
+
+
+def test_we_go_on_where_the_broker_stopped(mounted: Mounted) -> None:
+    end = k.open(mounted.after)["ours", 0].next_offset
+    with k.LogDirectory(mounted.after) as directory:
+        assert directory.clean
+        writer = directory.writer("ours", 0)
+        assert writer.cut == []
+        assert writer.append([(None, b"more")]) == (end, end)
+        assert writer.leader_epochs[-1][0] > 0
+    assert complaints(mounted.after) == {"segment_gap"}
