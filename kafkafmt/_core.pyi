@@ -1,11 +1,11 @@
 """What both cores offer: `_core` natively, `_pure` in Python. The docstrings here hold for both.
 
 A *buffer* is any C-contiguous one: bytes, bytearray, memoryview, mmap, NumPy, Arrow. It is held while a call lasts (a bytearray
-cannot be resized then), never copied, never written to. `start` and `end` are positions in it, `end` exclusive and None for
-its end; positions that are returned count from the buffer's start too, never from `start`. A *span* is a position in the
-buffer and a length in bytes, -1 for null. Arrays are C-contiguous, aligned, of the types named, and belong to the caller: nobody may
-write to them, or resize them, while a call lasts. Bad data gives a KafkaFormatError, wrong arguments TypeError or ValueError (an
-integer beyond what its C type holds: OverflowError).
+cannot be resized then), never copied, and written to by `write_offsets` alone. `start` and `end` are positions in it, `end`
+exclusive and None for its end; positions that are returned count from the buffer's start too, never from `start`. A *span* is a
+position in the buffer and a length in bytes, -1 for null. Arrays are C-contiguous, aligned, of the types named, and belong to
+the caller: nobody may write to them, or resize them, while a call lasts. Bad data gives a KafkaFormatError, wrong arguments
+TypeError or ValueError (an integer beyond what its C type holds: OverflowError).
 """
 
 from collections.abc import Iterable, Sequence
@@ -90,6 +90,13 @@ def decode_records(
     The cursor: [0] the batch, [1] how many of its records were passed, [2] the position and [3] the last offset delta that go with
     [1], and mean nothing while that is 0. If the headers of a single record do not fit the empty header arrays, these
     are replaced by larger ones (`grow_headers`).
+    """
+
+def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
+    """Writes `base_offset` and, in format 2, `leader_epoch` of each row into the batch at `position`, and touches nothing else.
+
+    For a message of format 0 or 1, `base_offset` is its offset. The buffer is writable, and this the one function that writes into
+    it. ValueError where a batch does not lie in it; nothing is written then. Without the GIL.
     """
 
 def total_length(lengths: LengthArray, count: int) -> int:

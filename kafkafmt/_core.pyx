@@ -18,3 +18,4 @@ include "_corelib/records.pxi"    # decode_records: the deep walk, into columns 
 include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's binary layout
 include "_corelib/objects.pxi"    # Record, make_records, make_values: columns into Python objects
 include "_corelib/build.pxi"      # RecordBuffer: records and columns into batches
+include "_corelib/assign.pxi"     # write_offsets: offsets and leader epochs into batches where they lie

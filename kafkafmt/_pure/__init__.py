@@ -1,5 +1,6 @@
 """The pure core: the readable specification of `_core`, its fallback and its partner in tests and benchmarks."""
 
+from .assign import write_offsets
 from .batch import find_batch, scan_batches
 from .build import RecordBuffer
 from .crc import crc32, crc32c, crc32c_way
@@ -24,4 +25,5 @@ __all__ = [
     "read_varlong",
     "scan_batches",
     "total_length",
+    "write_offsets",
 ]
