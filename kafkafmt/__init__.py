@@ -22,7 +22,18 @@ from .errors import (
     UnsupportedError,
 )
 from .log import Damage, DamagedLogError
-from .records import BatchBuilder, build_batch, build_batches, build_columns, columns_of, read_records
+from .records import (
+    BatchBuilder,
+    LogValidator,
+    assign_offsets,
+    build_batch,
+    build_batches,
+    build_columns,
+    check_batches,
+    columns_of,
+    read_records,
+    validate_and_assign_offsets,
+)
 from .types import Buffer
 from .view import Log, Partition
 from .view import open_log as open
@@ -40,20 +51,24 @@ __all__ = [
     "InvalidError",
     "KafkaFormatError",
     "Log",
+    "LogValidator",
     "Partition",
     "Record",
     "StructureError",
     "TooLargeError",
     "TruncatedError",
     "UnsupportedError",
+    "assign_offsets",
     "backend",
     "build_batch",
     "build_batches",
     "build_columns",
+    "check_batches",
     "columns_of",
     "open",
     "read_records",
     "to_arrow",
+    "validate_and_assign_offsets",
 ]
 
 

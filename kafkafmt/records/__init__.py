@@ -2,6 +2,7 @@
 
 from .assign import assign_offsets
 from .builder import BatchBuilder, build_batch, build_batches, build_columns
+from .check import Check, Problem, check_batches
 from .columns import Columns, columns_of
 from .control import ControlRecord, build_marker, decode_control_record
 from .isolation import AbortedTransactions
@@ -12,10 +13,12 @@ from .validate import LogValidator, Validated, validate_and_assign_offsets
 __all__ = [
     "AbortedTransactions",
     "BatchBuilder",
+    "Check",
     "Chunk",
     "Columns",
     "ControlRecord",
     "LogValidator",
+    "Problem",
     "RecordReader",
     "Validated",
     "assign_offsets",
@@ -23,6 +26,7 @@ __all__ = [
     "build_batches",
     "build_columns",
     "build_marker",
+    "check_batches",
     "columns_of",
     "decode_control_record",
     "iter_tables",

@@ -277,7 +277,7 @@ class LogValidator:
         reason = np.where(compressed & (source != codec), 1, 0)
         reason[(reason == 0) & ((magic != self._magic) | (compressed & (self._magic == MAGIC_V0)))] = 2
         control = compressed & (source == CODEC_NONE) & ((table["attributes"][start] & CONTROL_BIT) != 0)
-        reason[control] = 0
+        reason[control | ((end == first) & (magic == self._magic))] = 0  # nor is there anything to compress where no record is
         numbered = compressed & (reason == 0) & (self._client | (magic != MAGIC_V2))  # a log's batches may have gaps
         for i in np.flatnonzero(numbered).tolist() if len(seen.offsets) else ():
             offsets = seen.offsets[first[i] : end[i]]
