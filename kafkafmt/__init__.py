@@ -22,7 +22,18 @@ from .errors import (
     UnsupportedError,
 )
 from .log import Damage, DamagedLogError, LogDirectory, LogWriter
-from .records import BatchBuilder, build_batch, build_batches, build_columns, columns_of, read_records
+from .records import (
+    BatchBuilder,
+    LogValidator,
+    assign_offsets,
+    build_batch,
+    build_batches,
+    build_columns,
+    check_batches,
+    columns_of,
+    read_records,
+    validate_and_assign_offsets,
+)
 from .types import Buffer
 from .view import Groups, Log, Partition
 from .view import open_log as open
@@ -42,6 +53,7 @@ __all__ = [
     "KafkaFormatError",
     "Log",
     "LogDirectory",
+    "LogValidator",
     "LogWriter",
     "Partition",
     "Record",
@@ -49,14 +61,17 @@ __all__ = [
     "TooLargeError",
     "TruncatedError",
     "UnsupportedError",
+    "assign_offsets",
     "backend",
     "build_batch",
     "build_batches",
     "build_columns",
+    "check_batches",
     "columns_of",
     "open",
     "read_records",
     "to_arrow",
+    "validate_and_assign_offsets",
 ]
 
 

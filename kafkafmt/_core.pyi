@@ -1,11 +1,11 @@
 """What both cores offer: `_core` natively, `_pure` in Python. The docstrings here hold for both.
 
 A *buffer* is any C-contiguous one: bytes, bytearray, memoryview, mmap, NumPy, Arrow. It is held while a call lasts (a bytearray
-cannot be resized then), never copied, never written to. `start` and `end` are positions in it, `end` exclusive and None for
-its end; positions that are returned count from the buffer's start too, never from `start`. A *span* is a position in the
-buffer and a length in bytes, -1 for null. Arrays are C-contiguous, aligned, of the types named, and belong to the caller: nobody may
-write to them, or resize them, while a call lasts. Bad data gives a KafkaFormatError, wrong arguments TypeError or ValueError (an
-integer beyond what its C type holds: OverflowError).
+cannot be resized then), never copied, and written to by `write_offsets` alone. `start` and `end` are positions in it, `end`
+exclusive and None for its end; positions that are returned count from the buffer's start too, never from `start`. A *span* is a
+position in the buffer and a length in bytes, -1 for null. Arrays are C-contiguous, aligned, of the types named, and belong to
+the caller: nobody may write to them, or resize them, while a call lasts. Bad data gives a KafkaFormatError, wrong arguments
+TypeError or ValueError (an integer beyond what its C type holds: OverflowError).
 """
 
 from collections.abc import Iterable, Sequence
@@ -94,6 +94,13 @@ def decode_records(
     Of `CopiedColumns` keys and values are copied behind those of the rows before, in Arrow's layout, where the others get spans; rows
     that are not given out after all leave no trace in offsets and bits. They are full, too, when a batch's bytes do not fit;
     a single record that does not fit the empty data arrays has them replaced by larger ones (`grow_data`).
+    """
+
+def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
+    """Writes `base_offset` and, in format 2, `leader_epoch` of each row into the batch at `position`, and touches nothing else.
+
+    For a message of format 0 or 1, `base_offset` is its offset. The buffer is writable, and this the one function that writes into
+    it. ValueError where a batch does not lie in it; nothing is written then. Without the GIL.
     """
 
 def total_length(lengths: LengthArray, count: int) -> int:

@@ -19,3 +19,4 @@ include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's bin
 include "_corelib/objects.pxi"    # Record, make_records, make_values: columns into Python objects
 include "_corelib/build.pxi"      # RecordBuffer: records and columns into batches
 include "_corelib/wire.pxi"       # Layout, write_messages: messages of the wire protocol
+include "_corelib/assign.pxi"     # write_offsets: offsets and leader epochs into batches where they lie

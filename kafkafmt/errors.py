@@ -7,7 +7,7 @@ One root and six children, divided by what a caller would do differently. Each e
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class KafkaFormatError(Exception):
@@ -67,19 +67,34 @@ class TooLargeError(KafkaFormatError):
     code = "too_large"
 
 
+class RecordError(NamedTuple):
+    """One record against a rule: its place among the records that were given, counted from 0, the rule, and what is wrong."""
+
+    batch_index: int
+    rule: str
+    message: str
+
+
 class InvalidError(KafkaFormatError):
     """Well-formed, but against one of Kafka's rules of validation.
 
-    rule: the rule's name, a word that stays the same.
+    rule: the rule's name, a word that stays the same. records: the records concerned, where the rule is about records.
     """
 
     code = "invalid"
 
     def __init__(
-        self, message: str, position: int = 0, base_offset: int | None = None, resume: int | None = None, rule: str = ""
+        self,
+        message: str,
+        position: int = 0,
+        base_offset: int | None = None,
+        resume: int | None = None,
+        rule: str = "",
+        records: tuple[RecordError, ...] = (),
     ) -> None:
         super().__init__(message, position, base_offset, resume)
         self.rule = rule
+        self.records = records
 
     def __reduce__(self) -> tuple[type[KafkaFormatError], tuple[Any, ...]]:
-        return type(self), (self.message, self.position, self.base_offset, self.resume, self.rule)
+        return type(self), (self.message, self.position, self.base_offset, self.resume, self.rule, self.records)

@@ -1,5 +1,6 @@
 """The pure core: the readable specification of `_core`, its fallback and its partner in tests and benchmarks."""
 
+from .assign import write_offsets
 from .batch import find_batch, scan_batches
 from .build import RecordBuffer
 from .crc import crc32, crc32c, crc32c_way
@@ -27,4 +28,5 @@ __all__ = [
     "scan_batches",
     "total_length",
     "write_messages",
+    "write_offsets",
 ]

@@ -1,26 +1,36 @@
 """Batches and records of Kafka's formats: read from buffers, and built."""
 
+from .assign import assign_offsets
 from .builder import BatchBuilder, build_batch, build_batches, build_columns
+from .check import Check, Problem, check_batches
 from .columns import Columns, columns_of
 from .control import ControlRecord, build_marker, decode_control_record
 from .isolation import AbortedTransactions
 from .reader import Chunk, RecordReader, iter_tables
 from .stream import read_chunks, read_records
+from .validate import LogValidator, Validated, validate_and_assign_offsets
 
 __all__ = [
     "AbortedTransactions",
     "BatchBuilder",
+    "Check",
     "Chunk",
     "Columns",
     "ControlRecord",
+    "LogValidator",
+    "Problem",
     "RecordReader",
+    "Validated",
+    "assign_offsets",
     "build_batch",
     "build_batches",
     "build_columns",
     "build_marker",
+    "check_batches",
     "columns_of",
     "decode_control_record",
     "iter_tables",
     "read_chunks",
     "read_records",
+    "validate_and_assign_offsets",
 ]

@@ -10,8 +10,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import java_records
 import java_tools
+from decoding import fields
 
-from kafkafmt import build_batch
+import kafkafmt
+from kafkafmt import InvalidError, build_batch
+from kafkafmt.records import iter_tables, validate_and_assign_offsets
+from kafkafmt.records.validate import KAFKA_ERRORS
 
 pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
 
@@ -67,3 +71,96 @@ def test_java_reads_what_we_build(package):
     answers = java_records.ask(f"read {build_batch(records, **options).hex()}" for options, records in every)
     for (options, records), answer in zip(every, answers, strict=True):
         assert java_records.records_of(answer) == seen(options, records), options
+
+
+def produce_requests(seed=11, count=1500):
+    """What clients might send, sound and not: bytes and the settings of the topic."""
+    rng = random.Random(seed)
+    now = 1_700_000_000_000
+    for _ in range(count):
+        magic, codec = rng.choice(FORMATS)
+        options = {"magic": magic, "codec": codec, "base_offset": 0}
+        if magic == 2 and rng.random() < 0.4:
+            options |= {"producer_id": 7, "producer_epoch": 1, "base_sequence": rng.randrange(99), "transactional": rng.random() < 0.5}
+        if magic and rng.random() < 0.1:
+            options["log_append_time"] = now
+        step = rng.choice([1, 1, 1, 2]) if magic < 2 and codec != "none" else 1
+        records = []
+        for i in range(rng.randrange(1, 6)):
+            time = -1 if magic == 0 or rng.random() < 0.3 else now + rng.randrange(-2000, 2000)
+            key = None if rng.random() < 0.3 else b"k%d" % i
+            headers = [("h", b"x")] if magic == 2 and rng.random() < 0.2 else []
+            records.append((key, rng.choice([None, b"", b"value" * 9]), time, headers, i * step))
+        data = build_batch(records, **options)
+        if rng.random() < 0.1:
+            data += build_batch(records, **options)
+        if magic < 2 and codec != "none" and rng.random() < 0.3:  # as some clients send it
+            data = bytes(8) + data[8:]
+        settings = {
+            "codec": rng.choice(["producer", *CODECS]),
+            "compacted": rng.random() < 0.2,
+            "magic": magic if rng.random() < 0.7 else rng.randrange(3),
+            "timestamp_type": rng.choice(["CreateTime", "CreateTime", "LogAppendTime"]),
+            "now": now,
+            "before_max_ms": rng.choice([1500, 10**15]),
+            "after_max_ms": rng.choice([1500, 10**15]),
+            "leader_epoch": rng.randrange(9),
+            "origin": rng.choice(["client", "client", "coordinator"]),
+        }
+        if settings["magic"] < 2 and settings["codec"] == "zstd":
+            settings["codec"] = "lz4"
+        yield data, rng.choice([0, 1000, 2**40]), settings
+
+
+def question(data, next_offset, settings):
+    names = ("codec", "compacted", "magic", "timestamp_type", "now", "before_max_ms", "after_max_ms", "leader_epoch")
+    words = [str(settings[name]) for name in names]
+    return " ".join(["validate", data.hex(), str(next_offset), *words, settings["origin"].upper()])
+
+
+EXCEPTIONS = {
+    "InvalidRecordException": "INVALID_RECORD",
+    "InvalidTimestampException": "INVALID_TIMESTAMP",
+    "UnsupportedForMessageFormatException": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+}
+
+
+def test_validation_is_that_of_the_broker(package):
+    """LogValidator's own answers: accepted or refused, for which reason, the bytes where nothing is compressed anew."""
+    requests = list(produce_requests())
+    answers = java_records.ask(question(*request) for request in requests)
+    seen = {"in place": 0, "rebuilt": 0, "refused": 0}
+    differ = []
+    for (data, next_offset, settings), answer in zip(requests, answers, strict=True):
+        words = answer.split()
+        several = len(next(iter_tables(data))) > 1 and (data[16] == 2 or data[17] & 7)
+        if settings["origin"] == "coordinator" and several:  # where we take what Kafka's validator leaves to nobody
+            continue
+        try:
+            ours = validate_and_assign_offsets(data, next_offset, **settings)
+        except InvalidError as error:
+            seen["refused"] += 1
+            if words == ["error", "IllegalArgumentException"]:  # what a format cannot carry, met while building
+                alike = error.rule.endswith("_in_format")
+            else:
+                alike = words[0] == "error" and EXCEPTIONS[words[1]] == KAFKA_ERRORS.get(error.rule, "INVALID_RECORD")
+            if not alike:
+                differ.append((settings, answer[:80], str(error)))
+            elif len(words) > 2 and data[16] == 2 and [int(w) for w in words[2:]] != [e.batch_index for e in error.records]:
+                differ.append((settings, answer[:80], error.records))
+            continue
+        seen["in place" if ours.in_place else "rebuilt"] += 1
+        timestamp = ours.max_timestamp if settings["magic"] else int(words[1])  # of format 0 Kafka tells one that nobody can read
+        if words[0] != "ok" or (int(words[1]), int(words[3])) != (timestamp, ours.next_offset):
+            differ.append((settings, answer[:80], ours))
+        elif (words[2] == "true") == ours.in_place:
+            differ.append((settings, answer[:80], ours))
+        elif ours.in_place or not ours.records[22 if ours.records[16] == 2 else 17] & 7:
+            if words[4] != ours.records.hex():
+                differ.append((settings, answer, bytes(ours.records).hex()))
+        else:
+            theirs = list(map(fields, kafkafmt.read_records(bytes.fromhex(words[4]))))
+            if theirs != list(map(fields, kafkafmt.read_records(ours.records))):
+                differ.append((settings, theirs, "records differ"))
+    assert not differ, (len(differ), differ[:4])
+    assert min(seen.values()) > 100, seen

@@ -1,0 +1,117 @@
+"""Offsets, leader epochs and timestamps written into batches where they lie."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from .._backend import core
+from ..constants import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CRC_AT,
+    CRC_START,
+    DEFAULT_MAX_BATCH_BYTES,
+    LEGACY_ATTRIBUTES_AT,
+    LEGACY_CRC_AT,
+    LEGACY_TIMESTAMP_AT,
+    LOG_APPEND_TIME_BIT,
+    MAGIC_AT,
+    MAGIC_V0,
+    MAGIC_V2,
+    MAX_TIMESTAMP_AT,
+)
+from ..errors import InvalidError, TruncatedError
+from ..types import BATCH_DTYPE, Buffer
+from .reader import RecordReader
+
+_INT64, _UINT32 = struct.Struct(">q"), struct.Struct(">I")
+_ROWS = 256
+"""Of a table that is used again and again: fresh memory for thousands of rows would cost more than scanning them."""
+
+
+def scan_all(buffer: Buffer, check_crc: bool = True) -> np.ndarray:
+    """The table of all batches of a buffer. What is wrong with one is raised, a batch that is cut off too."""
+    raw: Any = buffer
+    size, position = memoryview(raw).nbytes, 0
+    table = np.empty(_ROWS, BATCH_DTYPE)
+    rows = bytearray()  # NumPy would copy them field by field
+    while position < size:
+        scan = core.scan_batches(buffer, table, position, None, check_crc)
+        if scan.error is not None:
+            raise scan.error
+        if not scan.count:
+            raise TruncatedError(f"the last batch is cut off: {size - position} bytes are left", position)
+        rows += table[: scan.count].tobytes()
+        position = scan.position
+    return np.frombuffer(rows, BATCH_DTYPE)
+
+
+def assign_offsets(
+    buffer: Buffer,
+    next_offset: int,
+    leader_epoch: int | None = None,
+    *,
+    check_crc: bool = True,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> int:
+    """Number the batches of a writable buffer anew, from `next_offset` on; the offset after the last one.
+
+    Only base offsets are written, and the leader epoch where it is given, which no CRC covers. Gaps inside batches stay. All batches
+    are checked before the first is written to. InvalidError for a wrapper of format 0, whose records hold offsets of their own.
+    """
+    table = scan_all(buffer, check_crc)
+    if not len(table):
+        return next_offset
+    deltas = table["last_offset_delta"]
+    wrapped = int(table["count"].min()) < 0
+    if wrapped:
+        deltas = _with_wrappers(buffer, table, max_batch_bytes)
+    if int(deltas.min()) < 0:
+        row: Any = table[int(np.argmin(deltas))]
+        raise InvalidError("last offset delta is negative", int(row["position"]), int(row["base_offset"]), rule="record_count")
+    last = np.cumsum(deltas, dtype=np.int64)
+    last += np.arange(next_offset, next_offset + len(table))
+    table["base_offset"] = np.where(table["count"] < 0, last, last - deltas) if wrapped else last - deltas  # a wrapper's is its last
+    if leader_epoch is not None:
+        table["leader_epoch"] = leader_epoch
+    core.write_offsets(buffer, table)
+    return int(last[-1]) + 1
+
+
+def _with_wrappers(buffer: Buffer, table: np.ndarray, max_batch_bytes: int) -> np.ndarray:
+    """Last offset deltas, those of wrapper messages by their records."""
+    deltas = table["last_offset_delta"].astype(np.int64)
+    reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes)
+    for i in np.flatnonzero(table["count"] < 0).tolist():
+        row: Any = table[i]
+        if row["magic"] == MAGIC_V0:
+            where = int(row["position"]), int(row["base_offset"])
+            raise InvalidError("a wrapper of format 0 cannot be numbered where it lies", *where, rule="format_0_wrapper")
+        alone = table[i : i + 1].copy()
+        alone["base_offset"] = 0  # the inner offsets as they stand
+        for chunk in reader.read(buffer, alone):
+            assert chunk.columns.offset is not None
+            deltas[i] = chunk.columns.offset[chunk.columns.rows - 1]
+    return deltas
+
+
+def set_timestamp(view: memoryview, row: Any, append_time: bool, timestamp: int) -> None:
+    """Timestamp type and maximum timestamp of a batch (of format 1: of a message), and its CRC with them."""
+    position, size = int(row["position"]), int(row["size"])
+    v2 = view[position + MAGIC_AT] == MAGIC_V2
+    low_attributes = position + (ATTRIBUTES_AT + 1 if v2 else LEGACY_ATTRIBUTES_AT)
+    view[low_attributes] = view[low_attributes] & ~LOG_APPEND_TIME_BIT | (LOG_APPEND_TIME_BIT if append_time else 0)
+    _INT64.pack_into(view, position + (MAX_TIMESTAMP_AT if v2 else LEGACY_TIMESTAMP_AT), timestamp)
+    if v2:
+        _UINT32.pack_into(view, position + CRC_AT, core.crc32c(view, 0, position + CRC_START, position + size))
+    else:
+        _UINT32.pack_into(view, position + LEGACY_CRC_AT, core.crc32(view, 0, position + MAGIC_AT, position + size))
+
+
+def codecs_of(table: np.ndarray) -> np.ndarray:
+    """The codec of each batch."""
+    codecs: np.ndarray = table["attributes"] & CODEC_MASK
+    return codecs

@@ -1,0 +1,321 @@
+"""Validation and assignment of offsets, the rules by name; tests/broker holds the same against Kafka's own LogValidator."""
+
+import building
+import numpy as np
+import pytest
+from building import batch as build
+from building import message, record, repair_crc, simple_batch
+from golden_cases import GOLDEN
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kafkafmt
+from kafkafmt import InvalidError, KafkaFormatError, assign_offsets, build_batch, check_batches, validate_and_assign_offsets
+from kafkafmt.errors import ChecksumError, StructureError, TruncatedError
+from kafkafmt.records import iter_tables
+from kafkafmt.types import BATCH_DTYPE
+
+NOW = 1_700_000_000_000
+RECORDS = [(b"k", b"a", NOW + 5), (None, b"b", NOW + 9), (b"k", None, NOW + 9), (b"", b"", -1)]
+
+
+def validate(data, next_offset=100, **options):
+    return validate_and_assign_offsets(data, next_offset, **{"now": NOW, **options})
+
+
+def told(data):
+    return [(r.offset, r.timestamp, r.timestamp_type, r.key, r.value) for r in kafkafmt.read_records(data)]
+
+
+def header(data):
+    return next(iter_tables(data))[0]
+
+
+def test_in_place(package):
+    data = bytearray(build_batch(RECORDS))
+    before = bytes(data)
+    result = validate(data, leader_epoch=7)
+    assert result.records is data
+    assert (result.in_place, result.count, result.first_offset, result.next_offset) == (True, 4, 100, 104)
+    assert (result.max_timestamp, result.offset_of_max_timestamp) == (NOW + 9, 101)
+    assert told(data) == [(100 + i, r[2], 0, *r[:2]) for i, r in enumerate(RECORDS)]
+    assert data[17:] == before[17:]  # the CRC with all it covers
+    assert header(data)["leader_epoch"] == 7
+
+
+def test_a_buffer_that_cannot_be_written_is_copied(package):
+    data = build_batch(RECORDS)
+    result = validate(data)
+    assert result.in_place
+    assert told(result.records)[0][0] == 100
+    assert told(data)[0][0] == 0
+
+
+def test_log_append_time(package):
+    for magic in (1, 2):
+        data = bytearray(build_batch(RECORDS, magic=magic, codec="gzip"))
+        result = validate(data, timestamp_type="LogAppendTime", magic=magic, now=NOW + 77)
+        assert result.in_place
+        assert (result.max_timestamp, result.offset_of_max_timestamp) == (NOW + 77, 100)
+        assert [r[:3] for r in told(data)] == [(100 + i, NOW + 77, 1) for i in range(4)]
+
+
+def test_the_crc_follows_a_corrected_maximum_timestamp(package):
+    data = bytearray(build([(0, 0, None, b"a", ()), (1, 5, None, b"b", ())], base_timestamp=NOW, max_timestamp=NOW + 99))
+    result = validate(data)
+    assert (result.in_place, result.max_timestamp, result.offset_of_max_timestamp) == (True, NOW + 5, 101)
+    assert header(data)["max_timestamp"] == NOW + 5
+
+
+@pytest.mark.parametrize(("options", "reason"), [({"codec": "zstd"}, "codec"), ({"magic": 1}, "format"), ({"magic": 0}, "format")])
+def test_rebuilt(package, options, reason):
+    data = bytearray(build_batch(RECORDS))
+    before = bytes(data)
+    result = validate(data, **options)
+    assert (result.rebuilt, result.in_place, bytes(data)) == (reason, False, before)
+    times = [-1] * 4 if options.get("magic") == 0 else [r[2] for r in RECORDS]
+    kind = -1 if options.get("magic") == 0 else 0
+    assert told(result.records) == [(100 + i, t, kind, *r[:2]) for i, (t, r) in enumerate(zip(times, RECORDS, strict=True))]
+    assert result.offset_of_max_timestamp == (-1 if kind else 101)
+
+
+def test_inner_offsets_that_old_clients_sent(package):
+    data = build_batch([(b"k", b"v", NOW, (), 0), (b"k", b"w", NOW, (), 2)], magic=1, codec="gzip")
+    result = validate(data, magic=1)
+    assert result.rebuilt == "inner_offsets"
+    assert [r[0] for r in told(result.records)] == [100, 101]
+
+
+def test_what_a_rebuilt_batch_keeps(package):
+    data = build_batch(RECORDS, producer_id=4, producer_epoch=3, base_sequence=8, transactional=True)
+    row = header(validate(data, codec="lz4", level=4, leader_epoch=6).records)
+    assert [int(row[n]) for n in ("producer_id", "producer_epoch", "base_sequence", "leader_epoch")] == [4, 3, 8, 6]
+    assert row["attributes"] == 0x10 | 3
+
+
+RULES = [
+    (b"", {}, "no_batch"),
+    (simple_batch([b"a"]) * 2, {}, "one_batch"),
+    (simple_batch([b"a"], 5), {}, "base_offset"),
+    (simple_batch([b"a"], last_offset_delta=4), {}, "record_count"),
+    (building.empty_batch(), {}, "record_count"),
+    (building.control_batch(building.COMMIT), {}, "control"),
+    (simple_batch([b"a"], producer_id=1, producer_epoch=0, base_sequence=-1), {}, "base_sequence"),
+    (simple_batch([b"a"] * 9), {"max_message_bytes": 100}, "message_size"),
+    (simple_batch([b"a"], producer_id=1, producer_epoch=0, base_sequence=0), {"magic": 1}, "producer_id_in_format"),
+    (simple_batch([b"a"], flags=building.TRANSACTIONAL), {"magic": 1}, "transactional_in_format"),
+    (build_batch([(b"k", b"", 1, [("h", b"")])]), {"magic": 1}, "headers_in_format"),
+    (message(0, b"k", b"v") + message(1, b"k", b"v"), {}, "same_magic"),
+    (message(1, None, b"\x28\xb5\x2f\xfd" + bytes(9), attributes=4), {}, "codec_in_format"),
+    (simple_batch([b"a"]), {"magic": 1, "codec": "zstd"}, "codec_in_format"),
+    (simple_batch([b"a"]), {"compacted": True}, "key"),
+    (build_batch([(b"k", b"", NOW - 99)]), {"before_max_ms": 98}, "timestamp_bounds"),
+    (build_batch([(b"k", b"", NOW + 99)]), {"after_max_ms": 98}, "timestamp_bounds"),
+    (build_batch([(b"k", b"", -1)], log_append_time=NOW), {"timestamp_type": "LogAppendTime"}, "timestamp_type"),
+    (simple_batch([b"a"], last_offset_delta=-5), {"origin": "coordinator"}, "record_count"),
+]
+
+
+@pytest.mark.parametrize(("data", "options", "rule"), RULES)
+def test_rules(package, data, options, rule):
+    buffer = bytearray(data)
+    with pytest.raises(InvalidError) as caught:
+        validate(buffer, **options)
+    assert caught.value.rule == rule
+    assert buffer == data
+
+
+def test_wrong_records_are_told_one_by_one(package):
+    data = build_batch([(None if i % 2 else b"k", b"", NOW if i < 6 else NOW + 10**9) for i in range(9)])
+    with pytest.raises(InvalidError, match=r"record 1: .*; record 3: .*; record 5: .*; and 3 more") as caught:
+        validate(data, compacted=True)
+    assert [(e.batch_index, e.rule) for e in caught.value.records] == [
+        (1, "key"), (3, "key"), (5, "key"), (6, "timestamp_bounds"), (7, "key"), (8, "timestamp_bounds"),
+    ]  # fmt: skip
+    assert caught.value.rule == "timestamp_bounds"
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (simple_batch([b"a"])[:-1], TruncatedError),
+        (bytes(70), StructureError),
+        (building.mutate(simple_batch([b"abc"]), 70, b"\xff"), ChecksumError),
+        (build([record(0, 0, b"k", b"v"), record(0, 0)], last_offset_delta=1), StructureError),
+        (build([record(0)], count=2, last_offset_delta=1), StructureError),
+        (message(1, None, b"garbage", attributes=1), StructureError),
+    ],
+)
+def test_damaged_data(package, data, error):
+    with pytest.raises(error):
+        validate(data)
+
+
+def test_any_number_of_batches_of_a_coordinator(package):
+    """Gaps inside batches stay, as a log has them; control batches and empty ones too."""
+    parts = [
+        simple_batch([b"a", b"b"], 10),
+        build([(1, 0, b"k", b"c", ()), (5, 3, b"k", b"d", ())], base_offset=70, last_offset_delta=8, codec=building.ZSTD),
+        building.control_batch(building.COMMIT, base_offset=90),
+        building.empty_batch(99, 2),
+    ]
+    data = bytearray(b"".join(parts))
+    result = validate(data, 1000, origin="coordinator", after_max_ms=10**15)
+    assert (result.in_place, result.count, result.next_offset) == (True, 5, 1000 + 2 + 9 + 1 + 3)
+    assert np.concatenate(list(iter_tables(data)))["base_offset"].tolist() == [1000, 1002, 1011, 1012]
+    assert [r[0] for r in told(data)] == [1000, 1001, 1003, 1007]
+    assert (result.max_timestamp, result.offset_of_max_timestamp) == (1_700_000_000_003, 1007)
+    mixed = validate(data, 0, origin="coordinator", codec="zstd", after_max_ms=10**15)
+    assert mixed.rebuilt == "codec"
+    assert [r[0] for r in told(mixed.records)] == [0, 1, 3, 7]
+    assert (np.concatenate(list(iter_tables(mixed.records)))["attributes"] & 7).tolist() == [4, 4, 0, 0]
+
+
+def test_headers_believed(package):
+    data = bytearray(b"".join(simple_batch([b"a", b"b"], 9) for _ in range(300)))
+    result = validate(data, 5, origin="coordinator", check_records=False)
+    assert (result.in_place, result.count, result.next_offset, result.max_timestamp) == (True, 600, 605, NOW + 1)
+    assert [r[0] for r in told(data)] == list(range(5, 605))
+
+
+@pytest.mark.parametrize("options", [{"origin": "replica"}, {"timestamp_type": "x"}, {"magic": 3}, {"codec": "brotli"}])
+def test_wrong_arguments(options):
+    with pytest.raises(ValueError):
+        validate(b"", **options)
+
+
+def test_offsets_set_in_place(package):
+    parts = [
+        simple_batch([b"a", b"b"], 500, leader_epoch=3),
+        build_batch([(None, b"c", 5), (None, b"d", 6)], magic=1, codec="lz4"),
+        message(0, None, b"e", offset=3),
+        message(1, None, b"f", offset=3),
+        simple_batch([b"g", b"h"], last_offset_delta=7),
+        simple_batch([b"i"]),
+    ]
+    data = bytearray(b"".join(parts))
+    before = bytes(data)
+    assert assign_offsets(data, 40, 9) == 40 + 2 + 2 + 1 + 1 + 8 + 1
+    assert [r[0] for r in told(data)] == [40, 41, 42, 43, 44, 45, 46, 47, 54]
+    assert [r[4] for r in told(data)] == [b"%c" % c for c in b"abcdefghi"]
+    rows = np.concatenate(list(iter_tables(data)))
+    assert rows["leader_epoch"][rows["magic"] == 2].tolist() == [9, 9, 9]
+    touched = {i for i in range(len(data)) if data[i] != before[i]}
+    offsets = {p + i for p in rows["position"].tolist() for i in range(8)}
+    epochs = {p + i for p in rows["position"][rows["magic"] == 2].tolist() for i in range(12, 16)}
+    assert touched <= offsets | epochs
+    assert assign_offsets(data, 0) == 15
+    assert np.concatenate(list(iter_tables(data)))["leader_epoch"][0] == 9
+    assert assign_offsets(bytearray(), 5) == 5
+
+
+def test_nothing_is_written_when_something_is_wrong(package):
+    for bad, error in (
+        (simple_batch([b"a"])[:-1], TruncatedError),
+        (build_batch([(None, b"c")], magic=0, codec="gzip"), InvalidError),
+        (simple_batch([b"a"], last_offset_delta=-1), InvalidError),
+    ):
+        data = bytearray(simple_batch([b"a", b"b"], 500) * 300 + bad)
+        before = bytes(data)
+        with pytest.raises(error):
+            assign_offsets(data, 0)
+        assert data == before
+
+
+def test_write_offsets_checks_its_places(core):
+    table = np.zeros(2, BATCH_DTYPE)
+    table["position"], table["magic"], table["base_offset"] = (0, 20), 2, -1
+    data = bytearray(40)
+    for position in (-1, 24, 2**62):
+        table["position"][1] = position
+        with pytest.raises(ValueError, match="row 1"):
+            core.write_offsets(data, table)
+        assert data == bytes(40)
+    with pytest.raises(ValueError, match="writable"):
+        core.write_offsets(bytes(40), table)
+    core.write_offsets(np.frombuffer(data, ">i4"), table[:1])
+    assert data == b"\xff" * 8 + bytes(32)
+
+
+def sequence(values, base_offset, base_sequence, epoch=0, **fields):
+    return simple_batch(values, base_offset, producer_id=1, producer_epoch=epoch, base_sequence=base_sequence, **fields)
+
+
+def test_a_sound_stream(package):
+    stream = [
+        sequence([b"a", b"b"], 0, 2**31 - 2),
+        build_batch([(None, b"x", 5)] * 3, magic=1, codec="gzip", base_offset=2),
+        sequence([b"c"], 5, 0),
+        building.control_batch(building.ABORT, base_offset=6, producer_epoch=1),
+        sequence([b"d"], 7, 0, epoch=1),
+    ]
+    data = b"".join(stream)
+    assert check_batches(data + stream[0][:30]) == ([], 5, 8, len(data))
+    assert check_batches(b"") == ([], 0, 0, 0)
+    for log in sorted((GOLDEN / "kafka-4.3.1/idempotent/log").glob("*-0/*.log")):
+        assert check_batches(log.read_bytes()).ok
+
+
+def test_everything_wrong_is_told(package):
+    stream = [
+        sequence([b"a", b"b"], 0, 0),
+        sequence([b"a", b"b"], 2, 0),
+        sequence([b"c"], 4, 3),
+        building.mutate(sequence([b"d"], 5, 4), 66, b"\xff"),
+        sequence([b"e"], 3, 4, epoch=2),
+        sequence([b"f"], 6, 0, epoch=1),
+        build([record(0), b"\x02garbage"], base_offset=7, last_offset_delta=1),
+        simple_batch([b"g"], 9, producer_id=5, producer_epoch=0),
+        simple_batch([b"h"], 10),
+    ]
+    data = b"".join(stream)
+    positions = [sum(map(len, stream[:i])) for i in range(len(stream))]
+    check = check_batches(data)
+    assert [(positions.index(p.position), p.rule) for p in check.problems] == [
+        (1, "sequence_duplicate"), (2, "sequence_gap"), (3, "corrupt_checksum"), (4, "offset_order"), (4, "sequence_gap"),
+        (5, "producer_epoch"), (6, "corrupt_structure"), (7, "base_sequence"),
+    ]  # fmt: skip
+    assert (check.ok, check.batches, check.end) == (False, 7, len(data))
+    assert {p.rule for p in check_batches(data, sequences=False).problems} == {"corrupt_checksum", "offset_order", "corrupt_structure"}
+
+
+def test_behind_a_hurt_length(package):
+    stream = [simple_batch([b"a"]), building.mutate(simple_batch([b"b"], 1), 8, b"\x7f"), simple_batch([b"c"], 2)]
+    data = b"".join(stream)
+    check = check_batches(data)
+    assert [(p.position, p.rule) for p in check.problems] == [(len(stream[0]), "corrupt_structure")]
+    assert (check.batches, check.end) == (2, len(data))
+
+
+@st.composite
+def hurt(draw):
+    """Batches of any format with bytes changed, and mostly the CRC of the first right again."""
+    magic = draw(st.sampled_from([0, 1, 2]))
+    codec = draw(st.sampled_from(["none", "gzip", "lz4"]))
+    records = [(b"k", b"v" * draw(st.integers(0, 9)), -1 if magic == 0 else NOW) for _ in range(draw(st.integers(1, 4)))]
+    data = bytearray(build_batch(records, magic=magic, codec=codec, base_offset=0))
+    for _ in range(draw(st.integers(1, 3))):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.one_of(st.integers(0, 255), st.sampled_from([0, 0x7F, 0x80, 0xFF])))
+    if magic == 2 and draw(st.booleans()):
+        data = bytearray(repair_crc(data))
+    return data + draw(st.sampled_from([b"", simple_batch([b"x"])]))
+
+
+def test_hurt_data_gives_our_errors_only(package):
+    @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(hurt(), st.sampled_from([0, 1, 2]), st.sampled_from(["producer", "none", "gzip"]), st.sampled_from(["client", "coordinator"]))
+    def check(data, magic, codec, origin):
+        before = bytes(data)
+        try:
+            result = validate(data, magic=magic, codec=codec, origin=origin, after_max_ms=2**62)
+        except KafkaFormatError:
+            assert data == before
+        else:
+            assert sum(1 for _ in kafkafmt.read_records(result.records, control=True)) == result.count
+        check_batches(before)
+        try:
+            assign_offsets(data, 7)
+        except KafkaFormatError:
+            pass
+
+    check()
