@@ -324,17 +324,15 @@ cdef class Layout:
 
     cdef object read_tagged(self, message, WireSource source, Py_ssize_t* p, Py_ssize_t end):
         """Fills the slots of tagged fields; the ones that are not known."""
+        cdef Py_ssize_t start = p[0], stop
         cdef uint32_t count = self.read_uvarint(-1, source, p, end), tag, size
         cdef int64_t last = -1
-        cdef Py_ssize_t start = p[0], stop
         cdef int i = self.fields_end
         if count == 0:
             return NO_TAGS
-        if count > (end - start) // 2:
-            raise TruncatedError(
-                f"{self.message_type.__name__}'s tagged fields: {count} of them do not fit the {end - start} bytes that are left",
-                start - uvarint_size(count),
-            )
+        if count > (end - p[0]) // 2:
+            where = f"{self.message_type.__name__}'s tagged fields"
+            raise TruncatedError(f"{where}: {count} of them do not fit the {end - p[0]} bytes that are left", start)
         cdef list unknown = []
         while count:
             count -= 1
@@ -596,14 +594,6 @@ cdef class Layout:
         for view in views:
             out.whole(view)
         return 0
-
-
-cdef int uvarint_size(uint32_t value) noexcept:
-    cdef int size = 1
-    while value > 0x7F:
-        value >>= 7
-        size += 1
-    return size
 
 
 cdef object byte_view(buffer):

@@ -194,13 +194,19 @@ def number_writer(name: str, kind: int) -> Write:
 
     def write(out: Output, value: Any) -> None:
         try:
-            out.tail += pack(float(value) if kind == WIRE_FLOAT64 else index(value))
+            out.tail += pack(index(value))
         except TypeError:
-            raise TypeError(f"{name}: {'a number' if kind == WIRE_FLOAT64 else 'an integer'} is needed, not {value!r}") from None
+            raise TypeError(f"{name}: an integer is needed, not {value!r}") from None
         except struct.error:
             raise ValueError(f"{name}: {value!r} is out of range") from None
 
-    return write
+    def write_float(out: Output, value: Any) -> None:
+        try:
+            out.tail += pack(value)
+        except struct.error:
+            raise TypeError(f"{name}: a number is needed, not {value!r}") from None
+
+    return write_float if kind == WIRE_FLOAT64 else write
 
 
 def write_bool(out: Output, value: Any) -> None:

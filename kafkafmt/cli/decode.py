@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ..errors import KafkaFormatError, StructureError
-from ..protocol import Correlation, FrameSplitter, Request, schema, to_json
+from ..protocol import Correlation, FrameSplitter, Request, record_data, schema, to_json
 from ..protocol.as_json import uuid_text
 from ..protocol.frames import (
     SIZE_BYTES,
@@ -24,7 +24,6 @@ from ..protocol.frames import (
     read_response_header,
 )
 from ..protocol.messages import REQUEST, RESPONSE
-from ..protocol.record_data import record_data
 from ..records import read_records
 from .cat import BYTES, json_row, text_line
 from .common import EXIT_DAMAGE, format_option, limit_batch_option, plain, tell

@@ -7,6 +7,9 @@
         request = protocol.read_request(frame)
     response = protocol.read_response(frame, api_key=1, api_version=12)
 
+    for data in protocol.record_data(response.body):           # views of the frame
+        table = kafkafmt.to_arrow(data.records, start=fetch_offset, aborted=data.aborted)
+
     body = protocol.MetadataRequest(topics=[protocol.MetadataRequest.MetadataRequestTopic(name="orders")])
     buffers = protocol.write_request(protocol.make_request(body, api_version=12, correlation_id=1))
 
@@ -33,19 +36,24 @@ from .frames import (
     write_response,
 )
 from .messages import Message, find_class, message_class
+from .record_data import BatchesEnd, RecordData, batches_end, record_data
 
 __all__ = [
+    "BatchesEnd",
     "Correlation",
     "ErrorCode",
     "FrameSplitter",
     "Message",
+    "RecordData",
     "Request",
     "Response",
+    "batches_end",
     "make_request",
     "make_response",
     "message_class",
     "read_request",
     "read_response",
+    "record_data",
     "to_json",
     "write_request",
     "write_response",

@@ -6,18 +6,35 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ..records import iter_tables
+from ..types import Buffer
 from .messages import REQUEST, Message
 
 PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 
 
 class RecordData(NamedTuple):
-    """The record data of one partition of a message. Messages of some versions name a topic by its id alone."""
+    """The record data of one partition of a message, for `read_records` or `to_arrow`.
+
+    Messages of some versions name a topic by its id alone; `topic` is empty then. aborted: the aborted transactions that a
+    Fetch response names, as those two take them; None where it names none because read_committed was not asked for.
+    """
 
     topic: str
     topic_id: UUID
     partition: int
     records: Any
+    aborted: list[tuple[int, int]] | None = None
+
+
+class BatchesEnd(NamedTuple):
+    """How far the whole batches of some record data reach: in bytes, and up to which offset (exclusive; None: there is no batch).
+
+    What is left behind them is the beginning of a batch: brokers cut it off where a response is full.
+    """
+
+    bytes_used: int
+    next_offset: int | None
 
 
 def record_data(body: Message) -> Iterator[RecordData]:
@@ -32,8 +49,24 @@ def record_data(body: Message) -> Iterator[RecordData]:
             for part in topic.partition_data:
                 if part.records is not None:
                     yield RecordData(topic.name, topic.topic_id, part.index, part.records)
-    elif key in (FETCH, SHARE_FETCH) and kind != REQUEST:
+    elif key == FETCH and kind != REQUEST:
         for topic in message.responses:
             for part in topic.partitions:
                 if part.records is not None:
-                    yield RecordData(topic.topic if key == FETCH else "", topic.topic_id, part.partition_index, part.records)
+                    listed = part.aborted_transactions
+                    aborted = None if listed is None else [(a.producer_id, a.first_offset) for a in listed]
+                    yield RecordData(topic.topic, topic.topic_id, part.partition_index, part.records, aborted)
+    elif key == SHARE_FETCH and kind != REQUEST:
+        for topic in message.responses:
+            for part in topic.partitions:
+                if part.records is not None:
+                    yield RecordData("", topic.topic_id, part.partition_index, part.records)
+
+
+def batches_end(records: Buffer) -> BatchesEnd:
+    """Where the whole batches of record data end; reads their headers only."""
+    end = BatchesEnd(0, None)
+    for table in iter_tables(records, check_crc=False):
+        last: Any = table[-1]
+        end = BatchesEnd(int(last["position"] + last["size"]), int(last["base_offset"] + last["last_offset_delta"]) + 1)
+    return end

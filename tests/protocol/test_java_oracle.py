@@ -10,18 +10,19 @@ import base64
 import json
 import random
 import sys
-import uuid
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "broker"))
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "broker"), str(TESTS / "protocol")]
 
-import java_tools
+import java_tools  # noqa: E402
+from random_messages import random_message  # noqa: E402
 
-from kafkafmt import protocol
-from kafkafmt.protocol import schema
-from kafkafmt.protocol.messages import header_class, layout_of, message_class
+from kafkafmt import protocol  # noqa: E402
+from kafkafmt.protocol import schema  # noqa: E402
+from kafkafmt.protocol.messages import header_class, layout_of, message_class  # noqa: E402
 
 pytestmark = pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")
 
@@ -123,45 +124,6 @@ def test_what_an_older_version_cannot_hold_is_refused_as_java_refuses_it(core, o
         else:
             assert written(core, layout, message) == base64.b64decode(expected), (kind, key, newest, version)
     assert min(outcomes.values()) > 100
-
-
-TEXTS = ("", "a", "größe-日本-😀", "x" * 300)
-
-
-def random_value(chance, f, message, version, depth):
-    if f.struct is not None:
-        return random_message(chance, message.STRUCTS[f.type], version, depth + 1)
-    if f.type in ("string", "uuid", "bool", "float64"):
-        choices = {
-            "string": TEXTS,
-            "uuid": (uuid.UUID(int=0), uuid.UUID(int=chance.getrandbits(128))),
-            "bool": (True, False),
-            "float64": (0.0, -0.5, 1e300, chance.gauss(0, 1)),
-        }
-        return chance.choice(choices[f.type])
-    if f.type in ("bytes", "records"):
-        return chance.randbytes(chance.choice((0, 1, 127, 200)))
-    bits = int(f.type.removeprefix("u").removeprefix("int"))
-    low, high = (0, 2**bits - 1) if f.type.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    return chance.choice((low, high, 0, 1, chance.randint(low, high)))
-
-
-def random_message(chance, message, version, depth=0):
-    made = message()
-    for f in message.SCHEMA.fields:
-        if version not in f.versions or (f.tag is not None and chance.random() < 0.3):
-            continue
-        if version in f.nullable and chance.random() < 0.25:
-            value = None
-        elif f.array:
-            value = [random_value(chance, f, message, version, depth) for _ in range(chance.randrange(4 if depth < 3 else 2))]
-        else:
-            value = random_value(chance, f, message, version, depth)
-        setattr(made, f.name, value)
-    flexible = version in message.FLEXIBLE
-    if flexible and chance.random() < 0.25:
-        made.unknown_tagged_fields = ((100, chance.randbytes(3)), (20000, b""))
-    return made
 
 
 def test_what_we_write_java_reads(native, pure, oracle):

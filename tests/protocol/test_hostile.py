@@ -1,0 +1,127 @@
+"""Bytes from strangers: our errors only, the same from both cores, no allocation beyond the frame, no hang."""
+
+import random
+import tracemalloc
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_messages import random_message
+from wire_golden import VERSIONS, frames
+
+from kafkafmt import protocol
+from kafkafmt.errors import KafkaFormatError
+from kafkafmt.protocol import schema
+from kafkafmt.protocol.messages import layout_of
+
+MESSAGES = [
+    (protocol.message_class(key, kind), version)
+    for key in schema.keys().values()
+    for kind in ("request", "response")
+    for version in range(schema.api(key).versions.last + 1)
+]
+
+
+def outcome(form, data):
+    """A message and where it ends, or the error's type and position."""
+    try:
+        return form.read(data)
+    except KafkaFormatError as error:
+        return type(error), error.position, 0 <= error.position <= len(data)
+
+
+FILLS = [
+    bytes(24),
+    b"\xff" * 24,
+    b"\x7f" * 24,
+    b"\x80" * 24,
+    b"\x7f\xff\xff\xff" * 6,
+    b"\0\x7f\xff\xff\xff" * 5,
+    b"\1\xff\xff\xff\xff\x0f" * 4,
+]
+
+
+@pytest.mark.parametrize("fill", FILLS, ids=bytes.hex)
+def test_short_bodies_with_hostile_lengths(native, pure, fill):
+    """Every message, in every version, at every place where such bytes may begin."""
+    for message, version in MESSAGES:
+        ours, twin = layout_of(message, version, native), layout_of(message, version, pure)
+        for zeros in (0, 2, 4, 7):
+            data = bytes(zeros) + fill
+            found = outcome(ours, data)
+            assert found == outcome(twin, data), (message, version, zeros)
+            assert found[-1] is True or found[1] <= len(data)
+
+
+def test_hostile_lengths_allocate_nothing(core):
+    forms = [layout_of(message, version, core) for message, version in MESSAGES]
+    for fill in FILLS:
+        outcome(forms[0], fill)
+    tracemalloc.start()
+    for form in forms:
+        for fill in FILLS:
+            for zeros in (0, 2, 4, 7):
+                outcome(form, bytes(zeros) + fill)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200_000
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_mutated_frames(native, pure, version):
+    chance = random.Random(version)
+    for golden in frames(version):
+        entry = golden.entry
+        message = protocol.message_class(entry["api_key"], entry["direction"])
+        forms = [layout_of(message, entry["api_version"], core) for core in (native, pure)]
+        at = 4 + (8 if entry["direction"] == "request" else 4)
+        body = bytearray(golden.frame[at:])
+        for _ in range(15):
+            mutated = bytearray(body)
+            for _ in range(chance.randrange(1, 4)):
+                where = chance.randrange(len(mutated)) if len(mutated) < 200 else chance.randrange(200)
+                mutated[where] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+            native_outcome, pure_outcome = (outcome(form, bytes(mutated)) for form in forms)
+            assert native_outcome == pure_outcome
+
+
+def test_random_messages_cut_and_mutated(native, pure):
+    """Round trips of every message, and what is left of them cut off or with bytes changed: the same from both cores."""
+    chance = random.Random(11)
+    for message, version in MESSAGES:
+        forms = [layout_of(message, version, core) for core in (native, pure)]
+        made = random_message(chance, message, version)
+        data = b"".join(native.write_messages([forms[0]], [made]))
+        assert data == b"".join(pure.write_messages([forms[1]], [made]))
+        assert forms[0].read(data) == forms[1].read(data) == (made, len(data))
+        for _ in range(4):
+            cut = data[: chance.randrange(len(data) + 1)]
+            assert outcome(forms[0], cut) == outcome(forms[1], cut)
+            mutated = bytearray(data)
+            if mutated:
+                mutated[chance.randrange(len(mutated))] = chance.choice((0, 0x7F, 0x80, 0xFF))
+            assert outcome(forms[0], bytes(mutated)) == outcome(forms[1], bytes(mutated))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.sampled_from(MESSAGES), st.integers(0, 2**32))
+def test_round_trips(native, pure, which, seed):
+    message, version = which
+    made = random_message(random.Random(seed), message, version)
+    forms = [layout_of(message, version, core) for core in (native, pure)]
+    wires = [b"".join(core.write_messages([form], [made])) for core, form in zip((native, pure), forms, strict=True)]
+    assert wires[0] == wires[1]
+    assert forms[0].read(wires[0]) == forms[1].read(wires[1]) == (made, len(wires[0]))
+
+
+def test_what_a_frame_of_the_smallest_structures_costs(core):
+    """Two bytes each on the wire: in memory an object each, and a place in the list."""
+    n = 100_000
+    data = bytes([n + 1 & 0x7F | 0x80, n + 1 >> 7 & 0x7F | 0x80, n + 1 >> 14]) + b"\1\0" * n + bytes(4) + b"\xff\0"
+    form = layout_of(protocol.DescribeTopicPartitionsRequest, 0, core)
+    tracemalloc.start()
+    message, end = form.read(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (len(message.topics), end) == (n, len(data))
+    assert peak < 50 * len(data)
