@@ -7,6 +7,7 @@ nothing for the native one where it is there; falling back is said once, by a wa
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from typing import Any
 
@@ -19,9 +20,20 @@ backend: str
 backend_reason: str
 """Why that one, in a few words."""
 
+
+def _end_the_command(error: Exception) -> None:
+    """Of the command wrong usage, in one line: it is loaded after this package, too late to catch the error. Elsewhere nothing."""
+    program = os.path.basename((getattr(sys, "argv", None) or [""])[0])
+    if program in ("kafkafmt", "-m"):  # while `python -m` looks for a module, that is what stands there
+        sys.stderr.write(f"kafkafmt: {error}\n")
+        raise SystemExit(2)
+
+
 choice = os.environ.get("KAFKAFMT_BACKEND") or "auto"
 if choice not in ("auto", "native", "pure"):
-    raise ValueError(f"KAFKAFMT_BACKEND is {choice!r}; it can be auto, native or pure")
+    wrong = ValueError(f"KAFKAFMT_BACKEND is {choice!r}; it can be auto, native or pure")
+    _end_the_command(wrong)
+    raise wrong
 
 if choice != "pure":
     try:
@@ -31,6 +43,7 @@ if choice != "pure":
         backend, backend_reason = "native", "compiled for this Python" if choice == "auto" else "KAFKAFMT_BACKEND=native"
     except ImportError as error:
         if choice == "native":
+            _end_the_command(error)
             raise
         from . import _pure
 

@@ -8,9 +8,13 @@ from typing import Any
 import click
 
 from ..constants import CODEC_NAMES
-from ..log import PartitionDir, PartitionLog
+from ..errors import StructureError
+from ..log import PartitionDir, PartitionLog, files
+from ..log.checkpoints import LEADER_EPOCHS, read_leader_epochs
+from ..log.plan import SegmentPlan
 from ..log.selection import select_partitions
 from .common import (
+    EXIT_DAMAGE,
     find,
     format_option,
     moment,
@@ -34,7 +38,8 @@ from .common import (
 def ls(paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], replicas: str | None, output_format: str) -> int:
     """Partitions with their state, segments, offsets, records, bytes, formats, codecs and time range.
 
-    Every batch header is read, so damage shows here too; `kafkafmt verify` tells where.
+    gaps: offsets that no record has, most often after compaction. stable: the last stable offset, where transactions are open.
+    epoch: the last leader epoch. Every batch header is read, so damage shows here too; `kafkafmt verify` tells where.
     """
     found = find(paths, replicas)
     states = select_partitions(found.partitions, topics, numbers, internal=True, every_state=True)
@@ -47,7 +52,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], repl
         click.echo(json.dumps({"partitions": rows}, ensure_ascii=False))
     else:
         _show(rows)
-    return 0
+    return EXIT_DAMAGE if any(r["damaged"] for r in rows) else 0
 
 
 def _describe(directory: PartitionDir) -> dict[str, Any]:
@@ -63,6 +68,7 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
     whole = all(e.first_offset >= low or e.last_offset < low for p in plans for e in p.extents)
     counts = [e.records for p in plans for e in p.extents if e.first_offset >= low]
     known = [n for n in counts if n is not None]
+    open_ = [{"producer_id": p, "first_offset": o} for p, o in sorted(log.transactions.open.items(), key=lambda item: item[1])]
     return {
         "topic": log.topic,
         "partition": log.partition,
@@ -71,6 +77,11 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
         "segments": len(plans),
         "log_start_offset": low,
         "next_offset": log.next_offset,
+        "last_stable_offset": log.transactions.last_stable_offset,
+        "open_transactions": open_,
+        "leader_epochs": _leader_epochs(directory),
+        "gaps": _gaps(log, plans),
+        "compacted": directory.cleaned,
         "records": sum(known) if whole and len(known) == len(counts) and not any(p.damaged for p in plans) else None,
         "bytes": sum(p.size for p in plans),
         "formats": [m for m in range(3) if magics >> m & 1],
@@ -81,8 +92,31 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
     }
 
 
+def _leader_epochs(directory: PartitionDir) -> list[dict[str, int]] | None:
+    """By the checkpoint; None where it is missing or cannot be read."""
+    try:
+        text = files.read_text(directory.path / LEADER_EPOCHS)
+        return None if text is None else [{"epoch": e, "start_offset": o} for e, o in read_leader_epochs(text)]
+    except StructureError:
+        return None
+
+
+def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
+    """How many offsets from the log start to its end no record has; None where damage or old formats leave it unknown.
+
+    And where the log start lies within what is there: the headers do not tell how many records are below it.
+    """
+    counts = [p.stats.records for p in plans]
+    known = sum(n for n in counts if n is not None)
+    firsts = [p.extents[0].first_offset for p in plans if p.extents]
+    odd = any(p.damaged or any(f.error != "unfinished_tail" for f in p.findings) for p in plans)
+    if None in counts or odd or (firsts and firsts[0] < log.log_start_offset):
+        return None
+    return log.next_offset - log.log_start_offset - known
+
+
 def _show(rows: list[dict[str, Any]]) -> None:
-    names = ("partition", "state", "segments", "first", "next", "records", "bytes", "format", "codecs", "times (UTC)")
+    numbers = ("segments", "first", "next", "stable", "records", "gaps", "bytes", "epoch")
     lines = []
     for r in rows:
         times = "" if r["max_timestamp"] is None else f"{moment(r['min_timestamp'] or 0)[:19]} to {moment(r['max_timestamp'])[:19]}"
@@ -93,11 +127,14 @@ def _show(rows: list[dict[str, Any]]) -> None:
                 f"{r['segments']}",
                 f"{r['log_start_offset']}",
                 f"{r['next_offset']}",
+                f"{r['last_stable_offset']}" if r["open_transactions"] else "",
                 "?" if r["records"] is None else f"{r['records']:,}",
+                f"{r['gaps']:,}" if r["gaps"] else "",
                 f"{r['bytes']:,}",
+                f"{r['leader_epochs'][-1]['epoch']}" if r["leader_epochs"] else "",
                 ",".join(map(str, r["formats"])),
                 ",".join(r["codecs"]),
                 times,
             )
         )
-    show_table(names, lines, right=("segments", "first", "next", "records", "bytes"))
+    show_table(("partition", "state", *numbers, "format", "codecs", "times (UTC)"), lines, right=numbers)

@@ -76,9 +76,12 @@ class Bad:
 
 @dataclass
 class Stats:
-    """What the headers of a segment tell. Timestamps in ms, -1 where there are none."""
+    """What the headers of a segment tell. Timestamps in ms, -1 where there are none. records: control records too; None where
+    a wrapper message does not say.
+    """
 
     batches: int = 0
+    records: int | None = 0
     codecs: int = 0
     magics: int = 0
     min_timestamp: int = NO_TIMESTAMP
@@ -88,6 +91,8 @@ class Stats:
     def add(self, rows: np.ndarray) -> None:
         attributes = rows["attributes"]
         self.batches += len(rows)
+        wrappers = bool(((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any())
+        self.records = _sum(self.records, None if wrappers else int(np.maximum(rows["count"], 0).sum(dtype=np.int64)))
         self.transactional = self.transactional or bool((attributes & TRANSACTIONAL_BIT).any())
         for codec in np.unique(attributes & CODEC_MASK).tolist():
             self.codecs |= 1 << codec

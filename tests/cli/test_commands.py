@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from building import batch, record
@@ -43,6 +44,39 @@ def test_ls_counts() -> None:
     assert (mixed["formats"], mixed["records"], mixed["next_offset"]) == ([2], 105, 105)
     text = kafkafmt("ls", *case("codecs").roots).stdout
     assert "codec-mixed-0" in text
+
+
+def test_ls_tells_what_is_open_what_compaction_took_and_the_epochs() -> None:
+    def listed(name: str) -> dict[tuple[str, int], dict[str, Any]]:
+        found = json.loads(kafkafmt("ls", *case(name).roots, "--format", "json").stdout)["partitions"]
+        return {(p["topic"], p["partition"]): p for p in found}
+
+    transactions, answers = listed("transactions"), case("transactions").offsets()
+    assert {at: p["last_stable_offset"] for at, p in transactions.items()} == {at: a["lastStableOffset"] for at, a in answers.items()}
+    assert transactions["tx", 0]["open_transactions"] == [{"producer_id": 1, "first_offset": 101}]
+    assert (transactions["tx", 2]["open_transactions"], transactions["tx", 2]["gaps"]) == ([], 0)
+    compacted = listed("compacted")
+    for at, p in compacted.items():
+        there = [o for topic, partition, o in case("compacted").expected() if (topic, partition) == at]
+        if at[0] != "compact-tx":  # whose markers have offsets too
+            assert p["gaps"] == p["next_offset"] - p["log_start_offset"] - len(there) > 0
+    assert listed("epochs")["epochs", 0]["leader_epochs"][-1] == {"epoch": 8, "start_offset": 96}
+    assert listed("delete-records")["deleted", 0]["gaps"] is None
+    text = kafkafmt("ls", *case("transactions").roots).stdout.splitlines()
+    assert "stable" in text[0]
+    assert "gaps" not in text[0]
+
+
+def test_ls_ends_with_1_where_there_is_damage() -> None:
+    torn = case("torn").roots[0]
+    assert kafkafmt("ls", torn).returncode == 1
+    assert kafkafmt("ls", torn, "-t", "torn-cut-body").returncode == 0
+
+
+def test_a_core_that_is_none_is_one_line() -> None:
+    done = kafkafmt("ls", case("epochs").roots[0], backend="nonsense")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "kafkafmt: KAFKAFMT_BACKEND is 'nonsense'; it can be auto, native or pure\n"
 
 
 def test_verify_exit_codes(tmp_path: Path) -> None:
