@@ -34,7 +34,10 @@ class PartitionAudit:
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
-        self._names = files.list_directory(log.directory.path)[1]
+        try:
+            self._names = files.list_directory(log.directory.path)[1]
+        except FileNotFoundError:  # which log.plan has words for
+            self._names = []
         self._found: list[Finding] = []
         epochs = self._read_epochs()
         bases = sorted(b for n in self._names if (b := base_offset_of(n)) is not None)

@@ -138,7 +138,7 @@ class LogDirectory:
         key = writer.topic, writer.partition
         self._offsets[RECOVERY_POINTS][key] = writer.recovery_point
         self._offsets[HIGH_WATERMARKS][key] = writer.next_offset
-        if writer.log_start_offset > writer.segments[0]:
+        if writer.log_start_offset:
             self._offsets[LOG_STARTS][key] = writer.log_start_offset
         else:
             self._offsets[LOG_STARTS].pop(key, None)
@@ -155,12 +155,12 @@ class LogDirectory:
         if self._lock < 0:
             return
         errors = []
-        for writer in list(self._writers.values()):
-            try:
-                writer.close()
-            except OSError as error:
-                errors.append(error)
         try:
+            for writer in list(self._writers.values()):
+                try:
+                    writer.close()
+                except OSError as error:
+                    errors.append(error)
             there = {d for d in files.list_directory(self.path)[0] if parse_partition_name(d)[2:] == ("live", True)}
             if not errors and not self._in_doubt and (self.clean or there <= self._opened):
                 self._save()

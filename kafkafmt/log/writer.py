@@ -109,6 +109,11 @@ class LogWriter:
         return f"<kafkafmt.LogWriter {self.topic}-{self.partition} at {str(self.path)!r}, next offset {self.next_offset}>"
 
     @property
+    def in_doubt(self) -> bool:
+        """Has an error left the log's end so that only the next opening can tell where it is? Then nothing more is written."""
+        return self._active.broken
+
+    @property
     def segments(self) -> list[int]:
         """The segments' base offsets; the last one is written to."""
         return list(self._bases)
@@ -229,8 +234,14 @@ class LogWriter:
         self._active.finish()
         self.recovery_point = self.next_offset
         self._take_snapshot(offset)
-        make_segment(self.path, offset)
-        active = ActiveSegment(self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, _now())
+        try:
+            make_segment(self.path, offset)
+            active = ActiveSegment(self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, _now())
+        except OSError:
+            self._active.broken = True  # until it is certain that no file tells of the new segment
+            delete_segment(self.path, offset)
+            self._active.broken = False
+            raise
         self._active.close()
         self._active = active
         self._bases.append(offset)
@@ -258,6 +269,7 @@ class LogWriter:
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)
             self._changed()  # before anything is cut: after a crash in between recovery begins here
+            self._active.broken = True  # until all is cut
             self._active.close()
             kept = max(bisect_right(self._bases, offset - 1), 1)
             for base in reversed(self._bases[kept:]):
@@ -346,9 +358,10 @@ class LogWriter:
             return
         if n == len(self._bases):
             self._roll(self.next_offset)
-        gone, self._bases = self._bases[:n], self._bases[n:]
-        self.log_start_offset = max(self.log_start_offset, self._bases[0])
-        for base in gone:
+        self.log_start_offset = max(self.log_start_offset, self._bases[n])
+        for base in self._bases[:n]:
+            path_of(self.path, base).unlink(missing_ok=True)
+            self._bases.remove(base)  # one by one: what could not be deleted is still there, and tried again
             delete_segment(self.path, base)
         for name in files.list_directory(self.path)[1]:
             offset = snapshot_offset_of(name)
