@@ -25,6 +25,7 @@ from .log import Damage, DamagedLogError
 from .records import (
     BatchBuilder,
     LogValidator,
+    Partitioner,
     assign_offsets,
     build_batch,
     build_batches,
@@ -53,6 +54,7 @@ __all__ = [
     "Log",
     "LogValidator",
     "Partition",
+    "Partitioner",
     "Record",
     "StructureError",
     "TooLargeError",

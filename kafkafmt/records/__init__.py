@@ -6,6 +6,7 @@ from .check import Check, Problem, check_batches
 from .columns import Columns, columns_of
 from .control import ControlRecord, build_marker, decode_control_record
 from .isolation import AbortedTransactions
+from .partitioner import Partitioner
 from .reader import Chunk, RecordReader, iter_tables
 from .stream import read_chunks, read_records
 from .validate import LogValidator, Validated, validate_and_assign_offsets
@@ -18,6 +19,7 @@ __all__ = [
     "Columns",
     "ControlRecord",
     "LogValidator",
+    "Partitioner",
     "Problem",
     "RecordReader",
     "Validated",

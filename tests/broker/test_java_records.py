@@ -4,6 +4,7 @@ import random
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -13,7 +14,7 @@ import java_tools
 from decoding import fields
 
 import kafkafmt
-from kafkafmt import InvalidError, build_batch
+from kafkafmt import InvalidError, Partitioner, build_batch
 from kafkafmt.records import iter_tables, validate_and_assign_offsets
 from kafkafmt.records.validate import KAFKA_ERRORS
 
@@ -164,3 +165,12 @@ def test_validation_is_that_of_the_broker(package):
                 differ.append((settings, theirs, "records differ"))
     assert not differ, (len(differ), differ[:4])
     assert min(seen.values()) > 100, seen
+
+
+def test_keys_hash_as_in_java(package):
+    rng = random.Random(5)
+    keys = [b"", *(rng.randbytes(rng.randrange(1, 40)) for _ in range(5000)), rng.randbytes(10_000)]
+    (answer,) = java_records.ask(["murmur2 " + " ".join(map(java_records.word, keys))])
+    hashes = np.array(answer.split(), np.int32)
+    assert [package.murmur2(key) for key in keys] == hashes.tolist()
+    assert Partitioner(12).column(keys).tolist() == ((hashes & 0x7FFFFFFF) % 12).tolist()
