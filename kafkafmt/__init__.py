@@ -32,7 +32,10 @@ from .records import (
     build_columns,
     check_batches,
     columns_of,
+    convert,
+    iter_batches,
     read_records,
+    recompress,
     validate_and_assign_offsets,
 )
 from .types import Buffer
@@ -67,8 +70,11 @@ __all__ = [
     "build_columns",
     "check_batches",
     "columns_of",
+    "convert",
+    "iter_batches",
     "open",
     "read_records",
+    "recompress",
     "to_arrow",
     "validate_and_assign_offsets",
 ]
