@@ -25,13 +25,17 @@ from .log import Damage, DamagedLogError, LogDirectory, LogWriter
 from .records import (
     BatchBuilder,
     LogValidator,
+    Partitioner,
     assign_offsets,
     build_batch,
     build_batches,
     build_columns,
     check_batches,
     columns_of,
+    convert,
+    iter_batches,
     read_records,
+    recompress,
     validate_and_assign_offsets,
 )
 from .types import Buffer
@@ -56,6 +60,7 @@ __all__ = [
     "LogValidator",
     "LogWriter",
     "Partition",
+    "Partitioner",
     "Record",
     "StructureError",
     "TooLargeError",
@@ -68,8 +73,11 @@ __all__ = [
     "build_columns",
     "check_batches",
     "columns_of",
+    "convert",
+    "iter_batches",
     "open",
     "read_records",
+    "recompress",
     "to_arrow",
     "validate_and_assign_offsets",
 ]

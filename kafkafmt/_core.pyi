@@ -126,6 +126,12 @@ def gather(
     most 2**31 - 1 bytes) is too small; arrays are then filled in part. Without the GIL.
     """
 
+def murmur2(buffer: Buffer) -> int:
+    """The hash of a key as Kafka's producers compute it, an int32 as in Java."""
+
+def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, hashes: LengthArray) -> None:
+    """The hashes of `count` spans into `hashes`; 0 for a null. ValueError for a span outside the buffer. Without the GIL."""
+
 class Record:
     """One record of a partition. Fields are read-only (in the pure core by convention); records compare and hash by all of them.
 

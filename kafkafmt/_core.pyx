@@ -20,3 +20,4 @@ include "_corelib/objects.pxi"    # Record, make_records, make_values: columns i
 include "_corelib/build.pxi"      # RecordBuffer: records and columns into batches
 include "_corelib/wire.pxi"       # Layout, write_messages: messages of the wire protocol
 include "_corelib/assign.pxi"     # write_offsets: offsets and leader epochs into batches where they lie
+include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: the hash of keys that partitions are chosen by

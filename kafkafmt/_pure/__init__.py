@@ -5,6 +5,7 @@ from .batch import find_batch, scan_batches
 from .build import RecordBuffer
 from .crc import crc32, crc32c, crc32c_way
 from .gather import gather, total_length
+from .murmur import murmur2, murmur2_spans
 from .objects import Record, make_records, make_values
 from .records import decode_records
 from .varint import read_unsigned_varint, read_varint, read_varlong
@@ -22,6 +23,8 @@ __all__ = [
     "gather",
     "make_records",
     "make_values",
+    "murmur2",
+    "murmur2_spans",
     "read_unsigned_varint",
     "read_varint",
     "read_varlong",

@@ -1,24 +1,31 @@
 """Batches and records of Kafka's formats: read from buffers, and built."""
 
 from .assign import assign_offsets
+from .batches import Batch, iter_batches
 from .builder import BatchBuilder, build_batch, build_batches, build_columns
 from .check import Check, Problem, check_batches
 from .columns import Columns, columns_of
 from .control import ControlRecord, build_marker, decode_control_record
+from .convert import Converted, Recompressed, convert, recompress
 from .isolation import AbortedTransactions
+from .partitioner import Partitioner
 from .reader import Chunk, RecordReader, iter_tables
 from .stream import read_chunks, read_records
 from .validate import LogValidator, Validated, validate_and_assign_offsets
 
 __all__ = [
     "AbortedTransactions",
+    "Batch",
     "BatchBuilder",
     "Check",
     "Chunk",
     "Columns",
     "ControlRecord",
+    "Converted",
     "LogValidator",
+    "Partitioner",
     "Problem",
+    "Recompressed",
     "RecordReader",
     "Validated",
     "assign_offsets",
@@ -28,9 +35,12 @@ __all__ = [
     "build_marker",
     "check_batches",
     "columns_of",
+    "convert",
     "decode_control_record",
+    "iter_batches",
     "iter_tables",
     "read_chunks",
     "read_records",
+    "recompress",
     "validate_and_assign_offsets",
 ]

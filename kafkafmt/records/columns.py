@@ -45,8 +45,8 @@ def columns_of(key: Any = None, value: Any = None, timestamp: Any = None, header
         timestamp = np.full(count, timestamp, np.int64)
     return Columns(
         count,
-        None if key is None else _binary(key),
-        None if value is None else _binary(value),
+        None if key is None else binary_column(key),
+        None if value is None else binary_column(value),
         None if timestamp is None else _numbers(timestamp),
         None if offset is None else _numbers(offset),
         None if headers is None else _headers(headers),
@@ -91,7 +91,8 @@ def _arrow(column: Any) -> Any:
     return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
 
 
-def _binary(column: Any) -> Spans:
+def binary_column(column: Any) -> Spans:
+    """Keys or values, held in whatever way, as spans."""
     if isinstance(column, Spans):
         return column
     array = _arrow(column)

@@ -51,3 +51,11 @@ def records_of(answer: str) -> list[tuple[Any, ...]]:
         headers = tuple((bytes.fromhex(name).decode(), data(v)) for name, v in (pair.split(":") for pair in pairs))
         records.append((int(offset), int(timestamp), int(kind), data(key), data(value), headers))
     return records
+
+
+def down_convert(questions: Iterable[tuple[int, int, bytes]]) -> list[str]:
+    """What Kafka 3.9 makes of record data for an older consumer: target format, first offset wanted, bytes."""
+    source = Path(__file__).with_name("DownConvert.java")
+    path = java_tools.compile_java([source], java_tools.classpath("org.apache.kafka:kafka-clients:3.9.2"))
+    lines = "".join(f"{magic} {first} {data.hex()}\n" for magic, first, data in questions)
+    return java_tools.run("DownConvert", path=path, stdin=lines).split("\n")[:-1]

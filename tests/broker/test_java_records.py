@@ -4,6 +4,7 @@ import random
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -13,8 +14,8 @@ import java_tools
 from decoding import fields
 
 import kafkafmt
-from kafkafmt import InvalidError, build_batch
-from kafkafmt.records import iter_tables, validate_and_assign_offsets
+from kafkafmt import InvalidError, Partitioner, build_batch, convert, iter_batches
+from kafkafmt.records import build_marker, iter_tables, validate_and_assign_offsets
 from kafkafmt.records.validate import KAFKA_ERRORS
 
 pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
@@ -164,3 +165,45 @@ def test_validation_is_that_of_the_broker(package):
                 differ.append((settings, theirs, "records differ"))
     assert not differ, (len(differ), differ[:4])
     assert min(seen.values()) > 100, seen
+
+
+def test_keys_hash_as_in_java(package):
+    rng = random.Random(5)
+    keys = [b"", *(rng.randbytes(rng.randrange(1, 40)) for _ in range(5000)), rng.randbytes(10_000)]
+    (answer,) = java_records.ask(["murmur2 " + " ".join(map(java_records.word, keys))])
+    hashes = np.array(answer.split(), np.int32)
+    assert [package.murmur2(key) for key in keys] == hashes.tolist()
+    assert Partitioner(12).column(keys).tolist() == ((hashes & 0x7FFFFFFF) % 12).tolist()
+
+
+def test_down_conversion_is_that_of_the_last_broker_that_did_it(package):
+    """The same bytes where nothing is compressed, the same records where something is."""
+    rng = random.Random(3)
+    every = list(cases(seed=13, each=6))
+    questions = []
+    for _ in range(300):
+        parts, offset = [], 0
+        for options, records in rng.sample(every, rng.randrange(1, 4)):
+            moved = [(*record[:4], offset + i) for i, record in enumerate(records)]
+            parts.append(build_batch(moved, **{**options, "base_offset": offset}))
+            offset += len(records)
+            if rng.random() < 0.3:
+                parts.append(build_marker(1, 5, 0, base_offset=offset))
+                offset += 1
+        questions.append((rng.randrange(2), rng.randrange(offset), b"".join(parts)))
+    answers = java_records.down_convert(questions)
+    refused = []
+    for (magic, first, data), answer in zip(questions, answers, strict=True):
+        try:
+            ours = convert(data, magic, up=False, first_offset=first).records
+        except InvalidError as error:
+            refused.append((error.rule, answer))
+            continue
+        theirs = bytes.fromhex(answer)
+        if not any(batch.is_compressed for batch in iter_batches(ours)):
+            assert ours == theirs
+        told = [[(b.magic, b.codec, b.timestamp_type, b.max_timestamp) for b in iter_batches(d)] for d in (ours, theirs)]
+        assert told[0] == told[1]
+        assert list(map(fields, kafkafmt.read_records(ours))) == list(map(fields, kafkafmt.read_records(theirs)))
+    assert set(refused) == {("codec_in_format", "UnsupportedCompressionTypeException")}
+    assert 20 < len(refused) < 200
