@@ -45,8 +45,7 @@ cdef extern from *:
     int KF_EQUAL(object a, object b) except -1
     void kf_fill_slot(object message, Py_ssize_t offset, object value)
     void kf_set_slot(object message, Py_ssize_t offset, object value)
-    bint PyGC_Disable()
-    bint PyGC_Enable()
+    void PyObject_GC_UnTrack(object o)
     bint PyType_IsSubtype(PyTypeObject* a, PyTypeObject* b)
     PyTypeObject* Py_TYPE(object o)
     object PyLong_FromLong(long n)
@@ -218,6 +217,7 @@ cdef class Layout:
     cdef type message_type
     cdef int version
     cdef bint flexible
+    cdef bint is_tree               # no record data inside: nothing but a tree of values
     cdef Py_ssize_t smallest
     cdef Py_ssize_t unknown_slot
     cdef WireField* wire            # the fields, then the tagged, then the absent ones
@@ -241,6 +241,7 @@ cdef class Layout:
         self.message_type = message_type
         self.version = version
         self.flexible = flexible
+        self.is_tree = True
         self.unknown_slot = self.slot_of("unknown_tagged_fields")
         self.names, self.defaults, self.samples, self.layouts = [], [], [], []
         cdef Py_ssize_t n = len(fields) + len(tagged) + len(absent)
@@ -284,6 +285,8 @@ cdef class Layout:
         else:
             wire.element = 1 if compact else 2 if kind == KIND_STRING else 4
         wire.smallest = wire.element if not array else 1 if compact else 4
+        if kind == KIND_RECORDS or (kind == KIND_STRUCT and not (<Layout>layout).is_tree):
+            self.is_tree = False
         self.names.append(name)
         self.defaults.append(default)
         self.samples.append(default() if wire.fresh else default)
@@ -295,12 +298,7 @@ cdef class Layout:
         cdef WireSource source = WireSource(buffer)
         first, last = bounds(source.source, start, end)
         cdef Py_ssize_t p = first
-        cdef bint collecting = PyGC_Disable()    # nothing made here can be garbage yet; looking for some took half the time
-        try:
-            message = self.read_struct(source, &p, last)
-        finally:
-            if collecting:
-                PyGC_Enable()
+        message = self.read_struct(source, &p, last)
         return message, p
 
     cdef str where(self, int i):
@@ -308,6 +306,8 @@ cdef class Layout:
 
     cdef object read_struct(self, WireSource source, Py_ssize_t* p, Py_ssize_t end):
         cdef object message = KF_NEW(self.message_type)
+        if self.is_tree:
+            PyObject_GC_UnTrack(message)
         cdef WireField* wire
         cdef int i
         for i in range(self.fields_end):
@@ -402,10 +402,13 @@ cdef class Layout:
         cdef list values
         if wire.kind > KIND_UUID:    # larger in memory than on the wire: the list grows with what is there
             values = []
+            if self.is_tree:
+                PyObject_GC_UnTrack(values)
             for n in range(count):
                 PyList_Append(values, self.read_value(i, source, p, end, False))
             return values
         values = PyList_New(count)
+        PyObject_GC_UnTrack(values)
         for n in range(count):
             value = number_at(source.source.data + p[0], wire.kind)
             p[0] += wire.element
