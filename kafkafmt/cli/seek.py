@@ -10,7 +10,7 @@ import click
 from ..log import PartitionLog
 from ..log.selection import parse_time
 from ..log.times import Place, find_offset, find_timestamp
-from .common import choose, find, format_option, limit_batch_option, paths_argument, replicas_option, tell
+from .common import choose, counted, find, format_option, limit_batch_option, paths_argument, replicas_option, tell
 
 ORDER = "kafkafmt.seek.order"
 LOOKUPS = {"--offset": find_offset, "--timestamp": find_timestamp}
@@ -67,17 +67,22 @@ def seek(
     log = PartitionLog(chosen[0], max_batch_bytes=max_batch_bytes, tell=tell)
     waiting = {find_offset: iter(offsets), find_timestamp: iter(times)}
     for look in ctx.meta[ORDER]:
-        question, before = next(waiting[look]), (log.bytes_read, log.reads)
+        question, before = next(waiting[look]), _spent(log)
         place = look(log, question)
-        _show(log, question, place, (log.bytes_read - before[0], log.reads - before[1]), output_format)
+        _show(log, question, place, [after - then for after, then in zip(_spent(log), before, strict=True)], output_format)
     return 0
 
 
-def _show(log: PartitionLog, question: int, place: Place | None, cost: tuple[int, int], output_format: str) -> None:
+def _spent(log: PartitionLog) -> tuple[int, int, int]:
+    return log.bytes_read, log.reads, log.planned
+
+
+def _show(log: PartitionLog, question: int, place: Place | None, cost: list[int], output_format: str) -> None:
     answer = (None, None, None, None) if place is None else tuple(place)
     row = {"topic": log.topic, "partition": log.partition} | dict(zip(("offset", "timestamp", "segment", "position"), answer, strict=True))
     row["bytes_read"] = cost[0]
-    read = f"({cost[0]:,} bytes in {cost[1]} reads)"
+    way = f"{counted(cost[2], 'segment')} walked whole" if cost[2] else "by the indexes"
+    read = f"({way}, {cost[0]:,} bytes read)" if cost[2] else f"({way}, {cost[0]:,} bytes in {counted(cost[1], 'read')})"
     if output_format == "json":
         click.echo(json.dumps(row, ensure_ascii=False))
     elif place is None:

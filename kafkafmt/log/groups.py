@@ -109,9 +109,7 @@ def _latest(log: PartitionLog, on_damage: OnDamage | None, wanted: Callable[[str
     latest: dict[bytes, bytes | None] = {}
     known: dict[bytes, bool] = {}
     for record in log.records(committed=True, past_open=True, on_damage=on_damage):
-        key = record.key
-        if key is None or len(key) < 4:
-            continue
+        key = record.key or b""
         name = key[4 : 4 + int.from_bytes(key[2:4], "big")]  # all keys begin with record type and group
         if name not in known:
             known[name] = wanted(decode_header_key(name))

@@ -122,6 +122,11 @@ class PartitionLog:
         return plan
 
     @property
+    def planned(self) -> int:
+        """How many segments have been walked whole."""
+        return len(self._plans)
+
+    @property
     def next_offset(self) -> int:
         """The offset after the last sound batch, at least the last segment's base offset."""
         for segment in reversed(self.segments):

@@ -252,7 +252,9 @@ class Walker:
         """
         runs: list[Run] = []
         for at, _, rows, error in self.tables(position, self.size):
-            for part in self.runs(rows, at) if len(rows) else []:
+            for part in self.runs(rows, at, cut_gaps=True) if len(rows) else []:
+                if runs and runs[-1].last_offset + 1 >= end:
+                    return runs
                 if part.first_offset < self.base_offset:
                     return None
                 if not part.dense or part.first_offset != (runs[-1].last_offset + 1 if runs else min(start, part.first_offset)):

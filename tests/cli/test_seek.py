@@ -45,6 +45,15 @@ def test_questions_and_answers(tmp_path: Path) -> None:
     assert ask("--timestamp", "1005", "--timestamp=1970-01-01T00:00:01") == [(15, 1005, second), (10, 1000, second)]
 
 
+def test_the_text_says_which_way_was_taken(tmp_path: Path) -> None:
+    path = tmp_path / "t-0"
+    path.mkdir()
+    (path / f"{0:020}.log").write_bytes(b"".join(batch([record(0)], base_offset=o, base_timestamp=o) for o in (0, 1, 5)))
+    ask = ["seek", tmp_path, "-t", "t", "-p", "0"]
+    assert "offset 1, timestamp 1, in 00000000000000000000.log at 68 (by the indexes, " in kafkafmt(*ask, "--offset", 1).stdout
+    assert "(1 segment walked whole, " in kafkafmt(*ask, "--offset", 2).stdout  # a gap: what stands elsewhere decides
+
+
 def test_wrong_usage(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     path.mkdir()
