@@ -138,3 +138,41 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
     cursor.record = record
     cursor.position = p - base
     return WALK_FULL if p < end else WALK_DONE
+
+
+cdef int64_t give_plain(const uint8_t* base, const Batch* batches, int64_t count, int64_t at, Columns* out, int64_t first_offset,
+                        int64_t end_offset) noexcept nogil:
+    """Plain messages in a row, which are a set of one each, up to a row that is something else or at fault, or for which there is no room."""
+    cdef const Batch* b
+    cdef const uint8_t* p
+    cdef Py_ssize_t row = out.rows
+    cdef int32_t timestamp_type
+    cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
+    while at < count and row < out.capacity:
+        b = &batches[at]
+        p = base + b.payload_position
+        if (b.magic != 0 and b.magic != 1) or b.attributes & 7 or b.payload_size < 12 + min_length(<uint8_t>b.magic) or \
+                p[16] != <uint8_t>b.magic or read_fields(base, p, p + b.payload_size, &m) or m.size + 12 != b.payload_size:
+            break
+        at += 1
+        if m.offset < first_offset or m.offset >= end_offset:
+            continue
+        timestamp_type = -1 if b.magic == 0 else (b.attributes >> 3) & 1
+        if out.offset != NULL:
+            out.offset[row] = m.offset
+        if out.timestamp != NULL:
+            out.timestamp[row] = b.max_timestamp if timestamp_type == 1 else m.timestamp
+        if out.timestamp_type != NULL:
+            out.timestamp_type[row] = timestamp_type
+        if out.key_length != NULL:
+            out.key_position[row] = m.key_position
+            out.key_length[row] = m.key_length
+        if out.value_length != NULL:
+            out.value_position[row] = m.value_position
+            out.value_length[row] = m.value_length
+        if out.header_count != NULL:
+            out.header_start[row] = out.headers
+            out.header_count[row] = 0
+        row += 1
+    out.rows = row
+    return at
