@@ -1,6 +1,7 @@
-"""CRC-32C in every way that this processor offers."""
+"""CRC-32C and CRC-32 in every way that this processor offers."""
 
 import random
+import zlib
 
 import crc32c as reference
 import pytest
@@ -30,6 +31,24 @@ def test_every_size_at_every_alignment(core, way):
     for size in [*range(1100), *range(4020, 4100), 4936]:
         for start in (0, 1, 7, 63):
             assert core.crc32c(data, 0, start, start + size) == reference.crc32c(data[start : start + size])
+
+
+def test_crc32_of_every_size(core, way):
+    """One way for short pieces from the beginning, one for those that go on, one for long ones."""
+    data = random.Random(1).randbytes(5000)
+    for size in [*range(600), 1023, 1024, 1025, 4936]:
+        for start in (0, 1, 63):
+            for value in (0, 0x12345678):
+                assert core.crc32(data, value, start, start + size) == zlib.crc32(data[start : start + size], value)
+
+
+def test_crc32_reads_nothing_before_its_bytes(core, way):
+    """It takes 64 bytes at a time, and a short piece may be the first thing in memory that can be read."""
+    import mmap
+
+    page = mmap.mmap(-1, mmap.PAGESIZE)
+    page[:] = bytes(range(256)) * (mmap.PAGESIZE // 256)
+    assert [core.crc32(page, 0, 0, n) for n in range(1, 70)] == [zlib.crc32(page[:n]) for n in range(1, 70)]
 
 
 def test_it_goes_on_from_what_came_before(core, way):

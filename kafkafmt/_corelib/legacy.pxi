@@ -89,6 +89,38 @@ cdef int check_set(const uint8_t* base, const Batch* batch, int64_t* count, int6
     return WALK_DONE
 
 
+cdef inline bint has_room(const Message* m, const Columns* out) noexcept nogil:
+    """Whether the copies of a message's key and value fit, where copies are wanted."""
+    return (out.key.offsets == NULL or m.key_length <= out.key.room - out.key.filled) and (
+        out.value.offsets == NULL or m.value_length <= out.value.room - out.value.filled
+    )
+
+
+cdef inline void put_message(const uint8_t* base, const Message* m, int64_t offset, int32_t timestamp_type, int64_t append_time,
+                             Columns* out, Py_ssize_t row) noexcept nogil:
+    cdef bint slack
+    if out.offset != NULL:
+        out.offset[row] = offset
+    if out.timestamp != NULL:
+        out.timestamp[row] = append_time if timestamp_type == 1 else m.timestamp
+    if out.timestamp_type != NULL:
+        out.timestamp_type[row] = timestamp_type
+    if out.key_length != NULL:
+        out.key_position[row] = m.key_position
+        out.key_length[row] = m.key_length
+    if out.value_length != NULL:
+        out.value_position[row] = m.value_position
+        out.value_length[row] = m.value_length
+    slack = out.source_end - base - m.value_position >= COPY_SLACK
+    if out.key.offsets != NULL:
+        put_bytes(&out.key, row, base + m.key_position, m.key_length, slack and out.key.room - out.key.filled >= COPY_SLACK)
+    if out.value.offsets != NULL:
+        put_bytes(&out.value, row, base + m.value_position, m.value_length, slack and out.value.room - out.value.filled >= COPY_SLACK)
+    if out.header_count != NULL:
+        out.header_start[row] = out.headers
+        out.header_count[row] = 0
+
+
 cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int64_t first_offset, int64_t end_offset,
                   Fault* fault) noexcept nogil:
     """The messages of a set from the cursor on, whole unless they alone fill the columns."""
@@ -99,7 +131,6 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
     cdef int32_t timestamp_type = -1
     cdef Py_ssize_t row = out.rows
     cdef int full = WALK_DONE
-    cdef bint slack
     cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
     if check_set(base, batch, &count, &first, fault) == WALK_FAULT:
         return WALK_FAULT
@@ -124,33 +155,12 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
             p += 12 + <Py_ssize_t>m.size
             record += 1
             continue
-        if (out.key.offsets != NULL and m.key_length > out.key.room - out.key.filled) or (
-            out.value.offsets != NULL and m.value_length > out.value.room - out.value.filled
-        ):
+        if not has_room(&m, out):
             full = WALK_FULL_DATA
             break
         p += 12 + <Py_ssize_t>m.size
         record += 1
-        if out.offset != NULL:
-            out.offset[row] = offset
-        if out.timestamp != NULL:
-            out.timestamp[row] = batch.max_timestamp if timestamp_type == 1 else m.timestamp
-        if out.timestamp_type != NULL:
-            out.timestamp_type[row] = timestamp_type
-        if out.key_length != NULL:
-            out.key_position[row] = m.key_position
-            out.key_length[row] = m.key_length
-        if out.value_length != NULL:
-            out.value_position[row] = m.value_position
-            out.value_length[row] = m.value_length
-        slack = out.source_end - p >= COPY_SLACK
-        if out.key.offsets != NULL:
-            put_bytes(&out.key, row, base + m.key_position, m.key_length, slack and out.key.room - out.key.filled >= COPY_SLACK)
-        if out.value.offsets != NULL:
-            put_bytes(&out.value, row, base + m.value_position, m.value_length, slack and out.value.room - out.value.filled >= COPY_SLACK)
-        if out.header_count != NULL:
-            out.header_start[row] = out.headers
-            out.header_count[row] = 0
+        put_message(base, &m, offset, timestamp_type, batch.max_timestamp, out, row)
         row += 1
     if full == WALK_FULL_DATA and cursor.record == 0 and out.rows:
         take_back(out, out.rows, row)       # the set goes out whole, next time
@@ -159,3 +169,30 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
     cursor.record = record
     cursor.position = p - base
     return WALK_FULL if row and full else full
+
+
+cdef int64_t give_plain(const uint8_t* base, const Batch* batches, int64_t count, int64_t at, Columns* out, int64_t first_offset,
+                        int64_t end_offset) noexcept nogil:
+    """Plain messages in a row, which are a set of one each, up to a row that is something else or at fault, or for which there is no room."""
+    cdef const Batch* b
+    cdef const uint8_t* p
+    cdef Py_ssize_t row = out.rows
+    cdef int32_t timestamp_type
+    cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
+    while at < count and row < out.capacity:
+        b = &batches[at]
+        p = base + b.payload_position
+        if (b.magic != 0 and b.magic != 1) or b.attributes & 7 or b.payload_size < 12 + min_length(<uint8_t>b.magic) or \
+                p[16] != <uint8_t>b.magic or read_fields(base, p, p + b.payload_size, &m) or m.size + 12 != b.payload_size:
+            break
+        if m.offset < first_offset or m.offset >= end_offset:
+            at += 1
+            continue
+        if not has_room(&m, out):
+            break
+        at += 1
+        timestamp_type = -1 if b.magic == 0 else (b.attributes >> 3) & 1
+        put_message(base, &m, m.offset, timestamp_type, b.max_timestamp, out, row)
+        row += 1
+    out.rows = row
+    return at

@@ -378,6 +378,11 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
         headers = out.headers
         whole = cursor.record == 0
         if b.magic == 0 or b.magic == 1:
+            if whole and not b.attributes & 7:
+                rows = batch[0]
+                batch[0] = give_plain(base, batches, count, rows, out, first_offset, end_offset)
+                if batch[0] > rows:
+                    continue
             status = give_set(base, b, out, cursor, first_offset, end_offset, fault)
             if status != WALK_DONE:
                 return status

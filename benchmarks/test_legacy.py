@@ -1,0 +1,35 @@
+"""How fast do messages of formats 0 and 1 become columns, CRCs checked, beside aiokafka's C reader of them?
+
+The records of input a: as single messages, and in gzip wrappers of 16 KiB before compression. Ours checks the CRC of every inner
+message too; aiokafka that of the wrapper.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+
+import inputs
+import pytest
+import readers
+
+import kafkafmt
+from kafkafmt import build_batches
+
+SIZE = 8 << 20
+
+
+@functools.cache
+def messages(magic: int, codec: str) -> bytes:
+    records = ((r.key, r.value, r.timestamp if magic else -1) for r in kafkafmt.read_records(inputs.make("a", size=SIZE)))
+    return b"".join(build_batches(records, 16384, magic=magic, codec=codec))
+
+
+@pytest.mark.benchmark(group="formats 0 and 1 into columns", timer=time.process_time)
+@pytest.mark.parametrize(("codec", "target"), [("none", 20), ("gzip", 4)])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_legacy(contest: Callable[..., object], magic: int, codec: str, target: float) -> None:
+    data = messages(magic, codec)
+    ours = readers.columns(data) if codec == "none" else readers.reader(data)
+    contest(f"format {magic}, {codec}", ours, "aiokafka", readers.aiokafka_fields(data), target)
