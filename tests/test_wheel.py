@@ -70,7 +70,8 @@ def test_wheel_serves_many_linuxes(wheel):
 
 def test_wheel_has_what_it_needs_and_no_more(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    for needed in (r"kafkafmt/_core\..*\.(so|pyd)", r"kafkafmt/_core\.pyi", r"kafkafmt/py\.typed", r"pyspark_kafkafmt/__init__\.py"):
+    ours = (r"kafkafmt/_core\..*\.(so|pyd)", r"kafkafmt/_core\.pyi", r"kafkafmt/py\.typed", r"kafkafmt/protocol/schemas/01_fetch\.txt")
+    for needed in (*ours, r"pyspark_kafkafmt/__init__\.py"):
         assert any(re.fullmatch(needed, name) for name in names), needed
     assert not [name for name in names if re.search(r"\.(c|h|pyx|pxi|pxd)$|^tests/|^benchmarks/|^scripts/", name)]
 

@@ -181,7 +181,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
     A batch that the end cuts off is a normal end: the last table's last row tells how far the whole ones reach.
     What is wrong raises its error, after the batches before it were given.
     """
-    table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
+    table = np.empty(TABLE_ROWS, BATCH_DTYPE)
     raw: Any = buffer
     position, last = start, memoryview(raw).nbytes if end is None else end
     while position < last:

@@ -15,7 +15,6 @@ sys.path[:0] = [str(TESTS / "broker"), str(TESTS / "protocol")]
 
 import java_tools  # noqa: E402
 from exchanges import Connection, converse, versions_of  # noqa: E402
-from kafka_broker import Broker  # noqa: E402
 
 from kafkafmt import protocol  # noqa: E402
 from kafkafmt.protocol import schema  # noqa: E402
@@ -49,12 +48,6 @@ def test_recorded_conversations(core, path):
 
 def test_both_eras_are_recorded():
     assert [p.name for p in RECORDED] == ["exchanges-0.10.2.2.jsonl.gz", "exchanges-2.8.2.jsonl.gz"]
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with Broker() as broker:
-        yield broker
 
 
 @pytest.mark.broker

@@ -82,7 +82,7 @@ def check(core, oracle, rows):
 
 
 def test_what_java_writes_is_read_and_written_back(core, oracle):
-    seen = check(core, oracle, oracle("fill", 3))
+    seen = check(core, oracle, oracle("fill", 2))
     edge = max if oracle.version == "4.3.1" else min
     for key in {key for _, key, _ in seen if key >= 0}:
         versions = schema.api(key).versions
@@ -112,7 +112,7 @@ def test_defaults_are_those_of_java(native, oracle):
 
 def test_what_an_older_version_cannot_hold_is_refused_as_java_refuses_it(core, oracle):
     outcomes = {True: 0, False: 0}
-    for kind, key, newest, raw, version, expected in oracle("drop", 6, parts=6):
+    for kind, key, newest, raw, version, expected in oracle("drop", 4, parts=6):
         if oracle.version == "3.9.2" and schema.api(max(key, 0)).versions.last != newest and key >= 0:
             continue  # the newest there is not the newest here: a field dropped since may be renamed
         message, _ = layout_of(class_of(kind, key), newest, core).read(base64.b64decode(raw))
@@ -126,14 +126,12 @@ def test_what_an_older_version_cannot_hold_is_refused_as_java_refuses_it(core, o
     assert min(outcomes.values()) > 100
 
 
-def test_what_we_write_java_reads(native, pure, oracle):
+def test_what_we_write_java_reads(native, oracle):
     chance, sent = random.Random(7), []
     for kind, key, version, *_ in oracle("fill", 1):
-        for _ in range(2):
-            message = random_message(chance, class_of(kind, key), version)
-            data = written(native, layout_of(type(message), version, native), message)
-            assert data == written(pure, layout_of(type(message), version, pure), message)
-            sent.append((kind, key, version, data, message))
+        message = random_message(chance, class_of(kind, key), version)
+        data = written(native, layout_of(type(message), version, native), message)
+        sent.append((kind, key, version, data, message))
     stdin = "".join(f"{kind} {key} {version} {base64.b64encode(data).decode()}\n" for kind, key, version, data, _ in sent)
     answers = oracle("read", stdin=stdin, parts=2)
     for (kind, key, version, data, message), (raw, text) in zip(sent, answers, strict=True):

@@ -1,0 +1,96 @@
+"""Stands between Kafka clients and a broker and records what they say, for `kafkafmt decode`.
+
+    python examples/record_proxy.py 19092 HOST:PORT DIRECTORY
+    kafkafmt decode --requests DIRECTORY/1.requests --responses DIRECTORY/1.responses
+
+Clients connect to the port (on loopback). Each connection N leaves two files, N.requests and N.responses: the frames as
+they came. Brokers tell clients where to go on; so that they stay with the proxy, it changes the addresses in answers of
+Metadata, FindCoordinator and DescribeCluster (and, as it knows one broker, serves a cluster of one).
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from kafkafmt import protocol
+from kafkafmt.errors import KafkaFormatError
+
+HOST = "127.0.0.1"
+NAMES_BROKERS = {3: "brokers", 10: "coordinators", 60: "brokers"}
+"""Answers that name brokers: API key and the field that does."""
+
+
+class Proxied:
+    """One connection of a client, and the one to the broker that belongs to it."""
+
+    def __init__(self, number: int, client: socket.socket, port: int, broker: tuple[str, int], directory: Path) -> None:
+        self.number, self.client, self.port = number, client, port
+        self.broker = socket.create_connection(broker)
+        self.correlation = protocol.Correlation()
+        self.requests, self.responses = (open(directory / f"{number}.{kind}", "wb", buffering=0) for kind in ("requests", "responses"))
+
+    def run(self) -> None:
+        """Both ways, until one side closes."""
+        answers = threading.Thread(target=self.pass_on, args=(self.broker, self.client, self.response), daemon=True)
+        answers.start()
+        self.pass_on(self.client, self.broker, self.request)
+        answers.join()
+        self.requests.close()
+        self.responses.close()
+
+    def pass_on(self, source: socket.socket, target: socket.socket, handle: Any) -> None:
+        splitter = protocol.FrameSplitter(max_size=2**31 - 1)
+        try:
+            while data := source.recv(1 << 16):
+                for frame in splitter.feed(data):
+                    for buffer in handle(frame):
+                        target.sendall(buffer)
+        except (OSError, KafkaFormatError) as trouble:
+            print(f"{self.number}: {trouble}", file=sys.stderr)
+        for end in (source, target):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def request(self, frame: memoryview) -> list[Any]:
+        self.requests.write(frame)
+        request = protocol.read_request(frame)
+        self.correlation.sent(request)
+        print(f"{self.number}: {request.api} v{request.api_version} #{request.correlation_id} {len(frame)} bytes", flush=True)
+        return [frame]
+
+    def response(self, frame: memoryview) -> list[Any]:
+        self.responses.write(frame)
+        response = self.correlation.read_response(frame)
+        if response.api_key not in NAMES_BROKERS:
+            return [frame]
+        named = getattr(response.body, NAMES_BROKERS[response.api_key]) or [response.body]  # FindCoordinator had one, unnamed
+        for broker in named:
+            if getattr(broker, "host", ""):
+                broker.host, broker.port = HOST, self.port
+        return protocol.write_response(response)
+
+
+def main() -> None:
+    if len(sys.argv) != 4:
+        raise SystemExit(__doc__)
+    port, address, directory = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+    host, _, broker_port = address.rpartition(":")
+    directory.mkdir(parents=True, exist_ok=True)
+    with socket.create_server((HOST, port)) as server:
+        port = server.getsockname()[1]  # 0 asks for any that is free
+        print(f"listening on {HOST}:{port}", flush=True)
+        for number in itertools.count(1):
+            client, _ = server.accept()
+            proxied = Proxied(number, client, port, (host, int(broker_port)), directory)
+            threading.Thread(target=proxied.run, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

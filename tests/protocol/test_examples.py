@@ -1,0 +1,76 @@
+"""examples/wire.py and examples/record_proxy.py against a real broker; what its Java clients say passes the proxy."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "broker")]
+
+import java_tools  # noqa: E402
+from command import kafkafmt  # noqa: E402
+
+from kafkafmt import protocol  # noqa: E402
+
+pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
+EXAMPLES = TESTS.parent / "examples"
+
+
+@pytest.fixture
+def proxy(broker, tmp_path):
+    """The proxy's port and directory."""
+    command = [sys.executable, EXAMPLES / "record_proxy.py", "0", broker.bootstrap, tmp_path / "said"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield int(re.fullmatch(r"listening on 127.0.0.1:(\d+)\n", process.stdout.readline())[1]), tmp_path / "said"
+        process.kill()
+
+
+def wire(*arguments):
+    done = subprocess.run([sys.executable, EXAMPLES / "wire.py", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_wire(broker):
+    broker.produce(
+        "topic=orders partitions=2 codec=zstd count=500 value=200",
+        "topic=tx id=first count=4 end=abort",
+        "topic=tx id=first count=3 end=commit",
+    )
+    assert {"orders-0", "orders-1", "tx-0"} <= {line.split()[0] for line in wire(broker.bootstrap, "list").splitlines()}
+    assert wire(broker.bootstrap, "produce", "orders", 1, "one", "zwei") == "orders-1: 2 records from offset 250 on\n"
+    assert wire(broker.bootstrap, "fetch", "orders", 1, 250) == "250 None b'one'\n251 None b'zwei'\n"
+    assert len(wire(broker.bootstrap, "fetch", "orders", 0).splitlines()) == 250
+    assert [line.split()[0] for line in wire(broker.bootstrap, "fetch", "tx", 0).splitlines()] == ["5", "6", "7"]  # 4 and 8 are markers
+
+
+def test_what_java_clients_and_the_broker_say_is_read_to_the_last_byte(broker, proxy, tmp_path):
+    port, said = proxy
+    address = f"127.0.0.1:{port}"
+    broker.java("Produce.java", address, stdin="topic=through codec=lz4 count=50 value=20\ntopic=through id=second count=5 end=commit")
+    assert len(broker.java("Consume.java", address, "read_committed", "through").splitlines()) == 55
+    spoken = set()
+    for requests in sorted(said.glob("*.requests")):
+        responses = requests.with_suffix(".responses")
+        done = kafkafmt("decode", "--requests", requests, "--responses", responses, "--format", "json", "--records")
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert done.returncode == 0, [row for row in rows if "error" in row]
+        spoken |= {row["api"] for row in rows}
+        check_written_back(requests.read_bytes(), responses.read_bytes())
+    assert {"ApiVersions", "Metadata", "Produce", "Fetch", "InitProducerId", "EndTxn", "CreateTopics", "FindCoordinator"} <= spoken
+
+
+def check_written_back(requests, responses):
+    correlation = protocol.Correlation()
+    for frame in protocol.FrameSplitter().feed(requests):
+        request = protocol.read_request(frame)
+        assert b"".join(protocol.write_request(request)) == frame
+        correlation.sent(request)
+    for frame in protocol.FrameSplitter().feed(responses):
+        assert b"".join(protocol.write_response(correlation.read_response(frame))) == frame
