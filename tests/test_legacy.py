@@ -175,6 +175,9 @@ def test_the_cores_agree(chunks, at, byte, capacity):
         for check in (True, False):
             table, result = scan(core, data, check_crc=check)
             found += [table.tolist(), result.count, result.position, repr(result.error)]
+            for room in (None, 4, 64):
+                steps = decode_steps(core, data, table, capacity=capacity, room=room)
+                found += [(rows, repr(error), cursor) for rows, error, cursor in steps]
             for row in table:  # every message as if it were a decompressed set of its own, and the whole input as one
                 for start, size in ((int(row["position"]), int(row["size"])), (0, len(data))):
                     one = np.array([row], table.dtype)
