@@ -24,7 +24,7 @@ FLOORS = {
     "types": 0.5,  # values that may speak of errors
     "_core": 1, "_corelib": 1, "_pure": 1,
     "_backend": 2,
-    "codecs": 3,
+    "codecs": 3, "messages": 3,
     "records": 4, "internal": 4,
     "log": 5, "protocol": 5,
     "arrow": 6,

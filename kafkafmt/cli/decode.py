@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from ..errors import KafkaFormatError, StructureError
-from ..protocol import Correlation, FrameSplitter, Request, record_data, schema, to_json
-from ..protocol.as_json import uuid_text
+from ..messages.as_json import uuid_text
+from ..protocol import Correlation, FrameSplitter, Request, apis, record_data, to_json
 from ..protocol.frames import (
     SIZE_BYTES,
     correlation_id_of,
@@ -40,7 +40,7 @@ class ApiName(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         word = str(value).replace("_", "").lower()
-        for name, key in schema.keys().items():
+        for name, key in apis.keys().items():
             if word in (name.replace("_", ""), str(key)):
                 return key
         self.fail(f"{value!r} is no API that is known", param, ctx)
@@ -119,7 +119,7 @@ def _row(direction: str, position: int, size: int) -> Row:
 
 
 def _name_api(row: Row, key: int, version: int) -> None:
-    known = schema.api(key)
+    known = apis.api(key)
     row |= {"apiKey": key, "api": known and known.name, "apiVersion": version}
 
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import schema
-from .as_json import to_json
+from ..messages import to_json
+from . import apis
 from .error_codes import ErrorCode
 from .frames import (
     Correlation,
@@ -69,5 +69,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    names = [api.name for key in schema.keys().values() if (api := schema.api(key))]
+    names = [api.name for key in apis.keys().values() if (api := apis.api(key))]
     return sorted([*globals(), "RequestHeader", "ResponseHeader", *(n + kind for n in names for kind in ("Request", "Response"))])

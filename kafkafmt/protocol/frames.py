@@ -14,9 +14,10 @@ from typing import Any
 
 from .._backend import core as chosen_core
 from ..errors import KafkaFormatError, StructureError, TooLargeError, TruncatedError
+from ..messages import layout_of
 from ..types import Buffer
-from . import schema
-from .messages import REQUEST, RESPONSE, Message, header_class, layout_of, message_class
+from . import apis
+from .messages import REQUEST, RESPONSE, Message, header_class, message_class
 
 PRODUCE, CONTROLLED_SHUTDOWN, API_VERSIONS = 0, 7, 18
 SIZE_BYTES = 4
@@ -98,7 +99,7 @@ def make_response(body: Message, api_version: int, correlation_id: int = 0) -> R
 
 def header_version(kind: str, key: int, version: int) -> int:
     """Which version of a request's or response's header goes with a version of an API."""
-    api = schema.api(key)
+    api = apis.api(key)
     flexible = api is not None and version in api.flexible
     if kind == RESPONSE:
         return int(flexible and key != API_VERSIONS)

@@ -18,7 +18,7 @@ from typing import Any
 
 import kafkafmt
 from kafkafmt import protocol
-from kafkafmt.protocol import schema
+from kafkafmt.protocol import apis
 
 TOPIC, GROUP, PARTITION, CLIENT = "wire-exchanges", "wire-group", 0, "kafkafmt"
 TRIES = 100
@@ -54,7 +54,7 @@ def versions_of(ranges: dict[int, tuple[int, int]], key: int) -> range:
     """The versions that both sides know. Brokers since 4.0 announce Produce from 0 on and take it from 3 on."""
     low, high = ranges[key]
     low = 3 if key == 0 and ranges[1][0] == 4 else low
-    return range(low, min(high, schema.api(key).versions.last) + 1)
+    return range(low, min(high, apis.api(key).versions.last) + 1)
 
 
 def converse(address: tuple[str, int]) -> Connection:

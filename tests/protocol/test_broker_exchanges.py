@@ -17,7 +17,7 @@ import java_tools  # noqa: E402
 from exchanges import Connection, converse, versions_of  # noqa: E402
 
 from kafkafmt import protocol  # noqa: E402
-from kafkafmt.protocol import schema  # noqa: E402
+from kafkafmt.protocol import apis  # noqa: E402
 
 RECORDED = sorted((TESTS / "golden" / "wire").glob("exchanges-*.jsonl.gz"))
 SIX = {0: "Produce", 1: "Fetch", 2: "ListOffsets", 3: "Metadata", 8: "OffsetCommit", 9: "OffsetFetch"}
@@ -57,8 +57,8 @@ class TestLive:
         link = converse(("127.0.0.1", broker.port))
         spoken = check(link.said, native)
         assert check(link.said, pure) == spoken
-        assert {key: max(spoken[key]) for key in SIX} == {key: schema.api(key).versions.last for key in SIX}
-        assert max(spoken[18]) == schema.api(18).versions.last
+        assert {key: max(spoken[key]) for key in SIX} == {key: apis.api(key).versions.last for key in SIX}
+        assert max(spoken[18]) == apis.api(18).versions.last
 
     def test_a_version_of_api_versions_that_it_does_not_know(self, broker, native):
         link = Connection(("127.0.0.1", broker.port))

@@ -11,14 +11,14 @@ from wire_golden import VERSIONS, frames
 
 from kafkafmt import protocol
 from kafkafmt.errors import KafkaFormatError
-from kafkafmt.protocol import schema
-from kafkafmt.protocol.messages import layout_of
+from kafkafmt.messages import layout_of
+from kafkafmt.protocol import apis
 
 MESSAGES = [
     (protocol.message_class(key, kind), version)
-    for key in schema.keys().values()
+    for key in apis.keys().values()
     for kind in ("request", "response")
-    for version in range(schema.api(key).versions.last + 1)
+    for version in range(apis.api(key).versions.last + 1)
 ]
 
 

@@ -21,8 +21,9 @@ import java_tools  # noqa: E402
 from random_messages import random_message  # noqa: E402
 
 from kafkafmt import protocol  # noqa: E402
-from kafkafmt.protocol import schema  # noqa: E402
-from kafkafmt.protocol.messages import header_class, layout_of, message_class  # noqa: E402
+from kafkafmt.messages import layout_of  # noqa: E402
+from kafkafmt.protocol import apis  # noqa: E402
+from kafkafmt.protocol.messages import header_class, message_class  # noqa: E402
 
 pytestmark = pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")
 
@@ -85,9 +86,9 @@ def test_what_java_writes_is_read_and_written_back(core, oracle):
     seen = check(core, oracle, oracle("fill", 2))
     edge = max if oracle.version == "4.3.1" else min
     for key in {key for _, key, _ in seen if key >= 0}:
-        versions = schema.api(key).versions
+        versions = apis.api(key).versions
         assert edge(v for _, k, v in seen if k == key) == (versions.last if edge is max else versions.first), key
-    known = set(schema.keys().values()) - ({4, 5, 6, 7} if oracle.version == "4.3.1" else {88, 89, 90, 91, 92})
+    known = set(apis.keys().values()) - ({4, 5, 6, 7} if oracle.version == "4.3.1" else {88, 89, 90, 91, 92})
     assert {key for _, key, _ in seen} - {-1} == known
 
 
@@ -113,7 +114,7 @@ def test_defaults_are_those_of_java(native, oracle):
 def test_what_an_older_version_cannot_hold_is_refused_as_java_refuses_it(core, oracle):
     outcomes = {True: 0, False: 0}
     for kind, key, newest, raw, version, expected in oracle("drop", 4, parts=6):
-        if oracle.version == "3.9.2" and schema.api(max(key, 0)).versions.last != newest and key >= 0:
+        if oracle.version == "3.9.2" and apis.api(max(key, 0)).versions.last != newest and key >= 0:
             continue  # the newest there is not the newest here: a field dropped since may be renamed
         message, _ = layout_of(class_of(kind, key), newest, core).read(base64.b64decode(raw))
         layout = layout_of(class_of(kind, key), int(version), core)

@@ -12,7 +12,7 @@ import math
 from typing import Any
 from uuid import UUID
 
-from .messages import Message
+from .classes import Message
 from .schema import Field
 
 

@@ -1,13 +1,12 @@
-"""The fields of Kafka's messages, as the files in `schemas/` tell them: a file an API, numbered by its key.
+"""The fields of Kafka's messages, in a compact form of text; a message has any number of versions.
 
-    1 Fetch, versions 0-18, flexible 12+        key, name, all versions there have been, those with compact forms and tags
+    3 Topics, versions 0-18, flexible 12+       number, name, all versions there have been, those with compact forms and tags
 
-    request
-        ClusterId       string?       12+   tag 0  = null  ignorable
-        Topics          []FetchTopic  0+                        a field: name, type, versions, then what else there is to say
-            Topic       string        0-12                      the fields of a structure stand below the field that has it
-        ...
-        struct Name                                             or by themselves, where several fields have it
+    ClusterId       string?       12+   tag 0  = null  ignorable
+    Topics          []FetchTopic  0+                            a field: name, type, versions, then what else there is to say
+        Topic       string        0-12                          the fields of a structure stand below the field that has it
+    ...
+    struct Name                                                 or by themselves, where several fields have it
 
 A type is one of TYPES or the name of a structure, `[]` before it for an array, `?` behind it where null is allowed. Words
 behind the versions: `null 1+` (null is allowed in these versions only), `tag 0` (a tagged field), `= 60000` (the
@@ -19,8 +18,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 
 TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes", "records")
 NEWEST = 32767
@@ -83,15 +80,20 @@ class Struct:
 
 
 @dataclass(frozen=True)
-class Api:
-    """Everything about one API: its messages and in which versions they are flexible (compact forms, tagged fields)."""
+class Heading:
+    """A message's first line. number: an API key, a record's type, or None. flexible: the versions with compact forms and tags."""
 
-    key: int
+    number: int | None
     name: str
     versions: Versions
     flexible: Versions
-    request: Struct
-    response: Struct
+
+    @classmethod
+    def parse(cls, line: str) -> Heading:
+        found = HEADING.fullmatch(line)
+        assert found is not None, line
+        number, name, versions, flexible = found.groups()
+        return cls(None if number is None else int(number), name, Versions.parse(versions), Versions.parse(flexible) if flexible else NONE)
 
 
 def snake_case(name: str) -> str:
@@ -122,7 +124,7 @@ def parse_field(line: str) -> Field:
 
 
 def parse_message(name: str, lines: list[str]) -> Struct:
-    """A message from the lines below `request` or `response`; indentation tells whose fields they are."""
+    """A message from the lines of its fields; indentation tells whose fields they are."""
     message = Struct(name)
     shared: dict[str, Struct] = {}
     every: list[Field] = []
@@ -147,35 +149,12 @@ def parse_message(name: str, lines: list[str]) -> Struct:
     return message
 
 
-@cache
-def keys() -> dict[str, int]:
-    """Name of an API in snake case, as its file has it → its key; in the order of the keys."""
-    names = (file.name.removesuffix(".txt").partition("_") for file in files(__package__).joinpath("schemas").iterdir())
-    return dict(sorted(((name, int(key)) for key, _, name in names if key.isdigit()), key=lambda item: item[1]))
-
-
-@cache
-def _load(file: str) -> Api:
-    title, *lines = files(__package__).joinpath("schemas", file).read_text(encoding="utf-8").splitlines()
-    heading = HEADING.fullmatch(title)
-    assert heading is not None, title
-    parts: dict[str, list[str]] = {"request": [], "response": []}
-    for line in lines:
-        if line in parts:
-            part = parts[line]
+def parse_messages(text: str) -> list[tuple[Heading, Struct]]:
+    """Several messages, each a heading and below it its fields, indented."""
+    parts: list[tuple[Heading, list[str]]] = []
+    for line in text.splitlines():
+        if line[:1].strip():
+            parts.append((Heading.parse(line), []))
         elif line.strip():
-            part.append(line)
-    key, name, versions, flexible = heading.groups()
-    messages = [parse_message(name + word.title(), part) for word, part in parts.items()]
-    return Api(int(key or -1), name, Versions.parse(versions), Versions.parse(flexible) if flexible else NONE, *messages)
-
-
-@cache
-def api(key: int) -> Api | None:
-    """What is known of an API; None for a key that is not."""
-    return next((_load(f"{key:02}_{name}.txt") for name, known in keys().items() if known == key), None)
-
-
-def header(kind: str) -> Api:
-    """The header of requests or of responses, written down in the same way."""
-    return _load(f"{kind}_header.txt")
+            parts[-1][1].append(line)
+    return [(heading, parse_message(heading.name, lines)) for heading, lines in parts]
