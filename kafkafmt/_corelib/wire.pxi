@@ -88,6 +88,7 @@ cdef struct WireField:
     bint compact
     bint fresh              # the default is a type: a new one for each message
     bint ignorable
+    bint tagged
     uint32_t tag
     Py_ssize_t slot
     Py_ssize_t smallest     # bytes that it takes at least
@@ -256,7 +257,7 @@ cdef class Layout:
         self.smallest = max(1, self.smallest)
         self.fields_end = self.absent_end
         for tag, field in sorted(tagged, key=lambda pair: pair[0]):
-            self.add(field, tag)
+            self.add(field, tag, True)
         self.tagged_end = self.absent_end
         for name, default, ignorable in absent:
             self.add((name, KIND_INT8, False, False, False, None, default), 0)
@@ -268,7 +269,7 @@ cdef class Layout:
             raise TypeError(f"{self.message_type.__name__}.{name} is no slot")
         return slot
 
-    cdef int add(self, tuple field, uint32_t tag) except -1:
+    cdef int add(self, tuple field, uint32_t tag, bint tagged=False) except -1:
         name, kind, array, nullable, compact, layout, default = field
         if not 0 <= kind < len(WIRE_TYPES):
             raise ValueError(f"{name}: there is no kind {kind}")
@@ -277,6 +278,7 @@ cdef class Layout:
         cdef WireField* wire = &self.wire[self.absent_end]
         wire.kind, wire.array, wire.nullable, wire.compact = kind, array, nullable, compact
         wire.fresh, wire.ignorable, wire.tag = isinstance(default, type), False, tag
+        wire.tagged = tagged
         wire.slot = self.slot_of(name)
         if kind == KIND_STRUCT:
             wire.element = 1 if nullable and not array else (<Layout>layout).smallest
@@ -433,7 +435,7 @@ cdef class Layout:
                 if end - start < 1:
                     raise self.short(i, 1, 0, start)
                 p[0] += 1
-                if data[0] > 0x7F:
+                if data[0] > 0x7F if not wire.tagged else data[0] == 0:
                     return None
             return (<Layout>self.layouts[i]).read_struct(source, p, end)
         length = self.read_length(i, source, p, end, kind != KIND_STRING, nullable)
@@ -565,7 +567,7 @@ cdef class Layout:
             return out.bytes_(PyBytes_AS_STRING(raw), 16)
         if kind == KIND_STRUCT:
             if nullable:
-                out.integer(0xFF if value is None else 1, 1)
+                out.integer(1 if value is not None else 0 if self.wire[i].tagged else 0xFF, 1)
                 if value is None:
                     return 0
             return (<Layout>self.layouts[i]).write_struct(out, value)

@@ -157,15 +157,16 @@ def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
     return read
 
 
-def struct_reader(name: str, layout: Layout, nullable: bool) -> Read:
-    """A structure; where it may be null, a byte before it says whether it is (below 0)."""
+def struct_reader(name: str, layout: Layout, nullable: bool, tagged: bool) -> Read:
+    """A structure; where it may be null, a byte before it says whether it is: below 0, of a tagged field 0."""
 
     def read(view: memoryview, p: int, end: int) -> tuple[Any, int]:
         if not nullable:
             return layout.read_from(view, p, end)
         if p >= end:
             raise short(name, 1, 0, p)
-        return (None, p + 1) if view[p] > 0x7F else layout.read_from(view, p + 1, end)
+        null = view[p] == 0 if tagged else view[p] > 0x7F
+        return (None, p + 1) if null else layout.read_from(view, p + 1, end)
 
     return read
 
@@ -290,10 +291,10 @@ def records_writer(name: str, compact: bool, nullable: bool) -> Write:
     return write
 
 
-def struct_writer(layout: Layout, nullable: bool) -> Write:
+def struct_writer(layout: Layout, nullable: bool, tagged: bool) -> Write:
     def write(out: Output, value: Any) -> None:
         if nullable:
-            out.tail.append(0xFF if value is None else 1)
+            out.tail.append(1 if value is not None else 0 if tagged else 0xFF)
             if value is None:
                 return
         layout.write_to(out, value)
@@ -345,9 +346,9 @@ class Layout:
         self.absent = absent
         self.fields = [self._functions(f) for f in fields]
         self.smallest = max(1, self.smallest + sum(smallest for *_, smallest in self.fields))
-        self.tagged = {tag: (*self._functions(f)[:3], f[6]) for tag, f in sorted(tagged)}
+        self.tagged = {tag: (*self._functions(f, True)[:3], f[6]) for tag, f in sorted(tagged)}
 
-    def _functions(self, field: tuple[Any, ...]) -> tuple[str, Read, Write, int]:
+    def _functions(self, field: tuple[Any, ...], tagged: bool = False) -> tuple[str, Read, Write, int]:
         """Name, reader, writer and smallest size of a field."""
         name, kind, array, nullable, compact, layout, _ = field
         where = f"{self.type.__name__}.{name}"
@@ -355,7 +356,7 @@ class Layout:
         read: Read
         write: Write
         if kind == WIRE_STRUCT:
-            read, write = struct_reader(where, layout, may_be_null), struct_writer(layout, may_be_null)
+            read, write = struct_reader(where, layout, may_be_null, tagged), struct_writer(layout, may_be_null, tagged)
         elif kind in NUMBERS:
             read, write = number_reader(where, kind), number_writer(where, kind)
         elif kind == WIRE_BOOL:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..constants import MAGIC_V2
-from ..internal.decode import to_json
+from ..internal.decode import json_text
 from ..log.dump import Item
 from ..text import decode_header_key
 from .common import plain
@@ -62,7 +62,7 @@ def _control(control: Any) -> str:
     if control.value is None:
         return f" controlType: {control.name}({control.type})"
     if control.name in CONTROL_TITLES:
-        return f" {CONTROL_TITLES[control.name]} {to_json(control.value)}"
+        return f" {CONTROL_TITLES[control.name]} {json_text(control.value)}"
     return f" endTxnMarker: {control.name} coordinatorEpoch: {control.value['coordinatorEpoch']}"
 
 

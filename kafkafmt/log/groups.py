@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..errors import KafkaFormatError
-from ..internal.decode import CoordinatorRecord, UnknownTypeError, read_coordinator_record, read_members
+from ..internal.decode import CoordinatorRecord, UnknownTypeError, read_coordinator_record, read_member
 from ..text import decode_header_key
 from .partition import OnDamage, PartitionLog
 from .plan import Damage
@@ -96,7 +96,7 @@ def read_group_state(
                 group = _group(record)
                 groups[group.group, group.type] = group
             elif record.type in MEMBERS:
-                members.setdefault((record.key["groupId"], MEMBERS[record.type]), []).append(_member(record))
+                members.setdefault((record.key.group_id, MEMBERS[record.type]), []).append(_member(record))
     for at, found in members.items():
         groups.setdefault(at, Group(*at, -1)).members += found
     state.offsets = sorted(commits, key=lambda c: c[:3])
@@ -121,33 +121,34 @@ def _latest(log: PartitionLog, on_damage: OnDamage | None, wanted: Callable[[str
     return ((key, value) for key, value in latest.items() if value is not None)
 
 
-def _commit(key: dict[str, Any], value: dict[str, Any]) -> CommittedOffset:
-    epoch, expires = value.get("leaderEpoch", -1), value.get("expireTimestamp", -1)
+def _commit(key: Any, value: Any) -> CommittedOffset:
     return CommittedOffset(
-        key["group"],
-        key["topic"],
-        key["partition"],
-        value["offset"],
-        None if epoch < 0 else epoch,
-        value["metadata"],
-        value["commitTimestamp"],
-        None if expires < 0 else expires,
+        key.group,
+        key.topic,
+        key.partition,
+        value.offset,
+        None if value.leader_epoch < 0 else value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        None if value.expire_timestamp < 0 else value.expire_timestamp,
     )
 
 
 def _group(record: CoordinatorRecord) -> Group:
-    key, value = record.key, record.value or {}
+    key, value = record.key, record.value
     if record.type != 2:
-        return Group(key["groupId"], GROUPS[record.type], value["epoch"])
-    members = [_classic_member(m) for m in read_members(value)]
-    return Group(key["group"], "classic", value["generation"], value["protocolType"], value["protocol"], members)
+        return Group(key.group_id, GROUPS[record.type], value.epoch)
+    members = [_classic_member(m, value.protocol_type) for m in value.members]
+    return Group(key.group, "classic", value.generation, value.protocol_type, value.protocol, members)
 
 
-def _classic_member(m: dict[str, Any]) -> Member:
-    topics = m["subscription"]["topics"] if isinstance(m["subscription"], dict) else None
-    return Member(m["memberId"], m.get("groupInstanceId"), m["clientId"], m["clientHost"], topics)
+def _classic_member(m: Any, protocol_type: str) -> Member:
+    found = read_member(m.subscription, "Subscription") if protocol_type == "consumer" else None
+    topics = None if found is None else getattr(found[0], "topics", None)
+    return Member(m.member_id, m.group_instance_id, m.client_id, m.client_host, topics)
 
 
 def _member(record: CoordinatorRecord) -> Member:
-    m = record.value or {}
-    return Member(record.key["memberId"], m.get("instanceId"), m["clientId"], m["clientHost"], m.get("subscribedTopicNames"))
+    m = record.value
+    topics = getattr(m, "subscribed_topic_names", None)
+    return Member(record.key.member_id, getattr(m, "instance_id", None), m.client_id, m.client_host, topics)

@@ -6,7 +6,7 @@
     Topics          []FetchTopic  0+                            a field: name, type, versions, then what else there is to say
         Topic       string        0-12                          the fields of a structure stand below the field that has it
     ...
-    struct Name                                                 or by themselves, where several fields have it
+    struct Name                                                 or by themselves; other fields may have it too
 
 A type is one of TYPES or the name of a structure, `[]` before it for an array, `?` behind it where null is allowed. Words
 behind the versions: `null 1+` (null is allowed in these versions only), `tag 0` (a tagged field), `= 60000` (the
@@ -143,8 +143,9 @@ def parse_message(name: str, lines: list[str]) -> Struct:
         if made.type not in TYPES:
             made.struct = Struct(made.type)
             holders.append((depth, made.struct))
+    shared |= {made.type: made.struct for made in every if made.struct is not None and made.struct.fields}
     for made in every:
-        if made.struct is not None and not made.struct.fields:
+        if made.struct is not None:
             made.struct = shared[made.type]
     return message
 

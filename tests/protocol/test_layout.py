@@ -273,3 +273,14 @@ def test_what_a_layout_refuses(core):
         core.write_messages([layout(core, "int8")], [Two()])
     with pytest.raises(ValueError):
         core.write_messages([layout(core, "int8")], [])
+
+
+def test_a_tagged_structure_that_may_be_null(core):
+    """Before such a one stands 1, and 0 in the place of a null; before one that is no tagged field -1 stands for null."""
+    inner = core.Layout(One, 0, (("x", WIRE_TYPES.index("int8"), False, False, True, None, 0),), (), (), True)
+    form = core.Layout(Two, 0, (), ((3, ("a", WIRE_TYPES.index("struct"), False, True, True, inner, 1)),), (("b", list, True),), True)
+    for value, raw in ((One(7), H("010303010700")), (None, H("01030100"))):
+        data = written(core, form, Two(a=value))
+        assert data == raw
+        read, end = form.read(data)
+        assert (read.a if value is None else read.a.x, end) == (None if value is None else 7, len(data))
