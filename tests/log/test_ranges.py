@@ -86,6 +86,24 @@ def test_times_are_found_as_the_broker_finds_them(case: Case) -> None:
                 assert (hit.offset, hit.timestamp) == (question["offset"], question["timestamp"]), (at, question)
 
 
+@pytest.mark.parametrize("case", [c for c in CASES if not c.torn and c.name != "tiered"], ids=str)
+def test_the_largest_timestamp_as_the_broker_finds_it(case: Case) -> None:
+    """But below the log start: there a broker still answers with a record that it hides."""
+    found = {(p.topic, p.partition): p.max_timestamp for p in kafkafmt.open(*case.roots)}
+    for at, answers in case.offsets().items():
+        want = answers.get("maxTimestamp")
+        if want and at in found and want["offset"] >= answers["logStartOffset"]:
+            assert found[at] == (want["offset"], want["timestamp"]), at
+        elif want and at in found:
+            assert found[at] is None
+
+
+def test_where_a_leader_epoch_ended() -> None:
+    (epochs,) = (c for c in CASES if str(c) == "kafka-4.3.1/epochs")
+    partition = kafkafmt.open(*epochs.roots)["epochs", 0]  # 0 from 0 on, 2 from 24, 4 from 48, 6 from 72, 8 from 96 to 120
+    assert [partition.end_offset_for_epoch(e) for e in (0, 1, 2, 7, 8, 9)] == [(0, 24), (0, 24), (2, 48), (6, 96), (8, 120), None]
+
+
 @pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
 def test_mapped_files_give_the_same(case: Case) -> None:
     for directory in discover(case.roots).partitions:
