@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from ._backend import core
 from .constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
+from .log.epochs import end_offset_for
 from .log.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
 from .log.selection import to_millis
-from .log.times import find_timestamp
+from .log.times import find_max_timestamp, find_timestamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,6 +80,19 @@ class Partition:
         """The first offset whose record's timestamp is at or after a time; the log's end where there is none."""
         hit = find_timestamp(self.log, to_millis(time) if isinstance(time, datetime) else time, below_log_start)
         return self.next_offset if hit is None else hit.offset
+
+    @property
+    def max_timestamp(self) -> tuple[int, int] | None:
+        """Offset and timestamp (ms) of the first record with the largest timestamp; None where no record has one."""
+        hit = find_max_timestamp(self.log)
+        return None if hit is None else (hit.offset, hit.timestamp)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """The largest leader epoch not above the one asked for, and the offset where it ended, as OffsetsForLeaderEpoch answers.
+
+        By the directory's checkpoint; None where that does not tell.
+        """
+        return end_offset_for(self.log.leader_epochs or [], epoch, self.next_offset)
 
     def __iter__(self) -> Iterator[Any]:
         return self.records()

@@ -88,8 +88,8 @@ def dump(
                 where = "" if item["position"] is None else f" at {item['position']}, {item['length']} bytes"
                 sys.stdout.flush()
                 tell(f"{path}{where}: {item['message']}" + ("" if item["type"] == "damage" else f" [{item['error']}]"))
-                wrong = item["type"] == "damage" or index_sanity_check or verify_index_only
-                worst = EXIT_DAMAGE if wrong else worst
+                asked = (index_sanity_check or verify_index_only) and path.suffix.endswith("index")
+                worst = EXIT_DAMAGE if item["type"] == "damage" or asked else worst
             elif item["type"] == "gap":
                 gaps.append(f"  {item['after']} is followed by {item['offset']}")
             sys.stdout.write(show(item))

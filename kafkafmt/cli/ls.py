@@ -8,9 +8,7 @@ from typing import Any
 import click
 
 from ..constants import CODEC_NAMES
-from ..errors import StructureError
-from ..log import PartitionDir, PartitionLog, files
-from ..log.checkpoints import LEADER_EPOCHS, read_leader_epochs
+from ..log import PartitionDir, PartitionLog
 from ..log.plan import SegmentPlan
 from ..log.selection import select_partitions
 from .common import (
@@ -79,7 +77,7 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
         "next_offset": log.next_offset,
         "last_stable_offset": log.transactions.last_stable_offset,
         "open_transactions": open_,
-        "leader_epochs": _leader_epochs(directory),
+        "leader_epochs": None if log.leader_epochs is None else [{"epoch": e, "start_offset": o} for e, o in log.leader_epochs],
         "gaps": _gaps(log, plans),
         "compacted": directory.cleaned,
         "records": sum(known) if whole and len(known) == len(counts) and not any(p.damaged for p in plans) else None,
@@ -90,15 +88,6 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
         "max_timestamp": max(ends) if ends else None,
         "damaged": sum(len(p.damaged) for p in plans),
     }
-
-
-def _leader_epochs(directory: PartitionDir) -> list[dict[str, int]] | None:
-    """By the checkpoint; None where it is missing or cannot be read."""
-    try:
-        text = files.read_text(directory.path / LEADER_EPOCHS)
-        return None if text is None else [{"epoch": e, "start_offset": o} for e, o in read_leader_epochs(text)]
-    except StructureError:
-        return None
 
 
 def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:

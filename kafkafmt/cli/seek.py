@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
 from ..log import PartitionLog
 from ..log.selection import parse_time
-from ..log.times import Place, find_offset, find_timestamp
+from ..log.times import Place, find_max_timestamp, find_offset, find_timestamp
 from .common import choose, counted, find, format_option, limit_batch_option, paths_argument, replicas_option, tell
 
 ORDER = "kafkafmt.seek.order"
-LOOKUPS = {"--offset": find_offset, "--timestamp": find_timestamp}
+MAX_TIMESTAMP = "max-timestamp"
+
+
+def find_time(log: PartitionLog, time: int | str) -> Place | None:
+    return find_max_timestamp(log) if isinstance(time, str) else find_timestamp(log, time)
+
+
+LOOKUPS: dict[str, Callable[[PartitionLog, Any], Place | None]] = {"--offset": find_offset, "--timestamp": find_time}
 
 
 class Time(click.ParamType):  # type: ignore[type-arg]
-    """Milliseconds or ISO."""
+    """Milliseconds or ISO, or `max-timestamp`."""
 
     name = "TIME"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        if value == MAX_TIMESTAMP:
+            return MAX_TIMESTAMP
         try:
             return parse_time(str(value))
         except ValueError as error:
@@ -42,7 +52,7 @@ class InOrder(click.Command):
 @click.option("-t", "--topic", required=True, help="The topic.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), required=True, help="The partition.")
 @click.option("--offset", "offsets", type=click.IntRange(min=0), multiple=True, help="The first record at or after it; may be repeated.")
-@click.option("--timestamp", "times", type=Time(), multiple=True, help="The same by time: milliseconds or ISO (UTC).")
+@click.option("--timestamp", "times", type=Time(), multiple=True, help="By time: milliseconds, ISO (UTC) or max-timestamp.")
 @replicas_option
 @limit_batch_option
 @format_option
@@ -53,7 +63,7 @@ def seek(
     topic: str,
     partition: int,
     offsets: tuple[int, ...],
-    times: tuple[int, ...],
+    times: tuple[int | str, ...],
     replicas: str | None,
     max_batch_bytes: int,
     output_format: str,
@@ -65,7 +75,7 @@ def seek(
     if not chosen:
         raise click.UsageError(f"{topic}-{partition} is not there; `kafkafmt ls` shows what is")
     log = PartitionLog(chosen[0], max_batch_bytes=max_batch_bytes, tell=tell)
-    waiting = {find_offset: iter(offsets), find_timestamp: iter(times)}
+    waiting: dict[Any, Iterator[Any]] = {find_offset: iter(offsets), find_time: iter(times)}
     for look in ctx.meta[ORDER]:
         question, before = next(waiting[look]), _spent(log)
         place = look(log, question)
@@ -77,7 +87,7 @@ def _spent(log: PartitionLog) -> tuple[int, int, int]:
     return log.bytes_read, log.reads, log.planned
 
 
-def _show(log: PartitionLog, question: int, place: Place | None, cost: list[int], output_format: str) -> None:
+def _show(log: PartitionLog, question: int | str, place: Place | None, cost: list[int], output_format: str) -> None:
     answer = (None, None, None, None) if place is None else tuple(place)
     row = {"topic": log.topic, "partition": log.partition} | dict(zip(("offset", "timestamp", "segment", "position"), answer, strict=True))
     row["bytes_read"] = cost[0]

@@ -60,10 +60,7 @@ TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 
 
 class LogDump:
-    """A `.log` or `.checkpoint` file. deep: records too. max_bytes: only what begins within the file's first bytes.
-
-    damaged: whether a `damage` item was given.
-    """
+    """A `.log` or `.checkpoint` file. deep: records too. max_bytes: only what lies within the file's first bytes."""
 
     def __init__(
         self, path: Path, base_offset: int, deep: bool = False, max_bytes: int | None = None, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
@@ -78,6 +75,7 @@ class LogDump:
 
     def items(self) -> Iterator[Item]:
         bad: list[Item] = []
+        rising = True
         with FileView(self.path) as view:
             whole = view.size
             view.size = whole if self.max_bytes is None else min(whole, self.max_bytes)
@@ -90,24 +88,26 @@ class LogDump:
                     for i in range(len(rows)):
                         yield from self._batch(start, buffer, rows[i : i + 1], True)
                     if len(rows):
-                        position = start + int(rows[-1]["position"] + rows[-1]["size"])
-                        expected = int(rows[-1]["base_offset"]) + int(rows[-1]["last_offset_delta"]) + 1
+                        lasts = np.concatenate(([expected - 1], rows["base_offset"] + rows["last_offset_delta"]))
+                        rising = rising and bool((lasts[1:] > lasts[:-1]).all())
+                        position, expected = start + int(rows[-1]["position"] + rows[-1]["size"]), int(lasts[-1]) + 1
                 if error is None or (cut and error.code == "truncated"):
                     break
                 end, _ = walker.search.resume(position, expected)
                 bad.append(self._problem("damage", error.code, error.message, position, end - position))
                 yield from self._bad(view, position, end)
                 position = end
-        if bad:
+        if bad or not rising:
             yield from self._judged(bad)
 
     def _judged(self, bad: list[Item]) -> list[Item]:
-        """What the whole partition tells about bad spans of a segment: an unfinished tail is no damage, nor a repeated batch."""
+        """What the plan tells of bad spans and contradicting offsets: an unfinished tail is no damage, nor a batch repeated."""
         if self.path.suffix != ".log":
             return bad
         log = PartitionLog(discover([self.path]).partitions[0], max_batch_bytes=self.max_batch_bytes)
         plan = log.plan(log.segments[0])
-        damaged = [self._problem("damage", d.error, f"{d.message}; {d.lost}", d.position, d.length) for d in plan.damaged]
+        near = [d for d in plan.damaged if self.max_bytes is None or d.position < self.max_bytes]
+        damaged = [self._problem("damage", d.error, f"{d.message}; {d.lost}", d.position, d.length) for d in near]
         return damaged + [self._problem("finding", f.error, f.message) for f in plan.findings]
 
     def _problem(self, kind: str, error: str, message: str, position: int | None = None, length: int | None = None) -> Item:

@@ -14,11 +14,12 @@ import numpy as np
 
 from .._backend import core
 from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET
-from ..errors import KafkaFormatError
+from ..errors import KafkaFormatError, StructureError
 from ..records import Chunk, RecordReader
 from ..types import COLUMNS, IntArray, RecordColumns
+from .checkpoints import LEADER_EPOCHS, read_leader_epochs
 from .directory import PartitionDir, SegmentFile
-from .files import FileView
+from .files import FileView, read_text
 from .indexes import position_before
 from .plan import Damage, SegmentPlan, plan_segment
 from .transactions import Transactions, find_transactions
@@ -120,6 +121,15 @@ class PartitionLog:
             self._plans[segment.name] = plan
             self.bytes_read += plan.size
         return plan
+
+    @cached_property
+    def leader_epochs(self) -> list[tuple[int, int]] | None:
+        """(epoch, start offset) by the directory's checkpoint; None where that is missing or cannot be read."""
+        try:
+            text = read_text(self.directory.path / LEADER_EPOCHS)
+            return None if text is None else read_leader_epochs(text)
+        except StructureError:
+            return None
 
     @property
     def planned(self) -> int:

@@ -52,6 +52,16 @@ def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = Fa
     return None
 
 
+def find_max_timestamp(log: PartitionLog) -> Place | None:
+    """The first record with the largest timestamp, by the headers' word; None where no record has a timestamp."""
+    first = log.first_segment(log.log_start_offset)
+    for i in range(first, len(log.segments)):
+        if log.largest_timestamps[i] == UNKNOWN:
+            log.largest_timestamps[i] = _largest(log, log.segments[i])
+    largest = int(log.largest_timestamps[first:].max(initial=NO_TIMESTAMP))
+    return None if largest == NO_TIMESTAMP else find_timestamp(log, largest)
+
+
 def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
     """The segments from the one that holds an offset on whose largest timestamp is at or after a time.
 

@@ -111,6 +111,19 @@ def test_damage_is_told_passed_over_and_the_exit_code(hurt: Path) -> None:
     assert kafkafmt("dump", "--files", hurt / f"{0:020}.log").returncode == 1
 
 
+def test_sound_batches_that_contradict_each_other(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    batches = [batch([record(0, value=b"value %d" % i)], base_offset=i) for i in range(5)]
+    path.write_bytes(b"".join([*batches[:3], batch([record(0, value=b"?")], base_offset=1), *batches[3:]]))
+    done = kafkafmt("dump", "--files", path)
+    assert (done.returncode, done.stdout.count("isvalid: true")) == (1, 6)
+    assert "fit neither of the batch's neighbours" in done.stderr
+    path.write_bytes(b"".join([*batches, batches[4]]))
+    done = kafkafmt("dump", "--files", path)
+    assert (done.returncode, done.stdout.count("isvalid: true")) == (0, 6)
+    assert "[duplicate_batch]" in done.stderr
+
+
 def test_indexes_held_against_their_log(hurt: Path) -> None:
     index = hurt / f"{0:020}.index"
     done = kafkafmt("dump", "--files", index)

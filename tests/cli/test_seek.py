@@ -40,6 +40,7 @@ def test_questions_and_answers(tmp_path: Path) -> None:
     second = len(parts[0])
     assert ask("--offset", "13", "--offset=3") == [(13, 1003, second), (3, 3, 0)]
     assert ask("--timestamp=1005", "--offset", "3", "--timestamp", "0") == [(15, 1005, second), (3, 3, 0), (0, 0, 0)]
+    assert ask("--timestamp", "max-timestamp") == [(20, 1_700_000_000_000, 2 * second)]  # the marker's, as a broker sees it
     assert ask("--offset", "20") == [(30, 9000, len(data) - len(batch([record(0)], base_offset=30, base_timestamp=9000)))]
     assert ask("--offset", "31", "--timestamp=99999999999999") == [(None, None, None)] * 2
     assert ask("--timestamp", "1005", "--timestamp=1970-01-01T00:00:01") == [(15, 1005, second), (10, 1000, second)]

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from building import batch, record
 from golden_cases import CASES, LEGACY, Case
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sparse_logs import BATCH_BYTES, SparseLog
 
 import kafkafmt
@@ -84,6 +86,24 @@ def test_times_are_found_as_the_broker_finds_them(case: Case) -> None:
                 assert (hit.offset, hit.timestamp) == (question["offset"], question["timestamp"]), (at, question)
 
 
+@pytest.mark.parametrize("case", [c for c in CASES if not c.torn and c.name != "tiered"], ids=str)
+def test_the_largest_timestamp_as_the_broker_finds_it(case: Case) -> None:
+    """But below the log start: there a broker still answers with a record that it hides."""
+    found = {(p.topic, p.partition): p.max_timestamp for p in kafkafmt.open(*case.roots)}
+    for at, answers in case.offsets().items():
+        want = answers.get("maxTimestamp")
+        if want and at in found and want["offset"] >= answers["logStartOffset"]:
+            assert found[at] == (want["offset"], want["timestamp"]), at
+        elif want and at in found:
+            assert found[at] is None
+
+
+def test_where_a_leader_epoch_ended() -> None:
+    (epochs,) = (c for c in CASES if str(c) == "kafka-4.3.1/epochs")
+    partition = kafkafmt.open(*epochs.roots)["epochs", 0]  # 0 from 0 on, 2 from 24, 4 from 48, 6 from 72, 8 from 96 to 120
+    assert [partition.end_offset_for_epoch(e) for e in (0, 1, 2, 7, 8, 9)] == [(0, 24), (0, 24), (2, 48), (6, 96), (8, 120), None]
+
+
 @pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
 def test_mapped_files_give_the_same(case: Case) -> None:
     for directory in discover(case.roots).partitions:
@@ -131,3 +151,42 @@ def test_a_time_index_that_lost_its_last_entries_hides_nothing(long_log: Path) -
         hit = find_timestamp(log, asked)
         assert hit is not None
         assert hit.offset == offset
+
+
+TIMES_OF_BATCH = st.lists(st.integers(0, 60), min_size=1, max_size=4)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(st.lists(TIMES_OF_BATCH, max_size=12), min_size=1, max_size=4), st.integers(1, 4), st.data())
+def test_times_in_any_order(
+    tmp_path_factory: pytest.TempPathFactory, segments: list[list[list[int]]], every: int, data: st.DataObject
+) -> None:
+    """Segments of batches, indexed as a broker does it, some time indexes cut short: the answer is the first in the order of offsets."""
+    path = tmp_path_factory.mktemp("log") / "t-0"
+    path.mkdir()
+    base, all_times = 0, []
+    for batches in segments:
+        name, first, largest, log = f"{base:020}", base, (-1, 0), b""
+        offsets, times = [], []
+        for i, stamps in enumerate(batches):
+            made = batch([record(j, t, value=b"v") for j, t in enumerate(stamps)], base_offset=base, base_timestamp=0)
+            last = base + len(stamps) - 1 - first
+            largest = max(largest, (max(stamps), last), key=lambda entry: entry[0])
+            if i % every == every - 1:
+                offsets.append((last, len(log)))
+                if not times or largest[0] > times[-1][0]:
+                    times.append(largest)
+            log, base, all_times = log + made, base + len(stamps), all_times + stamps
+        if batches and (not times or largest[0] > times[-1][0]):
+            times.append(largest)  # the one at the end, when a broker rolls
+        kept = data.draw(st.integers(0, len(times)) | st.just(len(times)))
+        (path / f"{name}.log").write_bytes(log)
+        (path / f"{name}.index").write_bytes(np.array(offsets, ">i4").tobytes())
+        tail = bytes(data.draw(st.sampled_from([0, 24])))
+        (path / f"{name}.timeindex").write_bytes(np.array(times[:kept], [("t", ">i8"), ("o", ">i4")]).tobytes() + tail)
+        if not batches:
+            break
+    partition = PartitionLog(discover([path]).partitions[0])
+    for asked in data.draw(st.lists(st.integers(0, 61), min_size=3, max_size=3)):
+        hit = find_timestamp(partition, asked)
+        assert (None if hit is None else hit.offset) == next((o for o, t in enumerate(all_times) if t >= asked), None)
