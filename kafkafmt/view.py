@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ._backend import core
 from .constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
+from .log.epochs import end_offset_for
 from .log.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
 from .log.selection import to_millis
-from .log.times import find_timestamp
+from .log.times import find_largest_timestamp, find_timestamp
+from .log.transfer import HasFileno, Sent, send
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,6 +81,23 @@ class Partition:
         """The first offset whose record's timestamp is at or after a time; the log's end where there is none."""
         hit = find_timestamp(self.log, to_millis(time) if isinstance(time, datetime) else time, below_log_start)
         return self.next_offset if hit is None else hit.offset
+
+    def largest_timestamp(self) -> tuple[int, int] | None:
+        """The largest timestamp (ms) and the first offset that has it; None where there is none."""
+        hit = find_largest_timestamp(self.log)
+        return None if hit is None else (hit.timestamp, hit.offset)
+
+    def end_of_leader_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """Where a leader's records end, as a broker answers OffsetsForLeaderEpoch: the largest epoch up to the one asked, and
+        the offset at which the next one began. None where the log knows none."""
+        return end_offset_for(self.log.leader_epochs, epoch, self.next_offset)
+
+    def send(
+        self, target: int | HasFileno, start: int | None = None, max_bytes: int | None = None, *, whole_batches: bool = True
+    ) -> Sent:
+        """Send the batches from an offset (or the log start) on to a file or socket that blocks, as they lie: how many bytes,
+        and the offset to go on with. max_bytes: no more, but at least one batch; without whole_batches the last may be cut."""
+        return send(self.log, target, self.log_start_offset if start is None else start, max_bytes, whole_batches=whole_batches)
 
     def __iter__(self) -> Iterator[Any]:
         return self.records()

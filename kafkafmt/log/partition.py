@@ -14,10 +14,13 @@ import numpy as np
 
 from .._backend import core
 from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET
-from ..errors import KafkaFormatError
+from ..errors import KafkaFormatError, StructureError
 from ..records import Chunk, RecordReader
 from ..types import COLUMNS, IntArray, RecordColumns
+from . import files
+from .checkpoints import LEADER_EPOCHS, read_leader_epochs
 from .directory import PartitionDir, SegmentFile
+from .epochs import Epochs, believable_epochs, epochs_of
 from .files import FileView
 from .indexes import position_before
 from .plan import Damage, SegmentPlan, plan_segment
@@ -86,6 +89,17 @@ class PartitionLog:
     @property
     def log_start_offset(self) -> int:
         return self.directory.log_start_offset
+
+    @property
+    def leader_epochs(self) -> Epochs:
+        """(epoch, first offset) by the checkpoint; where that cannot be read, by the batches, each of which is then looked at."""
+        try:
+            text = files.read_text(self.directory.path / LEADER_EPOCHS)
+            if text:
+                return read_leader_epochs(text)
+        except StructureError:
+            pass
+        return believable_epochs([e for part in self.parts(0, MAX_OFFSET, lambda _: None) for e in epochs_of(part.table)])
 
     @cached_property
     def largest_timestamps(self) -> IntArray:

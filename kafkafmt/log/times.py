@@ -52,6 +52,16 @@ def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = Fa
     return None
 
 
+def find_largest_timestamp(log: PartitionLog) -> Place | None:
+    """The first record with the log's largest timestamp, by the batch headers' word; None where no record has one."""
+    largest = log.largest_timestamps
+    for i in np.flatnonzero(largest == UNKNOWN).tolist():
+        largest[i] = _largest(log, log.segments[i])
+    if not len(largest) or largest.max() < 0:
+        return None
+    return find_timestamp(log, int(largest.max()))
+
+
 def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
     """The segments from the one that holds an offset on whose largest timestamp is at or after a time.
 

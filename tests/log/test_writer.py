@@ -136,7 +136,7 @@ SOUND = simple_batch([b"a", b"b"], base_offset=10)
         (SOUND[:-1], True, TruncatedError),
         (SOUND + b"\0", True, TruncatedError),
         (SOUND[:-1] + b"?", True, ChecksumError),
-        (message(1, b"k", b"v"), True, InvalidError),
+        (message(0, None, simple_batch([b"a"]), attributes=1), True, InvalidError),
         (SOUND + SOUND, False, InvalidError),
         (simple_batch([b"a"], base_offset=3), False, InvalidError),
         (repair_crc(SOUND[:23] + b"\xff\xff\xff\xff" + SOUND[27:]), True, InvalidError),
@@ -152,6 +152,16 @@ def test_what_cannot_be_appended_changes_nothing(data: bytes, assign: bool, erro
             writer.append_batches(data, assign_offsets=assign)
         assert {p.name: p.read_bytes() for p in (tmp_path / "t-0").iterdir()} == before
         assert writer.append_batches(SOUND, assign_offsets=False).last_offset == 11
+
+
+def test_messages_of_old_formats_get_offsets_too(tmp_path: Path) -> None:
+    with LogDirectory(tmp_path) as directory:
+        writer = directory.writer("t")
+        data = message(0, b"k", b"zero") + message(1, b"k", b"one", timestamp=FIRST) + simple_batch([b"two", b"three"])
+        assert writer.append_batches(data) == (0, 3)
+        assert writer.append_batches(data) == (4, 7)
+    assert [r.value for r in kafkafmt.open(tmp_path)["t", 0]] == [b"zero", b"one", b"two", b"three"] * 2
+    assert complaints(tmp_path) == []
 
 
 def test_transactions(tmp_path: Path) -> None:
