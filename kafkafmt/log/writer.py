@@ -217,7 +217,7 @@ class LogWriter:
                 epochs = assigned(epochs, epoch, offset)
         self._write_epochs(epochs)
         self._active.append(data, rows)
-        self._active.add_aborted(self._state.add(data, rows))
+        self._active.add_aborted(self._state.add_producers(data, rows))
         self.next_offset = int(rows["base_offset"][-1]) + max(int(rows["last_offset_delta"][-1]), 0) + 1
         self._unflushed += int(np.maximum(rows["count"], 1).sum())
         s = self.settings
@@ -226,10 +226,11 @@ class LogWriter:
             self.flush()
 
     def _write_epochs(self, epochs: Epochs) -> None:
-        path, text = self.path / LEADER_EPOCHS, leader_epochs_text(epochs).encode()
-        if epochs != self._epochs or files.read_bytes(path) != text:
-            files.replace(path, text)
-        self._epochs = epochs
+        if epochs is not self._epochs:
+            path, text = self.path / LEADER_EPOCHS, leader_epochs_text(epochs).encode()
+            if files.read_bytes(path) != text:
+                files.replace(path, text)
+            self._epochs = epochs
 
     def _roll(self, offset: int) -> None:
         """Begin a new segment; the one before it is complete and on disk."""
