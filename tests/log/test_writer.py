@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -406,3 +407,30 @@ def test_producers_that_are_long_gone_are_forgotten(tmp_path: Path) -> None:
         writer.append(some(1, FIRST + 25 * 3600 * 1000), producer_id=3, producer_epoch=0, base_sequence=0)
         writer.enforce_retention(FIRST + 26 * 3600 * 1000)
     assert sorted(p.producer_id for p in read_snapshot((tmp_path / "t-0" / f"{3:020}.snapshot").read_bytes())) == [2, 3]
+
+
+def test_readers_beside_the_writer_see_whole_batches_in_order(tmp_path: Path) -> None:
+    """A reader that opens the log again and again while it grows and rolls: each time a beginning of it, never a shorter one."""
+    done = threading.Event()
+    seen: list[int] = []
+    wrong: list[Any] = []
+
+    def read() -> None:
+        while not done.is_set() or not seen:
+            log = PartitionLog(discover([tmp_path / "t-0"]).partitions[0])
+            found = [(r.offset, r.value) for r in log.records(on_damage=wrong.append)]
+            if [o for o, _ in found] != list(range(len(found))) or len(found) % 5 or len(found) < max(seen, default=0):
+                wrong.append(len(found))
+            seen.append(len(found))
+
+    with LogDirectory(tmp_path, segment_bytes=20_000) as directory:
+        writer = directory.writer("t")
+        writer.append(some(5))
+        reader = threading.Thread(target=read)
+        reader.start()
+        for i in range(400):
+            writer.append(some(5, FIRST + i, size=i % 90), codec=("none", "zstd")[i % 2])
+        done.set()
+        reader.join()
+    assert wrong == []
+    assert len(set(seen)) > 3
