@@ -84,8 +84,8 @@ def salvage(
         show_lost(report)
         for entry, m in done:
             if stop_at_first and m.next_offset < entry["next_offset"]:
-                span = f"offsets {m.next_offset} to {entry['next_offset'] - 1}"
-                click.echo(plain(f"dropped  {m.topic}-{m.partition}: {span}, the intact ones among them too, since --stop-at-first was given"))
+                span = f"offsets {m.next_offset} to {entry['next_offset'] - 1}, the intact ones among them too"
+                click.echo(plain(f"dropped  {m.topic}-{m.partition}: {span}, since --stop-at-first was given"))
         batches, size = sum(m.batches for m in made), sum(m.bytes for m in made)
         kept = f"{counted(len(made), 'partition')}, {batches:,} batches, {size:,} bytes"
         click.echo(plain(f"salvaged {kept} in {target}"))

@@ -410,7 +410,8 @@ def test_producers_that_are_long_gone_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_readers_beside_the_writer_see_whole_batches_in_order(tmp_path: Path) -> None:
-    """A reader that opens the log again and again while it grows and rolls: each time a beginning of it, never a shorter one."""
+    """A reader that opens the log again and again while it grows and rolls: each time a beginning of it, never a shorter one,
+    and with nothing beside it that would be wrong."""
     done = threading.Event()
     seen: list[int] = []
     wrong: list[Any] = []
@@ -422,6 +423,8 @@ def test_readers_beside_the_writer_see_whole_batches_in_order(tmp_path: Path) ->
             if [o for o, _ in found] != list(range(len(found))) or len(found) % 5 or len(found) < max(seen, default=0):
                 wrong.append(len(found))
             seen.append(len(found))
+            entry = verify_partition(PartitionLog(discover([tmp_path / "t-0"]).partitions[0]))
+            wrong.extend(entry["damaged"] + [f for f in entry["findings"] if f["error"] != "unfinished_tail"])
 
     with LogDirectory(tmp_path, segment_bytes=20_000) as directory:
         writer = directory.writer("t")
