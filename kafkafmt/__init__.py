@@ -21,7 +21,7 @@ from .errors import (
     TruncatedError,
     UnsupportedError,
 )
-from .log import Damage, DamagedLogError, LogDirectory, LogWriter
+from .log import Damage, DamagedLogError, LogDirectory, LogSettings, LogWriter
 from .records import (
     BatchBuilder,
     LogValidator,
@@ -57,6 +57,7 @@ __all__ = [
     "KafkaFormatError",
     "Log",
     "LogDirectory",
+    "LogSettings",
     "LogValidator",
     "LogWriter",
     "Partition",

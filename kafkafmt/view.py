@@ -15,6 +15,7 @@ from .log.epochs import end_offset_for
 from .log.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
 from .log.selection import to_millis
 from .log.times import find_max_timestamp, find_timestamp
+from .log.transfer import HasFileno, Sent, send
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,9 +91,16 @@ class Partition:
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
         """The largest leader epoch not above the one asked for, and the offset where it ended, as OffsetsForLeaderEpoch answers.
 
-        By the directory's checkpoint; None where that does not tell.
+        By the directory's checkpoint, else by the batches, each of which is then looked at; None where these do not tell.
         """
-        return end_offset_for(self.log.leader_epochs or [], epoch, self.next_offset)
+        return end_offset_for(self.log.leader_epochs, epoch, self.next_offset)
+
+    def send(
+        self, target: int | HasFileno, start: int | None = None, max_bytes: int | None = None, *, whole_batches: bool = True
+    ) -> Sent:
+        """Send the batches from an offset (or the log start) on to a file or socket that blocks, as they lie: how many bytes,
+        and the offset to go on with. max_bytes: no more, but at least one batch; without whole_batches the last may be cut."""
+        return send(self.log, target, self.log_start_offset if start is None else start, max_bytes, whole_batches=whole_batches)
 
     def __iter__(self) -> Iterator[Any]:
         return self.records()

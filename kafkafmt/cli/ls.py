@@ -67,6 +67,7 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
     counts = [e.records for p in plans for e in p.extents if e.first_offset >= low]
     known = [n for n in counts if n is not None]
     open_ = [{"producer_id": p, "first_offset": o} for p, o in sorted(log.transactions.open.items(), key=lambda item: item[1])]
+    epochs = log.leader_epoch_checkpoint
     return {
         "topic": log.topic,
         "partition": log.partition,
@@ -77,7 +78,7 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
         "next_offset": log.next_offset,
         "last_stable_offset": log.transactions.last_stable_offset,
         "open_transactions": open_,
-        "leader_epochs": None if log.leader_epochs is None else [{"epoch": e, "start_offset": o} for e, o in log.leader_epochs],
+        "leader_epochs": None if epochs is None else [{"epoch": e, "start_offset": o} for e, o in epochs],
         "gaps": _gaps(log, plans),
         "compacted": directory.cleaned,
         "records": sum(known) if whole and len(known) == len(counts) and not any(p.damaged for p in plans) else None,

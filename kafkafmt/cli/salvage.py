@@ -82,9 +82,13 @@ def salvage(
     else:
         show_spans(report)
         show_lost(report)
+        for entry, m in done:
+            if stop_at_first and m.next_offset < entry["next_offset"]:
+                span = f"offsets {m.next_offset} to {entry['next_offset'] - 1}, the intact ones among them too"
+                click.echo(plain(f"dropped  {m.topic}-{m.partition}: {span}, since --stop-at-first was given"))
         batches, size = sum(m.batches for m in made), sum(m.bytes for m in made)
         kept = f"{counted(len(made), 'partition')}, {batches:,} batches, {size:,} bytes"
-        click.echo(plain(f"salvaged {kept} in {target}" + (", up to each log's first damage" if stop_at_first else "")))
+        click.echo(plain(f"salvaged {kept} in {target}"))
     return 0 if report["ok"] else EXIT_DAMAGE
 
 

@@ -4,6 +4,7 @@ from .directory import Discovery, DuplicatePartitionError, NoLogError, Partition
 from .log_directory import LogDirectory
 from .partition import DamagedLogError, PartitionLog
 from .plan import Damage, Finding
+from .settings import LogSettings
 from .writer import Appended, LogWriter
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "DuplicatePartitionError",
     "Finding",
     "LogDirectory",
+    "LogSettings",
     "LogWriter",
     "NoLogError",
     "PartitionDir",

@@ -62,6 +62,9 @@ class PartitionAudit:
         return epochs
 
     def open(self, segment: SegmentFile) -> IndexAudit | None:
+        """Read what lies beside a segment."""
+        if self._states:
+            self._states.open(segment)
         return None if segment.base_offset is None else IndexAudit(segment, segment.base_offset)
 
     def segment(self, plan: SegmentPlan, indexes: IndexAudit | None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,10 +36,12 @@ class StateAudit:
         self._indexed = any(n.endswith("index") for n in names)
         self._found: list[Finding] = []
         self._start = segments[0].base_offset or 0
-        self._snapshots = self._load(segments[0].path.parent, names)
-        self._producers = Producers(self._snapshots.get(self._start, ("", []))[1])
+        self._folder = segments[0].path.parent
+        self._snapshots = {offset: n for n in names if (offset := snapshot_offset_of(n)) is not None}
+        self._producers = Producers(self._load(self._start) or ())
         self._reader = marker_reader(max_batch_bytes)
         self._pending = [offset for offset in sorted(self._snapshots) if offset > self._start]
+        self._indexes: dict[str, bytes] = {}
         self._aborted: dict[str, list[Aborted]] = defaultdict(list)
         self._abort_markers: set[tuple[int, int]] = set()
         self._epochs = epochs
@@ -48,18 +49,21 @@ class StateAudit:
         self._whole = True
         """Nothing is known to be missing so far: neither to compaction nor to damage."""
 
-    def _load(self, folder: Path, names: list[str]) -> dict[int, tuple[str, list[ProducerEntry]]]:
-        loaded = {}
-        for name in names:
-            offset = snapshot_offset_of(name)
-            data = files.read_bytes(folder / name) if offset is not None else None
-            if offset is None or data is None:
-                continue
-            try:
-                loaded[offset] = name, read_snapshot(data)
-            except KafkaFormatError as error:
-                self._found.append(Finding(name, "unreadable_snapshot", f"{error.message}; a broker drops it and takes the one before"))
-        return loaded
+    def _load(self, offset: int) -> list[ProducerEntry] | None:
+        """The snapshot at an offset; None where there is none, or none that can be read."""
+        name = self._snapshots.get(offset)
+        data = files.read_bytes(self._folder / name) if name is not None else None
+        if name is None or data is None:
+            return None
+        try:
+            return read_snapshot(data)
+        except KafkaFormatError as error:
+            self._found.append(Finding(name, "unreadable_snapshot", f"{error.message}; a broker drops it and takes the one before"))
+            return None
+
+    def open(self, segment: SegmentFile) -> None:
+        """Read a segment's transaction index, before its batches."""
+        self._indexes[segment.name] = files.read_bytes(segment.path.with_suffix(".txnindex")) or b""
 
     def incomplete(self) -> None:
         """From here on batches are known to be missing."""
@@ -107,7 +111,9 @@ class StateAudit:
 
     def _compare(self, offset: int) -> None:
         """A snapshot with what the batches before its offset tell."""
-        name, producers = self._snapshots[offset]
+        producers = self._load(offset)
+        if producers is None:
+            return
         known = {p.producer_id for p in producers}
         wrong = [(p.producer_id, why) for p in producers if (why := self._why_wrong(p, offset))]
         for own in self._producers.entries.values():
@@ -115,7 +121,7 @@ class StateAudit:
                 wrong.append((own.producer_id, f"not at all, although its transaction from offset {own.txn_first_offset} on is open there"))
         if wrong:
             message = f"it has producer {wrong[0][0]} {wrong[0][1]}" + _others(len(wrong), len(producers))
-            self._found.append(Finding(name, "snapshot_mismatch", message))
+            self._found.append(Finding(self._snapshots[offset], "snapshot_mismatch", message))
 
     def _why_wrong(self, theirs: ProducerEntry, offset: int) -> str | None:
         highest = max(theirs.last_offset, theirs.txn_first_offset)
@@ -134,19 +140,18 @@ class StateAudit:
     def findings(self, next_offset: int) -> list[Finding]:
         """What is wrong, once every table was given."""
         for offset in self._pending:
-            name = self._snapshots[offset][0]
-            if offset == next_offset:
+            if offset <= next_offset:
                 self._compare(offset)
-            elif offset > next_offset:
+            else:
                 message = f"it was taken at offset {offset}, beyond the log's end at {next_offset}"
-                self._found.append(Finding(name, "snapshot_beyond_end", message))
+                self._found.append(Finding(self._snapshots[offset], "snapshot_beyond_end", message))
         for segment in self._segments:
             self._found += self._wrong_transactions(segment)
         return self._found
 
     def _wrong_transactions(self, segment: SegmentFile) -> list[Finding]:
         path = segment.path.with_suffix(".txnindex")
-        data = files.read_bytes(path) or b""
+        data = self._indexes[segment.name]
         theirs = [Aborted(*e[1:]) for e in read_transaction_index(data).tolist()]
         ours = {(a.producer_id, a.last): a for a in self._aborted.get(segment.name, ())}
         found = []

@@ -67,6 +67,8 @@ class SegmentIndexes:
 
     def take(self) -> tuple[bytes, bytes]:
         """The entries of both indexes since the last time, as bytes."""
+        if not self._offsets and not self._times:
+            return b"", b""
         offsets, positions = ([pair[i] for pair in self._offsets] for i in range(2))
         timestamps, at = ([pair[i] for pair in self._times] for i in range(2))
         self._offsets, self._times = [], []
@@ -87,6 +89,10 @@ class State:
         for epoch, offset in epochs_of(table):
             if not self.epoch_changes or epoch != self.epoch_changes[-1][0]:
                 self.epoch_changes.append((epoch, offset))
+        return self.add_producers(buffer, table)
+
+    def add_producers(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
+        """The same, but for the leader epochs."""
         control = table[(table["attributes"] & CONTROL_BIT) != 0]
         return self.producers.add(table, read_markers(self.reader, buffer, control))
 

@@ -60,6 +60,7 @@ class LogDirectory:
         self._writers: dict[tuple[str, int], LogWriter] = {}
         self._opened: set[str] = set()
         self._in_doubt = False
+        self._saved: dict[str, str] = {}
         try:
             self._offsets = {name: self._read(name) for name in KEPT}
             self.clean = files.file_size(self.path / CLEAN_SHUTDOWN) is not None
@@ -148,7 +149,10 @@ class LogDirectory:
         for writer in self._writers.values():
             self._note(writer)
         for name in KEPT:
-            files.replace(self.path / name, offset_checkpoint_text(self._offsets[name]).encode())
+            text = offset_checkpoint_text(self._offsets[name])
+            if self._saved.get(name) != text:
+                files.replace(self.path / name, text.encode())
+                self._saved[name] = text
 
     def close(self) -> None:
         """Close every writer, and leave word that all is in order, if it is. Closing twice is nothing."""

@@ -17,9 +17,11 @@ from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OF
 from ..errors import KafkaFormatError, StructureError
 from ..records import Chunk, RecordReader
 from ..types import COLUMNS, IntArray, RecordColumns
+from . import files
 from .checkpoints import LEADER_EPOCHS, read_leader_epochs
 from .directory import PartitionDir, SegmentFile
-from .files import FileView, read_text
+from .epochs import Epochs, believable_epochs, epochs_of
+from .files import FileView
 from .indexes import position_before
 from .plan import Damage, SegmentPlan, plan_segment
 from .transactions import Transactions, find_transactions
@@ -88,6 +90,14 @@ class PartitionLog:
     def log_start_offset(self) -> int:
         return self.directory.log_start_offset
 
+    @property
+    def leader_epochs(self) -> Epochs:
+        """(epoch, first offset) by the checkpoint; where that cannot be read, by the batches, each of which is then looked at."""
+        found = self.leader_epoch_checkpoint
+        if found is not None:
+            return found
+        return believable_epochs([e for part in self.parts(0, MAX_OFFSET, lambda _: None) for e in epochs_of(part.table)])
+
     @cached_property
     def largest_timestamps(self) -> IntArray:
         """A segment's largest timestamp each, as far as they were looked up."""
@@ -123,11 +133,11 @@ class PartitionLog:
         return plan
 
     @cached_property
-    def leader_epochs(self) -> list[tuple[int, int]] | None:
-        """(epoch, start offset) by the directory's checkpoint; None where that is missing or cannot be read."""
+    def leader_epoch_checkpoint(self) -> Epochs | None:
+        """(epoch, first offset) by the directory's checkpoint; None where that is missing, empty or cannot be read."""
         try:
-            text = read_text(self.directory.path / LEADER_EPOCHS)
-            return None if text is None else read_leader_epochs(text)
+            text = files.read_text(self.directory.path / LEADER_EPOCHS)
+            return read_leader_epochs(text) if text else None
         except StructureError:
             return None
 

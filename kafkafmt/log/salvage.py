@@ -57,7 +57,7 @@ Piece = tuple[int, int]
 
 @dataclass
 class Salvaged:
-    """A partition's copy. offsets: what each of the offset checkpoints has to say of it."""
+    """A partition's copy. next_offset: its end. offsets: what each of the offset checkpoints has to say of it."""
 
     topic: str
     partition: int
@@ -65,6 +65,7 @@ class Salvaged:
     segments: int = 0
     batches: int = 0
     bytes: int = 0
+    next_offset: int = 0
     offsets: dict[str, int] = field(default_factory=dict)
 
 
@@ -135,7 +136,6 @@ class _Copy:
         self.names = files.list_directory(self.source)[1]
         self.state = State(marker_reader(log.max_batch_bytes))
         self.bases: list[int] = []
-        self.next_offset = 0
         self.unsure = True
         """Batches are missing that a snapshot knows of."""
 
@@ -196,7 +196,7 @@ class _Copy:
         if made.aborted:
             files.write_new(path.with_suffix(".txnindex"), transaction_index_bytes(made.aborted))
         self.bases.append(base)
-        self.next_offset = made.next_offset
+        self.made.next_offset = made.next_offset
         self.made.segments += 1
         self.made.batches += made.batches
         self.made.bytes += made.end
@@ -208,7 +208,7 @@ class _Copy:
             base = (self.log.segments[0].base_offset or 0) if self.log.segments else 0
             files.write_new(self._path(base, ".log"), b"")
             self._index(self._path(base, ".log"), base)
-        start, end = self.bases[0], self.next_offset
+        start, end = self.bases[0], self.made.next_offset
         if end > self.bases[-1]:
             files.write_new(self._path(end, ".snapshot"), snapshot_bytes(self.state.producers.entries.values()))
         known = self.log.directory.checkpoints

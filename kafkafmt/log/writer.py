@@ -19,6 +19,8 @@ import numpy as np
 
 from ..constants import CONTROL_ABORT, CONTROL_COMMIT, DEFAULT_MAX_BATCH_BYTES
 from ..records import build_batches, build_marker
+from ..records.assign import assign_offsets as number
+from ..records.assign import scan_all
 from ..types import Buffer
 from . import files
 from .active import ActiveSegment
@@ -26,7 +28,7 @@ from .checkpoints import LEADER_EPOCHS, leader_epochs_text
 from .entries import OFFSET_ENTRY, TIME_ENTRY, read_time_index
 from .epochs import Epochs, assigned, epochs_of, within
 from .files import FileView
-from .incoming import assign, check, check_transactions, scan
+from .incoming import check, check_transactions
 from .indexing import MAX_RELATIVE_OFFSET, SegmentIndexes
 from .names import snapshot_offset_of
 from .plan import Damage
@@ -157,17 +159,17 @@ class LogWriter:
     def append_batches(self, data: Buffer, *, assign_offsets: bool = True) -> Appended:
         """Append encoded batches, back to back.
 
-        assign_offsets: they get the next offsets and the writer's leader epoch, as by a leader (format 2). Else they
-        keep theirs, as by a follower: they must rise, and begin at `next_offset` or above. KafkaFormatError, and
-        nothing is written, where they are not sound.
+        assign_offsets: they get the next offsets and the writer's leader epoch, as by a leader. Else they keep theirs,
+        as by a follower: they must rise, and begin at `next_offset` or above. KafkaFormatError, and nothing is written,
+        where they are not sound. `validate_and_assign_offsets` does before what else a broker does to what clients send.
         """
         with self._lock:
             self._check_open()
             buffer: Any = bytearray(data) if assign_offsets else data
-            table = scan(buffer)
             first = self.next_offset
             if assign_offsets:
-                assign(buffer, table, first, self.leader_epoch)
+                number(buffer, first, self.leader_epoch)
+            table = scan_all(buffer, check_crc=not assign_offsets)
             lasts = check(table, first, self.settings.segment_bytes)
             check_transactions(table, self._state.producers.open_producers)
             view, begin = memoryview(buffer).cast("B"), 0
@@ -215,7 +217,7 @@ class LogWriter:
                 epochs = assigned(epochs, epoch, offset)
         self._write_epochs(epochs)
         self._active.append(data, rows)
-        self._active.add_aborted(self._state.add(data, rows))
+        self._active.add_aborted(self._state.add_producers(data, rows))
         self.next_offset = int(rows["base_offset"][-1]) + max(int(rows["last_offset_delta"][-1]), 0) + 1
         self._unflushed += int(np.maximum(rows["count"], 1).sum())
         s = self.settings
@@ -224,10 +226,11 @@ class LogWriter:
             self.flush()
 
     def _write_epochs(self, epochs: Epochs) -> None:
-        path, text = self.path / LEADER_EPOCHS, leader_epochs_text(epochs).encode()
-        if epochs != self._epochs or files.read_bytes(path) != text:
-            files.replace(path, text)
-        self._epochs = epochs
+        if epochs is not self._epochs:
+            path, text = self.path / LEADER_EPOCHS, leader_epochs_text(epochs).encode()
+            if files.read_bytes(path) != text:
+                files.replace(path, text)
+            self._epochs = epochs
 
     def _roll(self, offset: int) -> None:
         """Begin a new segment; the one before it is complete and on disk."""

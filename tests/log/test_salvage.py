@@ -257,6 +257,9 @@ def test_the_command(tmp_path: Path) -> None:
     again = kafkafmt("salvage", torn, "--output", tmp_path / "json", "--format", "json")
     assert again.returncode == 1
     assert again.stdout.strip() == kafkafmt("verify", torn, "--format", "json").stdout.strip()
+    stopped = kafkafmt("salvage", torn, "-t", "torn-flip-old", "--output", tmp_path / "stopped", "--stop-at-first")
+    assert stopped.returncode == 1
+    assert "dropped  torn-flip-old-0: offsets 144 to 209, the intact ones among them too" in stopped.stdout
     whole = kafkafmt("salvage", torn / "torn-none-0", "--output", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
     assert (tmp_path / "whole" / ".kafka_cleanshutdown").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ SOUND = simple_batch([b"a", b"b"], base_offset=10)
         (SOUND[:-1], True, TruncatedError),
         (SOUND + b"\0", True, TruncatedError),
         (SOUND[:-1] + b"?", True, ChecksumError),
-        (message(1, b"k", b"v"), True, InvalidError),
+        (message(0, None, simple_batch([b"a"]), attributes=1), True, InvalidError),
         (SOUND + SOUND, False, InvalidError),
         (simple_batch([b"a"], base_offset=3), False, InvalidError),
         (repair_crc(SOUND[:23] + b"\xff\xff\xff\xff" + SOUND[27:]), True, InvalidError),
@@ -152,6 +153,16 @@ def test_what_cannot_be_appended_changes_nothing(data: bytes, assign: bool, erro
             writer.append_batches(data, assign_offsets=assign)
         assert {p.name: p.read_bytes() for p in (tmp_path / "t-0").iterdir()} == before
         assert writer.append_batches(SOUND, assign_offsets=False).last_offset == 11
+
+
+def test_messages_of_old_formats_get_offsets_too(tmp_path: Path) -> None:
+    with LogDirectory(tmp_path) as directory:
+        writer = directory.writer("t")
+        data = message(0, b"k", b"zero") + message(1, b"k", b"one", timestamp=FIRST) + simple_batch([b"two", b"three"])
+        assert writer.append_batches(data) == (0, 3)
+        assert writer.append_batches(data) == (4, 7)
+    assert [r.value for r in kafkafmt.open(tmp_path)["t", 0]] == [b"zero", b"one", b"two", b"three"] * 2
+    assert complaints(tmp_path) == []
 
 
 def test_transactions(tmp_path: Path) -> None:
@@ -396,3 +407,33 @@ def test_producers_that_are_long_gone_are_forgotten(tmp_path: Path) -> None:
         writer.append(some(1, FIRST + 25 * 3600 * 1000), producer_id=3, producer_epoch=0, base_sequence=0)
         writer.enforce_retention(FIRST + 26 * 3600 * 1000)
     assert sorted(p.producer_id for p in read_snapshot((tmp_path / "t-0" / f"{3:020}.snapshot").read_bytes())) == [2, 3]
+
+
+def test_readers_beside_the_writer_see_whole_batches_in_order(tmp_path: Path) -> None:
+    """A reader that opens the log again and again while it grows and rolls: each time a beginning of it, never a shorter one,
+    and with nothing beside it that would be wrong."""
+    done = threading.Event()
+    seen: list[int] = []
+    wrong: list[Any] = []
+
+    def read() -> None:
+        while not done.is_set() or not seen:
+            log = PartitionLog(discover([tmp_path / "t-0"]).partitions[0])
+            found = [(r.offset, r.value) for r in log.records(on_damage=wrong.append)]
+            if [o for o, _ in found] != list(range(len(found))) or len(found) % 5 or len(found) < max(seen, default=0):
+                wrong.append(len(found))
+            seen.append(len(found))
+            entry = verify_partition(PartitionLog(discover([tmp_path / "t-0"]).partitions[0]))
+            wrong.extend(entry["damaged"] + [f for f in entry["findings"] if f["error"] != "unfinished_tail"])
+
+    with LogDirectory(tmp_path, segment_bytes=20_000) as directory:
+        writer = directory.writer("t")
+        writer.append(some(5))
+        reader = threading.Thread(target=read)
+        reader.start()
+        for i in range(400):
+            writer.append(some(5, FIRST + i, size=i % 90), codec=("none", "zstd")[i % 2])
+        done.set()
+        reader.join()
+    assert wrong == []
+    assert len(set(seen)) > 3
