@@ -268,8 +268,8 @@ cdef class RecordBuffer:
         if KF_LIKELY(status <= FULL):
             return status
         if status == NOT_PLAIN:
-            key, value, headers = plain_bytes(key, "key"), plain_bytes(value, "value"), plain_headers(headers)
-            timestamp, offset = int64(timestamp, "timestamp"), None if offset is None else int64(offset, "offset")
+            key, value, timestamp = plain_bytes(key, "key"), plain_bytes(value, "value"), int64(timestamp, "timestamp")
+            headers, offset = plain_headers(headers), None if offset is None else int64(offset, "offset")
             status = self.take_objects(key, value, timestamp, headers, offset, dry, &when, &at)
             if status <= FULL:
                 return status
