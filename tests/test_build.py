@@ -436,7 +436,7 @@ odd_numbers = st.one_of(st.integers(-3, 10), st.integers(-(2**64), 2**64), st.sa
 odd_records = st.tuples(odd_values, odd_values, st.one_of(odd_numbers, st.none()), odd_headers, st.one_of(st.none(), odd_numbers))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=250)
 @given(
     st.sampled_from([0, 1, 2]), st.sampled_from([0, 8, 1, 0x40]), st.integers(50, 300), st.one_of(st.none(), st.just(3)),
     st.lists(st.tuples(st.sampled_from(["append", "has_room_for", "extend", "close"]), odd_records), max_size=8),

@@ -204,10 +204,10 @@ cdef class RecordBuffer:
         self.placed(timestamp, offset, base)
         return PLACED
 
-    cdef fail(self, int status, int64_t offset, int64_t timestamp):
+    cdef fail(self, int status, object offset, int64_t timestamp):
         if status == NO_MEMORY:
             return MemoryError()
-        if offset == NEXT_OFFSET:
+        if offset is None:
             offset = self.next_offset
         rule, text = BUILD_FAULTS[status]
         text = text.format(offset=offset, next=self.next_offset, timestamp=timestamp, magic=self.magic)
@@ -273,7 +273,7 @@ cdef class RecordBuffer:
             status = self.take_objects(key, value, timestamp, headers, offset, dry, &when, &at)
             if status <= FULL:
                 return status
-        raise self.fail(status, at, when)
+        raise self.fail(status, offset, when)
 
     def append(self, key, value, timestamp=-1, headers=(), offset=None):
         return self.take(key, value, timestamp, headers, offset, False) == PLACED
@@ -377,7 +377,7 @@ cdef class RecordBuffer:
         if status == BUILD_SPAN:
             raise ValueError(f"row {i}: a span does not lie in its buffer, or headers are not among those given")
         if status > FULL:
-            raise self.fail(status, offset, timestamp)
+            raise self.fail(status, None if at == NULL else at[i], timestamp)
         return i
 
     def records(self):
