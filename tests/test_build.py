@@ -4,6 +4,8 @@ import struct
 
 import building
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from decoding import fields
@@ -326,6 +328,8 @@ COLUMNS = {
     "dictionary": (pa.array([b"a", b"b", b"a"]).dictionary_encode(), [b"a", b"b", b"a"]),
     "chunked": (pa.chunked_array([[b"a"], [b"b", None]]), [b"a", b"b", None]),
     "nulls": (pa.nulls(2), [None, None]),
+    "pandas": (pd.Series([b"a", None]), [b"a", None]),
+    "polars": (pl.Series([b"a", None, b"ccc"]), [b"a", None, b"ccc"]),
 }
 
 
@@ -343,6 +347,8 @@ TIMES = {
     "us": np.array([5999, "NaT", 7000], "datetime64[us]"),
     "arrow": pa.array([5_000_001, None, 7_000_000], pa.timestamp("ns", "UTC")),
     "arrow ints": pa.array([9, 5, None, 7])[1:],
+    "pandas": pd.Series(np.array([5, "NaT", 7], "datetime64[ms]")),
+    "polars": pl.Series([5, None, 7]),
     "arrow, chunked": pa.chunked_array([pa.array([5, None]), pa.array([7])]),
 }
 
