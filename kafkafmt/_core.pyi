@@ -1,12 +1,11 @@
 """What both cores offer: `_core` natively, `_pure` in Python. The docstrings here hold for both.
 
 A *buffer* is any C-contiguous one: bytes, bytearray, memoryview, mmap, NumPy, Arrow. It is held while a call lasts (a bytearray
-cannot be resized then), never copied, and written to by `write_offsets` and
-`number_batches` alone. `start` and `end` are positions in it, `end`
-exclusive and None for its end; positions that are returned count from the buffer's start too, never from `start`. A *span* is a
-position in the buffer and a length in bytes, -1 for null. Arrays are C-contiguous, aligned, of the types named, and belong to
-the caller: nobody may write to them, or resize them, while a call lasts. Bad data gives a KafkaFormatError, wrong arguments
-TypeError or ValueError (an integer beyond what its C type holds: OverflowError).
+cannot be resized then), never copied, and written to by `write_offsets` and `number_batches` alone. `start` and `end` are
+positions in it, `end` exclusive and None for its end; positions that are returned count from the buffer's start too, never from
+`start`. A *span* is a position in the buffer and a length in bytes, -1 for null. Arrays are C-contiguous, aligned, of the types
+named, and belong to the caller: nobody may write to them, or resize them, while a call lasts. Bad data gives a KafkaFormatError,
+wrong arguments TypeError or ValueError (an integer beyond what its C type holds: OverflowError).
 """
 
 from collections.abc import Iterable, Sequence
