@@ -1,11 +1,11 @@
 """What both cores offer: `_core` natively, `_pure` in Python. The docstrings here hold for both.
 
 A *buffer* is any C-contiguous one: bytes, bytearray, memoryview, mmap, NumPy, Arrow. It is held while a call lasts (a bytearray
-cannot be resized then), never copied, and written to by `write_offsets` alone. `start` and `end` are positions in it, `end`
-exclusive and None for its end; positions that are returned count from the buffer's start too, never from `start`. A *span* is a
-position in the buffer and a length in bytes, -1 for null. Arrays are C-contiguous, aligned, of the types named, and belong to
-the caller: nobody may write to them, or resize them, while a call lasts. Bad data gives a KafkaFormatError, wrong arguments
-TypeError or ValueError (an integer beyond what its C type holds: OverflowError).
+cannot be resized then), never copied, and written to by `write_offsets` and `number_batches` alone. `start` and `end` are
+positions in it, `end` exclusive and None for its end; positions that are returned count from the buffer's start too, never from
+`start`. A *span* is a position in the buffer and a length in bytes, -1 for null. Arrays are C-contiguous, aligned, of the types
+named, and belong to the caller: nobody may write to them, or resize them, while a call lasts. Bad data gives a KafkaFormatError,
+wrong arguments TypeError or ValueError (an integer beyond what its C type holds: OverflowError).
 """
 
 from collections.abc import Iterable, Sequence
@@ -99,8 +99,16 @@ def decode_records(
 def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
     """Writes `base_offset` and, in format 2, `leader_epoch` of each row into the batch at `position`, and touches nothing else.
 
-    For a message of format 0 or 1, `base_offset` is its offset. The buffer is writable, and this the one function that writes into
-    it. ValueError where a batch does not lie in it; nothing is written then. Without the GIL.
+    For a message of format 0 or 1, `base_offset` is its offset. The buffer is writable. ValueError where a batch does not lie in
+    it; nothing is written then. Without the GIL.
+    """
+
+def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:
+    """Writes offsets that follow each other from `next_offset` on into the batches of a table; the one behind the last.
+
+    A batch takes as many as its last offset delta says, and one more; a row with a count below 0, a wrapper, gets its last as its
+    offset. With `leader_epoch` that is written too, in format 2. Nothing is written on ValueError: for a batch that does not lie
+    in the buffer, a negative delta, or offsets beyond 64 bits. Without the GIL.
     """
 
 def total_length(lengths: LengthArray, count: int) -> int:

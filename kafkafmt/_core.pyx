@@ -17,7 +17,10 @@ include "_corelib/batch.pxi"      # scan_batches, find_batch: the shallow walk
 include "_corelib/records.pxi"    # decode_records: the deep walk, into columns (formats 0 and 1: legacy.pxi)
 include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's binary layout
 include "_corelib/objects.pxi"    # Record, make_records, make_values: columns into Python objects
+include "_corelib/encode.pxi"     # records and messages as bytes
+include "_corelib/fields.pxi"     # what they are built from: Python objects and columns
+include "_corelib/plain.pxi"      # the records that nearly all are, many at a time
 include "_corelib/build.pxi"      # RecordBuffer: records and columns into batches
 include "_corelib/wire.pxi"       # Layout, write_messages: messages of the wire protocol
-include "_corelib/assign.pxi"     # write_offsets: offsets and leader epochs into batches where they lie
+include "_corelib/assign.pxi"     # write_offsets, number_batches: offsets and leader epochs into batches where they lie
 include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: the hash of keys that partitions are chosen by

@@ -4,6 +4,8 @@ import struct
 
 import building
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from decoding import fields
@@ -11,7 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kafkafmt
-from kafkafmt import BatchBuilder, InvalidError, KafkaFormatError, TooLargeError, build_batch, build_batches, build_columns, columns_of
+from kafkafmt import (
+    BatchBuilder,
+    InvalidError,
+    KafkaFormatError,
+    TooLargeError,
+    _pure,
+    build_batch,
+    build_batches,
+    build_columns,
+    columns_of,
+)
 from kafkafmt.codecs import Compressor
 from kafkafmt.records import iter_tables
 
@@ -316,6 +328,8 @@ COLUMNS = {
     "dictionary": (pa.array([b"a", b"b", b"a"]).dictionary_encode(), [b"a", b"b", b"a"]),
     "chunked": (pa.chunked_array([[b"a"], [b"b", None]]), [b"a", b"b", None]),
     "nulls": (pa.nulls(2), [None, None]),
+    "pandas": (pd.Series([b"a", None]), [b"a", None]),
+    "polars": (pl.Series([b"a", None, b"ccc"]), [b"a", None, b"ccc"]),
 }
 
 
@@ -333,6 +347,8 @@ TIMES = {
     "us": np.array([5999, "NaT", 7000], "datetime64[us]"),
     "arrow": pa.array([5_000_001, None, 7_000_000], pa.timestamp("ns", "UTC")),
     "arrow ints": pa.array([9, 5, None, 7])[1:],
+    "pandas": pd.Series(np.array([5, "NaT", 7], "datetime64[ms]")),
+    "polars": pl.Series([5, None, 7]),
     "arrow, chunked": pa.chunked_array([pa.array([5, None]), pa.array([7])]),
 }
 
@@ -410,6 +426,67 @@ def test_spans_outside_their_buffer(core):
     for arguments in ((good, None, None, None, None, 0, 3), (good, None, None, None, None, 2, 1)):
         with pytest.raises(ValueError):
             core.RecordBuffer().append_columns(*arguments)
+
+
+odd_values = st.one_of(st.none(), st.binary(max_size=70), st.just("text"), st.just(bytearray(b"xy")), st.just(5))
+odd_headers = st.one_of(
+    st.none(), st.just(()), st.lists(st.tuples(st.one_of(st.text(max_size=3), st.binary(max_size=3), st.none()), odd_values), max_size=3),
+    st.just([("h",)]), st.just({"a": b"b"}), st.just(7), st.just([["k", b"v"]]),
+)  # fmt: skip
+odd_numbers = st.one_of(st.integers(-3, 10), st.integers(-(2**64), 2**64), st.sampled_from([2**31 - 1, 2**31, 2**63 - 1, 2**63, -(2**63)]))
+odd_records = st.tuples(odd_values, odd_values, st.one_of(odd_numbers, st.none()), odd_headers, st.one_of(st.none(), odd_numbers))
+
+
+@settings(deadline=None, max_examples=250)
+@given(
+    st.sampled_from([0, 1, 2]), st.sampled_from([0, 8, 1, 0x40]), st.integers(50, 300), st.one_of(st.none(), st.just(3)),
+    st.lists(st.tuples(st.sampled_from(["append", "has_room_for", "extend", "close"]), odd_records), max_size=8),
+)  # fmt: skip
+def test_the_cores_do_the_same_with_whatever_they_are_given(magic, attributes, room, base_offset, calls):
+    """Results, the kind of error and its words where it is ours, and what the buffer holds after each call."""
+    native = pytest.importorskip("kafkafmt._core")
+    outcomes = []
+    for core in (native, _pure):
+        buffer = core.RecordBuffer(magic, attributes, room, base_offset, append_time=5, delete_horizon=6)
+        seen = []
+        for name, record in calls:
+            try:
+                if name == "close":
+                    seen.append(buffer.close(b"packed" if attributes & 7 else None))
+                else:
+                    seen.append(buffer.extend([record, record[:2]]) if name == "extend" else getattr(buffer, name)(*record))
+            except KafkaFormatError as error:
+                seen.append((str(error), type(error).__name__, error.rule))
+            except (TypeError, ValueError, OverflowError) as error:
+                seen.append(type(error).__name__)
+            seen.append((buffer.count, buffer.size, buffer.base_offset, buffer.next_offset, buffer.max_timestamp))
+            seen.append(buffer.records())
+        buffer.close(b"packed" if attributes & 7 else None)
+        outcomes.append((seen, buffer.take_batches()))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_two_threads_at_one_buffer_are_told(native):
+    """The one that comes while the other appends columns gets an error, or waits its turn; either way nothing breaks."""
+    import threading
+
+    columns = columns_of(value=[b"v" * 90] * 20_000)
+    buffer, done = native.RecordBuffer(max_size=16384), []
+
+    def work():
+        for _ in range(30):
+            try:
+                done.append(buffer.append_columns(*columns[1:], 0, columns.rows, True))
+            except RuntimeError as error:
+                assert "another thread" in str(error)  # noqa: PT017
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    buffer.close()
+    assert len(read(buffer.take_closed())) == 20_000 * len(done)
 
 
 @pytest.mark.parametrize("codec", CODECS[:4])

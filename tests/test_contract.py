@@ -46,6 +46,22 @@ def test_record_is_that_of_the_stub(core):
         assert hasattr(core.Record, name)
 
 
+def test_methods_are_those_of_the_stub(core):
+    members = CLASSES["RecordBuffer"].body
+    functions = {node.name: node for node in members if isinstance(node, ast.FunctionDef)}
+    buffer = core.RecordBuffer(**dict(parameters_of_stub(functions.pop("__init__"))))
+    for name, node in functions.items():
+        assert ast.get_docstring(node)
+        if not node.decorator_list:  # a property has no parameters
+            offered = parameters_of(getattr(core.RecordBuffer, name))
+            assert [p for p in offered if p[0] != "self"] == parameters_of_stub(node)
+    fields = [name for name, node in functions.items() if node.decorator_list]
+    fields += [node.target.id for node in members if isinstance(node, ast.AnnAssign)]
+    assert all(isinstance(getattr(buffer, name), int) for name in fields)
+    public = {name for name in dir(core.RecordBuffer) if not name.startswith("_")}
+    assert public <= {*functions, *fields}
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_function_is_explained(name):
     assert ast.get_docstring(FUNCTIONS[name])

@@ -237,6 +237,29 @@ def test_write_offsets_checks_its_places(core):
     assert data == b"\xff" * 8 + bytes(32)
 
 
+def test_number_batches_checks_all_before_it_writes(core):
+    table = np.zeros(3, BATCH_DTYPE)
+    table["position"], table["magic"], table["last_offset_delta"] = (0, 20, 40), (2, 1, 1), (4, 0, 2)
+    table["count"] = (5, 1, -1)
+    data = bytearray(60)
+    for name, row, value in (("position", 2, 44), ("position", 0, -1), ("last_offset_delta", 2, -1)):
+        wrong = table.copy()
+        wrong[name][row] = value
+        with pytest.raises(ValueError, match=f"row {row}"):
+            core.number_batches(data, wrong, 7, 3)
+    for offset in (-1, 2**63 - 8):
+        with pytest.raises(ValueError):
+            core.number_batches(data, table, offset, 3)
+    with pytest.raises(ValueError, match="writable"):
+        core.number_batches(bytes(60), table, 0)
+    assert data == bytes(60)
+    assert core.number_batches(data, table, 7) == 7 + 5 + 1 + 3
+    assert [int.from_bytes(data[p : p + 8], "big") for p in (0, 20, 40)] == [7, 12, 15]
+    assert data[12:16] == bytes(4)
+    assert core.number_batches(data, table, 2**63 - 10, 3) == 2**63 - 1
+    assert (data[12:16], data[32:36]) == (b"\0\0\0\3", bytes(4))
+
+
 def sequence(values, base_offset, base_sequence, epoch=0, **fields):
     return simple_batch(values, base_offset, producer_id=1, producer_epoch=epoch, base_sequence=base_sequence, **fields)
 

@@ -1,26 +1,63 @@
 # Offsets and leader epochs written into batches where they lie: the fields that no CRC of format 2 covers.
 
 
+cdef uint8_t* writable_bytes(Arrays arrays, buffer, Py_ssize_t* size) except NULL:
+    cdef uint8_t* data = <uint8_t*>arrays.take(memoryview(buffer).cast("B"), 0, 1)
+    size[0] = arrays.size()
+    return data
+
+
+cdef Py_ssize_t first_outside(const Batch* rows, Py_ssize_t count, Py_ssize_t size) noexcept nogil:
+    """The first row whose batch does not lie in a buffer, -1 if there is none."""
+    cdef Py_ssize_t i
+    for i in range(count):
+        if rows[i].position < 0 or rows[i].position > size - 17:
+            return i
+    return -1
+
+
 def write_offsets(buffer, batches):
     cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t count = len(batches), i, bad = -1, size
-    cdef const Batch* row
+    cdef Py_ssize_t count = len(batches), i, bad, size
     cdef const Batch* rows = <const Batch*>arrays.take(batches, count, sizeof(Batch), False)
-    cdef uint8_t* data = <uint8_t*>arrays.take(memoryview(buffer).cast("B"), 0, 1)
-    size = arrays.size()
+    cdef uint8_t* data = writable_bytes(arrays, buffer, &size)
     with nogil:
-        for i in range(count):
-            row = &rows[i]
-            if row.position < 0 or row.position > size - 17:
-                bad = i
-                break
-        else:
+        bad = first_outside(rows, count, size)
+        if bad < 0:
             for i in range(count):
-                row = &rows[i]
-                if i + 24 < count:
-                    KF_PREFETCH(data + rows[i + 24].position)
-                put64(data + row.position, row.base_offset)
-                if row.magic == 2:
-                    put32(data + row.position + 12, <uint32_t>row.leader_epoch)
+                put64(data + rows[i].position, rows[i].base_offset)
+                if rows[i].magic == 2:
+                    put32(data + rows[i].position + 12, <uint32_t>rows[i].leader_epoch)
     if bad >= 0:
         raise ValueError(f"row {bad} of the table: its batch does not lie in the buffer")
+
+
+def number_batches(buffer, batches, next_offset, leader_epoch=None):
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t count = len(batches), i, bad, size
+    cdef const Batch* rows = <const Batch*>arrays.take(batches, count, sizeof(Batch), False)
+    cdef uint8_t* data = writable_bytes(arrays, buffer, &size)
+    cdef bint with_epoch = leader_epoch is not None
+    cdef uint32_t epoch = <uint32_t><int32_t>(leader_epoch if with_epoch else 0)
+    cdef int64_t offset = next_offset, delta
+    if offset < 0:
+        raise ValueError(f"next_offset is {next_offset}; it cannot be negative")
+    with nogil:
+        bad = first_outside(rows, count, size)
+        if bad < 0:
+            for i in range(count):
+                if rows[i].last_offset_delta < 0 or rows[i].last_offset_delta >= INT64_MAX - offset:
+                    bad = i
+                    break
+                offset += <int64_t>rows[i].last_offset_delta + 1
+    if bad >= 0:
+        raise ValueError(f"row {bad} of the table: its batch does not lie in the buffer, or its offsets do not fit into 64 bits")
+    offset = next_offset
+    with nogil:
+        for i in range(count):
+            delta = rows[i].last_offset_delta
+            put64(data + rows[i].position, offset + delta if rows[i].count < 0 else offset)
+            if with_epoch and rows[i].magic == 2:
+                put32(data + rows[i].position + 12, epoch)
+            offset += delta + 1
+    return offset

@@ -1,6 +1,6 @@
 """The pure core: the readable specification of `_core`, its fallback and its partner in tests and benchmarks."""
 
-from .assign import write_offsets
+from .assign import number_batches, write_offsets
 from .batch import find_batch, scan_batches
 from .build import RecordBuffer
 from .crc import crc32, crc32c, crc32c_way
@@ -25,6 +25,7 @@ __all__ = [
     "make_values",
     "murmur2",
     "murmur2_spans",
+    "number_batches",
     "read_unsigned_varint",
     "read_varint",
     "read_varlong",

@@ -344,7 +344,7 @@ class RecordBuffer:
             return 0
         reached = self.next_offset - 1
         last = reached if last_offset is None else last_offset
-        if last < reached or (self._magic == MAGIC_V2 and last - self.base_offset > MAX_INT32):
+        if last < reached or last == MAX_OFFSET or (self._magic == MAGIC_V2 and last - self.base_offset > MAX_INT32):
             raise ValueError(f"last_offset is {last}, but offsets have reached {reached}, from {self.base_offset} on")
         if (compressed is None) != (not self._attributes & CODEC_MASK):
             raise ValueError("compressed records are needed for a codec, and only for one")

@@ -29,24 +29,25 @@ from .reader import RecordReader
 
 _INT64, _UINT32 = struct.Struct(">q"), struct.Struct(">I")
 _ROWS = 256
-"""Of a table that is used again and again: fresh memory for thousands of rows would cost more than scanning them."""
 
 
 def scan_all(buffer: Buffer, check_crc: bool = True) -> np.ndarray:
     """The table of all batches of a buffer. What is wrong with one is raised, a batch that is cut off too."""
     raw: Any = buffer
-    size, position = memoryview(raw).nbytes, 0
+    size, position, rows = memoryview(raw).nbytes, 0, 0
     table = np.empty(_ROWS, BATCH_DTYPE)
-    rows = bytearray()  # NumPy would copy them field by field
     while position < size:
-        scan = core.scan_batches(buffer, table, position, None, check_crc)
+        if rows == len(table):  # as many as there would be if all were like these, and a few more
+            larger = np.empty(rows + rows * (size - position) // position * 9 // 8 + _ROWS, BATCH_DTYPE)
+            larger.view(np.uint8)[: rows * BATCH_DTYPE.itemsize] = table.view(np.uint8)  # NumPy copies such rows field by field
+            table = larger
+        scan = core.scan_batches(buffer, table[rows:], position, None, check_crc)
         if scan.error is not None:
             raise scan.error
         if not scan.count:
             raise TruncatedError(f"the last batch is cut off: {size - position} bytes are left", position)
-        rows += table[: scan.count].tobytes()
-        position = scan.position
-    return np.frombuffer(rows, BATCH_DTYPE)
+        rows, position = rows + scan.count, scan.position
+    return table[:rows]
 
 
 def assign_offsets(
@@ -63,27 +64,18 @@ def assign_offsets(
     are checked before the first is written to. InvalidError for a wrapper of format 0, whose records hold offsets of their own.
     """
     table = scan_all(buffer, check_crc)
-    if not len(table):
-        return next_offset
-    deltas = table["last_offset_delta"]
-    wrapped = int(table["count"].min()) < 0
-    if wrapped:
-        deltas = _with_wrappers(buffer, table, max_batch_bytes)
-    if int(deltas.min()) < 0:
-        row: Any = table[int(np.argmin(deltas))]
+    if len(table) and int(table["count"].min()) < 0:
+        _open_wrappers(buffer, table, max_batch_bytes)
+    negative = table["last_offset_delta"] < 0
+    if negative.any():
+        row: Any = table[int(np.argmax(negative))]
         raise InvalidError("last offset delta is negative", int(row["position"]), int(row["base_offset"]), rule="record_count")
-    last = np.cumsum(deltas, dtype=np.int64)
-    last += np.arange(next_offset, next_offset + len(table))
-    table["base_offset"] = np.where(table["count"] < 0, last, last - deltas) if wrapped else last - deltas  # a wrapper's is its last
-    if leader_epoch is not None:
-        table["leader_epoch"] = leader_epoch
-    core.write_offsets(buffer, table)
-    return int(last[-1]) + 1
+    following: int = core.number_batches(buffer, table, next_offset, leader_epoch)
+    return following
 
 
-def _with_wrappers(buffer: Buffer, table: np.ndarray, max_batch_bytes: int) -> np.ndarray:
-    """Last offset deltas, those of wrapper messages by their records."""
-    deltas = table["last_offset_delta"].astype(np.int64)
+def _open_wrappers(buffer: Buffer, table: np.ndarray, max_batch_bytes: int) -> None:
+    """The last offset delta of each wrapper message, by its records."""
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes)
     for i in np.flatnonzero(table["count"] < 0).tolist():
         row: Any = table[i]
@@ -94,8 +86,10 @@ def _with_wrappers(buffer: Buffer, table: np.ndarray, max_batch_bytes: int) -> n
         alone["base_offset"] = 0  # the inner offsets as they stand
         for chunk in reader.read(buffer, alone):
             assert chunk.columns.offset is not None
-            deltas[i] = chunk.columns.offset[chunk.columns.rows - 1]
-    return deltas
+            last = int(chunk.columns.offset[chunk.columns.rows - 1])
+            if not 0 <= last < 2**31:
+                raise InvalidError(f"last inner offset of a wrapper is {last}", int(row["position"]), rule="inner_offsets")
+            table["last_offset_delta"][i] = last
 
 
 def set_timestamp(view: memoryview, row: Any, append_time: bool, timestamp: int) -> None:

@@ -30,8 +30,8 @@ class Columns(NamedTuple):
 def columns_of(key: Any = None, value: Any = None, timestamp: Any = None, headers: Any = None, offset: Any = None) -> Columns:
     """Columns out of whatever holds them, all of one length.
 
-    key, value: bytes or None in a list or tuple; a NumPy array of objects, of type S (which has no trailing zeros) or of rows of
-    uint8; an Arrow array (binary, string, fixed-size binary; chunked too); Spans; None for all null.
+    key, value: bytes or None in a list, tuple or pandas Series; a NumPy array of objects, of type S (which has no trailing zeros)
+    or of rows of uint8; an Arrow array (binary, string, fixed-size binary; chunked too) or a Polars Series; Spans; None for all null.
     timestamp: milliseconds, a number for all or an array, null for -1; NumPy's or Arrow's times in any unit.
     headers: pairs of key and value for each record, None for none; Arrow's lists of structs, or maps.
     offset: integers.
@@ -82,6 +82,8 @@ def _length(column: Any) -> int:
 
 def _arrow(column: Any) -> Any:
     """The column as one Arrow array, None if it is something else."""
+    if hasattr(column, "to_arrow"):  # Polars
+        column = column.to_arrow()
     if hasattr(column, "combine_chunks"):
         column = column.combine_chunks()
         if hasattr(column, "chunks"):  # which older versions of pyarrow give
@@ -172,6 +174,8 @@ def _numbers(column: Any) -> IntArray:
         if array.null_count and not str(array.type).startswith("timestamp"):
             array = array.fill_null(-1)
         column = array.to_numpy(zero_copy_only=False)
+    elif hasattr(column, "to_numpy"):  # pandas
+        column = column.to_numpy()
     elif not isinstance(column, np.ndarray):
         column = np.array([-1 if n is None else n for n in column])
     if column.dtype.kind == "M":

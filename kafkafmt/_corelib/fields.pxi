@@ -1,0 +1,151 @@
+# What records are built from, as fields: a pointer and a length. Python objects of exact types are read without calling anything, so
+# that no code of anybody's runs while pointers are held; all others are made plain first. Columns are spans of buffers.
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.ref cimport PyObject
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+
+cdef extern from "Python.h":
+    bint PyLong_Check(object o)
+    bint PyUnicode_CheckExact(object o)
+    bint PyList_CheckExact(object o)
+    Py_ssize_t PyList_GET_SIZE(object o)
+    PyObject* PyList_GET_ITEM(object o, Py_ssize_t i)
+    long long PyLong_AsLongLongAndOverflow(object o, int* overflow) except? -1
+    const char* PyUnicode_AsUTF8AndSize(object o, Py_ssize_t* size) except NULL
+
+cdef extern from "_corelib/record.h":
+    """
+    #define kf_is_record(o) Py_IS_TYPE(o, &KfRecord_Type)
+    #define kf_record_key(o) (((KfRecord *)(o))->key)
+    #define kf_record_value(o) (((KfRecord *)(o))->value)
+    #define kf_record_timestamp(o) (((KfRecord *)(o))->timestamp)
+    #define kf_record_headers(o) (((KfRecord *)(o))->headers)
+    """
+    bint kf_is_record(object o)
+    PyObject* kf_record_key(object o)
+    PyObject* kf_record_value(object o)
+    PyObject* kf_record_timestamp(object o)
+    PyObject* kf_record_headers(object o)
+
+cdef enum:
+    PLACED = 0
+    FULL = 1
+    BUILD_OFFSET = 2            # from here on indexes of BUILD_FAULTS
+    BUILD_DELTA = 3
+    BUILD_TIMESTAMP = 4
+    BUILD_NO_TIMESTAMP = 5
+    BUILD_NO_HEADERS = 6
+    BUILD_TOO_LARGE = 7
+    BUILD_SPAN = 8
+    BUILD_HEADER_KEY = 9
+    NO_MEMORY = 10
+    NOT_PLAIN = 11              # a Python object that is not of the types read without calling anything
+
+cdef struct Column:             # spans of one buffer; no lengths: all null
+    const uint8_t* data
+    Py_ssize_t size
+    const int64_t* positions
+    const int32_t* lengths
+
+cdef struct HeaderColumn:       # of each record where its headers begin, and how many; no counts: none has any
+    const int64_t* starts
+    const int32_t* counts
+    Py_ssize_t total
+    Column key
+    Column value
+
+
+cdef inline int plain_field(object o, Field* field) noexcept:
+    """Bytes or None as a field; NOT_PLAIN for anything else."""
+    if PyBytes_CheckExact(o):
+        field.data = <const uint8_t*>PyBytes_AS_STRING(o)
+        field.size = PyBytes_GET_SIZE(o)
+    elif o is None:
+        field.size = -1
+    else:
+        return NOT_PLAIN
+    return PLACED
+
+
+cdef inline bint is_empty_tuple(PyObject* o) noexcept:
+    return PyTuple_CheckExact(<object>o) and PyTuple_GET_SIZE(<object>o) == 0
+
+
+cdef inline void prefetch_record(PyObject* record, PyObject* later) noexcept:
+    """Load what is needed next: objects that lie about in memory are what takes the time."""
+    cdef PyObject* value
+    KF_PREFETCH(later)
+    if PyTuple_CheckExact(<object>record) and PyTuple_GET_SIZE(<object>record) > 2:
+        KF_PREFETCH(PyTuple_GET_ITEM(<object>record, 0))
+        value = PyTuple_GET_ITEM(<object>record, 1)
+        KF_PREFETCH(value)
+        KF_PREFETCH(<const char*>value + 64)
+        KF_PREFETCH(PyTuple_GET_ITEM(<object>record, 2))
+
+
+cdef object plain_bytes(o, name):
+    if o is None or type(o) is bytes:
+        return o
+    try:
+        return bytes(memoryview(o))
+    except TypeError:
+        raise TypeError(f"{name} must be bytes-like or None, not {type(o).__name__}") from None
+
+
+cdef list plain_headers(headers):
+    """Headers as pairs of exact types, which is what is read without calling anything."""
+    plain = []
+    for pair in headers or ():
+        key, value = pair
+        if type(key) is not str:
+            key = str(key) if isinstance(key, str) else plain_bytes(key, "header key")
+        if key is None:
+            raise TypeError("header key must be str or bytes-like, not None")
+        plain.append((key, plain_bytes(value, "header value")))
+    return plain
+
+
+cdef object int64(n, name):
+    """An integer of the caller's that Kafka holds in 64 bits."""
+    number = n.__index__() if hasattr(n, "__index__") else None
+    if number is None:
+        raise TypeError(f"{name} must be an integer, not {type(n).__name__}")
+    if not -0x8000000000000000 <= number <= 0x7fffffffffffffff:
+        raise OverflowError(f"{name} {number} does not fit into 64 bits")
+    return number
+
+
+cdef Source take_column(Arrays arrays, spans, Py_ssize_t n, Column* column):
+    column.lengths = NULL
+    if spans is None:
+        return None
+    cdef Source source = Source(spans.buffer)
+    column.data = source.data
+    column.size = source.size
+    column.positions = <const int64_t*>required(arrays.take(spans.positions, n, 8, False))
+    column.lengths = <const int32_t*>required(arrays.take(spans.lengths, n, 4, False))
+    return source
+
+
+cdef inline int column_field(const Column* column, Py_ssize_t i, Field* field) noexcept nogil:
+    cdef int64_t position
+    field.size = -1
+    if column.lengths == NULL or column.lengths[i] < 0:
+        return PLACED
+    position = column.positions[i]
+    field.size = column.lengths[i]
+    if KF_UNLIKELY(position < 0 or position > column.size or field.size > column.size - position):
+        return BUILD_SPAN
+    field.data = column.data + position
+    return PLACED
+
+
+cdef list take_headers(Arrays arrays, headers, Py_ssize_t n, HeaderColumn* column):
+    column.counts = NULL
+    if headers is None:
+        return []
+    column.starts = <const int64_t*>required(arrays.take(headers.starts, n, 8, False))
+    column.counts = <const int32_t*>required(arrays.take(headers.counts, n, 4, False))
+    column.total = min(len(headers.keys.lengths), len(headers.values.lengths))
+    return [take_column(arrays, headers.keys, column.total, &column.key), take_column(arrays, headers.values, column.total, &column.value)]
