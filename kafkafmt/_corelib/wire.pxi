@@ -2,7 +2,7 @@
 # on the wire and in which slot of the message it goes. Slots are read and written in place, which a type check of each message
 # makes safe; a message is made without its __init__, all slots filled here.
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.list cimport PyList_Append
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject, PyTypeObject
@@ -298,6 +298,8 @@ cdef class Layout:
         cdef WireSource source = WireSource(buffer)
         first, last = bounds(source.source, start, end)
         cdef Py_ssize_t p = first
+        if self.message_type is None:
+            raise TypeError("a layout that was never made")
         message = self.read_struct(source, &p, last)
         return message, p
 
@@ -456,7 +458,7 @@ cdef class Layout:
             return decode_text(PyBytes_FromStringAndSize(<const char*>data, length))
 
     cdef int write_struct(self, WireOutput out, message) except -1:
-        if not PyType_IsSubtype(Py_TYPE(message), <PyTypeObject*>self.message_type):
+        if self.message_type is None or not PyType_IsSubtype(Py_TYPE(message), <PyTypeObject*>self.message_type):
             raise TypeError(f"a {self.message_type.__qualname__} is needed, not {message!r}")
         cdef int i
         for i in range(self.tagged_end, self.absent_end):
@@ -489,7 +491,10 @@ cdef class Layout:
             if not self.is_default(i, message):
                 present.append((self.wire[i].tag, i, None))
         if unknown:
-            present += [(tag, None, value) for tag, value in unknown]
+            for tag, value in unknown:
+                if not 0 <= tag <= MAX_FRAME:
+                    raise ValueError(f"{self.message_type.__name__}: {tag} cannot be a tag")
+                present.append((tag, None, Source(value)))
             present.sort(key=lambda entry: entry[0])
             if len({entry[0] for entry in present}) < len(present):
                 raise ValueError(f"{self.message_type.__name__}: two tagged fields have one tag")
@@ -498,7 +503,7 @@ cdef class Layout:
             out.uvarint(tag)
             inside = WireOutput()
             if number is None:
-                inside.bytes_(<const char*>value, len(value))
+                inside.bytes_((<Source>value).data, (<Source>value).size)
             else:
                 self.write_field(number, inside, self.value_of(number, message))
             out.uvarint(<uint32_t>inside.size)
@@ -562,6 +567,8 @@ cdef class Layout:
             if not isinstance(value, UUID):
                 raise TypeError(f"{self.where(i)}: a uuid.UUID is needed, not {value!r}")
             raw = value.bytes
+            if not isinstance(raw, bytes) or len(raw) != 16:
+                raise ValueError(f"{self.where(i)}: {value!r} does not have 16 bytes")
             return out.bytes_(PyBytes_AS_STRING(raw), 16)
         if kind == KIND_STRUCT:
             if nullable:

@@ -438,7 +438,10 @@ class Layout:
                 inside = Output()
                 write(inside, value)
                 present.append((tag, bytes(inside.tail)))
-        present += [(tag, bytes(value)) for tag, value in message.unknown_tagged_fields]
+        for tag, value in message.unknown_tagged_fields:
+            if not 0 <= tag <= MAX_FRAME:
+                raise ValueError(f"{self.type.__name__}: {tag} cannot be a tag")
+            present.append((tag, bytes(view_of(value))))
         present.sort(key=lambda pair: pair[0])
         if any(a[0] == b[0] for a, b in itertools.pairwise(present)):
             raise ValueError(f"{self.type.__name__}: two tagged fields have one tag")
