@@ -18,6 +18,8 @@ include "_corelib/records.pxi"    # decode_records: the deep walk, into columns 
 include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's binary layout
 include "_corelib/objects.pxi"    # Record, make_records, make_values: columns into Python objects
 include "_corelib/build.pxi"      # RecordBuffer: records and columns into batches
-include "_corelib/wire.pxi"       # Layout, write_messages: messages of the wire protocol
+include "_corelib/wire.pxi"       # Layout: how messages lie on the wire
+include "_corelib/wire_read.pxi"
+include "_corelib/wire_write.pxi" # write_messages
 include "_corelib/assign.pxi"     # write_offsets: offsets and leader epochs into batches where they lie
 include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: the hash of keys that partitions are chosen by
