@@ -113,6 +113,10 @@ def to_arrow(
 
 
 def __getattr__(name: str) -> Any:
+    if name == "protocol":  # loaded when asked for too
+        from importlib import import_module
+
+        return import_module("kafkafmt.protocol")
     if name == "__version__":  # looked up when asked for: it costs a third of the import
         from importlib.metadata import PackageNotFoundError, version
 

@@ -21,6 +21,8 @@ include "_corelib/encode.pxi"     # records and messages as bytes
 include "_corelib/fields.pxi"     # what they are built from: Python objects and columns
 include "_corelib/plain.pxi"      # the records that nearly all are, many at a time
 include "_corelib/build.pxi"      # RecordBuffer: records and columns into batches
-include "_corelib/wire.pxi"       # Layout, write_messages: messages of the wire protocol
+include "_corelib/wire.pxi"       # Layout: how messages lie on the wire
+include "_corelib/wire_read.pxi"
+include "_corelib/wire_write.pxi" # write_messages
 include "_corelib/assign.pxi"     # write_offsets, number_batches: offsets and leader epochs into batches where they lie
 include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: the hash of keys that partitions are chosen by

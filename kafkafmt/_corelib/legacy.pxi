@@ -96,7 +96,7 @@ cdef inline bint has_room(const Message* m, const Columns* out) noexcept nogil:
     )
 
 
-cdef inline void put_message(const uint8_t* base, const Message* m, int64_t offset, int32_t timestamp_type, int64_t append_time,
+cdef inline void store_message(const uint8_t* base, const Message* m, int64_t offset, int32_t timestamp_type, int64_t append_time,
                              Columns* out, Py_ssize_t row) noexcept nogil:
     cdef bint slack
     if out.offset != NULL:
@@ -160,7 +160,7 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
             break
         p += 12 + <Py_ssize_t>m.size
         record += 1
-        put_message(base, &m, offset, timestamp_type, batch.max_timestamp, out, row)
+        store_message(base, &m, offset, timestamp_type, batch.max_timestamp, out, row)
         row += 1
     if full == WALK_FULL_DATA and cursor.record == 0 and out.rows:
         take_back(out, out.rows, row)       # the set goes out whole, next time
@@ -192,7 +192,7 @@ cdef int64_t give_plain(const uint8_t* base, const Batch* batches, int64_t count
             break
         at += 1
         timestamp_type = -1 if b.magic == 0 else (b.attributes >> 3) & 1
-        put_message(base, &m, m.offset, timestamp_type, b.max_timestamp, out, row)
+        store_message(base, &m, m.offset, timestamp_type, b.max_timestamp, out, row)
         row += 1
     out.rows = row
     return at

@@ -99,9 +99,10 @@ def _frames(path: str | None) -> Iterator[tuple[int, int, memoryview | None, str
     if path is None:
         return
     splitter, position = FrameSplitter(MAX_FRAME), 0
+    stream: Any
     with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
         try:
-            while data := stream.read(CHUNK):
+            while data := stream.read1(CHUNK):  # what a pipe has, at once
                 for frame in splitter.feed(data):
                     yield position, len(frame), frame, ""
                     position += len(frame)

@@ -74,6 +74,19 @@ def test_records_are_shown_as_cat_shows_them(tmp_path):
     assert next(r for r in rows if r["api"] == "Metadata")["records"] == []
 
 
+def test_record_data_that_is_damaged_does_not_hide_its_frame(tmp_path):
+    golden = next(
+        g for g in frames("2.8.2") if g.entry["api"] == "Produce" and g.entry["bytes"] > 1000 and g.entry["direction"] == "request"
+    )
+    (tmp_path / "request").write_bytes(golden.frame[:200] + bytes([golden.frame[200] ^ 1]) + golden.frame[201:])
+    done = kafkafmt("decode", "--requests", tmp_path / "request", "--format", "json", "--records")
+    (row,) = map(json.loads, done.stdout.splitlines())
+    assert (done.returncode, row["body"], row["records"]) == (1, fields_of(golden.entry), [])
+    assert "record data of wire-" in done.stderr
+    assert "CRC" in done.stderr
+    assert kafkafmt("decode", "--requests", tmp_path / "request").returncode == 0  # nobody asked for the records
+
+
 def test_text_is_a_line_a_frame(tmp_path):
     out, entries = streams("0.9.0.1")
     done = kafkafmt("decode", *written(tmp_path, out))

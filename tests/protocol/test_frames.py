@@ -1,5 +1,9 @@
 """Frames and streams of them, headers, correlation; the public names as a user writes them."""
 
+import copy
+import dataclasses
+import inspect
+import pickle
 import tracemalloc
 
 import pytest
@@ -7,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_golden import frames
 
+import kafkafmt
 from kafkafmt import protocol
 from kafkafmt.errors import KafkaFormatError, StructureError, TooLargeError, TruncatedError, UnsupportedError
 
@@ -198,6 +203,25 @@ def test_responses_find_their_requests():
     with pytest.raises(StructureError, match="correlation id 2"):
         correlation.read_response(answer("ProduceResponse", 3, 2))
     assert len(correlation) == 0
+
+
+def test_messages_are_copied_pickled_and_explained():
+    request = protocol.FetchRequest
+    body = request(max_wait_ms=5, topics=[request.FetchTopic(topic="t", partitions=[request.FetchPartition(fetch_offset=9)])])
+    assert pickle.loads(pickle.dumps(body)) == copy.deepcopy(body) == body
+    assert copy.deepcopy(body).topics[0] is not body.topics[0]
+    assert pickle.loads(pickle.dumps(protocol.make_request(body, 4, 1))) == protocol.make_request(body, 4, 1)
+    assert repr(body) == "FetchRequest(max_wait_ms=5, topics=[FetchTopic(topic='t', partitions=[FetchPartition(fetch_offset=9)])])"
+    assert body != request()
+    assert inspect.signature(request).parameters["cluster_id"].annotation == str | None
+    assert inspect.signature(request).parameters["max_bytes"].default == 2**31 - 1
+    assert dataclasses.replace(body, max_wait_ms=6).max_wait_ms == 6
+    with pytest.raises(AttributeError):
+        body.no_such_field = 1
+    with pytest.raises(TypeError):
+        request(no_such_field=1)
+    assert "FetchRequest" in dir(protocol)
+    assert kafkafmt.protocol is protocol
 
 
 def test_error_codes():

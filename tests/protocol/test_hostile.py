@@ -125,3 +125,30 @@ def test_what_a_frame_of_the_smallest_structures_costs(core):
     tracemalloc.stop()
     assert (len(message.topics), end) == (n, len(data))
     assert peak < 50 * len(data)
+
+
+@pytest.mark.full
+def test_random_messages_changed_at_random(native, pure):
+    """Bytes overwritten, inserted, removed; what can be read is written the same by both, or refused by both."""
+    chance = random.Random(5)
+    for _ in range(20_000):
+        message, version = chance.choice(MESSAGES)
+        forms = [layout_of(message, version, core) for core in (native, pure)]
+        data = b"".join(native.write_messages([forms[0]], [random_message(chance, message, version)]))
+        for _ in range(10):
+            changed = bytearray(data)
+            for _ in range(chance.randrange(1, 5)):
+                at = chance.randrange(len(changed) + 1)
+                changed[at : at + chance.randrange(4)] = chance.randbytes(chance.randrange(4))
+            found = outcome(forms[0], bytes(changed))
+            assert repr(found) == repr(outcome(forms[1], bytes(changed)))
+            if found[-1] is not True:
+                rewritten = [refused_or_written(core, form, found[0]) for core, form in zip((native, pure), forms, strict=True)]
+                assert rewritten[0] == rewritten[1]
+
+
+def refused_or_written(core, form, message):
+    try:
+        return b"".join(core.write_messages([form], [message]))
+    except ValueError:
+        return ValueError

@@ -217,6 +217,13 @@ def test_tagged_fields_that_cannot_be_written(core):
         written(core, two(core), Two(1, [], ((4, b""), (4, b""))))
     with pytest.raises(ValueError, match="one tag"):
         written(core, two(core), Two(1, ["x"], ((5, b""),)))
+    for tag in (-1, 2**31):
+        with pytest.raises(ValueError, match="cannot be a tag"):
+            written(core, two(core), Two(1, [], ((tag, b""),)))
+    for value in (5, "text", None):
+        with pytest.raises(TypeError):
+            written(core, two(core), Two(1, [], ((4, value),)))
+    assert written(core, two(core), Two(1, [], ((4, bytearray(b"x")),))) == H("01 01 04 01 78")
     plain = core.Layout(Two, 1, (("a", WIRE_TYPES.index("int8"), False, False, False, None, 1),), (), (("b", list, True),))
     with pytest.raises(ValueError, match="version 1 has no tagged fields"):
         written(core, plain, Two(1, [], ((4, b""),)))
@@ -260,6 +267,33 @@ def test_record_data_is_not_copied(core):
     assert [bytes(b) for b in buffers] == [H("00000019 0000000b"), b"first", b"second", H("00000006"), b"second"]
     assert buffers[1].obj is first
     assert buffers[2].obj is second.obj
+
+
+class ShortId(uuid.UUID):
+    bytes = b"short"
+
+
+def test_an_id_that_lies_about_its_bytes(native):
+    with pytest.raises(ValueError, match="16 bytes"):
+        written(native, layout(native, "uuid"), One(ShortId(int=1)))
+
+
+def test_a_list_that_changes_while_it_is_written(native):
+    class Shrinking:
+        def __index__(self):
+            values.clear()
+            return 1
+
+    values = [Shrinking(), 2, 3]
+    with pytest.raises(RuntimeError, match="changed"):
+        written(native, layout(native, "int32", True), One(values))
+
+
+def test_a_layout_that_was_never_made(native):
+    with pytest.raises(TypeError):
+        native.Layout.__new__(native.Layout).read(b"")
+    with pytest.raises((TypeError, AttributeError)):
+        native.write_messages([native.Layout.__new__(native.Layout)], [One()])
 
 
 def test_what_a_layout_refuses(core):

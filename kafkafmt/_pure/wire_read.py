@@ -1,0 +1,150 @@
+"""Readers of the wire: functions, one for a field of a layout, that give its value and the position behind it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from ..constants import (
+    MAX_STRING,
+    MAX_VARINT_BYTES,
+    WIRE_FLOAT64,
+    WIRE_INT8,
+    WIRE_INT16,
+    WIRE_INT32,
+    WIRE_INT64,
+    WIRE_RECORDS,
+    WIRE_STRING,
+    WIRE_UINT16,
+    WIRE_UINT32,
+)
+from ..errors import StructureError, TruncatedError
+from ..text import decode_header_key as decode_text
+from .varint import raw_varint
+
+if TYPE_CHECKING:
+    from .wire import Layout
+
+Read = Callable[[memoryview, int, int], tuple[Any, int]]
+
+NUMBERS = {
+    WIRE_INT8: struct.Struct(">b"),
+    WIRE_INT16: struct.Struct(">h"),
+    WIRE_UINT16: struct.Struct(">H"),
+    WIRE_INT32: struct.Struct(">i"),
+    WIRE_UINT32: struct.Struct(">I"),
+    WIRE_INT64: struct.Struct(">q"),
+    WIRE_FLOAT64: struct.Struct(">d"),
+}
+
+
+def short(name: str, need: int, left: int, position: int) -> TruncatedError:
+    return TruncatedError(f"{name}: {need} bytes are needed, {left} are left", position)
+
+
+def get_uvarint(name: str, view: memoryview, p: int, end: int) -> tuple[int, int]:
+    try:
+        return raw_varint(view, p, end, MAX_VARINT_BYTES)
+    except IndexError:
+        if end - p >= MAX_VARINT_BYTES:
+            raise StructureError(f"{name}: varint of more than {MAX_VARINT_BYTES} bytes", p) from None
+        raise TruncatedError(f"{name}: the input ends inside a varint", p) from None
+
+
+def number_reader(name: str, kind: int) -> Read:
+    size, unpack = NUMBERS[kind].size, NUMBERS[kind].unpack_from
+
+    def read(view: memoryview, p: int, end: int) -> tuple[Any, int]:
+        if size > end - p:
+            raise short(name, size, end - p, p)
+        return unpack(view, p)[0], p + size
+
+    return read
+
+
+def bool_reader(name: str) -> Read:
+    def read(view: memoryview, p: int, end: int) -> tuple[bool, int]:
+        if p >= end:
+            raise short(name, 1, 0, p)
+        return view[p] != 0, p + 1
+
+    return read
+
+
+def uuid_reader(name: str) -> Read:
+    def read(view: memoryview, p: int, end: int) -> tuple[UUID, int]:
+        if end - p < 16:
+            raise short(name, 16, end - p, p)
+        return UUID(bytes=bytes(view[p : p + 16])), p + 16
+
+    return read
+
+
+def length_reader(name: str, width: int, compact: bool, nullable: bool) -> Read:
+    """Reads a length or count: an int16 or int32, or a varint; -1 for null."""
+    number = number_reader(name, WIRE_INT16 if width == 2 else WIRE_INT32)
+
+    def read(view: memoryview, p: int, end: int) -> tuple[int, int]:
+        length, after = get_uvarint(name, view, p, end) if compact else number(view, p, end)
+        if compact:
+            length -= 1
+        if length < 0:
+            if not nullable:
+                raise StructureError(f"{name} is null, which it must not be in this version", p)
+            return -1, after
+        return length, after
+
+    return read
+
+
+def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
+    """Strings, bytes, record data: a length and so many bytes."""
+    length_of = length_reader(name, 2 if kind == WIRE_STRING else 4, compact, nullable)
+
+    def read(view: memoryview, start: int, end: int) -> tuple[Any, int]:
+        length, p = length_of(view, start, end)
+        if length < 0:
+            return None, p
+        if kind == WIRE_STRING and length > MAX_STRING:
+            raise StructureError(f"{name}: a string of {length} bytes, more than {MAX_STRING}", start)
+        if length > end - p:
+            raise short(name, length, end - p, p)
+        part = view[p : p + length]
+        return part if kind == WIRE_RECORDS else decode_text(bytes(part)) if kind == WIRE_STRING else bytes(part), p + length
+
+    return read
+
+
+def struct_reader(name: str, layout: Layout, nullable: bool, tagged: bool) -> Read:
+    """A structure; where it may be null, a byte before it says whether it is: below 0, of a tagged field 0."""
+
+    def read(view: memoryview, p: int, end: int) -> tuple[Any, int]:
+        if not nullable:
+            return layout.read_from(view, p, end)
+        if p >= end:
+            raise short(name, 1, 0, p)
+        null = view[p] == 0 if tagged else view[p] > 0x7F
+        return (None, p + 1) if null else layout.read_from(view, p + 1, end)
+
+    return read
+
+
+def array_reader(name: str, element: Read, smallest: int, compact: bool, nullable: bool) -> Read:
+    """A count and its elements, of at least `smallest` bytes each."""
+    count_of = length_reader(name, 4, compact, nullable)
+
+    def read(view: memoryview, start: int, end: int) -> tuple[Any, int]:
+        count, p = count_of(view, start, end)
+        if count < 0:
+            return None, p
+        if count > (end - p) // smallest:
+            raise TruncatedError(f"{name}: {count} elements do not fit the {end - p} bytes that are left", start)
+        values = []
+        for _ in range(count):
+            value, p = element(view, p, end)
+            values.append(value)
+        return values, p
+
+    return read
