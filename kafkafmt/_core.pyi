@@ -285,7 +285,7 @@ class Layout:
     of WIRE_TYPES, whether it is an array of these, whether it may be null (an array's elements never are), whether lengths are
     varints, the Layout of a structure (else None), the default. tagged: (tag, field) each. absent: slots that this version
     does not have, as (name, default, ignorable). flexible: tagged fields follow the others. A default that is a type is
-    called for each message. Every slot of `message_type` has to be named, but for `unknown_tagged_fields`.
+    called for each message. Record data cannot be tagged. Every slot of `message_type` has to be named, but for `unknown_tagged_fields`.
     """
 
     def __init__(

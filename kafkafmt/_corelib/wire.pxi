@@ -138,6 +138,8 @@ cdef class Layout:
         self.smallest = max(1, self.smallest)
         self.fields_end = self.absent_end
         for tag, field in sorted(tagged, key=lambda pair: pair[0]):
+            if field[1] == KIND_RECORDS or (field[5] is not None and not (<Layout?>field[5]).is_tree):
+                raise ValueError(f"{field[0]}: record data cannot be tagged")
             self.add(field, tag, True)
         self.tagged_end = self.absent_end
         for name, default, ignorable in absent:

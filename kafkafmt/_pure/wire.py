@@ -55,6 +55,11 @@ def smallest_size(kind: int, compact: bool, layout: Layout | None, nullable: boo
     return 16 if kind == WIRE_UUID else 1
 
 
+def _holds_records(field: tuple[Any, ...]) -> bool:
+    _, kind, _, _, _, layout, _ = field
+    return kind == WIRE_RECORDS or (layout is not None and layout.holds_records)
+
+
 class Layout:
     """See `_core.pyi`."""
 
@@ -74,6 +79,10 @@ class Layout:
         self.absent = absent
         self.fields = [self._functions(f) for f in fields]
         self.smallest = max(1, self.smallest + sum(smallest for *_, smallest in self.fields))
+        self.holds_records = any(_holds_records(f) for f in fields)
+        for _, field in tagged:
+            if _holds_records(field):
+                raise ValueError(f"{field[0]}: record data cannot be tagged")
         self.tagged = {tag: (*self._functions(f, True)[:3], f[6]) for tag, f in sorted(tagged)}
 
     def _functions(self, field: tuple[Any, ...], tagged: bool = False) -> tuple[str, Read, Write, int]:

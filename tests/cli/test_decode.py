@@ -32,10 +32,10 @@ def written(tmp_path, out):
     return ["--requests", tmp_path / "request", "--responses", tmp_path / "response"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_json_has_what_kafka_reads_in_every_frame(tmp_path, version):
+@pytest.mark.parametrize(("version", "backend"), [*((v, "native") for v in VERSIONS), ("2.8.2", "pure")])
+def test_json_has_what_kafka_reads_in_every_frame(tmp_path, version, backend):
     out, entries = streams(version)
-    done = kafkafmt("decode", *written(tmp_path, out), "--format", "json")
+    done = kafkafmt("decode", *written(tmp_path, out), "--format", "json", backend=backend)
     assert (done.returncode, done.stderr) == (0, "")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     expected = entries["request"] + entries["response"]

@@ -297,6 +297,11 @@ def test_a_layout_that_was_never_made(native):
 
 
 def test_what_a_layout_refuses(core):
+    data = ("a", WIRE_TYPES.index("records"), False, False, True, None, b"")
+    inner = core.Layout(One, 1, (("x", *data[1:]),))
+    for tagged in (data, ("a", WIRE_TYPES.index("struct"), True, False, True, inner, list)):
+        with pytest.raises(ValueError, match="cannot be tagged"):
+            core.Layout(Two, 1, (), ((0, tagged),), (("b", list, True),), True)
     with pytest.raises(TypeError):
         layout(core, "int8").read("text")
     with pytest.raises(ValueError):
