@@ -48,6 +48,7 @@ def batches(draw, magic):
         if draw(st.booleans()):
             options |= {"producer_id": draw(st.integers(0, 2**62)), "producer_epoch": draw(st.integers(0, 99))}
             options |= {"base_sequence": draw(st.integers(0, 2**31 - 1)), "transactional": draw(st.booleans())}
+        options["control"] = draw(st.booleans())
         if draw(st.booleans()):
             options["delete_horizon"] = draw(st.integers(0, 2**62))
     offset = draw(st.sampled_from([0, 5, 2**40]))

@@ -178,6 +178,20 @@ def test_headers_believed(package):
     assert [r[0] for r in told(data)] == list(range(5, 605))
 
 
+def test_headers_of_old_formats_are_not_believed(package):
+    """They do not tell what is in a wrapper."""
+    parts = [build_batch([(b"k", b"v", NOW)] * 3, magic=1, codec="lz4"), message(1, b"k", b"w", timestamp=NOW + 1)]
+    result = validate(b"".join(parts), 5, magic=1, origin="coordinator", check_records=False)
+    assert (result.count, result.next_offset, result.offset_of_max_timestamp) == (4, 9, 8)
+    assert [r[0] for r in told(result.records)] == [5, 6, 7, 8]
+
+
+def test_a_maximum_timestamp_of_an_empty_batch(package):
+    parts = [simple_batch([b"a"]), building.empty_batch(1, 0, max_timestamp=NOW + 9)]
+    result = validate(b"".join(parts), 5, origin="coordinator")
+    assert (result.max_timestamp, result.offset_of_max_timestamp) == (NOW + 9, -1)
+
+
 @pytest.mark.parametrize("options", [{"origin": "replica"}, {"timestamp_type": "x"}, {"magic": 3}, {"codec": "brotli"}])
 def test_wrong_arguments(options):
     with pytest.raises(ValueError):

@@ -86,8 +86,6 @@ def _arrow(column: Any) -> Any:
         column = column.to_arrow()
     if hasattr(column, "combine_chunks"):
         column = column.combine_chunks()
-        if hasattr(column, "chunks"):  # which older versions of pyarrow give
-            column = column.chunk(0) if column.num_chunks else column.type.wrap_array([])
     if not hasattr(column, "buffers") or not hasattr(column, "null_count"):
         return None
     return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column

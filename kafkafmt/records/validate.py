@@ -208,6 +208,9 @@ class LogValidator:
     def _read(self, buffer: Buffer, table: np.ndarray) -> _Records:
         """Walk all records, which checks their structure too."""
         counts = table["count"].astype(np.int64)
+        empty = np.zeros(0, np.int64)
+        if not self._check_records and (table["magic"] == MAGIC_V2).all():
+            return _Records(empty, empty, empty.astype(bool), np.cumsum(counts))
         parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         reader = RecordReader(max_batch_bytes=self._max_batch_bytes)
         wrapper = counts < 0
@@ -216,11 +219,8 @@ class LogValidator:
         else:
             borders = list(range(0, len(table), _AT_ONCE))
         for start, stop in itertools.pairwise([*borders, len(table)]):
-            rows = table[start:stop]
-            if not self._check_records and not wrapper[start]:
-                continue
             before = len(parts)
-            for _, columns in reader.read(buffer, rows):
+            for _, columns in reader.read(buffer, table[start:stop]):
                 assert columns.offset is not None
                 assert columns.timestamp is not None
                 assert columns.key_length is not None
@@ -228,7 +228,6 @@ class LogValidator:
                 parts.append((columns.offset[:n].copy(), columns.timestamp[:n].copy(), columns.key_length[:n] < 0))
             if wrapper[start]:
                 counts[start] = sum(len(part[0]) for part in parts[before:])
-        empty = np.zeros(0, np.int64)
         offsets, timestamps, null_keys = map(np.concatenate, zip((empty, empty, empty.astype(bool)), *parts, strict=True))
         return _Records(offsets, timestamps, null_keys, np.cumsum(counts))
 
@@ -245,7 +244,7 @@ class LogValidator:
             outside = given & ((seen.timestamps < low) | (seen.timestamps > high))
             wrong.append((outside, "timestamp_bounds", lambda i: f"timestamp {seen.timestamps[i]} is not within {low} and {high}"))
         stamped = np.repeat((table["attributes"] & LOG_APPEND_TIME_BIT) != 0, np.diff(seen.ends, prepend=0))
-        if len(stamped) == len(given) and stamped.any():
+        if stamped.any():
             stamped &= ~given if self._create_time else True
             wrong.append((stamped, "timestamp_type", lambda _: "only a broker sets LogAppendTime"))
         errors: dict[int, RecordError] = {}
@@ -348,9 +347,10 @@ class LogValidator:
         if not self._create_time:
             return now, int(assigned[0])
         best = int(latest.max())
-        if best == NO_TIMESTAMP or not len(seen.timestamps):
+        found = seen.timestamps == best
+        if best == NO_TIMESTAMP or not found.any():  # of an empty batch, or no record was looked at
             return best, -1
-        i = int(np.argmax(seen.timestamps == best))
+        i = int(np.argmax(found))
         row = int(np.searchsorted(seen.ends, i, "right"))
         group = int(np.searchsorted(groups.start, row, "right")) - 1
         if table["magic"][row] == MAGIC_V2 and groups.reason[group] == 0:
