@@ -97,7 +97,8 @@ cdef inline uint8_t* put_field(uint8_t* p, const Field* field) noexcept nogil:
 
 
 cdef inline uint8_t* put_plain(uint8_t* p, const uint8_t* end, int64_t base_timestamp, uint64_t delta, int64_t timestamp,
-                               const uint8_t* key, Py_ssize_t key_size, const uint8_t* value, Py_ssize_t value_size, bint slack) noexcept nogil:
+                               const uint8_t* key, Py_ssize_t key_size, const uint8_t* value, Py_ssize_t value_size,
+                               bint slack) noexcept nogil:
     """A record of format 2 without headers at `p`, the position behind it; NULL if it is not sure to fit, or one of its fields is large."""
     cdef uint64_t time_raw = zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp))
     cdef uint64_t key_raw = zigzag(key_size), value_raw = zigzag(value_size)
