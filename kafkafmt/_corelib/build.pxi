@@ -189,17 +189,18 @@ cdef class RecordBuffer:
     cdef inline int place_message(self, const Field* key, const Field* value, int64_t timestamp, int64_t offset, bint dry) noexcept nogil:
         cdef int64_t base = self.base_offset if self.count or self.base_given else offset
         cdef bint wrapped = self.attributes & 7
-        cdef Py_ssize_t size = 12 + min_length(<uint8_t>self.magic) + (key.size if key.size > 0 else 0) + (value.size if value.size > 0 else 0)
+        cdef Py_ssize_t size = 12 + min_length(<uint8_t>self.magic)
         cdef int status
         if KF_UNLIKELY(self.magic == 0 and timestamp != -1):
             return BUILD_NO_TIMESTAMP
+        size += (key.size if key.size > 0 else 0) + (value.size if value.size > 0 else 0)
         status = self.fits(size)
         if status or dry:
             return status
         if self.reserve(size):
             return NO_MEMORY
-        put_message(self.data + self.filled, self.magic, self.attributes & 8, offset - base if wrapped and self.magic else offset,
-                    self.append_time if self.attributes & 8 and not wrapped else timestamp, key, value)
+        encode_message(self.data + self.filled, self.magic, self.attributes & 8, offset - base if wrapped and self.magic else offset,
+                       self.append_time if self.attributes & 8 and not wrapped else timestamp, key, value)
         self.filled += size
         self.placed(timestamp, offset, base)
         return PLACED
@@ -343,7 +344,8 @@ cdef class RecordBuffer:
         cdef int64_t timestamp = -1, offset = NEXT_OFFSET
         cdef int status = PLACED
         cdef bint seal = many
-        sources = [take_column(arrays, keys, last, &key), take_column(arrays, values, last, &value), *take_headers(arrays, headers, last, &header)]
+        sources = [take_column(arrays, keys, last, &key), take_column(arrays, values, last, &value)]
+        sources += take_headers(arrays, headers, last, &header)
         if last < first:
             raise ValueError(f"rows {first} to {last} are none")
         if seal and self.attributes & 7:
@@ -425,7 +427,8 @@ cdef class RecordBuffer:
         self.enter(False)
         if self.count == 0:
             return 0
-        if last_offset is not None and (last < self.next_offset - 1 or last == INT64_MAX or (self.magic == 2 and last - self.base_offset > 0x7fffffff)):
+        if last_offset is not None and (last < self.next_offset - 1 or last == INT64_MAX
+                                        or (self.magic == 2 and last - self.base_offset > 0x7fffffff)):
             raise ValueError(f"last_offset is {last}, but offsets have reached {self.next_offset - 1}, from {self.base_offset} on")
         if (compressed is None) != (not self.attributes & 7):
             raise ValueError("compressed records are needed for a codec, and only for one")

@@ -3,10 +3,8 @@
 cdef extern from *:
     """
     #define KF_BITS(x) (64 - __builtin_clzll((unsigned long long)(x) | 1))
-    #define KF_PREFETCH(p) __builtin_prefetch(p)
     """
     int KF_BITS(uint64_t) nogil
-    void KF_PREFETCH(const void*) nogil
     const int64_t INT64_MAX
     const int64_t NEXT_OFFSET "INT64_MIN"       # stands for the offset behind the last record's
 
@@ -98,8 +96,9 @@ cdef inline uint8_t* put_field(uint8_t* p, const Field* field) noexcept nogil:
     return p
 
 
-cdef inline uint8_t* put_plain(uint8_t* p, const uint8_t* end, int64_t base_timestamp, uint64_t delta, int64_t timestamp, const uint8_t* key,
-                               Py_ssize_t key_size, const uint8_t* value, Py_ssize_t value_size, bint slack) noexcept nogil:
+cdef inline uint8_t* put_plain(uint8_t* p, const uint8_t* end, int64_t base_timestamp, uint64_t delta, int64_t timestamp,
+                               const uint8_t* key, Py_ssize_t key_size, const uint8_t* value, Py_ssize_t value_size,
+                               bint slack) noexcept nogil:
     """A record of format 2 without headers at `p`, the position behind it; NULL if it is not sure to fit, or one of its fields is large."""
     cdef uint64_t time_raw = zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp))
     cdef uint64_t key_raw = zigzag(key_size), value_raw = zigzag(value_size)
@@ -171,8 +170,8 @@ cdef inline uint8_t* put_long_field(uint8_t* p, const Field* field) noexcept nog
     return p + 4
 
 
-cdef inline uint8_t* put_message(uint8_t* message, int magic, int attributes, int64_t offset, int64_t timestamp, const Field* key,
-                                 const Field* value) noexcept nogil:
+cdef inline uint8_t* encode_message(uint8_t* message, int magic, int attributes, int64_t offset, int64_t timestamp, const Field* key,
+                                    const Field* value) noexcept nogil:
     """A message of format 0 or 1, its CRC and all; the position behind it."""
     cdef uint8_t* p = message + 18
     if magic:

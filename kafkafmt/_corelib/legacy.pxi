@@ -173,7 +173,7 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
 
 cdef int64_t give_plain(const uint8_t* base, const Batch* batches, int64_t count, int64_t at, Columns* out, int64_t first_offset,
                         int64_t end_offset) noexcept nogil:
-    """Plain messages in a row, which are a set of one each, up to a row that is something else or at fault, or for which there is no room."""
+    """Plain messages in a row, a set of one each, up to a row that is something else, or at fault, or finds no room."""
     cdef const Batch* b
     cdef const uint8_t* p
     cdef Py_ssize_t row = out.rows
