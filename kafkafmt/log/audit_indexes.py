@@ -2,8 +2,9 @@
 
 Entries may be missing: an index is only a help. What is there must be right: a broker believes it.
 An offset index entry says where a batch begins, and an offset: its last one, up to Kafka 4.0 the last one of the batches
-appended together, up to 1.1 the first one of these. A time index entry names a batch's last offset (some releases: its
-record's) and its largest timestamp, and no batch up to there has a larger one.
+appended together, up to 1.1 the first one of these; where the log was compacted perhaps another one of the batch's. A
+time index entry names a batch's last offset (some releases: its record's) and its largest timestamp, and no batch up to
+there has a larger one.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ class IndexAudit:
         beyond = known & ((positions >= plan.size) | (offsets >= end))
         following = np.append(positions[1:], MANY)[: len(positions)]
         appended_together = (self._last_of >= positions) & (self._last_of < following)
-        right = (self._first_of <= offsets) & ((offsets <= self._last_at) | appended_together)
+        right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
+        if plan.damaged or not all(e.dense for e in plan.extents):  # the cleaner names a batch by a record that it kept
+            right |= (self._first_of <= offsets) & (offsets <= self._last_at)
         wrong = known & ~right & ~beyond
 
         def why(i: int) -> str:

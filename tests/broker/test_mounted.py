@@ -144,6 +144,8 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounted]:
         wanted |= cat(mended.log_dirs[0], "-t", "ours")
         wanted_committed |= cat(mended.log_dirs[0], "-t", "ours", "--isolation", "read_committed")
         mended.start()
+        with pytest.raises(BlockingIOError):  # a broker's lock and ours keep each other out
+            k.LogDirectory(mended.log_dirs[0])
         topics = ("own", "tx", "ours", *TORN)
         served, committed = rows(mended.consume(*topics)), rows(mended.consume(*topics, committed=True))
         times = {(0, t): list_offsets(mended.port, 0, t) for t in range(FIRST - 100, FIRST + 205_000, 7_333)}

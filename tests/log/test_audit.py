@@ -77,19 +77,18 @@ def index(folder: Path, suffix: str) -> Path:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("entry", [0, 1])
 def test_every_bit_of_an_index_entry_counts(tx: Path, suffix: str, entry: int) -> None:
-    """An offset moved within its own batch leads nobody astray; any other bit is found."""
+    """But where an offset becomes that of the next batch or two, which brokers up to 4.0 would have written, and which misleads nobody."""
     path = index(tx, suffix)
     whole, size = path.read_bytes(), 8 if suffix == ".index" else 12
-    unnoticed = 0
+    unnoticed = []
     for bit in range(entry * size * 8, (entry + 1) * size * 8):
         data = bytearray(whole)
         data[bit // 8] ^= 1 << bit % 8
         path.write_bytes(data)
-        found = {f for f in findings(tx) if f[1] == path.name}
-        assert {error for error, _ in found} <= {"index_mismatch", "index_beyond_end", "index_garbage"}
-        unnoticed += not found
-        assert found or suffix == ".index", bit
-    assert unnoticed <= 2
+        found = {error for error, file in findings(tx) if file == path.name}
+        assert found <= {"index_mismatch", "index_beyond_end", "index_garbage"}
+        unnoticed += [] if found else [bit - entry * size * 8]
+    assert unnoticed == ([24, 25] if suffix == ".index" else [])
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])

@@ -286,7 +286,7 @@ def test_a_writer_is_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.full
 def test_a_writer_is_a_list_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKAFMT_MACHINE", str(tmp_path))
-    run_machine(1500)
+    run_machine(500)
 
 
 def run_machine(examples: int) -> None:
