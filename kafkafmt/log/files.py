@@ -205,6 +205,15 @@ def replace(path: Path, data: bytes) -> None:
     sync_directory(path.parent)
 
 
+def sync(path: Path) -> None:
+    """A file's content, on disk, whoever wrote it."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def sync_directory(path: Path) -> None:
     """What was created, renamed and deleted in a directory, on disk."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -77,6 +77,8 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
             cut.append(damage)
         if i >= first or cut:
             _write_indexes(folder, bases[i], made)
+            if recovery_point is not None:
+                files.sync(path_of(folder, bases[i]))
         if cut:
             break
     assert made is not None

@@ -103,9 +103,7 @@ class LogWriter:
         self.log_start_offset = max(self.log_start_offset, self._bases[0])
         self._active = ActiveSegment(self.path, loaded.last.indexes, loaded.last.end, loaded.last.first_timestamp, _now())
         self._write_epochs(loaded.epochs)
-        self.recovery_point = self.next_offset if recovery_point is None else min(recovery_point, self.next_offset)
-        if self.recovery_point < self.next_offset:
-            self.flush()
+        self.recovery_point = self.next_offset  # what had to be recovered is on disk now
 
     def __repr__(self) -> str:
         return f"<kafkafmt.LogWriter {self.topic}-{self.partition} at {str(self.path)!r}, next offset {self.next_offset}>"
@@ -173,8 +171,12 @@ class LogWriter:
             lasts = check(table, first, self.settings.segment_bytes)
             check_transactions(table, self._state.producers.open_producers)
             view, begin = memoryview(buffer).cast("B"), 0
-            for i in range(len(table)):
-                if self._must_roll(table[begin:i], table[i], int(lasts[i])):
+            starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
+            for i, last in enumerate(lasts.tolist()):
+                if i > begin and i - begin >= self._index_room():  # only once they are written is it known how many entries they take
+                    self._write(view, table[begin:i])
+                    begin = i
+                if self._must_roll(starts[i] - starts[begin], times[begin], sizes[i], times[i], last):
                     self._write(view, table[begin:i])
                     begin = i
                     self._roll(int(table["base_offset"][i]))
@@ -186,23 +188,21 @@ class LogWriter:
         """The last leader's epoch, -1 where there was none."""
         return self._epochs[-1][0] if self._epochs else -1
 
-    def _must_roll(self, pending: np.ndarray, batch: np.void, last_offset: int) -> bool:
-        """Does a batch begin a new segment, once `pending` is in this one?"""
+    def _index_room(self) -> int:
+        """How many entries the active segment's indexes still take; one of the time index is kept for its end."""
+        indexes, size = self._active.indexes, self.settings.segment_index_bytes
+        return min(size // OFFSET_ENTRY.itemsize - indexes.offset_entries, size // TIME_ENTRY.itemsize - 1 - indexes.time_entries)
+
+    def _must_roll(self, bytes_before: int, first_timestamp: int, size: int, timestamp: int, last_offset: int) -> bool:
+        """Does a batch begin a new segment, once those before it of the same call are in this one?"""
         s, active = self.settings, self._active
         if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        size = active.size + int(pending["size"].sum())
-        if not size:
+        if not active.size + bytes_before:
             return False
-        first = active.first_timestamp if active.first_timestamp is not None else int(pending["max_timestamp"][0])
-        waited = int(batch["max_timestamp"]) - first if first >= 0 else _now() - active.created
-        n = len(pending)  # which may be as many index entries, at most
-        return (
-            size + int(batch["size"]) > s.segment_bytes
-            or waited > s.segment_ms
-            or active.indexes.offset_entries + n >= s.segment_index_bytes // OFFSET_ENTRY.itemsize
-            or active.indexes.time_entries + n >= s.segment_index_bytes // TIME_ENTRY.itemsize - 1
-        )
+        first = first_timestamp if active.first_timestamp is None else active.first_timestamp
+        waited = timestamp - first if first >= 0 else _now() - active.created
+        return active.size + bytes_before + size > s.segment_bytes or waited > s.segment_ms or self._index_room() <= 0
 
     def _write(self, view: memoryview, table: np.ndarray) -> None:
         """Batches that belong into the active segment, and all that follows from them."""

@@ -209,6 +209,20 @@ def test_rolling_by_time_without_timestamps_goes_by_the_clock(tmp_path: Path, mo
         assert writer.segments == [0, 3]
 
 
+def test_segments_are_the_same_however_many_batches_come_at_a_time(tmp_path: Path) -> None:
+    batches = [simple_batch([b"x" * (i * 37 % 200)] * (i % 4 + 1), base_timestamp=FIRST + 50 * i) for i in range(300)]
+    settings = {"index_interval_bytes": 700, "segment_index_bytes": 96, "segment_bytes": 9000, "segment_ms": 3000}
+    files = []
+    for n in (1, 7, 300):
+        with LogDirectory(tmp_path / str(n), **settings) as directory:
+            writer = directory.writer("t")
+            for i in range(0, 300, n):
+                writer.append_batches(b"".join(batches[i : i + n]))
+        files.append({p.name: p.read_bytes() for p in (tmp_path / str(n) / "t-0").iterdir()})
+    assert files[0] == files[1] == files[2]
+    assert len([name for name in files[0] if name.endswith(".log")]) > 8
+
+
 def test_rolling_where_an_index_could_not_hold_the_offset(tmp_path: Path) -> None:
     far = [simple_batch([b"a"], base_offset=o) for o in (0, 2**31 - 1, 2**31, 2**33)]
     with LogDirectory(tmp_path) as directory:
