@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from .._backend import core
 from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET
 from ..types import COLUMNS, Buffer, RecordColumns
@@ -65,6 +67,6 @@ def read_chunks(
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)
     for table in iter_tables(buffer, check_crc=check_crc):
         wanted = table if transactions is None else transactions.committed(buffer, table)
-        if not control:
+        if not control and int(np.bitwise_or.reduce(wanted["attributes"])) & CONTROL_BIT:  # to look is cheap, to take rows is not
             wanted = wanted[(wanted["attributes"] & CONTROL_BIT) == 0]
         yield from reader.read(buffer, wanted)
