@@ -114,6 +114,7 @@ RULES = [
     (build_batch([(b"k", b"", NOW + 99)]), {"after_max_ms": 98}, "timestamp_bounds"),
     (build_batch([(b"k", b"", -1)], log_append_time=NOW), {"timestamp_type": "LogAppendTime"}, "timestamp_type"),
     (simple_batch([b"a"], last_offset_delta=-5), {"origin": "coordinator"}, "record_count"),
+    (simple_batch([b"a"], count=-1), {"origin": "coordinator", "check_records": False}, "record_count"),
 ]
 
 
@@ -353,9 +354,10 @@ def test_hurt_data_gives_our_errors_only(package):
         else:
             assert sum(1 for _ in kafkafmt.read_records(result.records, control=True)) == result.count
         check_batches(before)
-        try:
-            assign_offsets(data, 7)
-        except KafkaFormatError:
-            pass
+        for call in (lambda: validate(data, origin=origin, check_records=False), lambda: assign_offsets(data, 7)):
+            try:
+                call()
+            except KafkaFormatError:
+                pass
 
     check()

@@ -198,7 +198,8 @@ class LogValidator:
                 ("base_sequence", "base sequence is negative beside a producer id", v2 & producer & (table["base_sequence"] < 0)),
             ]
         else:
-            rules.append(("record_count", "last offset delta is negative", table["last_offset_delta"] < 0))
+            negative = (table["last_offset_delta"] < 0) | (v2 & (table["count"] < 0))
+            rules.append(("record_count", "record count or last offset delta is negative", negative))
         if self._magic < MAGIC_V2:
             transactional = v2 & ((attributes & TRANSACTIONAL_BIT) != 0)
             rules.append(("transactional_in_format", f"format {self._magic} has no transactions", transactional))
