@@ -232,7 +232,8 @@ class RecordBuffer:
         """Add a record; False where it does not fit the batch any more.
 
         InvalidError, with `rule`, for an offset that is not above the one before (or 2**31 beyond the base offset), a timestamp below
-        -1, headers below format 2, timestamps in format 0; TooLargeError for what no batch can hold. Nothing is added then.
+        -1, headers below format 2, timestamps in format 0; TooLargeError for what no batch can hold. Nothing is added then. The error's
+        position is the size of the batch under way.
         """
     def has_room_for(
         self,

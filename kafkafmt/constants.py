@@ -65,6 +65,8 @@ MIN_LENGTHS = (MIN_LEGACY_LENGTH, 22, MIN_BATCH_LENGTH)
 """The same by magic."""
 LEGACY_CRC_AT = 12
 LEGACY_ATTRIBUTES_AT = 17
+LEGACY_ATTRIBUTES = 0x0F
+"""The bits of a message's attributes that Kafka uses; where format 2 has its flags, older ones mean nothing."""
 LEGACY_TIMESTAMP_AT = 18
 LEGACY_KEY_AT = (18, 26)
 """Where a message's key length stands, by magic."""

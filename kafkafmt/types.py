@@ -42,6 +42,7 @@ BATCH_DTYPE = np.dtype(
 
 `position` and `size` (with its first 12 bytes) are the batch's place in the buffer walked; `payload_position` and
 `payload_size` that of its records. A caller that decompresses a batch moves the latter two to where the records are.
+Of formats 0 and 1 `attributes` are the bits that these use.
 """
 
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")

@@ -19,6 +19,16 @@ from kafkafmt.errors import ChecksumError, StructureError
 NATIVE = pytest.importorskip("kafkafmt._core")
 
 
+def test_attribute_bits_that_format_2_gave_a_meaning(core):
+    """0x20 is its control flag; a message that has it, by whatever accident, is still a message."""
+    import kafkafmt
+
+    data = message(1, b"k", b"v", attributes=-8, timestamp=7)
+    table, _ = scan(core, data)
+    assert table["attributes"].tolist() == [8]
+    assert [r.value for r in kafkafmt.read_records(data)] == [b"v"]
+
+
 def inner_table(core, wrapper, inner):
     """The wrapper's row, pointed at its decompressed set, which is the buffer to decode."""
     table, result = scan(core, wrapper)

@@ -108,11 +108,13 @@ RULES = [
     (message(0, b"k", b"v") + message(1, b"k", b"v"), {}, "same_magic"),
     (message(1, None, b"\x28\xb5\x2f\xfd" + bytes(9), attributes=4), {}, "codec_in_format"),
     (simple_batch([b"a"]), {"magic": 1, "codec": "zstd"}, "codec_in_format"),
+    (simple_batch([b"a"], attributes=5), {"origin": "coordinator", "check_records": False}, "codec"),
     (simple_batch([b"a"]), {"compacted": True}, "key"),
     (build_batch([(b"k", b"", NOW - 99)]), {"before_max_ms": 98}, "timestamp_bounds"),
     (build_batch([(b"k", b"", NOW + 99)]), {"after_max_ms": 98}, "timestamp_bounds"),
     (build_batch([(b"k", b"", -1)], log_append_time=NOW), {"timestamp_type": "LogAppendTime"}, "timestamp_type"),
     (simple_batch([b"a"], last_offset_delta=-5), {"origin": "coordinator"}, "record_count"),
+    (simple_batch([b"a"], count=-1), {"origin": "coordinator", "check_records": False}, "record_count"),
 ]
 
 
@@ -192,7 +194,9 @@ def test_a_maximum_timestamp_of_an_empty_batch(package):
     assert (result.max_timestamp, result.offset_of_max_timestamp) == (NOW + 9, -1)
 
 
-@pytest.mark.parametrize("options", [{"origin": "replica"}, {"timestamp_type": "x"}, {"magic": 3}, {"codec": "brotli"}])
+@pytest.mark.parametrize(
+    "options", [{"origin": "replica"}, {"timestamp_type": "x"}, {"magic": 3}, {"codec": "brotli"}, {"next_offset": -1}]
+)
 def test_wrong_arguments(options):
     with pytest.raises(ValueError):
         validate(b"", **options)
@@ -350,9 +354,10 @@ def test_hurt_data_gives_our_errors_only(package):
         else:
             assert sum(1 for _ in kafkafmt.read_records(result.records, control=True)) == result.count
         check_batches(before)
-        try:
-            assign_offsets(data, 7)
-        except KafkaFormatError:
-            pass
+        for call in (lambda: validate(data, origin=origin, check_records=False), lambda: assign_offsets(data, 7)):
+            try:
+                call()
+            except KafkaFormatError:
+                pass
 
     check()

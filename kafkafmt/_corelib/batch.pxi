@@ -77,7 +77,7 @@ cdef inline void read_message(const uint8_t* base, const uint8_t* p, int32_t len
     row.leader_epoch = -1
     row.magic = <int8_t>p[16]
     row.crc = <uint32_t>int32_at(p + 12)
-    row.attributes = p[17]
+    row.attributes = p[17] & 0x0F                   # all that Kafka uses; the flags of format 2 lie above
     row.last_offset_delta = 0
     row.base_timestamp = row.max_timestamp = int64_at(p + 18) if p[16] else -1
     row.producer_id = row.producer_epoch = row.base_sequence = -1

@@ -13,6 +13,7 @@ from ..constants import (
     CRC_AT,
     CRC_START,
     ENTRY_OVERHEAD,
+    LEGACY_ATTRIBUTES,
     LEGACY_ATTRIBUTES_AT,
     LEGACY_CRC_AT,
     LEGACY_KEY_AT,
@@ -72,7 +73,7 @@ def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFor
 def message_row(view: memoryview, p: int, length: int, magic: int) -> tuple[int, ...]:
     """A row for a message of magic 0 or 1. Its payload: itself, for the deep walk; of a wrapper, the compressed value."""
     (offset,), (crc,) = INT64.unpack_from(view, p), UINT32.unpack_from(view, p + LEGACY_CRC_AT)
-    size, attributes = length + ENTRY_OVERHEAD, view[p + LEGACY_ATTRIBUTES_AT]
+    size, attributes = length + ENTRY_OVERHEAD, view[p + LEGACY_ATTRIBUTES_AT] & LEGACY_ATTRIBUTES
     timestamp = INT64.unpack_from(view, p + LEGACY_TIMESTAMP_AT)[0] if magic else NO_TIMESTAMP
     count, payload, payload_size = 1, p, size
     if attributes & CODEC_MASK:

@@ -37,8 +37,9 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> np.ndarray:
     size, position, rows = memoryview(raw).nbytes, 0, 0
     table = np.empty(_ROWS, BATCH_DTYPE)
     while position < size:
-        if rows == len(table):  # as many as there would be if all were like these, and a few more
-            larger = np.empty(rows + rows * (size - position) // position * 9 // 8 + _ROWS, BATCH_DTYPE)
+        if rows == len(table):  # room for as many as there would be if all were like these and a few more, but not for any number
+            alike = rows * (size - position) // position * 9 // 8 + _ROWS
+            larger = np.empty(rows + min(alike, 8 * rows), BATCH_DTYPE)
             larger.view(np.uint8)[: rows * BATCH_DTYPE.itemsize] = table.view(np.uint8)  # NumPy copies such rows field by field
             table = larger
         scan = core.scan_batches(buffer, table[rows:], position, None, check_crc)

@@ -23,7 +23,8 @@ _SEQUENCES = 2**31
 
 
 class Problem(NamedTuple):
-    """rule: a word that stays the same: an error's `code`, or offset_order, producer_epoch, sequence_gap, sequence_duplicate."""
+    """rule: a word that stays the same: an error's `code`, or offset_order, producer_epoch, base_sequence, sequence_gap,
+    sequence_duplicate."""
 
     position: int
     base_offset: int | None

@@ -156,6 +156,8 @@ class LogValidator:
         InvalidError for a broken rule, which its `rule` names (KAFKA_ERRORS has what a broker would answer); the other
         KafkaFormatErrors for data that is damaged.
         """
+        if next_offset < 0:
+            raise ValueError(f"next_offset is {next_offset}; it cannot be negative")
         now = int(time.time() * 1000) if self._now is None else self._now
         table = scan_all(records)
         self._check_batches(table)
@@ -169,8 +171,8 @@ class LogValidator:
         latest = self._write(buffer, table, groups, seen, now)
         if anew:
             buffer = _joined(buffer, table, groups, parts)
-        span = int(groups.offset[-1]) + int(self._spans(table, groups)[-1])
-        return Validated(buffer, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, span, *latest)
+        end_offset = int(groups.offset[-1] + self._spans(table, groups)[-1])
+        return Validated(buffer, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, end_offset, *latest)
 
     def _check_batches(self, table: np.ndarray) -> None:
         """The rules that headers alone can break."""
@@ -179,6 +181,7 @@ class LogValidator:
         attributes, v2, producer = table["attributes"], table["magic"] == MAGIC_V2, table["producer_id"] != NO_PRODUCER_ID
         rules: list[tuple[str, str, np.ndarray]] = [
             ("same_magic", "format is not that of the first batch", table["magic"] != table["magic"][0]),
+            ("codec", "there is no such codec", codecs_of(table) > CODEC_ZSTD),
             ("codec_in_format", "a wrapper message cannot be compressed with zstd", ~v2 & (codecs_of(table) == CODEC_ZSTD)),
         ]
         if self._max_message_bytes is not None:
@@ -195,7 +198,8 @@ class LogValidator:
                 ("base_sequence", "base sequence is negative beside a producer id", v2 & producer & (table["base_sequence"] < 0)),
             ]
         else:
-            rules.append(("record_count", "last offset delta is negative", table["last_offset_delta"] < 0))
+            negative = (table["last_offset_delta"] < 0) | (v2 & (table["count"] < 0))
+            rules.append(("record_count", "record count or last offset delta is negative", negative))
         if self._magic < MAGIC_V2:
             transactional = v2 & ((attributes & TRANSACTIONAL_BIT) != 0)
             rules.append(("transactional_in_format", f"format {self._magic} has no transactions", transactional))
