@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 
 import kafkafmt
 from kafkafmt import KafkaFormatError
-from kafkafmt.internal import metadata, offsets
 from kafkafmt.internal.decode import (
     TOPICS,
+    _classes,
     coordinator_texts,
+    json_text,
     metadata_text,
     read_coordinator_record,
     read_metadata_record,
-    to_json,
 )
-from kafkafmt.internal.schema import Source, Struct, parse
+from kafkafmt.messages import Message, layout_of, to_json
+from kafkafmt.messages.schema import Struct
 
 FILES = {"__consumer_offsets": "consumer-offsets", "__transaction_state": "transaction-state", "__share_group_state": "share-group-state"}
 LINE = re.compile(r"\| offset: (\d+) .*? headerKeys: \[\](?! (?:endTxn|Leader|control|Snapshot))(.*)")
@@ -66,14 +67,14 @@ def test_the_transaction_state_of_an_older_tool() -> None:
     assert found.keys() == want.keys()
     for at, (key, value) in found.items():
         record = read_coordinator_record("__transaction_state", key or b"", value)
-        v = record.value or {}
+        v = record.value
         head, _, rest = want[at].partition(" payload: ")
-        assert head == f" key: transaction_metadata::transactionalId={record.key['transactionalId']}"
-        start = f"producerId:{v['producerId']},producerEpoch:{v['producerEpoch']},state={OLD_STATES[v['transactionStatus']]},partitions=["
+        assert head == f" key: transaction_metadata::transactionalId={record.key.transactional_id}"
+        start = f"producerId:{v.producer_id},producerEpoch:{v.producer_epoch},state={OLD_STATES[v.transaction_status]},partitions=["
         assert rest.startswith(start)
-        times = f",txnLastUpdateTimestamp={v['transactionLastUpdateTimestampMs']},txnTimeoutMs={v['transactionTimeoutMs']}"
+        times = f",txnLastUpdateTimestamp={v.transaction_last_update_timestamp_ms},txnTimeoutMs={v.transaction_timeout_ms}"
         assert rest.endswith(times)
-        partitions = {f"{p['topic']}-{i}" for p in v["transactionPartitions"] or [] for i in p["partitionIds"]}
+        partitions = {f"{p.topic}-{i}" for p in v.transaction_partitions or [] for i in p.partition_ids}
         assert set(filter(None, rest[len(start) : -len(times) - 1].split(","))) == partitions
 
 
@@ -93,67 +94,39 @@ def test_what_the_tool_says_of_what_it_cannot_read() -> None:
     assert coordinator_texts(topic, 7, b"\0\2\0\1g", None) == ('{"type":"2","data":{"group":"g"}}', "<DELETE>")
     assert metadata_text(7, b"\0\0\0").startswith("Error at 7, skipping. frame version 0")
     assert metadata_text(7, b"\1\x14\0\0?") == "Error at 7, skipping. 1 bytes are left over behind the fields"
-    assert to_json({"a": "\x1b\n\"é\u2028", "b": b"\xff"}) == '{"a":"\\u001B\\n\\"é\u2028","b":"/w=="}'
-
-
-def test_the_forms_of_fields() -> None:
-    (message,) = parse(
-        """
-        M 5 1-3 flexible 2+
-          a int16 1-2 = 7
-          b string? 2+ tag 1 = null
-          c []S
-            d bool
-            e bytes?
-          f S? 3+
-        """
-    ).values()
-    assert (message.name, message.id) == ("M", 5)
-    assert message.read(Source(b"\0\1\0\0\0\1\1\xff\xff\xff\xff"), 1) == {"a": 1, "c": [{"d": True, "e": None}]}
-    # flexible: compact lengths; tag 0 is not known and passed over
-    assert message.read(Source(b"\0\1\2\0\2x\0\2\0\1?\1\2\2y"), 2) == {"a": 1, "b": "y", "c": [{"d": False, "e": b"x"}]}
-    assert message.read(Source(b"\1\xff\0"), 3) == {"c": [], "f": None}
-    assert message.read(Source(b"\1\1\1\0\0\0"), 3) == {"c": [], "f": {"d": True, "e": None}}
-    for bad in (b"\0\1\0\0\0\2\1", b"\0\1\xff\xff\xff\xff", b"\0\1\x7f\xff\xff\xff"):
-        with pytest.raises(KafkaFormatError):
-            message.read(Source(bad), 1)
-    with pytest.raises(KafkaFormatError, match="tag 1 follows tag 1"):
-        message.read(Source(b"\0\1\1\2\1\2\2x\1\2\2x"), 2)
-    with pytest.raises(KafkaFormatError, match="version 4"):
-        message.read(Source(b""), 4)
+    assert json_text({"a": "\x1b\n\"é\u2028"}) == '{"a":"\\u001B\\n\\"é\u2028"}'
 
 
 def sample(struct: Struct, version: int, flexible: bool) -> tuple[bytes, dict[str, Any]]:
     """A message of zeros, empty strings and arrays of one element, and what should be read."""
     data, want = b"", {}
     for f in struct.fields:
-        if f.tag is not None or not f.first <= version <= f.last:
+        if f.tag is not None or version not in f.versions:
             continue
-        if isinstance(f.type, Struct):
-            part, value = sample(f.type, version, flexible)
-            part = b"\1" + part if f.nullable and not f.array else part
+        if f.struct is not None:
+            part, value = sample(f.struct, version, flexible)
+            part = b"\1" + part if version in f.nullable and not f.array else part
         elif f.type in ("string", "bytes"):
-            part, value = (b"\1" if flexible else bytes(2 if f.type == "string" else 4)), "" if f.type == "string" else b""
+            part, value = (b"\1" if flexible else bytes(2 if f.type == "string" else 4)), ""
         else:
             part, value = bytes(SIZES[f.type]), {"bool": False, "uuid": "A" * 22}.get(f.type, 0)
         count = (b"\2" if flexible else b"\0\0\0\1") if f.array else b""
-        data, want[f.name] = data + count + part, [value] if f.array else value
+        data, want[f.json_name] = data + count + part, [value] if f.array else value
     return data + (b"\0" if flexible else b""), want
 
 
-@pytest.mark.parametrize(
-    "text", [*TOPICS.values(), metadata.SCHEMAS, offsets.MEMBER_SCHEMAS], ids=lambda text: text.split()[0]
-)
-def test_every_message_of_every_version(text: str) -> None:
-    for message in parse(text).values():
-        for version in range(message.first, message.last + 1):
-            data, want = sample(message.struct, version, version >= message.flexible)
-            source = Source(data)
-            assert message.read(source, version) == want
-            assert source.at == len(data)
-            for cut in range(len(data)):
-                with pytest.raises(KafkaFormatError):
-                    message.read(Source(data[:cut]), version)
+MESSAGES = [made for file in (*TOPICS.values(), "cluster_metadata", "consumer_protocol") for _, made in _classes(file).values()]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+def test_every_message_of_every_version(message: type[Message]) -> None:
+    for version in range(message.VERSIONS.first, message.VERSIONS.last + 1):
+        data, want = sample(message.SCHEMA, version, version in message.FLEXIBLE)
+        read, end = layout_of(message, version).read(data)
+        assert (to_json(read, version), end) == (want, len(data))
+        for cut in range(len(data)):
+            with pytest.raises(KafkaFormatError):
+                layout_of(message, version).read(data[:cut])
 
 
 @given(st.sampled_from(sorted(TOPICS)), st.binary(max_size=80), st.binary(max_size=120))
