@@ -89,7 +89,7 @@ __all__ = [
 
 
 def to_arrow(
-    buffer: Buffer,
+    buffer: Buffer | None,
     columns: Sequence[str] | None = None,
     *,
     start: int | None = None,
@@ -100,11 +100,13 @@ def to_arrow(
 ) -> pa.Table:
     """The records of a buffer of batches as a pyarrow Table, by the columns of `Partition.to_arrow`.
 
-    start, end: offsets, end exclusive. topic, partition: what those columns say. `selection` is read_records': control,
-    aborted, check_crc, max_batch_bytes.
+    start, end: offsets, end exclusive, not negative: a buffer knows no log end to count from. topic, partition: what
+    those columns say. `selection` is read_records': control, aborted, check_crc, max_batch_bytes.
     """
     from . import arrow
 
+    if (start is not None and start < 0) or (end is not None and end < 0):
+        raise ValueError(f"start {start} and end {end} must not be negative")
     if start is not None:
         selection["first_offset"] = start
     if end is not None:

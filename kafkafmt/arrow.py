@@ -385,7 +385,7 @@ def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBat
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def read_table(buffer: Buffer, columns: Sequence[str] | None, topic: str, partition: int, selection: dict[str, Any]) -> pa.Table:
+def read_table(buffer: Buffer | None, columns: Sequence[str] | None, topic: str, partition: int, selection: dict[str, Any]) -> pa.Table:
     """The records of a buffer of batches, with topic and partition as they are told; `selection` is read_chunks'."""
     builder = ArrowBuilder(topic, partition, schema_of(columns))
     return pa.Table.from_batches(record_batches(read_chunks(buffer, builder.columns, **selection), builder), builder.schema)

@@ -99,8 +99,10 @@ class Partition:
         self, target: int | HasFileno, start: int | None = None, max_bytes: int | None = None, *, whole_batches: bool = True
     ) -> Sent:
         """Send the batches from an offset (or the log start) on to a file or socket that blocks, as they lie: how many bytes,
-        and the offset to go on with. max_bytes: no more, but at least one batch; without whole_batches the last may be cut."""
-        return send(self.log, target, self.log_start_offset if start is None else start, max_bytes, whole_batches=whole_batches)
+        and the offset to go on with. A negative offset counts from the log's end. max_bytes: no more, but at least one batch;
+        without whole_batches the last may be cut."""
+        first = self._offset("start", start, None, False)
+        return send(self.log, target, self.log_start_offset if first is None else first, max_bytes, whole_batches=whole_batches)
 
     def __iter__(self) -> Iterator[Any]:
         return self.records()
@@ -245,6 +247,12 @@ class Log:
         known = ", ".join(str(p.partition) for p in self.partitions if isinstance(key, tuple) and p.topic == key[0])
         there = f"that topic has partitions {known}" if known else f"there are {', '.join(self.topics)}"
         raise KeyError(f"{key!r} is not there; {there}")
+
+    def __contains__(self, key: object) -> bool:
+        return any(key == (p.topic, p.partition) or key is p for p in self.partitions)
+
+    def __len__(self) -> int:
+        return len(self.partitions)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self.partitions)

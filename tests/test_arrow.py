@@ -169,6 +169,9 @@ def test_an_open_log() -> None:
 
     log = kafkafmt.open(*case("jbod").roots)
     assert "dots.in.the.name" in log.topics
+    assert ("dots.in.the.name", 0) in log
+    assert ("dots.in.the.name", 9) not in log
+    assert len(log) == len(log.partitions)
     assert {p.state for p in log.not_live} == {"delete", "future", "stray"}
     with pytest.raises(KeyError, match="partitions 0, 1, 2"):
         log["dots.in.the.name", 9]

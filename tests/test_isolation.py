@@ -80,6 +80,10 @@ def test_arrow(package):
     table = kafkafmt.to_arrow(b"".join(STREAM), ["offset", "value", "topic"], topic="t", aborted=[(1, 0), (2, 9), (1, 10)])
     assert table.to_pydict() == {"offset": [2, 3, 4, 6], "value": [b"plain", b"c", b"idempotent", b"d"], "topic": ["t"] * 4}
     assert kafkafmt.to_arrow(b"").num_rows == 0
+    assert kafkafmt.to_arrow(None).num_rows == 0
+    with pytest.raises(ValueError, match="must not be negative"):
+        kafkafmt.to_arrow(b"", start=-5)
+    assert list(kafkafmt.read_records(None)) == []
 
 
 def aborted_by_index(partition):

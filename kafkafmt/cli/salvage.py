@@ -97,7 +97,8 @@ def _new_directory(output: str, sources: list[PartitionDir]) -> Path:
     target = Path(os.path.abspath(output))
     real = Path(os.path.realpath(target))
     for source in sources:
-        if real.is_relative_to(os.path.realpath(source.path)) or real == Path(os.path.realpath(source.path.parent)):
+        folder = Path(os.path.realpath(source.path.parent))
+        if real.is_relative_to(os.path.realpath(source.path)) or real == folder or (not source.named and real.is_relative_to(folder)):
             raise click.UsageError(f"{output!r} lies in what is read")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise click.UsageError(f"{output!r} is there and not an empty directory")

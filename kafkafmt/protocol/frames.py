@@ -114,9 +114,9 @@ def _body_of(frame: Buffer) -> memoryview:
         raise TruncatedError(f"a frame begins with its size in {SIZE_BYTES} bytes, {len(view)} are there", 0)
     size = int.from_bytes(view[:SIZE_BYTES], "big", signed=True)
     if size > len(view) - SIZE_BYTES:
-        raise TruncatedError(f"the frame is said to have {size} bytes, {len(view) - SIZE_BYTES} are there", 0)
+        raise TruncatedError(f"the frame's size in its first {SIZE_BYTES} bytes is {size}, {len(view) - SIZE_BYTES} follow", 0)
     if size < len(view) - SIZE_BYTES:
-        raise StructureError(f"the frame is said to have {size} bytes, {len(view) - SIZE_BYTES} are there", 0)
+        raise StructureError(f"the frame's size in its first {SIZE_BYTES} bytes is {size}, {len(view) - SIZE_BYTES} follow", 0)
     return view
 
 

@@ -16,7 +16,7 @@ from .reader import Chunk, RecordReader, iter_tables
 
 
 def read_records(
-    buffer: Buffer,
+    buffer: Buffer | None,
     *,
     first_offset: int = MIN_OFFSET,
     end_offset: int = MAX_OFFSET,
@@ -32,7 +32,8 @@ def read_records(
     Records with offsets in [first_offset, end_offset); control records only with `control`. With `aborted`, aborted
     transactions as a fetch response names them, (producer id, first offset) each, their records are left out. Fields that are
     not in `columns` are left at -1, None or (). With `views`, keys and values of uncompressed batches are memoryviews of
-    the buffer; those of compressed ones are bytes always. A batch cut off at the end is a normal end.
+    the buffer; those of compressed ones are bytes always. A batch cut off at the end is a normal end. None, which a message
+    may hold in place of record data, has no records.
     """
     chunks = read_chunks(
         buffer,
@@ -51,7 +52,7 @@ def read_records(
 
 
 def read_chunks(
-    buffer: Buffer,
+    buffer: Buffer | None,
     names: Collection[str] | RecordColumns = COLUMNS,
     *,
     capacity: int = 16384,
@@ -63,6 +64,8 @@ def read_chunks(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Chunk]:
     """The same as decoded columns, each chunk valid until the next one. names, capacity: as RecordReader takes them."""
+    if buffer is None:
+        return
     reader = RecordReader(names, capacity=capacity, first_offset=first_offset, end_offset=end_offset, max_batch_bytes=max_batch_bytes)
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)
     for table in iter_tables(buffer, check_crc=check_crc):

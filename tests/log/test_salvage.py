@@ -274,5 +274,6 @@ def test_where_it_refuses_to_write(tmp_path: Path) -> None:
         done = kafkafmt("salvage", source, "--output", output)
         assert done.returncode == 2, done.stdout
         assert "Error" in done.stderr
+    assert kafkafmt("salvage", tmp_path / "data", "--output", tmp_path / "data" / "new").returncode == 2  # a broker would refuse it there
     (tmp_path / "empty").mkdir()
     assert kafkafmt("salvage", source, "--output", tmp_path / "empty").returncode == 0

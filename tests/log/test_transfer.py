@@ -113,6 +113,11 @@ def test_golden_segments_byte_for_byte(name: str, tmp_path: Path) -> None:
         assert following == log.next_offset
 
 
+def test_a_start_before_the_end(log: kafkafmt.Partition, tmp_path: Path) -> None:
+    """Counted from the end, as everywhere else; the batch that holds it is sent."""
+    assert sent(log, tmp_path / "out", -7) == sent(log, tmp_path / "out", 93) == (b"".join(PARTS[18:]), 100)
+
+
 @pytest.mark.parametrize("golden", [c for c in CASES if not c.torn and c.name not in ("jbod", "tiered")], ids=str)
 def test_the_largest_timestamp(golden: Case) -> None:
     """As the Admin client found it."""
