@@ -24,7 +24,6 @@ TOPICS = {
     "__share_group_state": "share_group_state",
 }
 """Topics of coordinators, and the files of their schemas."""
-METADATA_TOPIC = "__cluster_metadata"
 FRAME_VERSION = 1
 CONTROL_ESCAPE = re.compile(r"\\u00[01][0-9a-f]")
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from ..constants import MAX_OFFSET
 
-STATES = ("live", "delete", "stray", "future")
 _MOVED = re.compile(r"(.+)-(delete|stray|future)\Z", re.DOTALL)
 _PARTITION = re.compile(r"(.+)-([0-9]{1,19})\Z", re.DOTALL)
 _OFFSET = re.compile(r"([0-9]{20})(\.log|\.snapshot)\Z")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT, NO_PRODUCER_ID, TRANSACTIONAL_BIT
+from ..constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT, NO_PRODUCER_ID, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from ..records import RecordReader
 from .snapshots import ProducerEntry, sequence_after
 
@@ -39,23 +39,25 @@ def marker_reader(max_batch_bytes: int) -> RecordReader:
 
 
 def read_markers(reader: RecordReader, buffer: Any, rows: np.ndarray) -> dict[int, Marker]:
-    """The markers of control batches by their offset; what cannot be read is left out."""
+    """The markers of control batches by their offset; what cannot be read is left out.
+
+    Time and coordinator epoch are -1 where the reader has no columns of timestamps and values.
+    """
     found: dict[int, Marker] = {}
     for source, columns in reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
         assert columns.offset is not None
-        assert columns.timestamp is not None
         assert columns.key_position is not None
         assert columns.key_length is not None
-        assert columns.value_position is not None
-        assert columns.value_length is not None
         raw: Any = source
         data = np.frombuffer(raw, np.uint8)
         for i in np.flatnonzero(columns.key_length[: columns.rows] >= 4).tolist():
-            key, value = int(columns.key_position[i]), int(columns.value_position[i])
-            epoch = data[value + 2 : value + 6].tobytes() if columns.value_length[i] >= 6 else b"\xff"
+            key, epoch = int(columns.key_position[i]), b"\xff"
+            if columns.value_position is not None and columns.value_length is not None and columns.value_length[i] >= 6:
+                value = int(columns.value_position[i])
+                epoch = data[value + 2 : value + 6].tobytes()
             kind = int.from_bytes(data[key + 2 : key + 4].tobytes(), "big")
-            marker = Marker(kind, int(columns.timestamp[i]), int.from_bytes(epoch, "big", signed=True))
-            found.setdefault(int(columns.offset[i]), marker)
+            timestamp = NO_TIMESTAMP if columns.timestamp is None else int(columns.timestamp[i])
+            found.setdefault(int(columns.offset[i]), Marker(kind, timestamp, int.from_bytes(epoch, "big", signed=True)))
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from . import files
 from .entries import read_transaction_index
 from .files import FileView
 from .plan import Damage
+from .producers import read_markers
 
 if TYPE_CHECKING:
     from ..types import Buffer
@@ -94,14 +95,14 @@ class TransactionWalk:
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         if not len(rows):
             return
-        kinds = self._marker_kinds(buffer, rows[(rows["attributes"] & CONTROL_BIT) != 0])
+        markers = read_markers(self.reader, buffer, rows[(rows["attributes"] & CONTROL_BIT) != 0])
         open_ = self.found.open
         columns = (rows["producer_id"].tolist(), rows["base_offset"].tolist(), rows["attributes"].tolist())
         for producer_id, base, attributes in zip(*columns, strict=True):
             if not attributes & CONTROL_BIT:
                 open_.setdefault(producer_id, base)
                 continue
-            kind = kinds.get(base)
+            kind = markers[base].kind if base in markers else None
             if kind is None and attributes & TRANSACTIONAL_BIT:  # a marker that cannot be read
                 self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
             elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
@@ -109,20 +110,6 @@ class TransactionWalk:
                 self.last_marker[producer_id] = base
                 if kind == CONTROL_ABORT and first is not None:
                     self.found.aborted[producer_id].append((first, base))
-
-    def _marker_kinds(self, buffer: Buffer, rows: np.ndarray) -> dict[int, int]:
-        """Base offset of a control batch → type of its first record."""
-        kinds: dict[int, int] = {}
-        for source, columns in self.reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
-            assert columns.offset is not None
-            assert columns.key_position is not None
-            assert columns.key_length is not None
-            raw: Any = source
-            data = np.frombuffer(raw, np.uint8)
-            for i in np.flatnonzero(columns.key_length[: columns.rows] >= 4).tolist():
-                at = int(columns.key_position[i])
-                kinds.setdefault(int(columns.offset[i]), int.from_bytes(data[at + 2 : at + 4].tobytes(), "big"))
-        return kinds
 
 
 def _is_one_batch(log: PartitionLog, damage: Damage) -> bool:
