@@ -53,10 +53,8 @@ def columns(data: Any, names: Sequence[str] = FIELDS, core: Any = None, check_cr
 
 
 def chunks(data: Any, names: Sequence[str] | RecordColumns, capacity: int = ROWS) -> Iterator[records.Chunk]:
-    """The same by RecordReader, which decompresses too."""
-    reader = records.RecordReader(names, capacity=capacity)
-    for table in records.iter_tables(data):
-        yield from reader.read(data, table)
+    """The same as users have it, which decompresses too."""
+    return records.read_chunks(data, names, capacity=capacity)
 
 
 def reader(data: Any, names: Sequence[str] = FIELDS) -> Read:

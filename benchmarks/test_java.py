@@ -41,11 +41,11 @@ def load(file: Path) -> Any:
     return data
 
 
-def ours(way: str, topic: str, data: Any) -> Callable[[], int]:
+def ours(way: str, data: Any) -> Callable[[], int]:
     if way == "arrow":
         return readers.to_arrow(data)
     names = WITH_HEADERS if way == "headers" else readers.FIELDS
-    return readers.columns(data, names) if topic in ("none", "headers") else readers.reader(data, names)
+    return readers.reader(data, names)
 
 
 @pytest.mark.benchmark(group="Kafka's Java")
@@ -55,7 +55,7 @@ def test_java(beside: Callable[..., object], topic: Callable[[str], Path], way: 
     data = load(file)
     beside(
         f"{way}, topic {name}",
-        ours(way, name, data),
+        ours(way, data),
         f"Java, {mode}",
         lambda: run.measure(file, mode, limit=conftest.LIMIT)["ns_per_record"]["all"],
         target,

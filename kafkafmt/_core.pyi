@@ -75,8 +75,9 @@ def decode_records(
     that does not lie in the buffer is a ValueError.
 
     Only records with first_offset <= offset < end_offset are given; all others are checked just the same. With LogAppendTime
-    every record has the batch's maximum timestamp. Control batches are decoded like any other. Columns that were not
-    asked for are skipped, and faults that lie behind the last one asked for, inside a record, are not looked for.
+    every record has the batch's maximum timestamp. Microseconds that cannot be had are marked, and `columns.odd_times` is set.
+    Control batches are decoded like any other. Columns that were not asked for are skipped, and faults that lie behind the last
+    one asked for, inside a record, are not looked for.
 
     Rows are added behind `columns.rows`, headers behind `columns.headers`. The call returns None when all batches are done
     (`cursor[0] == len(batches)`), or when the columns are full: empty them (`columns.clear()`) and call again with the
@@ -94,6 +95,23 @@ def decode_records(
     Of `CopiedColumns` keys and values are copied behind those of the rows before, in Arrow's layout, where the others get spans; rows
     that are not given out after all leave no trace in offsets and bits. They are full, too, when a batch's bytes do not fit;
     a single record that does not fit the empty data arrays has them replaced by larger ones (`grow_data`).
+    """
+
+def decode_run(
+    buffer: Buffer,
+    columns: RecordColumns,
+    start: int = 0,
+    end: int | None = None,
+    first_offset: int = -9223372036854775808,
+    end_offset: int = 9223372036854775807,
+    check_crc: bool = True,
+) -> int:
+    """A short cut through `scan_batches` and `decode_records`: batches from `start` on straight into the columns; without the GIL.
+
+    Rows are added behind those there are. Returns the position behind the last batch taken, which may be none (the pure core takes
+    none ever). Taken are whole batches of format 2, uncompressed, with a right CRC and sound records, no control batches, all of whose
+    offsets lie in [first_offset, end_offset). It stops before whatever is something else, and before what the columns may not
+    hold: `columns.full` tells that. What it leaves, the two others read, or say what is wrong with it. The cursor is left alone.
     """
 
 def write_offsets(buffer: Buffer, batches: BatchTable) -> None:

@@ -14,7 +14,8 @@ include "_corelib/buffer.pxi"     # borrowed views of the caller's buffers and a
 include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_varint
 include "_corelib/crc.pxi"        # crc32c, crc32
 include "_corelib/batch.pxi"      # scan_batches, find_batch: the shallow walk
-include "_corelib/records.pxi"    # decode_records: the deep walk, into columns (formats 0 and 1: legacy.pxi)
+include "_corelib/walk.pxi"       # one batch's records into columns
+include "_corelib/records.pxi"    # decode_records, decode_run: the deep walk over many batches (formats 0 and 1: legacy.pxi)
 include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's binary layout
 include "_corelib/objects.pxi"    # Record, make_records, make_values: columns into Python objects
 include "_corelib/encode.pxi"     # records and messages as bytes

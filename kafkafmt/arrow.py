@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ._backend import core
+from .constants import MICROS_BEYOND, MICROS_NONE
 from .errors import KafkaFormatError
 from .log.groups import CommittedOffset
 from .records import Chunk, read_chunks
@@ -51,7 +52,7 @@ _DECODED = {
     "key": ("key",),
     "value": ("value",),
     "offset": ("offset",),
-    "timestamp": ("timestamp", "timestamp_type"),
+    "timestamp": ("timestamp_micros",),
     "timestampType": ("timestamp_type",),
     "timestampMillis": ("timestamp",),
     "headers": ("headers",),
@@ -60,7 +61,6 @@ TARGET_BYTES = 8 << 20
 MAX_ROWS = 1 << 17
 ROW_BYTES, HEADER_BYTES = 16, 8
 """What a row and a header count for beside their keys and values."""
-MAX_MILLIS = (2**63 - 1) // 1000
 COPY_SLACK = 160
 """Bytes behind what is gathered that let the core copy short spans in whole steps."""
 _COPIED = {"offset": "offset", "timestampMillis": "timestamp", "timestampType": "timestamp_type"}
@@ -239,12 +239,10 @@ class ArrowBuilder:
 
     def flush(self) -> pa.RecordBatch:
         """What has been collected, as a record batch; of no rows where there is nothing."""
-        columns, scale = self.columns, 1.06 * max(1.0, self.target_bytes / max(self.bytes, 1))
+        columns, scale = self.columns, 1.06 * self.target_bytes / max(self.bytes, 1)
         rows = min(max(int(self.rows * scale), 1 << 12), MAX_ROWS)
         rooms = {name: min(max(int(columns.filled(name) * scale), 1 << 16), 2 * self.target_bytes) + COPY_SLACK for name in columns.rooms}
-        names = self.schema.names
-        times = self._times(self.schema.field("timestamp").type) if "timestamp" in names else None  # before its sources are taken
-        arrays = [times if field.name == "timestamp" else self._array(field) for field in self.schema]
+        arrays = [self._array(field) for field in self.schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         self.rows = self._header_bytes = 0
         self._header_ends = None
@@ -280,30 +278,25 @@ class ArrowBuilder:
             return self.columns.take_binary(name, type_)
         if name == "topic" or name == "partition":
             return self._constant(name, type_)
+        if name == "timestamp":
+            return self._times(type_)
         if name == "headers":
             return self._headers(type_)
         return pa.Array.from_buffers(type_, self.rows, [None, self.columns.take(_COPIED[name], self.rows)], 0)
 
     def _times(self, type_: pa.DataType) -> pa.Array:
-        """Microseconds; in the place of the milliseconds unless these are a column too."""
-        columns, rows = self.columns, self.rows
-        assert columns.timestamp is not None
-        assert columns.timestamp_type is not None
-        millis = columns.timestamp[:rows]
-        none, nulls = None, 0
-        if rows and int(np.maximum.reduce(millis.view(np.uint64))) > MAX_MILLIS:  # negative ones are, as where there is no timestamp
-            none, beyond = columns.timestamp_type[:rows] < 0, (millis > MAX_MILLIS) | (millis < -MAX_MILLIS)
-            self.timestamps_out_of_range += int(np.count_nonzero(beyond & ~none))
-            none |= beyond
-            nulls = int(np.count_nonzero(none))
-        if "timestampMillis" in self.schema.names:
-            buffer = pa.py_buffer(millis * 1000)
-        else:
-            np.multiply(millis, 1000, out=millis)
-            del millis
-            buffer = columns.take("timestamp", rows)
-        validity = pa.py_buffer(np.packbits(~none, bitorder="little")) if none is not None and nulls else None
-        return pa.Array.from_buffers(type_, rows, [validity, buffer], nulls)
+        """The microseconds; null where they are marked as not to be had."""
+        columns, rows, nulls, validity = self.columns, self.rows, 0, None
+        if columns.odd_times:
+            assert columns.timestamp_micros is not None
+            micros = columns.timestamp_micros[:rows]
+            self.timestamps_out_of_range += int(np.count_nonzero(micros == MICROS_BEYOND))
+            present = micros > MICROS_NONE
+            del micros
+            nulls = rows - int(np.count_nonzero(present))
+            validity = pa.py_buffer(np.packbits(present, bitorder="little"))
+            columns.odd_times = False
+        return pa.Array.from_buffers(type_, rows, [validity, columns.take("timestamp_micros", rows)], nulls)
 
     def _constant(self, name: str, type_: pa.DataType) -> pa.Array:
         """A slice of an array that repeats the topic or partition."""

@@ -85,6 +85,10 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 TIMESTAMP_TYPE_NONE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 NO_TIMESTAMP = -1
+MICROS_BEYOND, MICROS_NONE = -(2**63), -(2**63) + 1
+"""What stands in a column of microseconds where int64 cannot hold them, and where there is no timestamp."""
+MAX_MILLIS = (2**63 - 1) // 1000
+"""The largest timestamp in milliseconds that int64 holds in microseconds."""
 NO_PRODUCER_ID = -1
 
 CONTROL_ABORT, CONTROL_COMMIT = 0, 1

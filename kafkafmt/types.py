@@ -74,8 +74,9 @@ _ARRAYS: dict[str, list[tuple[str, Any]]] = {
     "key": [("key_position", np.int64), ("key_length", np.int32)],
     "value": [("value_position", np.int64), ("value_length", np.int32)],
     "headers": [("header_start", np.int64), ("header_count", np.int32)],
+    "timestamp_micros": [("timestamp_micros", np.int64)],
 }
-"""Which arrays, a row a record, hold each column."""
+"""Which arrays, a row a record, hold each column; the last one where it is named only."""
 
 
 class Spans(NamedTuple):
@@ -103,6 +104,7 @@ class RecordColumns:
 
         offset, timestamp           int64; timestamps in milliseconds
         timestamp_type              int32; 0 CreateTime, 1 LogAppendTime, -1 none
+        timestamp_micros            int64; the same in microseconds, MICROS_NONE or MICROS_BEYOND where these are not to be had
         key_position, key_length    int64, int32
         value_position, value_length
         header_start, header_count  int64, int32: a record's headers in the next four arrays
@@ -115,7 +117,9 @@ class RecordColumns:
     collects = False
     """Whether rows stay until the holder of the columns takes them, or only until the next chunk."""
     full = False
-    """Whether decoding has stopped because nothing more fits: set by RecordReader."""
+    """Whether decoding has stopped because nothing more fits: set by RecordReader and `decode_run`."""
+    odd_times = False
+    """Whether timestamp_micros may hold a MICROS_NONE or MICROS_BEYOND: set by decoding, for its reader to set back."""
     key_offsets: LengthArray | None = None
     key_data: ByteArray | None = None
     key_validity: ByteArray | None = None
@@ -124,19 +128,20 @@ class RecordColumns:
     value_validity: ByteArray | None = None
 
     def __init__(self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0) -> None:
-        unknown = set(names) - set(COLUMNS)
+        unknown = set(names) - set(_ARRAYS)
         if unknown:
-            raise ValueError(f"unknown column {sorted(unknown)[0]!r}; there are {', '.join(COLUMNS)}")
+            raise ValueError(f"unknown column {sorted(unknown)[0]!r}; there are {', '.join(_ARRAYS)}")
         if capacity < 1:
             raise ValueError("capacity must be at least 1")
         self.capacity = capacity
-        self.names = tuple(n for n in COLUMNS if n in names)
+        self.names = tuple(n for n in _ARRAYS if n in names)
         self.rows = 0
         self.headers = 0
         self.cursor: IntArray = np.zeros(4, np.int64)
         self.offset: IntArray | None = None
         self.timestamp: IntArray | None = None
         self.timestamp_type: LengthArray | None = None
+        self.timestamp_micros: IntArray | None = None
         self.key_position: IntArray | None = None
         self.key_length: LengthArray | None = None
         self.value_position: IntArray | None = None

@@ -98,11 +98,15 @@ cdef inline bint has_room(const Message* m, const Columns* out) noexcept nogil:
 
 cdef inline void store_message(const uint8_t* base, const Message* m, int64_t offset, int32_t timestamp_type, int64_t append_time,
                              Columns* out, Py_ssize_t row) noexcept nogil:
+    cdef int64_t timestamp
     cdef bint slack
     if out.offset != NULL:
         out.offset[row] = offset
+    timestamp = append_time if timestamp_type == 1 else m.timestamp
     if out.timestamp != NULL:
-        out.timestamp[row] = append_time if timestamp_type == 1 else m.timestamp
+        out.timestamp[row] = timestamp
+    if out.timestamp_micros != NULL:
+        out.timestamp_micros[row] = micros(out, timestamp, timestamp_type)
     if out.timestamp_type != NULL:
         out.timestamp_type[row] = timestamp_type
     if out.key_length != NULL:

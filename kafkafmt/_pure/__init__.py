@@ -7,7 +7,7 @@ from .crc import crc32, crc32c, crc32c_way
 from .gather import gather, total_length
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, make_records, make_values
-from .records import decode_records
+from .records import decode_records, decode_run
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
@@ -19,6 +19,7 @@ __all__ = [
     "crc32c",
     "crc32c_way",
     "decode_records",
+    "decode_run",
     "find_batch",
     "gather",
     "make_records",

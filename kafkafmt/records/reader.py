@@ -7,7 +7,7 @@ are decoded where they lie. Either way a `Chunk` names the buffer that its spans
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from .._backend import core
 from ..constants import CODEC_LZ4, CODEC_MASK, DEFAULT_MAX_BATCH_BYTES, MAGIC_V0, MAGIC_V2, MAX_OFFSET, MIN_OFFSET
 from ..errors import KafkaFormatError, UnsupportedError
-from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns
+from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns, Scan
 from .lz4v0 import with_right_checksum
 
 if TYPE_CHECKING:
@@ -98,6 +98,20 @@ class RecordReader:
                 yield from self._read_compressed(buffer, table[start:end], on_error)
             else:
                 yield from self._decode(buffer, table[start:end], table[start:end], on_error)
+
+    def read_run(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
+        """The records of what lies at `start`, without a table, while these are plain batches; where the first other one begins."""
+        columns = self.columns
+        columns.reset()
+        while True:
+            position: int = core.decode_run(buffer, columns, start, None, self.first_offset, self.end_offset, check_crc)
+            if position == start:
+                return position
+            start = position
+            if columns.rows:
+                yield Chunk(buffer, columns)
+            if not columns.collects:
+                columns.clear()
 
     def _read_compressed(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
         raw: Any = buffer
@@ -185,10 +199,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
     raw: Any = buffer
     position, last = start, memoryview(raw).nbytes if end is None else end
     while position < last:
-        window = min(last, position + WINDOW_BYTES)
-        scan = core.scan_batches(buffer, table, position, window, check_crc)
-        if scan.count == 0 and scan.error is None and window < last:  # a batch larger than the window
-            scan = core.scan_batches(buffer, table[:1], position, last, check_crc)
+        scan = scan_window(buffer, table, position, last, check_crc)
         if scan.count:
             yield table[: scan.count]
         if scan.error is not None:
@@ -196,3 +207,12 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
         if scan.position == position:
             return
         position = scan.position
+
+
+def scan_window(buffer: Buffer, table: np.ndarray, position: int, last: int, check_crc: bool) -> Scan:
+    """As many batches as are best decoded at once; one, if it is larger."""
+    window = min(last, position + WINDOW_BYTES)
+    scan: Scan = core.scan_batches(buffer, table, position, window, check_crc)
+    if scan.count == 0 and scan.error is None and window < last:
+        scan = core.scan_batches(buffer, table[:1], position, last, check_crc)
+    return scan

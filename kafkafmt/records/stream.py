@@ -10,9 +10,9 @@ import numpy as np
 
 from .._backend import core
 from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET
-from ..types import COLUMNS, Buffer, RecordColumns
+from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns
 from .isolation import AbortedTransactions
-from .reader import Chunk, RecordReader, iter_tables
+from .reader import TABLE_ROWS, Chunk, RecordReader, scan_window
 
 
 def read_records(
@@ -68,8 +68,21 @@ def read_chunks(
         return
     reader = RecordReader(names, capacity=capacity, first_offset=first_offset, end_offset=end_offset, max_batch_bytes=max_batch_bytes)
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)
-    for table in iter_tables(buffer, check_crc=check_crc):
-        wanted = table if transactions is None else transactions.committed(buffer, table)
+    raw: Any = buffer
+    table = np.empty(TABLE_ROWS, BATCH_DTYPE)
+    position, last = 0, memoryview(raw).nbytes
+    while position < last:
+        if transactions is None:
+            position = yield from reader.read_run(buffer, position, check_crc)
+        scan = scan_window(buffer, table, position, last, check_crc)
+        wanted = table[: scan.count]
+        if transactions is not None:
+            wanted = transactions.committed(buffer, wanted)
         if not control and int(np.bitwise_or.reduce(wanted["attributes"])) & CONTROL_BIT:  # to look is cheap, to take rows is not
             wanted = wanted[(wanted["attributes"] & CONTROL_BIT) == 0]
         yield from reader.read(buffer, wanted)
+        if scan.error is not None:
+            raise scan.error
+        if scan.position == position:
+            return
+        position = scan.position

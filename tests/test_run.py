@@ -1,0 +1,121 @@
+"""The short cut of the native core takes just what the two steps would give, and stops where it has to; timestamps in microseconds."""
+
+import building as build
+import numpy as np
+import pytest
+from decoding import MAX, MIN, rows_of, what
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_differential import sound_batch, streams
+
+from kafkafmt import _core, _pure
+from kafkafmt.constants import MAX_MILLIS, MICROS_BEYOND, MICROS_NONE
+from kafkafmt.errors import KafkaFormatError
+from kafkafmt.records import RecordReader, iter_tables, read_chunks
+from kafkafmt.types import BATCH_DTYPE, COLUMNS, CopiedColumns, RecordColumns
+
+SETTINGS = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+others = st.sampled_from(
+    [
+        b"",
+        b"\0" * 70,
+        build.message(1, b"k", b"v", offset=3, timestamp=5),
+        build.batch([(0, 0, b"k", b"v", ())], codec=1),
+        build.mutate(build.simple_batch([b"v" * 9]), 70, b"\xee"),
+    ]
+)
+mixed = st.lists(st.one_of(streams, sound_batch(), others), max_size=5).map(b"".join)
+names = st.lists(st.sampled_from((*COLUMNS, "timestamp_micros")), unique=True, min_size=1)
+
+
+def new_columns(names, capacity, headers, room):
+    return RecordColumns(capacity, names, headers) if room is None else CopiedColumns(capacity, names, headers, room)
+
+
+def micros_of(columns):
+    return None if columns.timestamp_micros is None else columns.timestamp_micros[: columns.rows].tolist()
+
+
+@st.composite
+def cases(draw):
+    bounds = st.one_of(st.just(MIN), st.integers(0, 1100), st.integers(MIN, MAX))
+    sizes = st.one_of(st.integers(1, 12), st.just(200)), st.one_of(st.integers(1, 6), st.just(200))
+    room = st.one_of(st.none(), st.integers(1, 3000), st.just(100_000))
+    return draw(mixed), draw(names), draw(sizes[0]), draw(sizes[1]), draw(room), draw(bounds), draw(st.one_of(st.just(MAX), bounds))
+
+
+def takes(data, position, names, first, end):
+    """Whether a batch is one for the short cut, room aside."""
+    table = np.zeros(1, BATCH_DTYPE)
+    if _pure.scan_batches(data, table, position).count == 0:
+        return False
+    row = table[0]
+    last_offset = int(row["base_offset"]) + int(row["last_offset_delta"])
+    if row["magic"] != 2 or row["attributes"] & 0x27 or row["last_offset_delta"] < 0:
+        return False
+    return first <= row["base_offset"] <= last_offset < end and _pure.decode_records(data, table, RecordColumns(200, names, 200)) is None
+
+
+@SETTINGS
+@given(cases())
+def test_what_is_taken(case):
+    data, names, capacity, headers, room, first, end = case
+    columns = new_columns(names, capacity, headers, room)
+    position = _core.decode_run(data, columns, 0, None, first, end)
+    table = np.concatenate([np.zeros(0, BATCH_DTYPE), *(t.copy() for t in iter_tables(data[:position]))])
+    expected = new_columns(names, max(capacity, 1), headers, room)
+    assert _pure.decode_records(data, table, expected, first, end) is None
+    assert expected.cursor[0] == len(table)
+    assert (rows_of(columns), micros_of(columns), columns.odd_times) == (rows_of(expected), micros_of(expected), expected.odd_times)
+    assert columns.cursor.tolist() == [0, 0, 0, 0]
+    if columns.full:
+        assert takes(data, position, names, first, end) or columns.capacity < 200  # parts of a batch were looked at only
+    else:
+        assert not takes(data, position, names, first, end)
+
+
+def read(chunks):
+    rows = []
+    try:
+        for _, columns in chunks:
+            rows += [row[:3] + tuple(map(tuple, row[5])) for row in rows_of(columns)]
+    except KafkaFormatError as error:
+        return rows, what(error)
+    return rows, None
+
+
+@SETTINGS
+@given(mixed, st.sampled_from([3, 200]), st.sampled_from([(MIN, MAX), (5, 900)]))
+def test_readers_give_the_same_with_and_without_it(data, capacity, bounds):
+    options = dict(zip(("first_offset", "end_offset"), bounds, strict=True))
+
+    def by_tables():
+        reader = RecordReader(capacity=capacity, **options)
+        for table in iter_tables(data):
+            yield from reader.read(data, table)
+
+    assert read(read_chunks(data, capacity=capacity, control=True, **options)) == read(by_tables())
+
+
+TIMES = [0, 1, -1, MAX_MILLIS, -MAX_MILLIS, MAX_MILLIS + 1, -MAX_MILLIS - 1, MIN, MAX]
+
+
+def test_microseconds(core):
+    data = build.batch([(i, t, b"k", b"v", ()) for i, t in enumerate(TIMES)], base_timestamp=0)
+    table = np.zeros(9, BATCH_DTYPE)
+    count = core.scan_batches(data, table).count
+    columns = RecordColumns(16, ("timestamp_micros",))
+    assert core.decode_records(data, table[:count], columns) is None
+    assert columns.timestamp_micros[: columns.rows].tolist() == [1000 * t if abs(t) <= MAX_MILLIS else MICROS_BEYOND for t in TIMES]
+    assert columns.odd_times
+
+
+@pytest.mark.parametrize(("magic", "expected"), [(0, MICROS_NONE), (1, 7000)])
+def test_microseconds_of_messages(core, magic, expected):
+    data = build.message(magic, b"k", b"v", offset=3, timestamp=7)
+    table = np.zeros(1, BATCH_DTYPE)
+    assert core.scan_batches(data, table).count == 1
+    columns = RecordColumns(4, ("timestamp_micros",))
+    assert core.decode_records(data, table, columns) is None
+    assert columns.timestamp_micros[:1].tolist() == [expected]
+    assert columns.odd_times == (magic == 0)
