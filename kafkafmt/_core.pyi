@@ -1,7 +1,7 @@
 """What both cores offer: `_core` natively, `_pure` in Python. The docstrings here hold for both.
 
 A *buffer* is any C-contiguous one: bytes, bytearray, memoryview, mmap, NumPy, Arrow. It is held while a call lasts (a bytearray
-cannot be resized then), never copied, and written to by `write_offsets` and `number_batches` alone. `start` and `end` are
+cannot be resized then), never copied, and written to by the four that number batches alone. `start` and `end` are
 positions in it, `end` exclusive and None for its end; positions that are returned count from the buffer's start too, never from
 `start`. A *span* is a position in the buffer and a length in bytes, -1 for null. Arrays are C-contiguous, aligned, of the types
 named, and belong to the caller: nobody may write to them, or resize them, while a call lasts. Bad data gives a KafkaFormatError,
@@ -127,6 +127,34 @@ def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader
     A batch takes as many as its last offset delta says, and one more; a row with a count below 0, a wrapper, gets its last as its
     offset. With `leader_epoch` that is written too, in format 2. Nothing is written on ValueError: for a batch that does not lie
     in the buffer, a negative delta, or offsets beyond 64 bits. Without the GIL.
+    """
+
+def number_buffer(buffer: Buffer, next_offset: int, leader_epoch: int | None = None, check_crc: bool = True) -> int | None:
+    """`number_batches` for all that a buffer holds, without a table, each batch checked and written to while it is in the cache.
+
+    None, and nothing is changed, where a batch is not sound or is cut off, is a wrapper, has a negative count or last offset delta, or
+    offsets do not fit 64 bits: a table of the batches says more. Without the GIL; other threads may see offsets that are taken back.
+    """
+
+def validate_buffer(
+    buffer: Buffer,
+    next_offset: int,
+    leader_epoch: int,
+    client: bool,
+    codec: int | None,
+    max_size: int | None,
+    check_records: bool,
+    compacted: bool,
+    earliest: int,
+    latest: int,
+) -> tuple[int, int, int, int] | None:
+    """The same for batches that a broker's rules let stay as they are: records, the next offset, maximum timestamp and its offset.
+
+    All batches have format 2, and `codec` (None: any), CreateTime, and no more than `max_size` bytes. `client`: there is one, of
+    offset 0, with a count that fits, no control batch, sequences where there is a producer id. With `check_records` none is
+    compressed or empty, every record is sound and has a timestamp between `earliest` and `latest` (or all have -1), the highest
+    is what the header says, and, `compacted`, no key is null; without it the offset of the maximum timestamp is -1. None, and
+    nothing is changed, where this does not hold or cannot be told at once: there may be nothing wrong. Without the GIL, as above.
     """
 
 def total_length(lengths: LengthArray, count: int) -> int:

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The native core. This file is its table of contents; the contract, typed, is _core.pyi, the specification _pure/.
 
-Rules: input is any C-contiguous buffer, never copied and never written to; every read knows its end, and bounds are
+Rules: input is any C-contiguous buffer, never copied, and written to where batches are numbered alone; every read knows its end, and bounds are
 compared by subtraction; loops over batches and records run without the GIL; bad data gives an error that says where.
 """
 
@@ -26,4 +26,5 @@ include "_corelib/wire.pxi"       # Layout: how messages lie on the wire
 include "_corelib/wire_read.pxi"
 include "_corelib/wire_write.pxi" # write_messages
 include "_corelib/assign.pxi"     # write_offsets, number_batches: offsets and leader epochs into batches where they lie
+include "_corelib/check.pxi"      # number_buffer, validate_buffer: the same for a whole buffer in one pass, if all of it is good
 include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: the hash of keys that partitions are chosen by

@@ -16,6 +16,12 @@ cdef Py_ssize_t first_outside(const Batch* rows, Py_ssize_t count, Py_ssize_t si
     return -1
 
 
+cdef int check_next_offset(int64_t offset) except -1:
+    if offset < 0:
+        raise ValueError(f"next_offset is {offset}; it cannot be negative")
+    return 0
+
+
 def write_offsets(buffer, batches):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t count = len(batches), i, bad, size
@@ -40,8 +46,7 @@ def number_batches(buffer, batches, next_offset, leader_epoch=None):
     cdef bint with_epoch = leader_epoch is not None
     cdef uint32_t epoch = <uint32_t><int32_t>(leader_epoch if with_epoch else 0)
     cdef int64_t offset = next_offset, delta
-    if offset < 0:
-        raise ValueError(f"next_offset is {next_offset}; it cannot be negative")
+    check_next_offset(offset)
     with nogil:
         bad = first_outside(rows, count, size)
         if bad < 0:

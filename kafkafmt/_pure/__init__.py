@@ -3,6 +3,7 @@
 from .assign import number_batches, write_offsets
 from .batch import find_batch, scan_batches
 from .build import RecordBuffer
+from .check import number_buffer, validate_buffer
 from .crc import crc32, crc32c, crc32c_way
 from .gather import gather, total_length
 from .murmur import murmur2, murmur2_spans
@@ -27,11 +28,13 @@ __all__ = [
     "murmur2",
     "murmur2_spans",
     "number_batches",
+    "number_buffer",
     "read_unsigned_varint",
     "read_varint",
     "read_varlong",
     "scan_batches",
     "total_length",
+    "validate_buffer",
     "write_messages",
     "write_offsets",
 ]

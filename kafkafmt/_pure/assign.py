@@ -34,10 +34,16 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
             INT32.pack_into(view, position + ENTRY_OVERHEAD, leader_epoch)
 
 
-def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:
-    view = writable(buffer)
+def check_numbers(next_offset: int, leader_epoch: int | None) -> None:
     if next_offset < 0:
         raise ValueError(f"next_offset is {next_offset}; it cannot be negative")
+    if next_offset > MAX_OFFSET or (leader_epoch is not None and not -(2**31) <= leader_epoch < 2**31):
+        raise OverflowError(f"next_offset {next_offset} or leader epoch {leader_epoch} does not fit its field")
+
+
+def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:
+    view = writable(buffer)
+    check_numbers(next_offset, leader_epoch)
     starts: list[int]
     deltas, counts, magics = (batches[name].tolist() for name in ("last_offset_delta", "count", "magic"))
     starts = list(itertools.accumulate((delta + 1 for delta in deltas), initial=next_offset))

@@ -64,6 +64,9 @@ def assign_offsets(
     Only base offsets are written, and the leader epoch where it is given, which no CRC covers. Gaps inside batches stay. All batches
     are checked before the first is written to. InvalidError for a wrapper of format 0, whose records hold offsets of their own.
     """
+    at_once: int | None = core.number_buffer(buffer, next_offset, leader_epoch, check_crc)
+    if at_once is not None:
+        return at_once
     table = scan_all(buffer, check_crc)
     if len(table) and int(table["count"].min()) < 0:
         _open_wrappers(buffer, table, max_batch_bytes)

@@ -1,0 +1,130 @@
+"""Sound batches numbered where they lie, if all of a buffer is good; what is not is for the careful way to say (records/validate.py).
+
+Here everything is looked at before a byte is written; the native core does it in one pass, and takes back what it wrote.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..constants import (
+    CODEC_MASK,
+    CODEC_ZSTD,
+    CONTROL_BIT,
+    LOG_APPEND_TIME_BIT,
+    MAGIC_V2,
+    MAX_OFFSET,
+    MIN_OFFSET,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+)
+from ..errors import KafkaFormatError
+from ..types import BATCH_DTYPE, BatchTable, Buffer
+from .assign import check_numbers, number_batches, writable
+from .batch import scan_batches
+from .records import BODY, Batch
+from .varint import view_of
+
+FAR = 2**61
+"""Timestamps nearer to 0 are added without a look at their sum."""
+_ROWS = 256
+
+
+def number_buffer(buffer: Buffer, next_offset: int, leader_epoch: int | None = None, check_crc: bool = True) -> int | None:
+    table = whole_table(buffer, check_crc)
+    check_numbers(next_offset, leader_epoch)
+    if table is None or (table["count"] < 0).any():
+        return None
+    return number(buffer, table, next_offset, leader_epoch)
+
+
+def validate_buffer(
+    buffer: Buffer,
+    next_offset: int,
+    leader_epoch: int,
+    client: bool,
+    codec: int | None,
+    max_size: int | None,
+    check_records: bool,
+    compacted: bool,
+    earliest: int,
+    latest: int,
+) -> tuple[int, int, int, int] | None:
+    table = whole_table(buffer, True)
+    check_numbers(next_offset, leader_epoch)
+    if table is None or not len(table) or (client and len(table) > 1):
+        return None
+    view = view_of(buffer)
+    offset, count, max_timestamp, offset_of_max = next_offset, 0, MIN_OFFSET, -1
+    for row in table:
+        if not keeps_header_rules(row, client, codec, max_size):
+            return None
+        highest = int(row["max_timestamp"])
+        if check_records:
+            delta_of_max = look_at_records(view, row, compacted, earliest, latest)
+            if delta_of_max is None:
+                return None
+            if highest > max_timestamp and highest != NO_TIMESTAMP:
+                offset_of_max = offset + delta_of_max
+        max_timestamp = max(max_timestamp, highest)
+        count += int(row["count"])
+        offset += int(row["last_offset_delta"]) + 1
+    following = number(buffer, table, next_offset, leader_epoch)
+    return None if following is None else (count, following, max_timestamp, offset_of_max)
+
+
+def whole_table(buffer: Buffer, check_crc: bool) -> BatchTable | None:
+    """The table of all batches of a writable buffer, None where something is wrong with one, or with what follows the last."""
+    size, position = len(writable(buffer)), 0
+    parts: list[BatchTable] = [np.empty(0, BATCH_DTYPE)]
+    while position < size:
+        part = np.empty(_ROWS, BATCH_DTYPE)
+        scan = scan_batches(buffer, part, position, None, check_crc)
+        if scan.error is not None or not scan.count:
+            return None
+        parts.append(part[: scan.count])
+        position = scan.position
+    return np.concatenate(parts)
+
+
+def number(buffer: Buffer, table: BatchTable, next_offset: int, leader_epoch: int | None) -> int | None:
+    deltas = table["last_offset_delta"].astype(np.int64)
+    if (deltas < 0).any() or next_offset + int(deltas.sum()) + len(table) > MAX_OFFSET:
+        return None
+    return number_batches(buffer, table, next_offset, leader_epoch)
+
+
+def keeps_header_rules(row: Any, client: bool, codec: int | None, max_size: int | None) -> bool:
+    attributes, count, deltas = int(row["attributes"]), int(row["count"]), int(row["last_offset_delta"]) + 1
+    own = attributes & CODEC_MASK
+    if row["magic"] != MAGIC_V2 or count < 0 or deltas < 1 or attributes & LOG_APPEND_TIME_BIT or own > CODEC_ZSTD:
+        return False
+    if (codec is not None and own != codec) or (max_size is not None and row["size"] > max_size):
+        return False
+    if not client:
+        return True
+    sequenced = row["producer_id"] == NO_PRODUCER_ID or row["base_sequence"] >= 0
+    return bool(row["base_offset"] == 0 and count == deltas and sequenced and not attributes & CONTROL_BIT)
+
+
+def look_at_records(view: memoryview, row: Any, compacted: bool, earliest: int, latest: int) -> int | None:
+    """The offset delta of the first record with the maximum timestamp, if all records are sound and keep the rules."""
+    base_timestamp, highest = int(row["base_timestamp"]), int(row["max_timestamp"])
+    if row["attributes"] & CODEC_MASK or row["count"] == 0 or highest < NO_TIMESTAMP:
+        return None
+    batch = Batch(row)
+    try:
+        records = list(batch.rows(view, BODY, 0, batch.payload_position, -1))
+    except KafkaFormatError:
+        return None
+    times = [record.timestamp for record in records]
+    # beyond these bounds the sum may have left 64 bits on the way
+    if any(not -FAR <= n <= FAR for n in (base_timestamp, *(t - base_timestamp for t in times))) or max(times) != highest:
+        return None
+    if (min(times) < earliest or highest > latest) and {*times} != {NO_TIMESTAMP}:
+        return None
+    if compacted and any(record.key[1] < 0 for record in records):
+        return None
+    return records[times.index(highest)].delta
