@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -22,7 +25,11 @@ def follow_partitions(
     make: Callable[[PartitionDir, bool], Follower],
     write: Callable[[Follower], bool],
 ) -> None:
-    """Until `write`, which takes what a follower has, says that it is enough. make: a follower, of one that was there at first or not."""
+    """Until `write`, which takes what a follower has, says that it is enough. make: a follower, of one that was there at first or not.
+
+    BrokenPipeError once nobody reads what is written.
+    """
+    wait = _waiter(sys.stdout.fileno())
     followers = {d.key: make(d, True) for d in chosen}
     scanned = time.monotonic()
     while True:
@@ -40,7 +47,22 @@ def follow_partitions(
             if followers[key].gone:
                 del followers[key]
         sys.stdout.flush()
-        time.sleep(POLL)
+        wait(POLL)
+
+
+def _waiter(handle: int) -> Callable[[float], None]:
+    """Waits for seconds; of a pipe or socket only while its other end is there, else BrokenPipeError."""
+    mode = os.fstat(handle).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return time.sleep
+    poll = select.poll()
+    poll.register(handle, 0)  # POLLERR and POLLHUP are told unasked
+
+    def wait(seconds: float) -> None:
+        if poll.poll(seconds * 1000):
+            raise BrokenPipeError
+
+    return wait
 
 
 def places(directory: PartitionDir, paths: tuple[str, ...]) -> list[Path]:

@@ -92,7 +92,7 @@ class LogDirectory:
         key, folder = (topic, partition), self.path / f"{topic}-{partition}"
         if self._lock < 0:
             raise ValueError(f"{self!r} is closed")
-        if not _TOPIC.match(topic) or topic in (".", ".."):
+        if not is_topic_name(topic):
             raise ValueError(f"{topic!r} is no topic's name: up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
         if not 0 <= partition <= MAX_PARTITION:
             raise ValueError(f"{partition} is no partition's number")
@@ -139,9 +139,10 @@ class LogDirectory:
         key = writer.topic, writer.partition
         self._offsets[RECOVERY_POINTS][key] = writer.recovery_point
         self._offsets[HIGH_WATERMARKS][key] = writer.next_offset
-        if writer.log_start_offset:
-            self._offsets[LOG_STARTS][key] = writer.log_start_offset
-        else:
+        start = writer.log_start_offset
+        if start > writer.segments[0]:
+            self._offsets[LOG_STARTS][key] = start
+        elif self._offsets[LOG_STARTS].get(key, 0) >= start:  # a lower one tells what lies in tiered storage
             self._offsets[LOG_STARTS].pop(key, None)
 
     def _save(self) -> None:
@@ -180,6 +181,11 @@ class LogDirectory:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def is_topic_name(name: str) -> bool:
+    """Could Kafka have a topic of this name?"""
+    return _TOPIC.match(name) is not None and name not in (".", "..")
 
 
 def _take_lock(path: Path) -> int:

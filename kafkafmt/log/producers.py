@@ -78,6 +78,11 @@ class Producers:
         """The ids of those that have a transaction open."""
         return set(self._open)
 
+    @property
+    def open_transactions(self) -> list[ProducerEntry]:
+        """Those same producers, the oldest transaction first."""
+        return [self.entries[i] for i in sorted(self._open, key=lambda i: self._open[i])]
+
     def forget(self, before: int) -> None:
         """Drop those whose last batch is older than a time (ms), and that have no transaction open."""
         self.entries = {i: e for i, e in self.entries.items() if e.timestamp >= before or i in self._open}

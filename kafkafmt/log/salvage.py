@@ -57,7 +57,10 @@ Piece = tuple[int, int]
 
 @dataclass
 class Salvaged:
-    """A partition's copy. next_offset: its end. offsets: what each of the offset checkpoints has to say of it."""
+    """A partition's copy. next_offset: its end. offsets: what each of the offset checkpoints has to say of it.
+
+    open: the producers whose transactions nothing in it ends, the oldest transaction first.
+    """
 
     topic: str
     partition: int
@@ -67,6 +70,7 @@ class Salvaged:
     bytes: int = 0
     next_offset: int = 0
     offsets: dict[str, int] = field(default_factory=dict)
+    open: list[ProducerEntry] = field(default_factory=list)
 
 
 def salvage_partition(log: PartitionLog, damaged: Iterable[Damage], output: Path, stop_at_first: bool = False) -> Salvaged:
@@ -209,6 +213,7 @@ class _Copy:
             files.write_new(self._path(base, ".log"), b"")
             self._index(self._path(base, ".log"), base)
         start, end = self.bases[0], self.made.next_offset
+        self.made.open = self.state.producers.open_transactions
         if end > self.bases[-1]:
             files.write_new(self._path(end, ".snapshot"), snapshot_bytes(self.state.producers.entries.values()))
         known = self.log.directory.checkpoints

@@ -34,7 +34,7 @@ from .names import snapshot_offset_of
 from .plan import Damage
 from .recovery import delete_segment, load, make_segment, path_of
 from .settings import LogSettings
-from .snapshots import snapshot_bytes
+from .snapshots import ProducerEntry, snapshot_bytes
 from .walk import Walker
 
 AT_ONCE = 1 << 20
@@ -153,6 +153,26 @@ class LogWriter:
         kind = CONTROL_COMMIT if commit else CONTROL_ABORT
         marker = build_marker(kind, producer_id, producer_epoch, coordinator_epoch=coordinator_epoch, timestamp=_now())
         return self.append_batches(marker)
+
+    @property
+    def open_transactions(self) -> list[ProducerEntry]:
+        """The producers that have a transaction open, from its txn_first_offset on; the oldest one first."""
+        return self._state.producers.open_transactions
+
+    def abort_open_transactions(self) -> list[tuple[ProducerEntry, int]]:
+        """End every open transaction with an abort marker; the producers as they were, each with its marker's offset.
+
+        For transactions that nobody will end any more (Kafka: `kafka-transactions.sh abort`).
+        """
+        with self._lock:
+            hanging = self.open_transactions
+            coordinators = [max(e.coordinator_epoch, 0) for e in hanging]
+            markers = [
+                build_marker(CONTROL_ABORT, e.producer_id, e.epoch, coordinator_epoch=c, timestamp=_now())
+                for e, c in zip(hanging, coordinators, strict=True)
+            ]
+            first, _ = self.append_batches(b"".join(markers))
+            return [(e, first + i) for i, e in enumerate(hanging)]
 
     def append_batches(self, data: Buffer, *, assign_offsets: bool = True) -> Appended:
         """Append encoded batches, back to back.

@@ -1,9 +1,9 @@
 """A broker starts on what we salvaged of another one's disk, and on what we wrote: it serves exactly that.
 
 One broker writes transactions, codecs and many segments and is killed. Into its directory come the damaged files of the golden `torn`;
-its own files are hurt too. What `kafkafmt salvage` makes of all that, Kafka's own metadata log included, is the data directory of a second
-broker, once `LogDirectory` has written some partitions more into it. The second broker serves, looks up by time, appends and stops, and we
-read the whole again.
+its own files are hurt too. What `kafkafmt salvage --abort-open-transactions` makes of all that, Kafka's own metadata log included, is the
+data directory of a second broker, once `LogDirectory` has written some partitions more into it. The second broker serves, looks up by time,
+appends and stops, and we read the whole again.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ OWN = [
     "topic=tx count=20 id=second end=commit flush=5",
     "topic=tx count=10 flush=5",
     "topic=tx count=7 id=first end=open flush=5",
+    "topic=hanging count=20 id=third end=commit flush=5",
+    "topic=hanging count=30 id=fourth end=commit flush=5",
+    "topic=hanging count=10 flush=5",
 ]
 
 FIRST = 1_700_000_000_000
@@ -55,6 +58,8 @@ class Mounted:
     written: Rows
     times: dict[tuple[int, int], int]
     """(partition, time asked) → offset, of the topic `ours`."""
+    ends: dict[str, tuple[int, int]]
+    """The broker's end and last stable offset of topics with transactions that were open."""
     after: Path
 
 
@@ -70,7 +75,7 @@ def complaints(path: Path) -> set[str]:
 
 
 def hurt(log_dir: Path) -> None:
-    """Flip, zero, cut and stuff: two kinds in a partition of many segments, one in the last batches of transactions."""
+    """Flip, zero, cut and stuff: two kinds in a partition of many segments; and the marker of a committed transaction is destroyed."""
     first, *_, last = sorted((log_dir / "own-0").glob("*.log"))
     data = bytearray(first.read_bytes())
     data[20_000] ^= 4
@@ -81,6 +86,11 @@ def hurt(log_dir: Path) -> None:
     second.write_bytes(second.read_bytes()[:50_000])
     for index in (log_dir / "own-1").glob("*.index"):
         index.write_bytes(bytes(range(256)) * 4)
+    (hanging,) = (log_dir / "hanging-0").glob("*.log")
+    batches = split(hanging.read_bytes())
+    marker = [i for i, b in enumerate(batches) if next(k.iter_batches(b)).is_control][-1]
+    batches[marker] = batches[marker][:40] + bytes(8) + batches[marker][48:]
+    hanging.write_bytes(b"".join(batches))
 
 
 def write(log_dir: Path) -> None:
@@ -108,12 +118,14 @@ def write(log_dir: Path) -> None:
                 again.append_batches(batch, assign_offsets=False)
 
 
-def list_offsets(port: int, partition: int, timestamp: int) -> int:
-    """The broker's answer to a time, of the topic `ours`: ListOffsets version 1."""
-    request = struct.pack(">hhihii", 2, 1, 7, -1, -1, 1) + struct.pack(">h4siiq", 4, b"ours", 1, partition, timestamp)
+def list_offsets(port: int, partition: int, timestamp: int, topic: str = "ours", committed: bool = False) -> int:
+    """The broker's answer to a time, -1 for the end: ListOffsets version 2."""
+    name = topic.encode()
+    request = struct.pack(">hhihibi", 2, 2, 7, -1, -1, committed, 1) + struct.pack(">h", len(name)) + name
+    request += struct.pack(">iiq", 1, partition, timestamp)
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
-        answer = connection.recv(4 + 4 + 4 + 6 + 4 + 22, socket.MSG_WAITALL)
+        answer = connection.recv(4 + 4 + 4 + 4 + 2 + len(name) + 4 + 22, socket.MSG_WAITALL)
     error, _, offset = struct.unpack(">hqq", answer[-18:])
     assert error == 0
     return int(offset)
@@ -135,24 +147,29 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounted]:
                 if file.name != "partition.metadata":  # whose topic this broker does not know
                     shutil.copy(file, source / f"{name}-0")
         hurt(source)
-        done = kafkafmt("salvage", source, "--output", mended.log_dirs[0])
+        done = kafkafmt("salvage", source, "--output", mended.log_dirs[0], "--abort-open-transactions")
         assert done.returncode == 1, done.stderr
         assert complaints(mended.log_dirs[0]) == {"segment_gap"}  # the end of a segment is lost
         write(mended.log_dirs[0])
         assert complaints(mended.log_dirs[0]) == {"segment_gap"}
         wanted, wanted_committed = cat(source), cat(source, "--isolation", "read_committed")
         wanted |= cat(mended.log_dirs[0], "-t", "ours")
-        wanted_committed |= cat(mended.log_dirs[0], "-t", "ours", "--isolation", "read_committed")
+        ended = ("-t", "ours", "-t", "tx", "-t", "hanging")
+        wanted_committed |= cat(mended.log_dirs[0], *ended, "--isolation", "read_committed")
         mended.start()
         with pytest.raises(BlockingIOError):  # a broker's lock and ours keep each other out
             k.LogDirectory(mended.log_dirs[0])
-        topics = ("own", "tx", "ours", *TORN)
+        topics = ("own", "tx", "hanging", "ours", *TORN)
         served, committed = rows(mended.consume(*topics)), rows(mended.consume(*topics, committed=True))
         times = {(0, t): list_offsets(mended.port, 0, t) for t in range(FIRST - 100, FIRST + 205_000, 7_333)}
         times |= {(1, FIRST + t): list_offsets(mended.port, 1, FIRST + t) for t in (0, 10, 59, 60)}
+        ends = {
+            topic: (list_offsets(mended.port, partition, -1, topic), list_offsets(mended.port, partition, -1, topic, committed=True))
+            for topic, partition in (("tx", 0), ("hanging", 0), ("ours", 1))
+        }
         mended.produce("topic=own count=100", "topic=ours count=30", *(f"topic={name} count=5" for name in TORN))
         mended.stop()
-        yield Mounted(wanted, wanted_committed, served, committed, written, times, mended.log_dirs[0])
+        yield Mounted(wanted, wanted_committed, served, committed, written, times, ends, mended.log_dirs[0])
     finally:
         broken.close()
         mended.close()
@@ -160,7 +177,8 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounted]:
 
 def test_the_damage_was_real_and_most_is_left(mounted: Mounted) -> None:
     assert 4500 < sum(at[0] == "own" for at in mounted.wanted) < 4990 < 6000 == sum(at[0] == "own" for at in mounted.written)
-    assert {at for at in mounted.wanted if at[0] == "tx"} == {at for at in mounted.written if at[0] == "tx"}
+    for topic, records in (("tx", 67), ("hanging", 60)):
+        assert len([at for at in mounted.wanted if at[0] == topic]) == len([at for at in mounted.written if at[0] == topic]) == records
     assert len(case("torn").expected().keys() - mounted.wanted.keys()) == 27
 
 
@@ -170,6 +188,16 @@ def test_a_broker_serves_exactly_what_is_intact(mounted: Mounted) -> None:
 
 def test_a_broker_serves_at_read_committed_what_we_read(mounted: Mounted) -> None:
     same_rows(mounted.served_committed, mounted.wanted_committed)
+
+
+def test_transactions_that_were_aborted_here_hold_nobody_up(mounted: Mounted) -> None:
+    """One was open when the broker was killed, one has lost its commit marker, one was committed and stays so."""
+    seen = {t: [at[2] for at in mounted.served_committed if at[0] == t] for t in ("tx", "hanging")}
+    assert len(seen["tx"]) == 20 + 10
+    assert sorted(seen["hanging"]) == [*range(20), *range(21 + 30 + 1, 21 + 30 + 1 + 10)]
+    assert mounted.ends["hanging"] == (21 + 30 + 1 + 10 + 1,) * 2
+    assert mounted.ends["tx"][0] == mounted.ends["tx"][1]
+    assert mounted.ends["ours"][0] > mounted.ends["ours"][1]  # nobody has ended that one
 
 
 def test_transactions_of_ours_are_what_they_were_meant_to_be(mounted: Mounted) -> None:

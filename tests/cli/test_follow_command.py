@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -110,6 +111,41 @@ def test_a_closed_pipe_ends_it(root: Path, follow: Any) -> None:
         file.write(some(2))
     assert running.process.wait(PATIENCE) == 0
     assert running.process.stderr.read() == b""
+
+
+def test_it_ends_as_soon_as_nobody_reads(root: Path, follow: Any) -> None:
+    running = follow(root)
+    running.lines(2)
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.process.wait(1.0)
+    running.process.stdout.close()
+    assert running.process.wait(PATIENCE) == 0
+    assert running.process.stderr.read() == b""
+
+
+def test_a_socket_is_watched_too_and_a_file_is_not(root: Path) -> None:
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "kafkafmt", "cat", "-f", str(root)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with ours, theirs, (root / "printed").open("wb") as file:
+        to_file = subprocess.Popen(command, stdout=file, env=environment)
+        to_socket = subprocess.Popen(command, stdout=theirs, env=environment)
+        try:
+            theirs.close()
+            ours.settimeout(PATIENCE)
+            assert ours.recv(1)
+            ours.close()
+            assert to_socket.wait(PATIENCE) == 0
+            deadline = time.monotonic() + PATIENCE
+            while (root / "printed").read_bytes().count(b"\n") < 2 and time.monotonic() < deadline:
+                time.sleep(0.1)
+            assert (root / "printed").read_bytes().count(b"\n") == 2
+            assert to_file.poll() is None
+        finally:
+            to_socket.kill()
+            to_file.kill()
+            to_socket.wait()
+            to_file.wait()
 
 
 def test_it_has_no_end(root: Path) -> None:

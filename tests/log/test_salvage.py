@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import shutil
 import struct
@@ -15,8 +16,10 @@ from building import COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record
 from command import kafkafmt, report
 from golden_cases import CASES, LEGACY, Case, case
 
+from kafkafmt import iter_batches
 from kafkafmt.log import Damage, PartitionLog, discover
 from kafkafmt.log.checkpoints import read_leader_epochs, read_offset_checkpoint
+from kafkafmt.log.entries import read_transaction_index
 from kafkafmt.log.salvage import finish_directory, salvage_partition
 from kafkafmt.log.snapshots import read_snapshot
 from kafkafmt.log.verify import verify_partition
@@ -222,6 +225,77 @@ def test_producers_are_known_from_the_snapshot_behind_the_damage(tmp_path: Path)
     assert [p.txn_first_offset for p in read_snapshot((tmp_path / "blind" / "t-0" / f"{11:020}.snapshot").read_bytes())] == [0]
 
 
+def transaction(base: int, producer_id: int = 7, **fields: Any) -> bytes:
+    return one(base, flags=TRANSACTIONAL, producer_id=producer_id, producer_epoch=3, base_sequence=base, **fields)
+
+
+def open_ones(done: Any) -> list[dict[str, Any]]:
+    (entry,) = json.loads(done.stdout)["partitions"]
+    found: list[dict[str, Any]] = entry["open_transactions"]
+    return found
+
+
+@pytest.fixture
+def markers_lost(tmp_path: Path) -> Path:
+    """Producer 7's marker at 15 is destroyed, 8's at 21 lies intact, 9's transaction from 22 on has none; 8 is committed from 5 on."""
+    marker = control_batch(COMMIT, base_offset=15, producer_id=7, producer_epoch=3, coordinator_epoch=2)
+    ended = control_batch(COMMIT, base_offset=21, producer_id=8, producer_epoch=3, coordinator_epoch=2)
+    parts = [PARTS[0], transaction(5, 8), transaction(10), flip(marker, 30), one(16), ended, transaction(22, 9, leader_epoch=4)]
+    folder = tmp_path / "in" / "t-0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}.log").write_bytes(b"".join(parts))
+    return tmp_path / "in"
+
+
+def test_open_transactions_are_told_with_what_to_do(markers_lost: Path, tmp_path: Path) -> None:
+    told = open_ones(kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", "--format", "json"))
+    command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic t --partition 0 --start-offset"
+    assert told == [
+        {"producer_id": 7, "producer_epoch": 3, "first_offset": 10, "cause": "damage", "aborted_at": None, "remedy": f"{command} 10"},
+        {"producer_id": 9, "producer_epoch": 3, "first_offset": 22, "cause": "open", "aborted_at": None, "remedy": f"{command} 22"},
+    ]
+    text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "text").stdout
+    assert "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have taken its marker" in text
+    assert "open     t-0: transaction of producer 9, epoch 3, from offset 22 on; the source has it open too" in text
+    assert f"         {command} 10\n" in text
+    source = (markers_lost / "t-0" / f"{0:020}.log").read_bytes()
+    assert split((tmp_path / "out" / "t-0" / f"{0:020}.log").read_bytes()) == [b for i, b in enumerate(split(source)) if i != 3]
+
+
+def test_open_transactions_are_aborted_where_that_is_asked_for(markers_lost: Path, tmp_path: Path) -> None:
+    """By markers at the end; what lies intact stays as it is, the committed transaction among it."""
+    kafkafmt("salvage", markers_lost, "--output", tmp_path / "as-it-is")
+    done = kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", "--abort-open-transactions", "--format", "json")
+    assert [(t["first_offset"], t["aborted_at"], t["remedy"]) for t in open_ones(done)] == [(10, 27, None), (22, 28, None)]
+    (as_it_is,), (kept, appended) = (sorted((tmp_path / name / "t-0").glob("*.log")) for name in ("as-it-is", "out"))
+    assert kept.read_bytes() == as_it_is.read_bytes()
+    markers = list(iter_batches(appended.read_bytes()))  # a segment of their own, since today is weeks after those records
+    assert [(m.base_offset, m.producer_id, m.producer_epoch, m.leader_epoch) for m in markers] == [(27, 7, 3, 4), (28, 9, 3, 4)]
+    assert all(m.is_control and m.is_transactional for m in markers)
+    log = PartitionLog(discover([tmp_path / "out"]).partitions[0])
+    assert log.transactions.open == {}
+    assert log.transactions.last_stable_offset == log.next_offset == 29
+    assert [r.offset for r in log.records(committed=True)] == [*range(10), *range(16, 21)]
+    assert complaints(tmp_path / "out") == []
+    index = read_transaction_index(appended.with_suffix(".txnindex").read_bytes())
+    assert [tuple(e)[1:] for e in index.tolist()] == [(7, 10, 27, 22), (9, 22, 28, 29)]
+    known = read_snapshot((tmp_path / "out" / "t-0" / f"{29:020}.snapshot").read_bytes())
+    assert {p.producer_id: (p.txn_first_offset, p.coordinator_epoch) for p in known} == {7: (-1, 0), 8: (-1, 2), 9: (-1, 0)}
+    for name, end in (("recovery-point", 29), ("replication", 29)):
+        text = (tmp_path / "out" / f"{name}-offset-checkpoint").read_text()
+        assert read_offset_checkpoint(text, "") == {("t", 0): end}
+    assert (tmp_path / "out" / ".kafka_cleanshutdown").exists()
+
+
+def test_what_stopping_at_damage_leaves_open(markers_lost: Path, tmp_path: Path) -> None:
+    """Producer 8's marker is intact, but dropped."""
+    flags = ("--stop-at-first", "--abort-open-transactions", "--format", "json")
+    done = kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", *flags)
+    told = [(t["producer_id"], t["first_offset"], t["cause"], t["aborted_at"]) for t in open_ones(done)]
+    assert told == [(8, 5, "dropped", 15), (7, 10, "dropped", 16)]
+    assert complaints(tmp_path / "out") == []
+
+
 def test_leader_epochs_where_the_source_has_none_that_hold(tmp_path: Path) -> None:
     source = tmp_path / "t-0"
     source.mkdir()
@@ -256,7 +330,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert report(tmp_path / "out", "--strict")["ok"]
     again = kafkafmt("salvage", torn, "--output", tmp_path / "json", "--format", "json")
     assert again.returncode == 1
-    assert again.stdout.strip() == kafkafmt("verify", torn, "--format", "json").stdout.strip()
+    reported = json.loads(again.stdout)
+    assert [p.pop("open_transactions") for p in reported["partitions"]] == [[]] * 13
+    assert reported == json.loads(kafkafmt("verify", torn, "--format", "json").stdout)
     stopped = kafkafmt("salvage", torn, "-t", "torn-flip-old", "--output", tmp_path / "stopped", "--stop-at-first")
     assert stopped.returncode == 1
     assert "dropped  torn-flip-old-0: offsets 144 to 209, the intact ones among them too" in stopped.stdout

@@ -280,6 +280,40 @@ def test_deleting_records(tmp_path: Path) -> None:
         assert directory.writer("t").log_start_offset == 100
 
 
+def test_a_log_start_that_lies_in_tiered_storage_stays(tmp_path: Path) -> None:
+    """A broker would take one moved up as leave to delete what lies there."""
+    checkpoint = tmp_path / "log-start-offset-checkpoint"
+    with LogDirectory(tmp_path, segment_bytes=800) as directory:
+        writer = directory.writer("t")
+        for _ in range(10):
+            writer.append(some(10))
+        writer.delete_before(50)
+        first = writer.segments[0]
+    for start, later in ((7, {("t", 0): 7}), (first, {})):
+        checkpoint.write_text(f"0\n1\nt 0 {start}\n")
+        with LogDirectory(tmp_path, segment_bytes=800) as directory:
+            assert directory.writer("t").log_start_offset == first
+        assert read_offset_checkpoint(checkpoint.read_text(), "") == later
+
+
+def test_open_transactions_are_ended(tmp_path: Path) -> None:
+    with LogDirectory(tmp_path) as directory:
+        writer = directory.writer("t")
+        assert writer.abort_open_transactions() == []
+        for producer_id in (9, 4):
+            writer.append(some(2), producer_id=producer_id, producer_epoch=5, base_sequence=0, transactional=True)
+        writer.end_transaction(4, 5, commit=True, coordinator_epoch=8)
+        writer.append(some(2), producer_id=4, producer_epoch=5, base_sequence=2, transactional=True)
+        writer.append(some(1))
+        assert [(p.producer_id, p.txn_first_offset) for p in writer.open_transactions] == [(9, 0), (4, 5)]
+        ended = writer.abort_open_transactions()
+        assert [(p.producer_id, p.txn_first_offset, p.coordinator_epoch, marker) for p, marker in ended] == [(9, 0, -1, 8), (4, 5, 8, 9)]
+        assert writer.open_transactions == []
+        assert writer.last_stable_offset == writer.next_offset == 10
+    assert offsets(tmp_path, committed=True) == [2, 3, 7]
+    assert complaints(tmp_path) == []
+
+
 def test_retention_by_size_and_time(tmp_path: Path) -> None:
     with LogDirectory(tmp_path, segment_bytes=800, retention_ms=-1, retention_bytes=1500) as directory:
         writer = directory.writer("t")
