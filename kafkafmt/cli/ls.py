@@ -10,9 +10,9 @@ import click
 from ..constants import CODEC_NAMES
 from ..log import PartitionDir, PartitionLog
 from ..log.plan import SegmentPlan
-from ..log.selection import select_partitions
 from .common import (
     EXIT_DAMAGE,
+    choose,
     find,
     format_option,
     moment,
@@ -39,8 +39,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], repl
     gaps: offsets that no record has, most often after compaction. stable: the last stable offset, where transactions are open.
     epoch: the last leader epoch. Every batch header is read, so damage shows here too; `kafkafmt verify` tells where.
     """
-    found = find(paths, replicas)
-    states = select_partitions(found.partitions, topics, numbers, internal=True, every_state=True)
+    states = choose(find(paths, replicas), topics, numbers, every_state=True)
     rows = []
     with progress_bar(sum(s.size for p in states for s in p.segments), "reading headers") as bar:
         for directory in states:

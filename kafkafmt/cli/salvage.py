@@ -57,7 +57,7 @@ def salvage(
 
     Indexes, producer snapshots, leader epochs and checkpoints are made anew. What is read stays untouched.
     """
-    chosen = choose(find(paths, replicas), topics, numbers, internal=True)
+    chosen = choose(find(paths, replicas), topics, numbers)
     target = _new_directory(output, chosen)
     logs = [PartitionLog(d, max_batch_bytes=max_batch_bytes, tell=tell) for d in chosen]
     with progress_bar(2 * sum(s.size for log in logs for s in log.segments), "salvaging") as bar:

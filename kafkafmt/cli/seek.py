@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from glob import escape
 from typing import Any
 
 import click
@@ -71,9 +72,7 @@ def seek(
     """Where an offset or a time lies, as a broker's ListOffsets answers: one line a question, in the order asked."""
     if not offsets and not times:
         raise click.UsageError("ask for an --offset or a --timestamp")
-    chosen = [d for d in choose(find(paths, replicas), (), [partition], internal=True) if d.topic == topic]
-    if not chosen:
-        raise click.UsageError(f"{topic}-{partition} is not there; `kafkafmt ls` shows what is")
+    chosen = choose(find(paths, replicas), (escape(topic),), [partition])
     log = PartitionLog(chosen[0], max_batch_bytes=max_batch_bytes, tell=tell)
     waiting: dict[Any, Iterator[Any]] = {find_offset: iter(offsets), find_time: iter(times)}
     for look in ctx.meta[ORDER]:

@@ -59,7 +59,7 @@ def verify(
 
     Damage is what cannot be read (exit 1). Findings are all else worth a line: a lying index, an unfinished tail.
     """
-    chosen = choose(find(paths, replicas), topics, numbers, internal=True)
+    chosen = choose(find(paths, replicas), topics, numbers)
     logs = [PartitionLog(d, max_batch_bytes=max_batch_bytes, tell=tell) for d in chosen]
     with progress_bar(sum(s.size for log in logs for s in log.segments), "verifying") as bar:
 
