@@ -124,7 +124,7 @@ def select_partitions(
 
 def like(word: str, known: Iterable[str]) -> str:
     """What is there in place of a name that is not, for a message: the names most like it, else the first few."""
-    names = sorted(set(known))
+    names = sorted(set(known), key=lambda name: (name.startswith(INTERNAL_PREFIX), name))
     plain = word.strip("*").lower()
     close = get_close_matches(word, names, 3) or [n for n in names if plain and plain in n.lower()][:3]
     if not names:
