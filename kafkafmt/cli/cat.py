@@ -18,14 +18,12 @@ from .common import (
     EXIT_DAMAGE,
     choose,
     find,
-    format_option,
     isolation_option,
-    limit_batch_option,
     moment,
     paths_argument,
     plain,
     range_options,
-    replicas_option,
+    reading_options,
     selection_options,
     tell,
 )
@@ -52,9 +50,7 @@ TYPES = {-1: "", 0: "", 1: " (append)"}
 @click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", show_default=True, help="What damage does.")
 @click.option("--control", is_flag=True, help="Control records too, as they lie.")
 @click.option("--bytes", "encoding", type=click.Choice(list(BYTES)), default="utf8", show_default=True, help="How keys and values appear.")
-@replicas_option
-@limit_batch_option
-@format_option
+@reading_options
 def cat(
     paths: tuple[str, ...],
     topics: tuple[str, ...],

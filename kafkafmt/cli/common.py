@@ -131,7 +131,9 @@ isolation_option = click.option(
 topic_option = click.option("-t", "--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics; may be repeated.")
 partition_option = click.option("-p", "--partition", "numbers", type=Numbers(), default=[], help="Only these partitions.")
 internal_option = click.option("--internal", is_flag=True, help="Kafka's own topics (__…) too.")
-selection_options = options(topic_option, partition_option, internal_option)
+choice_options = options(topic_option, partition_option)
+selection_options = options(choice_options, internal_option)
+reading_options = options(replicas_option, limit_batch_option, format_option)
 range_options = options(
     click.option(
         "-o",

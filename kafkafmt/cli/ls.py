@@ -12,25 +12,23 @@ from ..log import PartitionDir, PartitionLog
 from ..log.plan import SegmentPlan
 from .common import (
     EXIT_DAMAGE,
+    choice_options,
     choose,
     find,
     format_option,
     moment,
-    options,
-    partition_option,
     paths_argument,
     plain,
     progress_bar,
     replicas_option,
     show_table,
     tell,
-    topic_option,
 )
 
 
 @click.command(epilog="Example: kafkafmt ls /var/lib/kafka/data -t 'orders*'")
 @paths_argument
-@options(topic_option, partition_option)
+@choice_options
 @replicas_option
 @format_option
 def ls(paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], replicas: str | None, output_format: str) -> int:

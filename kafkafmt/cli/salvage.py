@@ -15,20 +15,16 @@ from ..log.salvage import Salvaged, finish_directory, salvage_partition
 from ..log.verify import verify_partition, verify_report
 from .common import (
     EXIT_DAMAGE,
+    choice_options,
     choose,
     counted,
     find,
-    format_option,
     jobs_option,
-    limit_batch_option,
-    options,
-    partition_option,
     paths_argument,
     plain,
     progress_bar,
-    replicas_option,
+    reading_options,
     tell,
-    topic_option,
 )
 from .verify import show_lost, show_spans
 
@@ -37,11 +33,9 @@ from .verify import show_lost, show_spans
 @paths_argument
 @click.option("--output", "-O", required=True, metavar="DIR", type=click.Path(), help="The log directory to make; new or empty.")
 @click.option("--stop-at-first", is_flag=True, help="Keep what precedes a partition's first damage, as a broker's recovery would.")
-@options(topic_option, partition_option)
+@choice_options
 @jobs_option
-@replicas_option
-@limit_batch_option
-@format_option
+@reading_options
 def salvage(
     paths: tuple[str, ...],
     output: str,

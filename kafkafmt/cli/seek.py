@@ -13,7 +13,7 @@ import click
 from ..log import PartitionLog
 from ..log.selection import parse_time
 from ..log.times import Place, find_max_timestamp, find_offset, find_timestamp
-from .common import choose, counted, find, format_option, limit_batch_option, moment, paths_argument, replicas_option, tell
+from .common import choose, counted, find, moment, paths_argument, reading_options, tell
 
 ORDER = "kafkafmt.seek.order"
 LATEST, EARLIEST, MAX_TIMESTAMP = "latest", "earliest", "max-timestamp"
@@ -85,9 +85,7 @@ class InOrder(click.Command):
 @click.option("-p", "--partition", type=click.IntRange(min=0), required=True, help="The partition.")
 @click.option("--offset", "offsets", type=click.IntRange(min=0), multiple=True, help="The first record at or after it; may be repeated.")
 @click.option("--timestamp", "times", type=Time(), multiple=True, help=TIME_HELP)
-@replicas_option
-@limit_batch_option
-@format_option
+@reading_options
 @click.pass_context
 def seek(
     ctx: click.Context,
