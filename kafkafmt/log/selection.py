@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ..arguments import to_millis
 from ..constants import MAX_OFFSET
 from .directory import INTERNAL_PREFIX, PartitionDir
 from .partition import PartitionLog
@@ -56,13 +57,7 @@ def parse_time(text: str) -> int:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
         raise ValueError(f"{text!r}: a zone has no seconds")  # Python's extension; ISO 8601 has none
-    return to_millis(moment)
-
-
-def to_millis(moment: datetime) -> int:
-    """Milliseconds since 1970 UTC, cut off; UTC where the moment names no zone."""
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
 
 
 def parse_offsets(text: str) -> OffsetRange:
