@@ -17,7 +17,7 @@ import kafkafmt
 from kafkafmt import assign_offsets, validate_and_assign_offsets
 from kafkafmt.types import BATCH_DTYPE
 
-OPTIONS = {"origin": "coordinator", "now": inputs.FIRST_TIME, "after_max_ms": 10**12}
+OPTIONS = {"origin": "coordinator", "now_ms": inputs.FIRST_TIME, "after_max_ms": 10**12}
 
 
 def walk(data: bytearray) -> Callable[[], int]:

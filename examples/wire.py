@@ -122,7 +122,7 @@ def fetch(link: Connection, topic: str, partition: int, offset: int) -> None:
         must_be_fine(answer.responses[0].partitions[0].error_code, f"{topic}-{partition}")
         end = None
         for data in protocol.record_data(answer.body):
-            for record in kafkafmt.read_records(data.records, first_offset=offset, aborted=data.aborted):
+            for record in kafkafmt.read_records(data.records, start=offset, aborted=data.aborted):
                 print(record.offset, record.key, record.value)
             end = protocol.batches_end(data.records).next_offset
         if end is None:  # nothing up to the last stable offset

@@ -21,7 +21,7 @@ from .errors import (
     TruncatedError,
     UnsupportedError,
 )
-from .log import Damage, DamagedLogError, LogDirectory, LogSettings, LogWriter
+from .log import Damage, DamagedLogError, DuplicatePartitionError, LogDirectory, LogSettings, LogWriter, NoLogError
 from .records import (
     BatchBuilder,
     LogValidator,
@@ -54,6 +54,7 @@ __all__ = [
     "ChecksumError",
     "Damage",
     "DamagedLogError",
+    "DuplicatePartitionError",
     "Groups",
     "InvalidError",
     "KafkaFormatError",
@@ -62,6 +63,7 @@ __all__ = [
     "LogSettings",
     "LogValidator",
     "LogWriter",
+    "NoLogError",
     "Partition",
     "Partitioner",
     "Record",
@@ -92,26 +94,22 @@ def to_arrow(
     buffer: Buffer | None,
     columns: Sequence[str] | None = None,
     *,
-    start: int | None = None,
-    end: int | None = None,
     topic: str = "",
     partition: int = 0,
     **selection: Any,
 ) -> pa.Table:
     """The records of a buffer of batches as a pyarrow Table, by the columns of `Partition.to_arrow`.
 
-    start, end: offsets, end exclusive, not negative: a buffer knows no log end to count from. topic, partition: what
-    those columns say. `selection` is read_records': control, aborted, check_crc, max_batch_bytes.
+    topic, partition: what those columns say. `selection` is read_records': start, end, control, aborted, check_crc,
+    max_batch_bytes.
     """
     from . import arrow
 
-    if (start is not None and start < 0) or (end is not None and end < 0):
-        raise ValueError(f"start {start} and end {end} must not be negative")
-    if start is not None:
-        selection["first_offset"] = start
-    if end is not None:
-        selection["end_offset"] = end
     return arrow.read_table(buffer, columns, topic, partition, selection)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__", "protocol", "records"])
 
 
 def __getattr__(name: str) -> Any:

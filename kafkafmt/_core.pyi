@@ -272,10 +272,10 @@ class RecordBuffer:
         key: Buffer | None,
         value: Buffer | None,
         timestamp: int = -1,
-        headers: Iterable[tuple[str | Buffer, Buffer | None]] | None = (),
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[Any, Buffer | None] | None = (),
         offset: int | None = None,
     ) -> bool:
-        """Add a record; False where it does not fit the batch any more.
+        """Add a record; False where it does not fit the batch any more. headers: pairs, or a dict.
 
         InvalidError, with `rule`, for an offset that is not above the one before (or 2**31 beyond the base offset), a timestamp below
         -1, headers below format 2, timestamps in format 0; TooLargeError for what no batch can hold. Nothing is added then. The error's
@@ -286,7 +286,7 @@ class RecordBuffer:
         key: Buffer | None,
         value: Buffer | None,
         timestamp: int = -1,
-        headers: Iterable[tuple[str | Buffer, Buffer | None]] | None = (),
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[Any, Buffer | None] | None = (),
         offset: int | None = None,
     ) -> bool:
         """What `append` would return, or raise, without adding the record."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from . import arguments
 from ._backend import core
 from .constants import MICROS_BEYOND, MICROS_NONE
 from .errors import KafkaFormatError
@@ -70,15 +71,10 @@ _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("head
 
 def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
     """The schema of the columns named, in that order; the standard eight for None."""
-    if names is None:
+    given = arguments.names("columns", names, SCHEMA.names + OPTIONAL.names)
+    if given is None:
         return SCHEMA
-    fields = []
-    for name in names:
-        schema = SCHEMA if name in SCHEMA.names else OPTIONAL
-        if name not in schema.names:
-            raise ValueError(f"there is no column {name!r}; there are {', '.join(SCHEMA.names + OPTIONAL.names)}")
-        fields.append(schema.field(name))
-    return pa.schema(fields)
+    return pa.schema([(SCHEMA if name in SCHEMA.names else OPTIONAL).field(name) for name in given])
 
 
 def decoded_names(schema: pa.Schema) -> tuple[str, ...]:

@@ -6,14 +6,15 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from . import arguments
 from ._backend import core
 from .constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
 from .log.epochs import end_offset_for
 from .log.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
-from .log.selection import to_millis
+from .log.selection import like
 from .log.times import find_max_timestamp, find_timestamp
 from .log.transfer import HasFileno, Sent, send
 
@@ -21,15 +22,30 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Time = int | datetime
+ON_ERROR = ("fail", "skip")
+ISOLATION = ("read_uncommitted", "read_committed")
+
+
+class Selection(TypedDict, total=False):
+    """Which records of a partition are meant; see Partition."""
+
+    start: int | None
+    end: int | None
+    start_time: Time | None
+    end_time: Time | None
+    on_error: str
+    control: bool
+    below_log_start: bool
+    isolation: str
 
 
 class Partition:
     """One partition of an open log: iterate it for Record objects, or take it as Arrow.
 
-    Everything takes the same selection:
+    Everything takes the same selection, by keyword:
         start, end: offsets, end exclusive; negative ones count from the log's end.
         start_time, end_time: instead of an offset, the first one whose timestamp is at or after a time (milliseconds
-            or a datetime, UTC where it has no zone).
+            since 1970 UTC, or a datetime with a zone).
         on_error: "fail" (default) raises DamagedLogError once what precedes the damage was given; "skip" goes on
             behind it, and `damaged` tells what was left out.
         control: control records too. below_log_start: records that a broker would hide too.
@@ -79,7 +95,10 @@ class Partition:
 
     def offset_at(self, time: Time, below_log_start: bool = False) -> int:
         """The first offset whose record's timestamp is at or after a time; the log's end where there is none."""
-        hit = find_timestamp(self.log, to_millis(time) if isinstance(time, datetime) else time, below_log_start)
+        return self._offset_at("time", time, below_log_start)
+
+    def _offset_at(self, name: str, time: Time, below_log_start: bool) -> int:
+        hit = find_timestamp(self.log, arguments.millis(name, time), below_log_start)
         return self.next_offset if hit is None else hit.offset
 
     @property
@@ -93,7 +112,7 @@ class Partition:
 
         By the directory's checkpoint, else by the batches, each of which is then looked at; None where these do not tell.
         """
-        return end_offset_for(self.log.leader_epochs, epoch, self.next_offset)
+        return end_offset_for(self.log.leader_epochs, arguments.integer("epoch", epoch), self.next_offset)
 
     def send(
         self, target: int | HasFileno, start: int | None = None, max_bytes: int | None = None, *, whole_batches: bool = True
@@ -102,37 +121,45 @@ class Partition:
         and the offset to go on with. A negative offset counts from the log's end. max_bytes: no more, but at least one batch;
         without whole_batches the last may be cut."""
         first = self._offset("start", start, None, False)
-        return send(self.log, target, self.log_start_offset if first is None else first, max_bytes, whole_batches=whole_batches)
+        most = arguments.optional_integer("max_bytes", max_bytes)
+        return send(self.log, target, self.log_start_offset if first is None else first, most, whole_batches=whole_batches)
 
     def __iter__(self) -> Iterator[Any]:
         return self.records()
 
-    def records(self, *, views: bool = False, **selection: Any) -> Iterator[Any]:
+    def records(self, *, views: bool = False, **selection: Unpack[Selection]) -> Iterator[Any]:
         """Record objects. With `views` keys and values are memoryviews, valid until the next record."""
-        chunks = self.log.chunks(capacity=1024, **self._selection(**selection))
+        chunks = self.log.chunks(capacity=1024, **self._selected(selection))
         return itertools.chain.from_iterable(core.make_records(source, columns, views=views) for source, columns in chunks)
 
-    def to_batches(self, columns: Sequence[str] | None = None, **selection: Any) -> Iterator[pa.RecordBatch]:
+    def to_batches(self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
         """pyarrow record batches of about 8 MB, in constant memory. columns: names of the schema, None for the standard eight."""
         from . import arrow
 
         schema = arrow.schema_of(columns)
         builder = arrow.ArrowBuilder(self.topic, self.partition, schema)
-        return arrow.record_batches(self.log.chunks(builder.columns, **self._selection(**selection)), builder)
+        return arrow.record_batches(self.log.chunks(builder.columns, **self._selected(selection)), builder)
 
-    def to_reader(self, columns: Sequence[str] | None = None, **selection: Any) -> pa.RecordBatchReader:
+    def to_reader(self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]) -> pa.RecordBatchReader:
         """The same as a pyarrow RecordBatchReader."""
         from . import arrow
 
-        return arrow.reader(arrow.schema_of(columns), self.to_batches(columns, **selection))
+        schema = arrow.schema_of(columns)
+        return arrow.reader(schema, self.to_batches(schema.names, **selection))
 
-    def to_arrow(self, columns: Sequence[str] | None = None, **selection: Any) -> pa.Table:
+    def to_arrow(self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]) -> pa.Table:
         """A pyarrow Table of the whole selection."""
         return self.to_reader(columns, **selection).read_all()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The standard columns for whoever takes Arrow streams (pandas, Polars, DuckDB), in constant memory."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def _selected(self, selection: Selection) -> dict[str, Any]:
+        for name in selection:
+            if name not in Selection.__annotations__:
+                raise TypeError(f"a selection has no {name!r}; it can have {', '.join(Selection.__annotations__)}")
+        return self._selection(**selection)
 
     def _selection(
         self,
@@ -145,10 +172,8 @@ class Partition:
         below_log_start: bool = False,
         isolation: str = "read_uncommitted",
     ) -> dict[str, Any]:
-        if on_error not in ("fail", "skip"):
-            raise ValueError(f"on_error is {on_error!r}; it can be 'fail' or 'skip'")
-        if isolation not in ("read_uncommitted", "read_committed"):
-            raise ValueError(f"isolation is {isolation!r}; it can be 'read_uncommitted' or 'read_committed'")
+        arguments.one_of("on_error", on_error, ON_ERROR)
+        arguments.one_of("isolation", isolation, ISOLATION)
         self.damaged = []
         return {
             "start": self._offset("start", start, start_time, below_log_start),
@@ -163,9 +188,10 @@ class Partition:
         if offset is not None and time is not None:
             raise ValueError(f"{name} and {name}_time cannot both be given")
         if time is not None:
-            return self.offset_at(time, below_log_start)
+            return self._offset_at(f"{name}_time", time, below_log_start)
         if offset is None:
             return None
+        offset = arguments.integer(name, offset, kind="an offset")
         return min(offset, MAX_OFFSET) if offset >= 0 else max(self.next_offset + offset, 0)
 
 
@@ -177,8 +203,7 @@ class Groups:
     """
 
     def __init__(self, logs: Iterable[PartitionLog], on_error: str = "fail") -> None:
-        if on_error not in ("fail", "skip"):
-            raise ValueError(f"on_error is {on_error!r}; it can be 'fail' or 'skip'")
+        arguments.one_of("on_error", on_error, ON_ERROR)
         self.damaged: list[Damage] = []
         state = read_group_state(logs, (lambda _, damage: self.damaged.append(damage)) if on_error == "skip" else None)
         self.offsets: list[CommittedOffset] = state.offsets
@@ -186,7 +211,7 @@ class Groups:
         self.unreadable = state.unreadable
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.Groups: {len(self.offsets)} offsets of {len({c.group for c in self.offsets})} groups>"
+        return f"<kafkafmt.Groups: {len(self.groups)} with {len(self.offsets)} committed offsets>"
 
     def to_arrow(self) -> pa.Table:
         """The committed offsets as a pyarrow Table; timestamps are UTC, in milliseconds."""
@@ -241,12 +266,15 @@ class Log:
         return Groups(logs, on_error)
 
     def __getitem__(self, key: tuple[str, int]) -> Partition:
+        if not isinstance(key, tuple) or len(key) != 2:
+            raise TypeError(f"log[topic, partition] is a partition; {key!r} is not both of these")
+        topic, partition = key[0], arguments.integer("partition", key[1])
         for p in self.partitions:
-            if (p.topic, p.partition) == key:
+            if (p.topic, p.partition) == (topic, partition):
                 return p
-        known = ", ".join(str(p.partition) for p in self.partitions if isinstance(key, tuple) and p.topic == key[0])
-        there = f"that topic has partitions {known}" if known else f"there are {', '.join(self.topics)}"
-        raise KeyError(f"{key!r} is not there; {there}")
+        known = sorted(p.partition for p in self.partitions if p.topic == topic)
+        there = f"that topic has partitions {', '.join(map(str, known))}" if known else like(str(topic), self.topics)
+        raise KeyError(f"{topic}-{partition} is not there; {there}")
 
     def __contains__(self, key: object) -> bool:
         return any(key == (p.topic, p.partition) or key is p for p in self.partitions)
@@ -257,23 +285,35 @@ class Log:
     def __iter__(self) -> Iterator[Partition]:
         return iter(self.partitions)
 
+    def __enter__(self) -> Log:
+        """`with kafkafmt.open(…) as log` is as good: files are open only while they are read, so there is nothing to close."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
     def __repr__(self) -> str:
         return f"<kafkafmt.Log: {len(self.partitions)} partitions of {len(self.topics)} topics>"
 
 
 def open_log(
-    *paths: str | os.PathLike[str],
+    *paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     replicas: str | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     mapped: bool = False,
 ) -> Log:
-    """Open one or several log directories, partition directories or `.log` files, for reading.
+    """Open one or several log directories, partition directories or `.log` files, or a list of such, for reading.
 
     replicas: "longest" takes, of a partition that lies in two of the paths, the one that ends higher; else that is a
-    ValueError. max_batch_bytes: what one batch may decompress to. mapped: map the files instead of
-    reading them, for directories that no broker writes to. Raises OSError for what cannot be read.
+    DuplicatePartitionError. max_batch_bytes: what one batch may decompress to. mapped: map the files instead of
+    reading them, for directories that no broker writes to. Raises OSError for what cannot be read, NoLogError where no log is.
     """
-    if not paths:
+    given: list[str | os.PathLike[str]] = []
+    for path in paths:
+        for one in path if isinstance(path, list | tuple) else [path]:
+            if not isinstance(one, str | os.PathLike):
+                raise TypeError(f"a path is a str or a Path, not {one!r}")
+            given.append(one)
+    if not given:
         raise TypeError("at least one path is needed")
-    return Log(paths, replicas, max_batch_bytes, mapped)
-
+    return Log(given, replicas, arguments.integer("max_batch_bytes", max_batch_bytes, 1), mapped)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+import pytest
 
 
 def kafkafmt(*arguments: Any, backend: str = "auto", stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
@@ -22,6 +27,16 @@ def kafkafmt(*arguments: Any, backend: str = "auto", stdin: Any = subprocess.DEV
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done
+
+
+def inside(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    """The same within this process, on the core it has: ten times as quick, for what is said rather than for what is read."""
+    from kafkafmt.cli.main import run
+
+    out, err, command = io.StringIO(), io.StringIO(), ["kafkafmt", *map(str, arguments)]
+    with redirect_stdout(out), redirect_stderr(err), patch.object(sys, "argv", command), pytest.raises(SystemExit) as stop:
+        run()
+    return subprocess.CompletedProcess(command, int(stop.value.code or 0), out.getvalue(), err.getvalue())
 
 
 def records(*arguments: Any, **options: Any) -> list[dict[str, Any]]:

@@ -175,5 +175,5 @@ def test_an_open_log() -> None:
     assert {p.state for p in log.not_live} == {"delete", "future", "stray"}
     with pytest.raises(KeyError, match="partitions 0, 1, 2"):
         log["dots.in.the.name", 9]
-    with pytest.raises(KeyError, match="there are"):
+    with pytest.raises(KeyError, match="nothing-0 is not there"):
         log["nothing", 0]

@@ -51,7 +51,7 @@ def test_what_is_lost_is_named(package):
     parts = [
         build_batch([(b"k", b"v", 5, [("h", b"x")]), (b"k", b"w", -1)], producer_id=1, producer_epoch=0, base_sequence=0, leader_epoch=3,
                     transactional=True, delete_horizon=9),
-        build_marker(1, 1, 0, base_offset=2),
+        build_marker(1, 0, commit=True, base_offset=2),
         building.empty_batch(3, 1),
         build_batch([(b"k", b"x", 6)], base_offset=5, codec="gzip"),
         message(1, b"k", b"y", offset=6, timestamp=7),
@@ -65,7 +65,7 @@ def test_what_is_lost_is_named(package):
         (0, 5, 0, b"k", b"v", ()), (1, -1, 0, b"k", b"w", ()), (5, 6, 0, b"k", b"x", ()), (6, 7, 0, b"k", b"y", ()),
     ]  # fmt: skip
     assert convert(data, 0).lost == {**one.lost, "timestamps": 3}
-    assert convert(data, 1, first_offset=1).lost == {**one.lost, "below_first_offset": 1}
+    assert convert(data, 1, start=1).lost == {**one.lost, "below_start": 1}
     assert convert(data, 0, up=False, down=False) == (data, 0, 5, {})
     assert convert(data, 2, down=False).kept == 4
     assert convert(b"", 1) == (b"", 0, 0, {})
@@ -103,7 +103,7 @@ MIXED = [
     build_batch([(b"k", b"words and words " * 20, 5 + i, [("h", b"x")]) for i in range(20)], leader_epoch=4, log_append_time=99),
     build_batch([(b"k", b"v" * 90, 5, [], 20), (None, None, 6, [], 27)], codec="snappy", producer_id=1, producer_epoch=2, base_sequence=3),
     building.empty_batch(28, 3),
-    build_marker(0, 1, 2, base_offset=32),
+    build_marker(1, 2, commit=False, base_offset=32),
 ]
 OLD = [
     build_batch([(b"k", b"v" * 90, 5 + i) for i in range(9)], magic=1, codec="gzip", base_offset=40),

@@ -81,7 +81,7 @@ def test_arrow(package):
     assert table.to_pydict() == {"offset": [2, 3, 4, 6], "value": [b"plain", b"c", b"idempotent", b"d"], "topic": ["t"] * 4}
     assert kafkafmt.to_arrow(b"").num_rows == 0
     assert kafkafmt.to_arrow(None).num_rows == 0
-    with pytest.raises(ValueError, match="must not be negative"):
+    with pytest.raises(ValueError, match="cannot be negative"):
         kafkafmt.to_arrow(b"", start=-5)
     assert list(kafkafmt.read_records(None)) == []
 
@@ -104,5 +104,5 @@ def test_as_the_consumer_read_it(package, case):
         stable = case.offsets()[topic, partition]["lastStableOffset"]
         aborted = list(aborted_by_index(directory))
         assert aborted
-        assert offsets(data, aborted, end_offset=stable) == want
-        assert len(offsets(data, None, end_offset=stable)) > len(want)
+        assert offsets(data, aborted, end=stable) == want
+        assert len(offsets(data, None, end=stable)) > len(want)

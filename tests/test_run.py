@@ -66,7 +66,8 @@ def test_what_is_taken(case):
     expected = new_columns(names, max(capacity, 1), headers, room)
     assert _pure.decode_records(data, table, expected, first, end) is None
     assert expected.cursor[0] == len(table)
-    assert (rows_of(columns), micros_of(columns), columns.odd_times) == (rows_of(expected), micros_of(expected), expected.odd_times)
+    assert (rows_of(columns), micros_of(columns)) == (rows_of(expected), micros_of(expected))
+    assert columns.odd_times or not expected.odd_times  # a batch that did not fit may have set it
     assert columns.cursor.tolist() == [0, 0, 0, 0]
     if columns.full:
         assert takes(data, position, names, first, end) or columns.capacity < 200  # parts of a batch were looked at only
@@ -85,16 +86,16 @@ def read(chunks):
 
 
 @SETTINGS
-@given(mixed, st.sampled_from([3, 200]), st.sampled_from([(MIN, MAX), (5, 900)]))
+@given(mixed, st.sampled_from([3, 200]), st.sampled_from([(None, None), (5, 900)]))
 def test_readers_give_the_same_with_and_without_it(data, capacity, bounds):
-    options = dict(zip(("first_offset", "end_offset"), bounds, strict=True))
+    start, end = bounds
 
     def by_tables():
-        reader = RecordReader(capacity=capacity, **options)
+        reader = RecordReader(capacity=capacity, first_offset=MIN if start is None else start, end_offset=MAX if end is None else end)
         for table in iter_tables(data):
             yield from reader.read(data, table)
 
-    assert read(read_chunks(data, capacity=capacity, control=True, **options)) == read(by_tables())
+    assert read(read_chunks(data, capacity=capacity, control=True, start=start, end=end)) == read(by_tables())
 
 
 TIMES = [0, 1, -1, MAX_MILLIS, -MAX_MILLIS, MAX_MILLIS + 1, -MAX_MILLIS - 1, MIN, MAX]

@@ -20,7 +20,7 @@ RECORDS = [(b"k", b"a", NOW + 5), (None, b"b", NOW + 9), (b"k", None, NOW + 9), 
 
 
 def validate(data, next_offset=100, **options):
-    return validate_and_assign_offsets(data, next_offset, **{"now": NOW, **options})
+    return validate_and_assign_offsets(data, next_offset, **{"now_ms": NOW, **options})
 
 
 def told(data):
@@ -54,7 +54,7 @@ def test_a_buffer_that_cannot_be_written_is_copied(package):
 def test_log_append_time(package):
     for magic in (1, 2):
         data = bytearray(build_batch(RECORDS, magic=magic, codec="gzip"))
-        result = validate(data, timestamp_type="LogAppendTime", magic=magic, now=NOW + 77)
+        result = validate(data, timestamp_type="LogAppendTime", magic=magic, now_ms=NOW + 77)
         assert result.in_place
         assert (result.max_timestamp, result.offset_of_max_timestamp) == (NOW + 77, 100)
         assert [r[:3] for r in told(data)] == [(100 + i, NOW + 77, 1) for i in range(4)]

@@ -94,9 +94,9 @@ cdef object plain_bytes(o, name):
 
 
 cdef list plain_headers(headers):
-    """Headers as pairs of exact types, which is what is read without calling anything."""
+    """Headers, pairs or a dict, as pairs of exact types, which is what is read without calling anything."""
     plain = []
-    for pair in headers or ():
+    for pair in headers.items() if isinstance(headers, dict) else headers or ():
         key, value = pair
         if type(key) is not str:
             key = str(key) if isinstance(key, str) else plain_bytes(key, "header key")

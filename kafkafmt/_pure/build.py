@@ -113,6 +113,8 @@ def header_key(key: Any) -> bytes:
 
 
 def fields(key: Any, value: Any, timestamp: Any, headers: Any, offset: Any) -> Fields:
+    if isinstance(headers, dict):
+        headers = headers.items()
     return Fields(
         plain_bytes(key, "key"),
         plain_bytes(value, "value"),

@@ -18,14 +18,12 @@ from .common import (
     EXIT_DAMAGE,
     choose,
     find,
-    format_option,
     isolation_option,
-    limit_batch_option,
     moment,
     paths_argument,
     plain,
     range_options,
-    replicas_option,
+    reading_options,
     selection_options,
     tell,
 )
@@ -37,6 +35,8 @@ BYTES: dict[str, Callable[[bytes], str]] = {
     "base64": lambda b: base64.b64encode(b).decode(),
     "hex": bytes.hex,
 }
+EXPLAINED = 3
+"""Partitions that a word about an empty range names."""
 TYPES = {-1: "", 0: "", 1: " (append)"}
 
 
@@ -50,9 +50,7 @@ TYPES = {-1: "", 0: "", 1: " (append)"}
 @click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", show_default=True, help="What damage does.")
 @click.option("--control", is_flag=True, help="Control records too, as they lie.")
 @click.option("--bytes", "encoding", type=click.Choice(list(BYTES)), default="utf8", show_default=True, help="How keys and values appear.")
-@replicas_option
-@limit_batch_option
-@format_option
+@reading_options
 def cat(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -110,6 +108,8 @@ def cat(
             if committed:
                 printer.damaged = _undecided(log) or printer.damaged
             printer.write(log, log.records(start=start, end=end, on_damage=printer.on_damage(log), **options))
+        if chosen and printer.shown == 0 and limit != 0 and not printer.damaged:
+            tell(why_nothing(chosen, offsets))
     except DamagedLogError as error:
         sys.stdout.flush()
         tell(error.message)
@@ -118,10 +118,11 @@ def cat(
 
 
 class _Printer:
-    """Prints records until the limit is reached. damaged: something was skipped."""
+    """Prints records until the limit is reached. shown: how many. damaged: something was skipped."""
 
     def __init__(self, show: Callable[[PartitionLog, Any], str], limit: int | None, on_error: str, damaged: bool) -> None:
         self.left = sys.maxsize if limit is None else limit
+        self.shown = 0
         self.damaged = damaged
         self._show = show
         self._skips = on_error == "skip"
@@ -138,9 +139,24 @@ class _Printer:
         for record in records if self.left else ():
             sys.stdout.write(self._show(log, record))
             self.left -= 1
+            self.shown += 1
             if self.left == 0:
                 break
         return self.left > 0
+
+
+def why_nothing(chosen: list[PartitionDir], offsets: OffsetRange) -> str:
+    """What to say where no record was shown."""
+    start, end = offsets
+    if start is not None and end is not None and start.kind == end.kind == "offset" and start.n >= end.n:
+        return f"no offset lies in {start.n}:{end.n}: the end is exclusive"
+    parts = []
+    for log in map(PartitionLog, chosen[:EXPLAINED]):
+        first, following = log.log_start_offset, log.next_offset
+        has = "no records" if first >= following else f"offsets {first} to {following - 1}"
+        parts.append(f"{log.topic}-{log.partition} has {has}")
+    more = [f"and {len(chosen) - EXPLAINED} more"] if len(chosen) > EXPLAINED else []
+    return f"no record{'' if offsets == OffsetRange() else ' in that range'}: {', '.join(parts + more)}"
 
 
 def _undecided(log: PartitionLog) -> bool:
@@ -183,7 +199,10 @@ def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
     """The same for people."""
 
     def field(value: bytes | None) -> str:
-        return "null" if value is None else plain(text(value))
+        if value is None:
+            return "null"
+        shown = plain(text(value))
+        return f'"{shown}"' if shown.strip('"') in ("", "null") else shown  # so that nothing else looks like null, and empty is seen
 
     def show(log: Any, r: Any) -> str:
         headers = "".join(f"  {plain(k)}={field(v)}" for k, v in r.headers)

@@ -13,10 +13,11 @@ import click
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Discovery, PartitionDir, discover
-from ..log.selection import OffsetRange, parse_offsets, select_partitions
+from ..log.selection import OffsetRange, not_there, parse_offsets, select_partitions
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ONLY_OTHERS = "there are only Kafka's own topics, or partitions that are not live (see `kafkafmt ls`, and --internal)"
 NOTHING_MISSING = "no offset is missing"
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE = 1, 2, 3
 
@@ -61,6 +62,10 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return command
 
     return apply
+
+
+class NotThereError(click.UsageError):
+    """What was asked for by name is not there: wrong usage too, but no help text would help."""
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]
@@ -126,7 +131,9 @@ isolation_option = click.option(
 topic_option = click.option("-t", "--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics; may be repeated.")
 partition_option = click.option("-p", "--partition", "numbers", type=Numbers(), default=[], help="Only these partitions.")
 internal_option = click.option("--internal", is_flag=True, help="Kafka's own topics (__…) too.")
-selection_options = options(topic_option, partition_option, internal_option)
+choice_options = options(topic_option, partition_option)
+selection_options = options(choice_options, internal_option)
+reading_options = options(replicas_option, limit_batch_option, format_option)
 range_options = options(
     click.option(
         "-o",
@@ -150,13 +157,18 @@ def find(paths: tuple[str, ...], replicas: str | None) -> Discovery:
     return found
 
 
-def choose(found: Discovery, topics: tuple[str, ...], numbers: list[int], internal: bool) -> list[PartitionDir]:
-    """The partitions meant; wrong usage where a selection matches none."""
-    chosen = select_partitions(found.partitions, topics, numbers, internal)
+def choose(
+    found: Discovery, topics: tuple[str, ...], numbers: list[int], internal: bool = True, every_state: bool = False
+) -> list[PartitionDir]:
+    """The partitions meant. What of a selection is not there is told; wrong usage where that is all of it."""
+    chosen = select_partitions(found.partitions, topics, numbers, internal, every_state)
+    missing = not_there((p for p in found.partitions if every_state or p.state == "live" or p.named), topics, numbers)
     if not chosen and (topics or numbers):
-        raise click.UsageError("no partition matches -t and -p; `kafkafmt ls` shows what is there")
+        raise NotThereError("; ".join(missing) or ONLY_OTHERS)
+    for line in missing:
+        tell(line)
     if not chosen:
-        tell("nothing to read: only internal topics or partitions that are not live (see `kafkafmt ls`, and --internal)")
+        tell(f"nothing to read: {ONLY_OTHERS}")
     return chosen
 
 

@@ -32,9 +32,15 @@ DECODERS: dict[str, Decoder] = {
     "cluster_metadata": lambda offset, _, value: (None, metadata_text(offset, value)),
     "share_group_state": partial(coordinator_texts, "__share_group_state"),
 }
+
+
+def decoder_flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}-decoder"
+
+
 decoder_options = options(
     *(
-        click.option(f"--{name.replace('_', '-')}-decoder", f"decode_{name}", is_flag=True, help=f"Records are those of {topic}.")
+        click.option(decoder_flag(name), f"decode_{name}", is_flag=True, help=f"Records are those of {topic}.")
         for name, topic in zip(
             DECODERS, ("__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state"), strict=True
         )
@@ -71,7 +77,10 @@ def dump(
 
     Knows .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files. What is damaged is told, and passed over.
     """
-    decoder = next((DECODERS[name] for name in DECODERS if decoders[f"decode_{name}"]), None)
+    asked_for = [name for name in DECODERS if decoders[f"decode_{name}"]]
+    if len(asked_for) > 1:
+        raise click.UsageError("one decoder at a time: " + " or ".join(map(decoder_flag, asked_for)))
+    decoder = DECODERS[asked_for[0]] if asked_for else None
     contents = print_data_log or decoder is not None
     as_json = partial(_json_line, BYTES[encoding])
     as_text = partial(text_of, contents=contents, skip_metadata=skip_record_metadata)
@@ -123,8 +132,12 @@ def _items(
 
 def _paths(names: tuple[str, ...]) -> Iterator[Path]:
     """The files meant: those named, and of directories those of a kind that is known, in order."""
-    for name in (n for text in names for n in text.split(",") if n):
-        path = Path(name)
+    given = [Path(n) for text in names for n in text.split(",") if n]
+    if not given:
+        raise click.UsageError("--files names no file")
+    if not any(path.is_dir() or path.suffix in SUFFIXES or not path.exists() for path in given):
+        raise NoLogError(f"{', '.join(map(str, given))}: no file that dump knows ({', '.join(SUFFIXES)})")
+    for path in given:
         path.stat()  # an OSError where it is missing
         if path.is_dir():
             found = list(_below(path))

@@ -17,13 +17,11 @@ from .common import (
     EXIT_UNREADABLE,
     choose,
     find,
-    format_option,
     isolation_option,
-    limit_batch_option,
     may_be_lost,
     paths_argument,
     range_options,
-    replicas_option,
+    reading_options,
     selection_options,
     tell,
 )
@@ -46,9 +44,7 @@ CODECS = ["zstd", "snappy", "lz4", "none"]
 @click.option("--compression-level", "level", type=click.IntRange(-7, 22), help="Of zstd.  [default: 1]")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master; every executor must see PATH and OUT.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
-@replicas_option
-@limit_batch_option
-@format_option
+@reading_options
 def export(
     paths: tuple[str, ...],
     output: str,

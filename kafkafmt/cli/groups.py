@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -12,8 +11,8 @@ import click
 
 from ..log import Damage, DamagedLogError, Discovery, NoLogError, PartitionDir, PartitionLog
 from ..log.groups import GROUPS_TOPIC, CommittedOffset, Group, GroupState, Member, read_group_state
-from ..log.selection import OffsetBound, OffsetRange
-from .common import EXIT_DAMAGE, find, format_option, moment, paths_argument, plain, replicas_option, show_table, tell
+from ..log.selection import OffsetBound, OffsetRange, like
+from .common import EXIT_DAMAGE, NotThereError, find, format_option, moment, paths_argument, plain, replicas_option, show_table, tell
 
 
 class GroupStart(NamedTuple):
@@ -35,8 +34,9 @@ def groups(paths: tuple[str, ...], names: tuple[str, ...], members: bool, replic
 
     A broker's directory holds the groups that it coordinates. Offsets of a transaction count once it is committed.
     """
-    found = find(paths, replicas)
-    state, damaged = read_groups(found, lambda group: not names or any(fnmatchcase(group, glob) for glob in names))
+    state, damaged = read_groups(find(paths, replicas))
+    if names:
+        _only(state, names)
     if output_format == "json":
         rows = {"offsets": [c._asdict() for c in state.offsets], "groups": [_as_json(g) for g in state.groups]}
         click.echo(json.dumps(rows, ensure_ascii=False))
@@ -47,8 +47,24 @@ def groups(paths: tuple[str, ...], names: tuple[str, ...], members: bool, replic
     return EXIT_DAMAGE if damaged else 0
 
 
-def read_groups(found: Discovery, wanted: Callable[[str], bool]) -> tuple[GroupState, bool]:
-    """The state of the groups that are wanted, and whether damage may have cost a part of it, which is told."""
+def _only(state: GroupState, names: tuple[str, ...]) -> None:
+    """Leave the groups that globs mean. One that matches nothing is told, and wrong usage where that is all of them."""
+    known = _known(state)
+    missing = [f"no group matches {glob!r}: {like(glob, known)}" for glob in names if not any(fnmatchcase(g, glob) for g in known)]
+    if len(missing) == len(names):
+        raise NotThereError("; ".join(missing))
+    for line in missing:
+        tell(line)
+    state.offsets = [c for c in state.offsets if any(fnmatchcase(c.group, glob) for glob in names)]
+    state.groups = [g for g in state.groups if any(fnmatchcase(g.group, glob) for glob in names)]
+
+
+def _known(state: GroupState) -> set[str]:
+    return {c.group for c in state.offsets} | {g.group for g in state.groups}
+
+
+def read_groups(found: Discovery) -> tuple[GroupState, bool]:
+    """The state of all groups, and whether damage may have cost a part of it, which is told."""
     directories = [d for d in found.partitions if d.topic == GROUPS_TOPIC and (d.state == "live" or d.named)]
     if not directories:
         raise NoLogError(f"there is no partition of {GROUPS_TOPIC} under PATH, where consumer groups keep their offsets")
@@ -59,7 +75,7 @@ def read_groups(found: Discovery, wanted: Callable[[str], bool]) -> tuple[GroupS
         tell(f"skipped: {DamagedLogError(damage, str(log.directory.path)).message}; offsets may be older than the last committed ones")
 
     logs = (PartitionLog(d, tell=tell) for d in directories)
-    state = read_group_state(logs, skip, wanted)
+    state = read_group_state(logs, skip)
     if state.unreadable:
         tell(f"{state.unreadable} records of {GROUPS_TOPIC} have a form that is not known; left out")
     return state, bool(hurt)
@@ -69,14 +85,14 @@ def start_at_group(found: Discovery, chosen: list[PartitionDir], name: str, offs
     """For --group: the partitions of the topics that the group has committed offsets of, read from those on."""
     if offsets.start is not None:
         raise click.UsageError("--group says where to begin: -o can only be :TO beside it")
-    state, damaged = read_groups(found, lambda group: group == name)
-    committed = {(c.topic, c.partition): c.offset for c in state.offsets}
+    state, damaged = read_groups(found)
+    committed = {(c.topic, c.partition): c.offset for c in state.offsets if c.group == name}
     topics = {topic for topic, _ in committed}
     kept = [d for d in chosen if d.topic in topics]
     if not committed:
-        raise click.UsageError(f"group {name!r} has committed no offset; `kafkafmt groups` shows which have")
+        raise NotThereError(f"group {name!r} has committed no offset: {like(name, {c.group for c in state.offsets})}")
     if not kept:
-        raise click.UsageError(f"group {name!r} has committed no offset of what is chosen, but of topic {', '.join(sorted(topics))}")
+        raise NotThereError(f"group {name!r} has committed no offset of what is chosen, but of topic {', '.join(sorted(topics))}")
     for d in kept:
         offset = committed.get(d.key)
         if offset is None:

@@ -10,27 +10,25 @@ import click
 from ..constants import CODEC_NAMES
 from ..log import PartitionDir, PartitionLog
 from ..log.plan import SegmentPlan
-from ..log.selection import select_partitions
 from .common import (
     EXIT_DAMAGE,
+    choice_options,
+    choose,
     find,
     format_option,
     moment,
-    options,
-    partition_option,
     paths_argument,
     plain,
     progress_bar,
     replicas_option,
     show_table,
     tell,
-    topic_option,
 )
 
 
 @click.command(epilog="Example: kafkafmt ls /var/lib/kafka/data -t 'orders*'")
 @paths_argument
-@options(topic_option, partition_option)
+@choice_options
 @replicas_option
 @format_option
 def ls(paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], replicas: str | None, output_format: str) -> int:
@@ -39,8 +37,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], repl
     gaps: offsets that no record has, most often after compaction. stable: the last stable offset, where transactions are open.
     epoch: the last leader epoch. Every batch header is read, so damage shows here too; `kafkafmt verify` tells where.
     """
-    found = find(paths, replicas)
-    states = select_partitions(found.partitions, topics, numbers, internal=True, every_state=True)
+    states = choose(find(paths, replicas), topics, numbers, every_state=True)
     rows = []
     with progress_bar(sum(s.size for p in states for s in p.segments), "reading headers") as bar:
         for directory in states:

@@ -15,7 +15,7 @@ from .. import __version__, backend
 from .._backend import backend_reason
 from ..errors import KafkaFormatError
 from ..log import DuplicatePartitionError
-from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, plain, tell
+from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, NotThereError, plain, tell
 
 COMMANDS = ("ls", "cat", "seek", "groups", "verify", "salvage", "dump", "export", "decode")
 """Each is the function of that name in the module of that name, imported when it is needed."""
@@ -91,6 +91,9 @@ def run() -> NoReturn:
         code = stop.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        code = EXIT_USAGE
+    except NotThereError as error:
+        tell(error.message)
         code = EXIT_USAGE
     except click.ClickException as error:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "kafkafmt"

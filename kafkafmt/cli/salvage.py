@@ -18,20 +18,16 @@ from ..log.salvage import Salvaged, finish_directory, salvage_partition
 from ..log.verify import verify_partition, verify_report
 from .common import (
     EXIT_DAMAGE,
+    choice_options,
     choose,
     counted,
     find,
-    format_option,
     jobs_option,
-    limit_batch_option,
-    options,
-    partition_option,
     paths_argument,
     plain,
     progress_bar,
-    replicas_option,
+    reading_options,
     tell,
-    topic_option,
 )
 from .verify import show_lost, show_spans
 
@@ -46,11 +42,9 @@ from .verify import show_lost, show_spans
     is_flag=True,
     help="End every transaction that has no marker with an abort marker at the copy's end; without it they are only told.",
 )
-@options(topic_option, partition_option)
+@choice_options
 @jobs_option
-@replicas_option
-@limit_batch_option
-@format_option
+@reading_options
 def salvage(
     paths: tuple[str, ...],
     output: str,
@@ -67,7 +61,7 @@ def salvage(
 
     Indexes, producer snapshots, leader epochs and checkpoints are made anew. What is read stays untouched.
     """
-    chosen = choose(find(paths, replicas), topics, numbers, internal=True)
+    chosen = choose(find(paths, replicas), topics, numbers)
     target = _new_directory(output, chosen)
     logs = [PartitionLog(d, max_batch_bytes=max_batch_bytes, tell=tell) for d in chosen]
     with progress_bar(2 * sum(s.size for log in logs for s in log.segments), "salvaging") as bar:

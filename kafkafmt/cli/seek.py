@@ -3,37 +3,69 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from glob import escape
+from typing import Any, NamedTuple
 
 import click
 
 from ..log import PartitionLog
 from ..log.selection import parse_time
 from ..log.times import Place, find_max_timestamp, find_offset, find_timestamp
-from .common import choose, counted, find, format_option, limit_batch_option, paths_argument, replicas_option, tell
+from .common import choose, counted, find, moment, paths_argument, reading_options, tell
 
 ORDER = "kafkafmt.seek.order"
-MAX_TIMESTAMP = "max-timestamp"
+LATEST, EARLIEST, MAX_TIMESTAMP = "latest", "earliest", "max-timestamp"
+WORDS = {"-1": LATEST, "-2": EARLIEST, "-3": MAX_TIMESTAMP}
+"""What Kafka's tools take in place of a time, by number; or by these words."""
+
+TIME_HELP = "The first at or after a time: milliseconds or ISO (UTC); or latest (-1), earliest (-2), max-timestamp (-3)."
 
 
-def find_time(log: PartitionLog, time: int | str) -> Place | None:
-    return find_max_timestamp(log) if isinstance(time, str) else find_timestamp(log, time)
+class Answer(NamedTuple):
+    """A line of output; None for what there is not."""
+
+    offset: int | None = None
+    timestamp: int | None = None
+    segment: str | None = None
+    position: int | None = None
 
 
-LOOKUPS: dict[str, Callable[[PartitionLog, Any], Place | None]] = {"--offset": find_offset, "--timestamp": find_time}
+def find_time(log: PartitionLog, time: int | str) -> Answer:
+    if time == LATEST:
+        return Answer(log.next_offset)
+    if time == EARLIEST:
+        return _answer(find_offset(log, 0))._replace(offset=log.log_start_offset, timestamp=None)
+    return _answer(find_max_timestamp(log) if isinstance(time, str) else find_timestamp(log, time))
+
+
+def find_record(log: PartitionLog, offset: int) -> Answer:
+    return _answer(find_offset(log, offset))
+
+
+def _answer(place: Place | None) -> Answer:
+    return Answer() if place is None else Answer(*place)
+
+
+LOOKUPS: dict[str, Callable[[PartitionLog, Any], Answer]] = {"--offset": find_record, "--timestamp": find_time}
 
 
 class Time(click.ParamType):  # type: ignore[type-arg]
-    """Milliseconds or ISO, or `max-timestamp`."""
+    """Milliseconds or ISO, with or without the @ of `cat -o`; or what Kafka's tools take in place of one."""
 
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        if value == MAX_TIMESTAMP:
-            return MAX_TIMESTAMP
+        word = WORDS.get(value, value)
+        if word in WORDS.values():
+            return str(word)
+        text = str(value).removeprefix("@")
+        if text == value and re.fullmatch("-[0-9]+", text):
+            meant = ", ".join(f"{number} is {name}" for number, name in WORDS.items())
+            self.fail(f"{value} is no time here: {meant}; @{value} is so many milliseconds before 1970", param, ctx)
         try:
-            return parse_time(str(value))
+            return parse_time(text)
         except ValueError as error:
             self.fail(f"{value!r} is no time: {error}", param, ctx)
 
@@ -52,10 +84,8 @@ class InOrder(click.Command):
 @click.option("-t", "--topic", required=True, help="The topic.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), required=True, help="The partition.")
 @click.option("--offset", "offsets", type=click.IntRange(min=0), multiple=True, help="The first record at or after it; may be repeated.")
-@click.option("--timestamp", "times", type=Time(), multiple=True, help="By time: milliseconds, ISO (UTC) or max-timestamp.")
-@replicas_option
-@limit_batch_option
-@format_option
+@click.option("--timestamp", "times", type=Time(), multiple=True, help=TIME_HELP)
+@reading_options
 @click.pass_context
 def seek(
     ctx: click.Context,
@@ -71,15 +101,14 @@ def seek(
     """Where an offset or a time lies, as a broker's ListOffsets answers: one line a question, in the order asked."""
     if not offsets and not times:
         raise click.UsageError("ask for an --offset or a --timestamp")
-    chosen = [d for d in choose(find(paths, replicas), (), [partition], internal=True) if d.topic == topic]
-    if not chosen:
-        raise click.UsageError(f"{topic}-{partition} is not there; `kafkafmt ls` shows what is")
+    chosen = choose(find(paths, replicas), (escape(topic),), [partition])
     log = PartitionLog(chosen[0], max_batch_bytes=max_batch_bytes, tell=tell)
-    waiting: dict[Any, Iterator[Any]] = {find_offset: iter(offsets), find_time: iter(times)}
+    waiting: dict[Any, Iterator[Any]] = {find_record: iter(offsets), find_time: iter(times)}
     for look in ctx.meta[ORDER]:
         question, before = next(waiting[look]), _spent(log)
-        place = look(log, question)
-        _show(log, question, place, [after - then for after, then in zip(_spent(log), before, strict=True)], output_format)
+        answer = look(log, question)
+        asked = moment(question) if look is find_time and isinstance(question, int) else str(question)
+        _show(log, asked, answer, [after - then for after, then in zip(_spent(log), before, strict=True)], output_format)
     return 0
 
 
@@ -87,16 +116,16 @@ def _spent(log: PartitionLog) -> tuple[int, int, int]:
     return log.bytes_read, log.reads, log.planned
 
 
-def _show(log: PartitionLog, question: int | str, place: Place | None, cost: list[int], output_format: str) -> None:
-    answer = (None, None, None, None) if place is None else tuple(place)
-    row = {"topic": log.topic, "partition": log.partition} | dict(zip(("offset", "timestamp", "segment", "position"), answer, strict=True))
-    row["bytes_read"] = cost[0]
+def _show(log: PartitionLog, question: str, answer: Answer, cost: list[int], output_format: str) -> None:
     way = f"{counted(cost[2], 'segment')} walked whole" if cost[2] else "by the indexes"
     read = f"({way}, {cost[0]:,} bytes read)" if cost[2] else f"({way}, {cost[0]:,} bytes in {counted(cost[1], 'read')})"
     if output_format == "json":
+        row = {"topic": log.topic, "partition": log.partition} | answer._asdict() | {"bytes_read": cost[0]}
         click.echo(json.dumps(row, ensure_ascii=False))
-    elif place is None:
+    elif answer.offset is None:
         click.echo(f"{question}: nothing at or after it {read}")
     else:
-        where = f"{place.segment} at {place.position}"
-        click.echo(f"{question}: offset {place.offset}, timestamp {place.timestamp}, in {where} {read}")
+        time = "" if answer.timestamp is None else f", timestamp {answer.timestamp} ({moment(answer.timestamp)})"
+        where = "" if answer.segment is None else f", in {answer.segment} at {answer.position}"
+        what = {LATEST: ", where the log ends", EARLIEST: ", where the log starts"}.get(question, "")
+        click.echo(f"{question}: offset {answer.offset}{what}{time}{where} {read}")

@@ -14,21 +14,17 @@ from ..log.verify import verify_partition, verify_report
 from .common import (
     EXIT_DAMAGE,
     NOTHING_MISSING,
+    choice_options,
     choose,
     counted,
     find,
-    format_option,
     jobs_option,
-    limit_batch_option,
     may_be_lost,
-    options,
-    partition_option,
     paths_argument,
     plain,
     progress_bar,
-    replicas_option,
+    reading_options,
     tell,
-    topic_option,
 )
 
 SPANS_SHOWN = 10
@@ -37,13 +33,11 @@ SPANS_SHOWN = 10
 
 @click.command(epilog="Example: kafkafmt verify /var/lib/kafka/data --format json > report.json")
 @paths_argument
-@options(topic_option, partition_option)
+@choice_options
 @click.option("--shallow", is_flag=True, help="Batches and CRCs only: nothing is decompressed, no record is read.")
 @click.option("--strict", is_flag=True, help="Findings fail too.")
 @jobs_option
-@replicas_option
-@limit_batch_option
-@format_option
+@reading_options
 def verify(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -59,7 +53,7 @@ def verify(
 
     Damage is what cannot be read (exit 1). Findings are all else worth a line: a lying index, an unfinished tail.
     """
-    chosen = choose(find(paths, replicas), topics, numbers, internal=True)
+    chosen = choose(find(paths, replicas), topics, numbers)
     logs = [PartitionLog(d, max_batch_bytes=max_batch_bytes, tell=tell) for d in chosen]
     with progress_bar(sum(s.size for log in logs for s in log.segments), "verifying") as bar:
 

@@ -19,6 +19,8 @@ from .checkpoints import CLEANER_OFFSETS, LEADER_EPOCHS, LOG_STARTS, OFFSET_CHEC
 from .names import base_offset_of, parse_partition_name
 
 INTERNAL_PREFIX = "__"
+LOOKED_INTO = 200
+"""Directories below one that holds no log, to say where a log is."""
 LOST_AND_FOUND = "lost+found"
 """Stands in a log directory that is a file system of its own, and only root may look into it."""
 
@@ -146,7 +148,40 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
         return [_partition(path, logs, names, messages, named=True)]
     if parse_partition_name(path.name).parsed and PARTITION_METADATA in names:
         return [_partition(path, [], names, messages, named=True)]
-    raise NoLogError(f"{path}: no log in it (no .log file, no partition directory)")
+    raise NoLogError(f"{path}: no log in it (no .log file, no partition directory){_nearby(path)}")
+
+
+def _nearby(path: Path) -> str:
+    """Log directories at most two levels below a path, for a message; only some hundred directories are looked into."""
+    found: list[str] = []
+    level, left = [path], LOOKED_INTO
+    for _ in range(2):
+        following: list[Path] = []
+        for parent in level:
+            for child in _directories(parent)[:left]:
+                left -= 1
+                inner = _directories(parent / child)
+                if any(parse_partition_name(name).parsed and _has_log(parent / child / name) for name in inner[:LOOKED_INTO]):
+                    found.append(str(parent / child))
+                else:
+                    following.append(parent / child)
+        level = following
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"; below it there {'is' if len(found) == 1 else 'are'} {', '.join(found[:3])}{more}" if found else ""
+
+
+def _directories(path: Path) -> list[str]:
+    try:
+        return files.list_directory(path)[0]
+    except OSError:
+        return []
+
+
+def _has_log(path: Path) -> bool:
+    try:
+        return any(base_offset_of(name) is not None for name in files.list_directory(path)[1])
+    except OSError:
+        return False
 
 
 def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> list[PartitionDir]:

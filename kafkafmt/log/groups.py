@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from ..errors import KafkaFormatError
 from ..internal.decode import CoordinatorRecord, UnknownTypeError, read_coordinator_record, read_member
-from ..text import decode_header_key
 from .partition import OnDamage, PartitionLog
 from .plan import Damage
 
@@ -71,17 +70,15 @@ class GroupState:
 
 
 def read_group_state(
-    logs: Iterable[PartitionLog],
-    on_damage: Callable[[PartitionLog, Damage], None] | None = None,
-    wanted: Callable[[str], bool] = lambda _: True,
+    logs: Iterable[PartitionLog], on_damage: Callable[[PartitionLog, Damage], None] | None = None
 ) -> GroupState:
-    """The latest state in the partitions of `__consumer_offsets`. wanted: which groups, by name."""
+    """The latest state in the partitions of `__consumer_offsets`."""
     state = GroupState([], [])
     commits: list[CommittedOffset] = []
     groups: dict[tuple[str, str], Group] = {}
     members: dict[tuple[str, str], list[Member]] = {}
     for log in logs:
-        for key, value in _latest(log, None if on_damage is None else partial(on_damage, log), wanted):
+        for key, value in _latest(log, None if on_damage is None else partial(on_damage, log)):
             try:
                 record = read_coordinator_record(GROUPS_TOPIC, key, value)
             except UnknownTypeError:
@@ -104,20 +101,15 @@ def read_group_state(
     return state
 
 
-def _latest(log: PartitionLog, on_damage: OnDamage | None, wanted: Callable[[str], bool]) -> Iterator[tuple[bytes, bytes]]:
+def _latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
     """Every key that was not deleted, in the order of its latest record, and its value; old commits' keys as today's."""
     latest: dict[bytes, bytes | None] = {}
-    known: dict[bytes, bool] = {}
     for record in log.records(committed=True, past_open=True, on_damage=on_damage):
         key = record.key or b""
-        name = key[4 : 4 + int.from_bytes(key[2:4], "big")]  # all keys begin with record type and group
-        if name not in known:
-            known[name] = wanted(decode_header_key(name))
-        if known[name]:
-            if key[:2] == OLD_COMMIT_KEY:
-                key = COMMIT_KEY + key[2:]
-            latest.pop(key, None)
-            latest[key] = record.value
+        if key[:2] == OLD_COMMIT_KEY:
+            key = COMMIT_KEY + key[2:]
+        latest.pop(key, None)
+        latest[key] = record.value
     return ((key, value) for key, value in latest.items() if value is not None)
 
 

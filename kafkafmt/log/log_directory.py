@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ..arguments import integer
 from ..errors import StructureError
 from . import files
 from .checkpoints import (
@@ -92,9 +93,9 @@ class LogDirectory:
         key, folder = (topic, partition), self.path / f"{topic}-{partition}"
         if self._lock < 0:
             raise ValueError(f"{self!r} is closed")
-        if not is_topic_name(topic):
+        if not isinstance(topic, str) or not is_topic_name(topic):
             raise ValueError(f"{topic!r} is no topic's name: up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
-        if not 0 <= partition <= MAX_PARTITION:
+        if not 0 <= integer("partition", partition) <= MAX_PARTITION:
             raise ValueError(f"{partition} is no partition's number")
         if key in self._writers:
             raise ValueError(f"{topic}-{partition} is being written already")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ..arguments import to_millis
 from ..constants import MAX_OFFSET
 from .directory import INTERNAL_PREFIX, PartitionDir
 from .partition import PartitionLog
@@ -55,13 +57,7 @@ def parse_time(text: str) -> int:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
         raise ValueError(f"{text!r}: a zone has no seconds")  # Python's extension; ISO 8601 has none
-    return to_millis(moment)
-
-
-def to_millis(moment: datetime) -> int:
-    """Milliseconds since 1970 UTC, cut off; UTC where the moment names no zone."""
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
 
 
 def parse_offsets(text: str) -> OffsetRange:
@@ -119,3 +115,44 @@ def select_partitions(
             continue
         chosen.append(p)
     return chosen
+
+
+def like(word: str, known: Iterable[str]) -> str:
+    """What is there in place of a name that is not, for a message: the names most like it, else the first few."""
+    names = sorted(set(known), key=lambda name: (name.startswith(INTERNAL_PREFIX), name))
+    plain = word.strip("*").lower()
+    close = get_close_matches(word, names, 3) or [n for n in names if plain and plain in n.lower()][:3]
+    if not names:
+        return "there is none"
+    if close:
+        return f"the nearest {'is' if len(close) == 1 else 'are'} {_listed(close)}"
+    return f"there {'is' if len(names) == 1 else 'are'} {_listed(names)}"
+
+
+def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbers: Collection[int] = ()) -> list[str]:
+    """A line for each topic glob that matches nothing, and for each number that no partition has of the topics that match."""
+    there = list(partitions)
+    lines = []
+    for glob in dict.fromkeys(topics):
+        if not any(fnmatchcase(p.topic, glob) for p in there):
+            lines.append(f"no topic matches {glob!r}: {like(glob, (p.topic for p in there))}")
+    meant = [p for p in there if not topics or any(fnmatchcase(p.topic, glob) for glob in topics)]
+    known, names = sorted({p.partition for p in meant}), sorted({p.topic for p in meant})
+    for number in dict.fromkeys(numbers):
+        if meant and number not in known:
+            who = f"{names[0]} has no" if len(names) == 1 else "no topic has"
+            lines.append(f"{who} partition {number}: {_numbers(known)}")
+    return lines
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    shown = [*names[:most], *more]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+
+
+def _numbers(known: list[int]) -> str:
+    """Partition numbers, a row of them by its ends."""
+    if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
+        return f"there are {known[0]} to {known[-1]}"
+    return f"there {'is' if len(known) == 1 else 'are'} {_listed([str(n) for n in known])}"

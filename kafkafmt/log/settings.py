@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from ..arguments import integer
 from .indexing import INDEX_INTERVAL, MAX_SEGMENT_BYTES
 
 WEEK_MS = 7 * 24 * 3600 * 1000
@@ -31,6 +32,10 @@ class LogSettings:
     truncate_at_damage: bool = False
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not field.name.startswith("truncate") and not (value is None and field.name.startswith("flush")):
+                integer(field.name, value, kind=f"a number of {field.name.rpartition('_')[2].replace('ms', 'milliseconds')}")
         for name, low in (("segment_bytes", 1), ("segment_ms", 1), ("segment_index_bytes", 12), ("index_interval_bytes", 0)):
             if not low <= getattr(self, name):
                 raise ValueError(f"{name} must be at least {low}")

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..constants import CONTROL_ABORT, CONTROL_COMMIT, DEFAULT_MAX_BATCH_BYTES
+from ..arguments import integer
+from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..records import build_batches, build_marker
 from ..records.assign import assign_offsets as number
 from ..records.assign import scan_all
@@ -150,8 +151,7 @@ class LogWriter:
 
     def end_transaction(self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int = 0) -> Appended:
         """Append the marker that ends a producer's transaction."""
-        kind = CONTROL_COMMIT if commit else CONTROL_ABORT
-        marker = build_marker(kind, producer_id, producer_epoch, coordinator_epoch=coordinator_epoch, timestamp=_now())
+        marker = build_marker(producer_id, producer_epoch, commit=commit, coordinator_epoch=coordinator_epoch, timestamp=_now())
         return self.append_batches(marker)
 
     @property
@@ -168,13 +168,13 @@ class LogWriter:
             hanging = self.open_transactions
             coordinators = [max(e.coordinator_epoch, 0) for e in hanging]
             markers = [
-                build_marker(CONTROL_ABORT, e.producer_id, e.epoch, coordinator_epoch=c, timestamp=_now())
+                build_marker(e.producer_id, e.epoch, commit=False, coordinator_epoch=c, timestamp=_now())
                 for e, c in zip(hanging, coordinators, strict=True)
             ]
             first, _ = self.append_batches(b"".join(markers))
             return [(e, first + i) for i, e in enumerate(hanging)]
 
-    def append_batches(self, data: Buffer, *, assign_offsets: bool = True) -> Appended:
+    def append_batches(self, buffer: Buffer, *, assign_offsets: bool = True) -> Appended:
         """Append encoded batches, back to back.
 
         assign_offsets: they get the next offsets and the writer's leader epoch, as by a leader. Else they keep theirs,
@@ -183,14 +183,15 @@ class LogWriter:
         """
         with self._lock:
             self._check_open()
-            buffer: Any = bytearray(data) if assign_offsets else data
+            raw: Any = buffer
+            data: Any = bytearray(memoryview(raw)) if assign_offsets else raw
             first = self.next_offset
             if assign_offsets:
-                number(buffer, first, self.leader_epoch)
-            table = scan_all(buffer, check_crc=not assign_offsets)
+                number(data, first, self.leader_epoch)
+            table = scan_all(data, check_crc=not assign_offsets)
             lasts = check(table, first, self.settings.segment_bytes)
             check_transactions(table, self._state.producers.open_producers)
-            view, begin = memoryview(buffer).cast("B"), 0
+            view, begin = memoryview(data).cast("B"), 0
             starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
             for i, last in enumerate(lasts.tolist()):
                 if i > begin and i - begin >= self._index_room():  # only once they are written is it known how many entries they take
@@ -285,9 +286,7 @@ class LogWriter:
         """Drop the records from an offset on, and with a record its whole batch; the next offset that this leaves."""
         with self._lock:
             self._check_open()
-            if offset < 0:
-                raise ValueError("an offset cannot be negative")
-            if offset >= self.next_offset:
+            if integer("offset", offset, 0) >= self.next_offset:
                 return self.next_offset
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)
@@ -320,7 +319,7 @@ class LogWriter:
         """Move the log's start up, as DeleteRecords does: readers see nothing below, and segments that end below it go."""
         with self._lock:
             self._check_open()
-            if not 0 <= offset <= self.next_offset:
+            if integer("offset", offset, 0) > self.next_offset:
                 raise ValueError(f"offset {offset} is not within the log, which ends at {self.next_offset}")
             if offset > self.log_start_offset:
                 self.log_start_offset = offset

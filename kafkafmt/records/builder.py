@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._backend import core
+from ..arguments import integer
 from ..constants import (
     CODEC_LZ4,
     CODEC_NAMES,
@@ -89,13 +90,17 @@ class BatchBuilder:
         delete_horizon: int | None = None,
     ) -> None:
         number = codec_id(codec)
+        for name, value in (("producer_id", producer_id), ("producer_epoch", producer_epoch), ("base_sequence", base_sequence)):
+            integer(name, value)
+        if magic not in (0, 1, 2):
+            raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
         if magic in (0, 1):
             _check_format(magic, number, producer_id, transactional, control, log_append_time, delete_horizon)
         _check_producer(producer_id, producer_epoch, base_sequence, transactional, control)
         for name, time in (("log_append_time", log_append_time), ("delete_horizon", delete_horizon)):
-            if time is not None and time < 0:
+            if time is not None and integer(name, time, kind="a time in milliseconds") < 0:
                 raise InvalidError(f"{name} is {time}, which is negative", rule="timestamp")
-        self.magic, self.codec = magic, number
+        self.magic, self.codec = magic, CODEC_NAMES[number]
         self._compressor = _compressor(number, level)
         attributes = number
         for bit, given in (
@@ -120,10 +125,12 @@ class BatchBuilder:
         # the core's own methods: a call of Python's in between would cost as much again
         self.append, self.extend, self.has_room_for = self._records.append, self._records.extend, self._records.has_room_for
 
+    def __repr__(self) -> str:
+        return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {self.count} records, {self.size} bytes>"
+
     def _uncompressed(self, max_bytes: int) -> int:
         """The size before compression that never becomes more than `max_bytes`."""
-        if max_bytes < 1:
-            raise ValueError("max_bytes must be at least 1")
+        integer("max_bytes", max_bytes, 1, "a number of bytes")
         if self._compressor is None:
             return max_bytes
         low, high = 0, min(max_bytes, MAX_BATCH_LENGTH)
@@ -179,7 +186,7 @@ class BatchBuilder:
             records.close(None, last_offset)
         elif records.count:
             payload: Any = self._compressor.compress(records.records())
-            if self.codec == CODEC_LZ4 and self.magic == MAGIC_V0:
+            if self.codec == CODEC_NAMES[CODEC_LZ4] and self.magic == MAGIC_V0:
                 payload = with_wrong_checksum(memoryview(payload))
             records.close(payload, last_offset)
         batch: bytes = records.take_closed()
@@ -249,6 +256,8 @@ def build_batches(records: Iterable[Any], max_bytes: int | None = DEFAULT_BATCH_
 
 def build_columns(columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Any) -> Iterator[bytes]:
     """The same for columns: `columns_of(key=…, value=…, timestamp=…, headers=…)`."""
+    if not isinstance(columns, Columns):
+        raise TypeError(f"columns are what columns_of(…) gives, not {type(columns).__name__}")
     builder = BatchBuilder(max_bytes=max_bytes, **options)
     taken = 0
     while taken < columns.rows:

@@ -6,7 +6,7 @@ copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,10 @@ class Columns(NamedTuple):
     offsets: IntArray | None
     headers: HeaderSpans | None
 
+    def __repr__(self) -> str:
+        there = [name for name, column in self._asdict().items() if name != "rows" and column is not None]
+        return f"<kafkafmt columns of {self.rows} records: {', '.join(there) or 'all null'}>"
+
 
 def columns_of(key: Any = None, value: Any = None, timestamp: Any = None, headers: Any = None, offset: Any = None) -> Columns:
     """Columns out of whatever holds them, all of one length.
@@ -33,14 +37,15 @@ def columns_of(key: Any = None, value: Any = None, timestamp: Any = None, header
     key, value: bytes or None in a list, tuple or pandas Series; a NumPy array of objects, of type S (which has no trailing zeros)
     or of rows of uint8; an Arrow array (binary, string, fixed-size binary; chunked too) or a Polars Series; Spans; None for all null.
     timestamp: milliseconds, a number for all or an array, null for -1; NumPy's or Arrow's times in any unit.
-    headers: pairs of key and value for each record, None for none; Arrow's lists of structs, or maps.
+    headers: pairs of key and value for each record, or a dict, None for none; Arrow's lists of structs, or maps.
     offset: integers.
     """
-    given = [c for c in (key, value, timestamp, headers, offset) if c is not None and not np.isscalar(c)]
-    counts = {_length(c) for c in given}
-    if len(counts) != 1:
-        raise ValueError(f"columns of one length are needed, these have {', '.join(map(str, sorted(counts))) or 'none'}")
-    (count,) = counts
+    given = {"key": key, "value": value, "timestamp": None if np.isscalar(timestamp) else timestamp, "headers": headers, "offset": offset}
+    counts = {name: _length(name, column) for name, column in given.items() if column is not None}
+    if len(set(counts.values())) != 1:
+        lengths = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise ValueError(f"columns of one length are needed: {lengths}" if counts else "at least one column is needed")
+    count = next(iter(counts.values()))
     if np.isscalar(timestamp):
         timestamp = np.full(count, timestamp, np.int64)
     return Columns(
@@ -76,7 +81,9 @@ def decoded(source: Buffer, columns: RecordColumns) -> Columns:
     return Columns(columns.rows, keys, values, columns.timestamp, columns.offset, headers)
 
 
-def _length(column: Any) -> int:
+def _length(name: str, column: Any) -> int:
+    if isinstance(column, str | bytes | bytearray | memoryview | dict) or not hasattr(column, "__len__"):
+        raise TypeError(f"{name} is a column, such as a list or an array, not {column!r}")
     return len(column.lengths) if isinstance(column, Spans) else len(column.starts) if isinstance(column, HeaderSpans) else len(column)
 
 
@@ -202,8 +209,8 @@ def _headers(column: Any) -> HeaderSpans:
     return HeaderSpans(np.ascontiguousarray(ends[:-1]), counts, _arrow_binary(keys), _arrow_binary(values))
 
 
-def _pairs(column: Iterable[Sequence[tuple[Any, Any]] | None]) -> HeaderSpans:
-    rows = [list(headers or ()) for headers in column]
+def _pairs(column: Iterable[Any]) -> HeaderSpans:
+    rows = [list(headers.items() if isinstance(headers, dict) else headers or ()) for headers in column]
     counts = np.fromiter((len(headers) for headers in rows), np.int32, len(rows))
     pairs = [pair for headers in rows for pair in headers]
     keys = [key.encode() if isinstance(key, str) else key for key, _ in pairs]

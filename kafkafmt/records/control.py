@@ -118,18 +118,16 @@ def _version_and_type(key: Buffer | None) -> tuple[int, int]:
 
 
 def build_marker(
-    type_: int,
     producer_id: int,
     producer_epoch: int,
     *,
+    commit: bool,
     coordinator_epoch: int = 0,
     base_offset: int = 0,
     timestamp: int = -1,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The batch that ends a transaction: `type_` is COMMIT or ABORT."""
-    if type_ not in (CONTROL_ABORT, CONTROL_COMMIT):
-        raise ValueError(f"a transaction ends with ABORT (0) or COMMIT (1), not {type_}")
+    """The batch that ends a producer's transaction: it is committed, or else aborted."""
     builder = BatchBuilder(
         base_offset=base_offset,
         producer_id=producer_id,
@@ -138,7 +136,7 @@ def build_marker(
         transactional=True,
         control=True,
     )
-    builder.append(_KEY.pack(0, type_), _END_TXN.pack(0, coordinator_epoch), timestamp)
+    builder.append(_KEY.pack(0, CONTROL_COMMIT if commit else CONTROL_ABORT), _END_TXN.pack(0, coordinator_epoch), timestamp)
     return builder.finish()
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend import core
+from ..arguments import integer
 from ..constants import (
     ATTRIBUTES_AT,
     BATCH_HEADER_SIZE,
@@ -51,7 +52,7 @@ class Converted(NamedTuple):
 
     lost: what the other format had no place for. Records by "headers" and "timestamps"; batches by "control_batches" and
     "empty_batches", which are gone whole, and by "producer_ids", "transactional", "leader_epochs", "delete_horizons".
-    "below_first_offset": records left out because they were not asked for.
+    "below_start": records left out because they were not asked for.
     """
 
     records: bytes
@@ -59,29 +60,34 @@ class Converted(NamedTuple):
     kept: int
     lost: dict[str, int]
 
+    def __repr__(self) -> str:
+        done = f"converted={self.converted}, kept={self.kept}, lost={self.lost}"
+        return f"Converted(records=<{len(self.records)} bytes>, {done})"
+
 
 def convert(
-    records: Buffer,
+    buffer: Buffer,
     magic: int,
     *,
     down: bool = True,
     up: bool = True,
     codec: str | int | None = None,
-    first_offset: int = MIN_OFFSET,
+    start: int | None = None,
     max_bytes: int = DEFAULT_BATCH_BYTES,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Converted:
     """All batches of a buffer in format `magic`: those of higher formats if `down`, of lower ones if `up`.
 
     A broker that served an old consumer did so with up=False. codec: for what is converted, None for each batch's own.
-    first_offset: where an uncompressed batch becomes single messages, those below are left out. max_bytes: how large the batches of
-    format 2 become that plain messages are put into.
+    start: where an uncompressed batch becomes single messages, those with offsets below it are left out. max_bytes: how large the batches
+    of format 2 become that plain messages are put into.
     InvalidError where a format cannot have a codec (zstd below 2); the other KafkaFormatErrors for damaged data.
     """
     if magic not in (0, 1, 2):
-        raise ValueError(f"magic is {magic}; it can be 0, 1 or 2")
-    raw: Any = records
-    view, table, lost = memoryview(raw).cast("B"), scan_all(records), Counter[str]()
+        raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
+    raw: Any = buffer
+    view, table, lost = memoryview(raw).cast("B"), scan_all(buffer), Counter[str]()
+    first = MIN_OFFSET if start is None else integer("start", start, 0, "an offset")
     reader = RecordReader(max_batch_bytes=max_batch_bytes)
     parts: list[Any] = []
     converted = kept = 0
@@ -99,7 +105,7 @@ def convert(
             raise InvalidError(f"format {magic} has no zstd", int(row["position"]), int(row["base_offset"]), rule="codec_in_format")
         limit = None if codecs_of(rows)[0] else max_bytes
         single = magic < MAGIC_V2 and number == CODEC_NONE
-        parts += _rebuilt(reader, records, rows, magic, number, limit, first_offset if single else MIN_OFFSET, lost)
+        parts += _rebuilt(reader, buffer, rows, magic, number, limit, first if single else MIN_OFFSET, lost)
     return Converted(b"".join(parts), converted, kept, {name: n for name, n in sorted(lost.items()) if n})
 
 
@@ -145,7 +151,7 @@ def _rebuilt(
             if columns.header_count is not None:
                 lost["headers"] += int(np.count_nonzero(columns.header_count[: given.rows]))
             start = int(np.count_nonzero(given.offsets[: given.rows] < first_offset))
-            lost["below_first_offset"] += start
+            lost["below_start"] += start
             given = given._replace(headers=None)
         if magic == MAGIC_V0:
             lost["timestamps"] += int(np.count_nonzero(given.timestamps[: given.rows] != NO_TIMESTAMP))  # type: ignore[index]
@@ -163,9 +169,12 @@ class Recompressed(NamedTuple):
     after: int
     sizes: list[tuple[int, int]]
 
+    def __repr__(self) -> str:
+        return f"Recompressed(records=<{len(self.records)} bytes>, before={self.before}, after={self.after}, {len(self.sizes)} sizes)"
+
 
 def recompress(
-    records: Buffer, codec: str | int, level: int | None = None, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    buffer: Buffer, codec: str | int, level: int | None = None, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> Recompressed:
     """All batches of a buffer in another codec or level, each still one batch with all that its header says.
 
@@ -174,8 +183,8 @@ def recompress(
     """
     number = codec_id(codec)
     BatchBuilder(codec=number, level=level)  # a wrong level is told before anything is done
-    raw: Any = records
-    view, table = memoryview(raw).cast("B"), scan_all(records)
+    raw: Any = buffer
+    view, table = memoryview(raw).cast("B"), scan_all(buffer)
     packer = _Packer(number, level, max_batch_bytes)
     reader = RecordReader(max_batch_bytes=max_batch_bytes)
     parts: list[Any] = []
@@ -194,7 +203,7 @@ def recompress(
         elif source == number == CODEC_NONE:
             part = whole
         else:
-            part = b"".join(_rebuilt_as_it_is(reader, records, rows, number, level))
+            part = b"".join(_rebuilt_as_it_is(reader, buffer, rows, number, level))
         parts.append(part)
         sizes.append((len(whole), len(part)))
     return Recompressed(b"".join(parts), sum(b for b, _ in sizes), sum(a for _, a in sizes), sizes)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._backend import core
+from ..arguments import integer
 from ..types import Buffer, LengthArray
 from .columns import binary_column
 
@@ -21,10 +22,13 @@ class Partitioner:
     """Gives keys of a topic their partitions. Null keys get partition after partition, from `first` on."""
 
     def __init__(self, partitions: int, first: int = 0) -> None:
-        if not 1 <= partitions <= _POSITIVE:
+        if not 1 <= integer("partitions", partitions) <= _POSITIVE:
             raise ValueError(f"a topic cannot have {partitions} partitions")
         self.partitions = partitions
-        self._next = first % partitions
+        self._next = integer("first", first) % partitions
+
+    def __repr__(self) -> str:
+        return f"kafkafmt.Partitioner({self.partitions}, first={self._next})"
 
     def partition(self, key: Buffer | None) -> int:
         """The partition of one key."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
 from .._backend import core
 from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET
 from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns
@@ -18,8 +19,8 @@ from .reader import TABLE_ROWS, Chunk, RecordReader, scan_window
 def read_records(
     buffer: Buffer | None,
     *,
-    first_offset: int = MIN_OFFSET,
-    end_offset: int = MAX_OFFSET,
+    start: int | None = None,
+    end: int | None = None,
     control: bool = False,
     aborted: Iterable[tuple[int, int]] | None = None,
     check_crc: bool = True,
@@ -29,18 +30,18 @@ def read_records(
 ) -> Iterator[Any]:
     """The records of a buffer of batches (a fetch response's record data, a `.log` file's bytes) as Record objects.
 
-    Records with offsets in [first_offset, end_offset); control records only with `control`. With `aborted`, aborted
-    transactions as a fetch response names them, (producer id, first offset) each, their records are left out. Fields that are
-    not in `columns` are left at -1, None or (). With `views`, keys and values of uncompressed batches are memoryviews of
-    the buffer; those of compressed ones are bytes always. A batch cut off at the end is a normal end. None, which a message
-    may hold in place of record data, has no records.
+    start, end: offsets, end exclusive, not negative: a buffer knows no log end to count from. Control records only with
+    `control`. With `aborted`, aborted transactions as a fetch response names them, (producer id, first offset) each, their
+    records are left out. Fields that are not in `columns` are left at -1, None or (). With `views`, keys and values of
+    uncompressed batches are memoryviews of the buffer; those of compressed ones are bytes always. A batch cut off at the
+    end is a normal end. None, which a message may hold in place of record data, has no records.
     """
     chunks = read_chunks(
         buffer,
         columns,
         capacity=1024,
-        first_offset=first_offset,
-        end_offset=end_offset,
+        start=start,
+        end=end,
         control=control,
         aborted=aborted,
         check_crc=check_crc,
@@ -56,18 +57,35 @@ def read_chunks(
     names: Collection[str] | RecordColumns = COLUMNS,
     *,
     capacity: int = 16384,
-    first_offset: int = MIN_OFFSET,
-    end_offset: int = MAX_OFFSET,
+    start: int | None = None,
+    end: int | None = None,
     control: bool = False,
     aborted: Iterable[tuple[int, int]] | None = None,
     check_crc: bool = True,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Chunk]:
     """The same as decoded columns, each chunk valid until the next one. names, capacity: as RecordReader takes them."""
-    if buffer is None:
-        return
-    reader = RecordReader(names, capacity=capacity, first_offset=first_offset, end_offset=end_offset, max_batch_bytes=max_batch_bytes)
+    first, last = arguments.optional_integer("start", start, 0, "an offset"), arguments.optional_integer("end", end, 0, "an offset")
+    if not isinstance(names, RecordColumns):
+        names = arguments.names("columns", names, COLUMNS) or ()
+    reader = RecordReader(
+        names,
+        capacity=capacity,
+        first_offset=MIN_OFFSET if first is None else min(first, MAX_OFFSET),
+        end_offset=MAX_OFFSET if last is None else min(last, MAX_OFFSET),
+        max_batch_bytes=arguments.integer("max_batch_bytes", max_batch_bytes, 1),
+    )
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)
+    if buffer is None:
+        return iter(())
+    raw: Any = buffer
+    memoryview(raw)  # what is no buffer is told here and now
+    return _chunks(buffer, reader, transactions, control, check_crc)
+
+
+def _chunks(
+    buffer: Buffer, reader: RecordReader, transactions: AbortedTransactions | None, control: bool, check_crc: bool
+) -> Iterator[Chunk]:
     raw: Any = buffer
     table = np.empty(TABLE_ROWS, BATCH_DTYPE)
     position, last = 0, memoryview(raw).nbytes

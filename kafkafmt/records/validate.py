@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend import core
+from ..arguments import integer
 from ..constants import (
     CODEC_NONE,
     CODEC_ZSTD,
@@ -71,6 +72,10 @@ class Validated(NamedTuple):
     max_timestamp: int
     offset_of_max_timestamp: int
 
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items() if name != "records")
+        return f"Validated(records=<{memoryview(self.records).nbytes} bytes>, {said})"
+
     @property
     def in_place(self) -> bool:
         return self.rebuilt is None
@@ -104,16 +109,16 @@ class _Groups(NamedTuple):
 REASONS = (None, "codec", "format", "inner_offsets")
 
 
-def validate_and_assign_offsets(records: Buffer, next_offset: int, **settings: Any) -> Validated:
-    """`LogValidator(**settings).validate(records, next_offset)`."""
-    return LogValidator(**settings).validate(records, next_offset)
+def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Any) -> Validated:
+    """`LogValidator(**settings).validate(buffer, next_offset)`."""
+    return LogValidator(**settings).validate(buffer, next_offset)
 
 
 class LogValidator:
     """A broker's rules for what is appended to a partition.
 
     codec, level: the topic's compression.type; "producer" keeps each batch's. magic: the topic's format. timestamp_type:
-    CreateTime or LogAppendTime. before_max_ms, after_max_ms: how far from `now` (milliseconds; None: the clock's) a CreateTime may
+    CreateTime or LogAppendTime. before_max_ms, after_max_ms: how far from `now_ms` (None: the clock's) a CreateTime may
     be. compacted: every record needs a key. leader_epoch: written into batches. max_message_bytes: of a batch or message, its
     first 12 bytes included. origin: "client" asks for what a produce request has to be: one batch of format 2 (or one
     wrapper, or messages) from offset 0 on, no control records; "coordinator" and "raft_leader" take any number of batches.
@@ -129,7 +134,7 @@ class LogValidator:
         level: int | None = None,
         magic: int = MAGIC_V2,
         timestamp_type: str = "CreateTime",
-        now: int | None = None,
+        now_ms: int | None = None,
         before_max_ms: int = 2**63 - 1,
         after_max_ms: int = 3_600_000,
         compacted: bool = False,
@@ -144,26 +149,31 @@ class LogValidator:
         if timestamp_type not in TIMESTAMP_TYPES:
             raise ValueError(f"timestamp_type is {timestamp_type!r}; it can be {', '.join(TIMESTAMP_TYPES)}")
         if magic not in (0, 1, 2):
-            raise ValueError(f"magic is {magic}; it can be 0, 1 or 2")
+            raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
+        integer("before_max_ms", before_max_ms)
+        integer("after_max_ms", after_max_ms)
+        self._shown = f"codec={codec!r}, magic={magic}, timestamp_type={timestamp_type!r}, origin={origin!r}"
         self._codec = None if codec == "producer" else codec_id(codec)
         self._level, self._magic, self._compacted, self._leader_epoch = level, magic, compacted, leader_epoch
         self._create_time = TIMESTAMP_TYPES[timestamp_type] == CREATE_TIME
-        self._now, self._before, self._after = now, before_max_ms, after_max_ms
+        self._now, self._before, self._after = now_ms, before_max_ms, after_max_ms
         self._max_message_bytes, self._client, self._check_records = max_message_bytes, origin == "client", check_records
         self._max_batch_bytes = max_batch_bytes
 
-    def validate(self, records: Buffer, next_offset: int) -> Validated:
+    def __repr__(self) -> str:
+        return f"<kafkafmt.LogValidator: {self._shown}>"
+
+    def validate(self, buffer: Buffer, next_offset: int) -> Validated:
         """Check, then assign offsets from `next_offset` on. A writable buffer is changed where nothing is rebuilt; on error never.
 
         InvalidError for a broken rule, which its `rule` names (KAFKA_ERRORS has what a broker would answer); the other
         KafkaFormatErrors for data that is damaged.
         """
-        if next_offset < 0:
-            raise ValueError(f"next_offset is {next_offset}; it cannot be negative")
+        integer("next_offset", next_offset, 0)
         now = int(time.time() * 1000) if self._now is None else self._now
-        raw: Any = records
-        buffer: Any = bytearray(raw) if memoryview(raw).readonly and memoryview(raw).c_contiguous else raw
-        return self._at_once(buffer, next_offset, now) or self._with_care(buffer, next_offset, now)
+        raw: Any = buffer
+        target: Any = bytearray(raw) if memoryview(raw).readonly and memoryview(raw).c_contiguous else raw
+        return self._at_once(target, next_offset, now) or self._with_care(target, next_offset, now)
 
     def _at_once(self, buffer: Any, next_offset: int, now: int) -> Validated | None:
         """The outcome where all batches are of format 2 and stay what they are, as nearly all do: one look at each."""
@@ -190,12 +200,12 @@ class LogValidator:
         groups = self._groups(table, seen, next_offset)
         anew = np.flatnonzero(groups.reason).tolist()
         parts = {i: self._build(buffer, table, groups, i, now) for i in anew}
-        buffer = bytearray(buffer) if anew else buffer
-        latest = self._write(buffer, table, groups, seen, now)
+        target = bytearray(buffer) if anew else buffer
+        latest = self._write(target, table, groups, seen, now)
         if anew:
-            buffer = _joined(buffer, table, groups, parts)
+            target = _joined(target, table, groups, parts)
         end_offset = int(groups.offset[-1] + self._spans(table, groups)[-1])
-        return Validated(buffer, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, end_offset, *latest)
+        return Validated(target, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, end_offset, *latest)
 
     def _check_batches(self, table: np.ndarray) -> None:
         """The rules that headers alone can break."""

@@ -102,7 +102,7 @@ def produce_requests(seed=11, count=1500):
             "compacted": rng.random() < 0.2,
             "magic": magic if rng.random() < 0.7 else rng.randrange(3),
             "timestamp_type": rng.choice(["CreateTime", "CreateTime", "LogAppendTime"]),
-            "now": now,
+            "now_ms": now,
             "before_max_ms": rng.choice([1500, 10**15]),
             "after_max_ms": rng.choice([1500, 10**15]),
             "leader_epoch": rng.randrange(9),
@@ -114,7 +114,7 @@ def produce_requests(seed=11, count=1500):
 
 
 def question(data, next_offset, settings):
-    names = ("codec", "compacted", "magic", "timestamp_type", "now", "before_max_ms", "after_max_ms", "leader_epoch")
+    names = ("codec", "compacted", "magic", "timestamp_type", "now_ms", "before_max_ms", "after_max_ms", "leader_epoch")
     words = [str(settings[name]) for name in names]
     return " ".join(["validate", data.hex(), str(next_offset), *words, settings["origin"].upper()])
 
@@ -188,14 +188,14 @@ def test_down_conversion_is_that_of_the_last_broker_that_did_it(package):
             parts.append(build_batch(moved, **{**options, "base_offset": offset}))
             offset += len(records)
             if rng.random() < 0.3:
-                parts.append(build_marker(1, 5, 0, base_offset=offset))
+                parts.append(build_marker(5, 0, commit=True, base_offset=offset))
                 offset += 1
         questions.append((rng.randrange(2), rng.randrange(offset), b"".join(parts)))
     answers = java_records.down_convert(questions)
     refused = []
     for (magic, first, data), answer in zip(questions, answers, strict=True):
         try:
-            ours = convert(data, magic, up=False, first_offset=first).records
+            ours = convert(data, magic, up=False, start=first).records
         except InvalidError as error:
             refused.append((error.rule, answer))
             continue

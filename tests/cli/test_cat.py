@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from building import batch, control_batch, record
-from command import kafkafmt, records
+from command import inside, kafkafmt, records
 from golden_cases import case
 
 
@@ -58,9 +58,22 @@ def test_offsets(thirty: Path, spec: str, first: int, last: int) -> None:
 
 
 @pytest.mark.parametrize("spec", ["30:", "5:5", "8:5", "@2027-01-01:", ":@2020-01-01", ":-30"])
-def test_an_empty_range_is_no_error(thirty: Path, spec: str) -> None:
-    done = kafkafmt("cat", thirty, "-o", spec)
+def test_an_empty_range_is_no_error_but_told(thirty: Path, spec: str) -> None:
+    done = inside("cat", thirty, "-o", spec)
+    why = "no record in that range: t-0 has offsets 0 to 29"
+    if spec in ("5:5", "8:5"):
+        why = f"no offset lies in {spec}: the end is exclusive"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: {why}\n")
+
+
+def test_logs_without_a_record(tmp_path: Path) -> None:
+    for n in range(4):
+        write_log(tmp_path, name=f"t-{n}")
+    done = inside("cat", tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "kafkafmt: no record: t-0 has no records, t-1 has no records, t-2 has no records, and 1 more\n"
+    write_log(tmp_path, batch([record(0)]), name="t-1")
+    assert [inside("cat", tmp_path, *more).stderr for more in ((), ("-n", "0"))] == ["", ""]
 
 
 @pytest.mark.parametrize("spec", ["a:b", "1:2:3", "@yesterday:", "--5:", "1-2"])
@@ -113,6 +126,13 @@ def test_bytes(tmp_path: Path) -> None:
 def test_text_keeps_a_record_on_its_line(tmp_path: Path) -> None:
     path = write_log(tmp_path, batch([record(0, 0, None, b"one\ntwo\x1b[31m")], base_timestamp=0))
     assert kafkafmt("cat", path).stdout == "t-0  0  1970-01-01T00:00:00.000Z  null  one\\ntwo\\x1b[31m\n"
+
+
+def test_text_tells_null_from_the_word_and_from_nothing(tmp_path: Path) -> None:
+    values = [None, b"null", b"", b'"null"', b'""', b"NULL", b"a"]
+    path = write_log(tmp_path, batch([record(i, 0, None, v) for i, v in enumerate(values)], base_timestamp=0))
+    shown = [line.split("  ")[4] for line in inside("cat", path).stdout.splitlines()]
+    assert shown == ["null", '"null"', '""', '""null""', '""""', "NULL", "a"]
 
 
 def test_control_records_only_when_asked_for(tmp_path: Path) -> None:

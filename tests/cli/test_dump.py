@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from building import batch, record
-from command import kafkafmt
+from command import inside, kafkafmt
 from golden_cases import CASES, GOLDEN, Case, decoded, dumped
 
 NEW = [c for c in CASES if c.version == "kafka-4.3.1"]
@@ -146,10 +146,6 @@ def test_what_is_in_the_way(tmp_path: Path) -> None:
     assert kafkafmt("dump", "--files", tmp_path / "none.log").returncode == 3
     done = kafkafmt("dump", "--files", tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
-    (tmp_path / "notes.txt").write_text("")
-    done = kafkafmt("dump", "--files", tmp_path / "notes.txt")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "Ignoring unknown file" in done.stderr
     (tmp_path / f"{7:020}.snapshot").write_bytes(b"\0\1nonsense")
     done = kafkafmt("dump", "--files", tmp_path)
     assert (done.returncode, done.stdout) == (0, f"Dumping {tmp_path / f'{7:020}.snapshot'}\n")
@@ -161,3 +157,16 @@ def test_the_first_bytes_alone(hurt: Path) -> None:
     for size, batches in ((0, 0), (74, 0), (75, 1), (100, 1)):
         done = kafkafmt("dump", "--files", log, "--max-bytes", size)
         assert (done.returncode, done.stdout.count("baseOffset"), done.stderr) == (0, batches, "")
+
+
+def test_what_dump_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("text")
+    (tmp_path / f"{0:020}.log").write_bytes(batch([record(0)]))
+    done = inside("dump", "--files", tmp_path / "README.md")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
+    assert "README.md: no file that dump knows (.checkpoint, " in done.stderr
+    done = inside("dump", "--files", f"{tmp_path / 'README.md'},{tmp_path / f'{0:020}.log'}")
+    assert (done.returncode, done.stderr) == (0, f"kafkafmt: Ignoring unknown file {tmp_path / 'README.md'}\n")
+    assert "baseOffset: 0" in done.stdout
+    for wrong in ((",",), (tmp_path, "--offsets-decoder", "--share-group-state-decoder")):
+        assert inside("dump", "--files", *wrong).returncode == 2

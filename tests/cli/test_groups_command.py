@@ -37,9 +37,12 @@ def test_globs_and_where_there_is_none() -> None:
     done = kafkafmt("groups", INTERNAL, "-g", "share*", "--format", "json")
     assert json.loads(done.stdout)["offsets"] == []
     assert [g["group"] for g in json.loads(done.stdout)["groups"]] == ["share-a"]
-    done = kafkafmt("groups", INTERNAL, "-g", "nobody")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "no group has committed" in done.stderr
+    done = kafkafmt("groups", INTERNAL, "-g", "clasic-static", "--format", "json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "kafkafmt: no group matches 'clasic-static': the nearest is classic-static\n"
+    done = kafkafmt("groups", INTERNAL, "-g", "nobody", "-g", "classic*")
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1)
+    assert {line.split()[0] for line in done.stdout.splitlines()[1:]} == {"classic-static"}
     done = kafkafmt("groups", GOLDEN / "kafka-4.3.1" / "epochs" / "log")
     assert done.returncode == 3
     assert len(done.stderr.splitlines()) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from building import batch, control_batch, record
-from command import kafkafmt
+from command import inside, kafkafmt
 from golden_cases import CASES, Case
 
 
@@ -51,8 +51,36 @@ def test_the_text_says_which_way_was_taken(tmp_path: Path) -> None:
     path.mkdir()
     (path / f"{0:020}.log").write_bytes(b"".join(batch([record(0)], base_offset=o, base_timestamp=o) for o in (0, 1, 5)))
     ask = ["seek", tmp_path, "-t", "t", "-p", "0"]
-    assert "offset 1, timestamp 1, in 00000000000000000000.log at 68 (by the indexes, " in kafkafmt(*ask, "--offset", 1).stdout
+    found = kafkafmt(*ask, "--offset", 1).stdout
+    assert "offset 1, timestamp 1 (1970-01-01T00:00:00.001Z), in 00000000000000000000.log at 68 (by the indexes, " in found
     assert "(1 segment walked whole, " in kafkafmt(*ask, "--offset", 2).stdout  # a gap: what stands elsewhere decides
+
+
+def test_what_kafkas_tools_take_in_place_of_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "t-0"
+    path.mkdir()
+    batches = [batch([record(0)], base_offset=o, base_timestamp=time) for o, time in ((3, 5), (4, 9), (5, -1), (6, 9))]
+    (path / f"{3:020}.log").write_bytes(b"".join(batches))
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 4\n")
+    asked = ["-1", "latest", "-2", "earliest", "-3", "max-timestamp", "@-1", "1969-12-31T23:59:59.999", "@1970-01-01T00:00:00.006Z"]
+    ask = ["seek", tmp_path, "-t", "t", "-p", "0", *(f"--timestamp={time}" for time in asked)]
+    answers = [json.loads(line) for line in inside(*ask, "--format", "json").stdout.splitlines()]
+    assert [(a["offset"], a["timestamp"]) for a in answers] == [(7, None)] * 2 + [(4, None)] * 2 + [(4, 9)] * 5
+    assert [(a["segment"], a["position"]) for a in answers[:4:2]] == [(None, None), (f"{3:020}.log", len(batches[0]))]
+    lines = inside(*ask).stdout.splitlines()
+    assert lines[0].startswith("latest: offset 7, where the log ends (")
+    assert lines[2].startswith("earliest: offset 4, where the log starts, in 00000000000000000003.log at 68 (")
+    assert lines[8].startswith("1970-01-01T00:00:00.006Z: offset 4, timestamp 9 (1970-01-01T00:00:00.009Z), in ")
+    done = inside(*ask[:-9], "--timestamp", "-4")
+    assert (done.returncode, "-2 is earliest" in done.stderr) == (2, True)
+
+
+def test_of_an_empty_log(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{8:020}.log").write_bytes(b"")
+    ask = ["seek", tmp_path, "-t", "t", "-p", "0", "--timestamp=latest", "--timestamp=earliest", "--timestamp=-3", "--format", "json"]
+    answers = [json.loads(line) for line in inside(*ask).stdout.splitlines()]
+    assert [(a["offset"], a["segment"]) for a in answers] == [(8, None), (8, None), (None, None)]
 
 
 def test_wrong_usage(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def fetch(link: Connection, versions: range, topic_id: uuid.UUID, values: list[b
         topic = request.FetchTopic(topic=TOPIC, topic_id=topic_id, partitions=[part])
         (data,) = protocol.record_data(link.ask(request(max_wait_ms=500, min_bytes=1, topics=[topic]), version).body)
         assert (data.topic, data.topic_id) == ((TOPIC, uuid.UUID(int=0)) if version < 13 else ("", topic_id))
-        records = kafkafmt.read_records(data.records, first_offset=1, aborted=data.aborted)
+        records = kafkafmt.read_records(data.records, start=1, aborted=data.aborted)
         assert [(r.offset, r.key, r.value) for r in records] == [(i, b"key", v) for i, v in enumerate(values) if i], version
         end = protocol.batches_end(data.records)  # a broker that converts to an older format fills up with half a batch
         assert (end.next_offset, end.bytes_used == len(data.records) or version < 4) == (len(values), True)

@@ -46,7 +46,7 @@ def test_recorded_frames(core, version):
             seen += len(whole)
             if whole and entry["api"] == "Fetch":
                 assert end.next_offset > whole[-1].offset
-                assert list(kafkafmt.read_records(data.records, first_offset=whole[-1].offset)) == whole[-1:]
+                assert list(kafkafmt.read_records(data.records, start=whole[-1].offset)) == whole[-1:]
     assert seen > 60
     assert cut or version in ("1.1.1", "2.8.2")
     assert left_out or version != "2.8.2"
@@ -76,7 +76,7 @@ def test_what_the_response_says_was_aborted_is_left_out():
         return kafkafmt.build_batch([(None, b"x", 1), (None, b"y", 1)], **given)
 
     def marker(producer, offset, type_):
-        return build_marker(type_, producer_id=producer, producer_epoch=0, base_offset=offset, timestamp=1)
+        return build_marker(commit=type_ == 1, producer_id=producer, producer_epoch=0, base_offset=offset, timestamp=1)
 
     stream = [
         batch(1, 0),

@@ -1,0 +1,164 @@
+"""What a newcomer types: wrong arguments are told in words of the API, and everything public shows itself in a line."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from building import batch, record
+from golden_cases import case
+
+import kafkafmt
+
+ONE = kafkafmt.build_batch([(b"k", b"v", 5)])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> kafkafmt.Log:
+    """t-0: ten records, a second apart from 1970-01-01T00:00:00Z on; t-1, u-0: empty."""
+    for name, data in (("t-0", batch([record(i, i * 1000) for i in range(10)], base_timestamp=0)), ("t-1", b""), ("u-0", b"")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{0:020}.log").write_bytes(data)
+    return kafkafmt.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("selection", "error", "words"),
+    [
+        ({"start": "5"}, TypeError, "start is an offset, not '5'"),
+        ({"end": 1.5}, TypeError, "end is an offset, not 1.5"),
+        ({"start_time": "2026-01-01"}, TypeError, "start_time is a time: milliseconds since 1970"),
+        ({"end_time": date(2026, 1, 1)}, TypeError, "end_time is a time: milliseconds since 1970"),
+        ({"start_time": datetime(2026, 1, 1)}, ValueError, "start_time is .* names no zone"),
+        ({"start": 5, "start_time": 5}, ValueError, "start and start_time cannot both be given"),
+        ({"first_offset": 5}, TypeError, "a selection has no 'first_offset'; it can have start, end, "),
+        ({"on_error": "ignore"}, ValueError, "on_error is 'ignore'; it can be 'fail' or 'skip'"),
+        ({"isolation": None}, ValueError, "isolation is None; it can be 'read_uncommitted' or 'read_committed'"),
+    ],
+)
+def test_a_selection(log: kafkafmt.Log, selection: dict[str, Any], error: type[Exception], words: str) -> None:
+    for take in (log["t", 0].records, log["t", 0].to_arrow, log["t", 0].to_batches):
+        with pytest.raises(error, match=words):
+            take(**selection)
+
+
+def test_columns(log: kafkafmt.Log) -> None:
+    for take in (log["t", 0].to_arrow, lambda columns: kafkafmt.to_arrow(ONE, columns)):
+        with pytest.raises(TypeError, match="columns is a list of names"):
+            take("offset")
+        with pytest.raises(ValueError, match="no column 'ofset'; there are key, value, topic, "):
+            take(["ofset"])
+        assert take(iter(["offset", "timestampMillis"])).column_names == ["offset", "timestampMillis"]
+    with pytest.raises(ValueError, match="no column 'timestampType'; there are offset, timestamp, timestamp_type"):
+        kafkafmt.read_records(ONE, columns=["timestampType"])
+
+
+def test_times_are_milliseconds_or_know_their_zone(log: kafkafmt.Log) -> None:
+    summer = timezone(timedelta(hours=2))
+    for time in (3000, datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC), datetime(1970, 1, 1, 2, 0, 3, tzinfo=summer)):
+        assert [r.offset for r in log["t", 0].records(start_time=time, end=5)] == [3, 4]
+        assert log["t", 0].offset_at(time) == 3
+    with pytest.raises(ValueError, match=r"time is .* names no zone"):
+        log["t", 0].offset_at(datetime(1970, 1, 1))
+
+
+def test_a_partition_that_is_not_there(log: kafkafmt.Log) -> None:
+    for key, error, words in (
+        (("t", 7), KeyError, "t-7 is not there; that topic has partitions 0, 1"),
+        (("tt", 0), KeyError, "tt-0 is not there; the nearest is t"),
+        ("t", TypeError, r"log\[topic, partition\] is a partition; 't' is not both"),
+        (("t", "0"), TypeError, "partition is a whole number, not '0'"),
+    ):
+        with pytest.raises(error, match=words):
+            log[key]  # type: ignore[index]
+
+
+def test_open(tmp_path: Path) -> None:
+    roots = case("jbod").roots
+    with kafkafmt.open(list(roots)) as log:
+        assert repr(log) == repr(kafkafmt.open(*roots))
+    for paths in ((), ([],), (5,), ([None],)):
+        with pytest.raises(TypeError, match="path"):
+            kafkafmt.open(*paths)
+    with pytest.raises(kafkafmt.NoLogError, match="no log in it"):
+        kafkafmt.open(tmp_path)
+    for name in "ab":
+        (tmp_path / name / "t-0").mkdir(parents=True)
+        (tmp_path / name / "t-0" / f"{0:020}.log").write_bytes(ONE)
+    with pytest.raises(kafkafmt.DuplicatePartitionError, match="lies both in"):
+        kafkafmt.open(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(TypeError, match="max_batch_bytes is a whole number"):
+        kafkafmt.open(roots[0], max_batch_bytes="1MB")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: kafkafmt.read_records("text"), TypeError, "bytes-like object is required"),
+        (lambda: kafkafmt.read_records(ONE, start=-1), ValueError, "start is -1; it cannot be negative"),
+        (lambda: kafkafmt.read_records(ONE, end="9"), TypeError, "end is an offset, not '9'"),
+        (lambda: kafkafmt.convert(ONE, "1"), ValueError, "magic is '1'; it can be 0, 1 or 2"),
+        (lambda: kafkafmt.build_batch([], magic="2"), ValueError, "magic is '2'; it can be 0, 1 or 2"),
+        (lambda: kafkafmt.build_batch([], max_bytes="16k"), TypeError, "max_bytes is a number of bytes, not '16k'"),
+        (lambda: kafkafmt.build_batch([], producer_id="7"), TypeError, "producer_id is a whole number, not '7'"),
+        (lambda: kafkafmt.columns_of(), ValueError, "at least one column is needed"),
+        (lambda: kafkafmt.columns_of(key=b"a"), TypeError, "key is a column, such as a list or an array, not b'a'"),
+        (lambda: kafkafmt.columns_of(key=[b"a"], value=[b"a", b"b"]), ValueError, "one length are needed: key has 1, value has 2"),
+        (lambda: list(kafkafmt.build_columns([b"a"])), TypeError, "columns_of"),
+        (lambda: kafkafmt.validate_and_assign_offsets(ONE, "5"), TypeError, "next_offset is a whole number"),
+        (lambda: kafkafmt.Partitioner("3"), TypeError, "partitions is a whole number"),
+        (lambda: kafkafmt.LogSettings(segment_bytes="64MB"), TypeError, "segment_bytes is a number of bytes, not '64MB'"),
+        (lambda: kafkafmt.LogSettings(flush_ms="1"), TypeError, "flush_ms is a number of milliseconds, not '1'"),
+        (lambda: kafkafmt.LogSettings(retention_ms=None), TypeError, "retention_ms is a number of milliseconds, not None"),
+    ],
+)
+def test_the_rest(call: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_a_writer(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="segment_bytes is a number of bytes"):
+        kafkafmt.LogDirectory(tmp_path / "new", segment_bytes="64MB")
+    assert not (tmp_path / "new").exists()
+    with kafkafmt.LogDirectory(tmp_path / "log") as directory:
+        for topic, partition in (("t", "0"), (b"t", 0)):
+            with pytest.raises((TypeError, ValueError), match=r"partition is a whole number|is no topic's name"):
+                directory.writer(topic, partition)  # type: ignore[arg-type]
+        writer = directory.writer("t")
+        for call in (writer.truncate_to, writer.delete_before):
+            with pytest.raises(TypeError, match="offset is a whole number"):
+                call("1")  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            writer.append_batches(100)  # type: ignore[arg-type]
+
+
+def test_headers_may_be_a_dict(package: Any) -> None:
+    pairs = [("a", b"1"), ("longer", None)]
+    assert kafkafmt.build_batch([(b"k", b"v", 1, dict(pairs))]) == kafkafmt.build_batch([(b"k", b"v", 1, pairs)])
+    columns = kafkafmt.columns_of(key=[b"k", b"k"], headers=[dict(pairs), None])
+    assert [r.headers for r in kafkafmt.read_records(next(kafkafmt.build_columns(columns)))] == [tuple(pairs), ()]
+
+
+def test_everything_shows_itself_in_a_line() -> None:
+    log = kafkafmt.open(case("internal").roots[0])
+    big = kafkafmt.build_batch([(b"k", b"v" * 10_000)])
+    things = [
+        log, log.partitions[0], log.groups(), kafkafmt.BatchBuilder(), kafkafmt.Partitioner(3), kafkafmt.LogValidator(),
+        kafkafmt.LogSettings(), kafkafmt.columns_of(key=[b"k" * 10_000]), kafkafmt.convert(big, 1), kafkafmt.recompress(big, "zstd"),
+        kafkafmt.validate_and_assign_offsets(big, 3), kafkafmt.check_batches(big), next(kafkafmt.iter_batches(big)),
+    ]  # fmt: skip
+    for thing in things:
+        assert len(repr(thing)) < 300, repr(thing)
+        assert " object at 0x" not in repr(thing)
+
+
+def test_what_tab_completion_offers() -> None:
+    offered = dir(kafkafmt)
+    assert set(kafkafmt.__all__) < set(offered)
+    assert {"protocol", "records"} < set(offered)
+    assert not {"Any", "Buffer", "Sequence", "annotations"} & set(offered)
+    for name in offered:
+        assert getattr(kafkafmt, name) is not None
