@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The native core. This file is its table of contents; the contract, typed, is _core.pyi, the specification _pure/.
 
-Rules: input is any C-contiguous buffer, never copied, and written to where batches are numbered alone; every read knows its end, and bounds are
-compared by subtraction; loops over batches and records run without the GIL; bad data gives an error that says where.
+Rules: input is any C-contiguous buffer, never copied, and written to only where batches are numbered; every read knows its end,
+and bounds are compared by subtraction; loops over batches and records run without the GIL; bad data gives an error that says where.
 """
 
 from .constants import *  # noqa: F403

@@ -188,6 +188,47 @@ def test_headers_of_old_formats_are_not_believed(package):
     assert [r[0] for r in told(result.records)] == [5, 6, 7, 8]
 
 
+@pytest.mark.parametrize("codec", [building.NONE, building.GZIP])
+def test_offset_deltas_that_do_not_rise(package, codec):
+    """Where the batch is built anew its records are numbered anew, else they contradict it."""
+    records = [record(2, 0, b"k", b"a"), record(0, 1, None, b"b" * 9000, [(b"h", None)]), record(90_000, 0, b"k", None)]
+    data = build(records, codec=codec, base_timestamp=NOW, max_timestamp=NOW + 1, last_offset_delta=2)
+    result = validate(data, codec="lz4")
+    assert (result.rebuilt, result.count, result.next_offset, result.offset_of_max_timestamp) == ("codec", 3, 103, 101)
+    assert [(r.offset, r.timestamp, r.value) for r in kafkafmt.read_records(result.records)] == [
+        (100, NOW, b"a"), (101, NOW + 1, b"b" * 9000), (102, NOW, None),
+    ]  # fmt: skip
+    assert [len(r.headers) for r in kafkafmt.read_records(result.records)] == [0, 1, 0]
+    with pytest.raises(InvalidError, match="record 1: a compacted topic"):
+        validate(data, codec="lz4", compacted=True)
+    for options in ({}, {"codec": codec}, {"codec": "lz4", "origin": "coordinator"}):
+        with pytest.raises(StructureError, match="not above the one before"):
+            validate(data, **options)
+    for broken in (records[:2] + [b"\x40"], records[:2] + [b"\x00"], [*records[:2], record(5, 0, b"k", b"v", header_count=9)]):
+        with pytest.raises(StructureError):
+            validate(build(broken, codec=codec, count=3, last_offset_delta=2), codec="lz4")
+
+
+def test_negative_timestamps(package):
+    """A batch that stays has at least -1 as its maximum; one that is built anew cannot hold them."""
+    data = build([record(0, -5, b"k", b"v"), record(1, -7, b"k", b"v")], base_timestamp=0, max_timestamp=-5)
+    result = validate(data)
+    assert (result.in_place, result.max_timestamp, result.offset_of_max_timestamp) == (True, -1, -1)
+    assert header(result.records)["max_timestamp"] == -1
+    for magic in (0, 1):
+        with pytest.raises(InvalidError) as caught:
+            validate(simple_batch([b"a"]) + data, magic=magic, origin="coordinator")
+        assert (caught.value.rule, caught.value.position) == ("timestamp", len(simple_batch([b"a"])))
+
+
+def test_format_0_has_no_maximum_timestamp(package):
+    """But where records are built anew a broker tells what it would have written."""
+    plain = build_batch(RECORDS[:2], magic=1)
+    assert validate(plain, magic=0, timestamp_type="LogAppendTime")[5:] == (NOW, 100)
+    assert validate(plain, magic=0)[5:] == (-1, -1)
+    assert validate(message(0, b"k", b"v"), magic=0, timestamp_type="LogAppendTime")[5:] == (-1, -1)
+
+
 def test_a_maximum_timestamp_of_an_empty_batch(package):
     parts = [simple_batch([b"a"]), building.empty_batch(1, 0, max_timestamp=NOW + 9)]
     result = validate(b"".join(parts), 5, origin="coordinator")

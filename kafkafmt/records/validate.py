@@ -32,12 +32,13 @@ from ..constants import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
 )
-from ..errors import InvalidError, RecordError
+from ..errors import InvalidError, RecordError, StructureError
 from ..types import Buffer
 from .assign import codecs_of, scan_all, set_timestamp
 from .builder import BatchBuilder, codec_id
 from .columns import decoded
 from .reader import RecordReader
+from .renumber import with_rising_deltas
 
 KAFKA_ERRORS = {
     "message_size": "MESSAGE_TOO_LARGE",
@@ -124,7 +125,8 @@ class LogValidator:
     wrapper, or messages) from offset 0 on, no control records; "coordinator" and "raft_leader" take any number of batches.
     check_records: False believes the headers of batches of format 2, for data that was validated before.
 
-    Stricter than Kafka in one point: offset deltas that do not rise are an error, though Kafka would number such records anew.
+    Stricter than Kafka in one point: in an uncompressed batch that stays as it is, offset deltas that do not rise up to the last one
+    are an error. Kafka does not look at them there, and appends a batch that contradicts itself.
     """
 
     def __init__(
@@ -173,11 +175,20 @@ class LogValidator:
         now = int(time.time() * 1000) if self._now is None else self._now
         raw: Any = buffer
         target: Any = bytearray(raw) if memoryview(raw).readonly and memoryview(raw).c_contiguous else raw
-        return self._at_once(target, next_offset, now) or self._with_care(target, next_offset, now)
+        told = self._at_once(target, next_offset, now)
+        if told is not None:
+            return told
+        try:
+            return self._with_care(target, next_offset, now)
+        except StructureError:
+            told = self._counted_anew(target, next_offset, now)
+            if told is None:
+                raise
+            return told
 
     def _at_once(self, buffer: Any, next_offset: int, now: int) -> Validated | None:
         """The outcome where all batches are of format 2 and stay what they are, as nearly all do: one look at each."""
-        if self._magic != MAGIC_V2 or not self._create_time:
+        if self._magic != MAGIC_V2 or not self._create_time or not 0 <= now < MAX_OFFSET // 2:
             return None
         told = core.validate_buffer(
             buffer, next_offset, self._leader_epoch, self._client, self._codec, self._max_message_bytes, self._check_records,
@@ -206,6 +217,20 @@ class LogValidator:
             target = _joined(target, table, groups, parts)
         end_offset = int(groups.offset[-1] + self._spans(table, groups)[-1])
         return Validated(target, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, end_offset, *latest)
+
+    def _counted_anew(self, buffer: Any, next_offset: int, now: int) -> Validated | None:
+        """A client's batch that is refused for nothing but its offset deltas, where it is built anew for its codec or format."""
+        table = scan_all(buffer)
+        stays = self._magic == MAGIC_V2 and self._codec in (None, int(codecs_of(table)[0]))
+        if not self._client or len(table) > 1 or table["magic"][0] != MAGIC_V2 or stays:
+            return None
+        batch = with_rising_deltas(memoryview(buffer).cast("B"), self._max_batch_bytes)
+        if batch is None:
+            return None
+        try:
+            return self._with_care(batch, next_offset, now)
+        except StructureError:
+            return None
 
     def _check_batches(self, table: np.ndarray) -> None:
         """The rules that headers alone can break."""
@@ -278,7 +303,8 @@ class LogValidator:
         given = seen.timestamps != NO_TIMESTAMP
         if self._create_time:
             low, high = self._time_bounds(now)
-            outside = given & ((seen.timestamps < low) | (seen.timestamps > high))
+            since = np.int64(now) - seen.timestamps  # leaves 64 bits as in Java
+            outside = given & ((since > self._before) | (-since > self._after))
             wrong.append((outside, "timestamp_bounds", lambda i: f"timestamp {seen.timestamps[i]} is not within {low} and {high}"))
         stamped = np.repeat((table["attributes"] & LOG_APPEND_TIME_BIT) != 0, np.diff(seen.ends, prepend=0))
         if stamped.any():
@@ -333,13 +359,13 @@ class LogValidator:
     def _build(self, buffer: Buffer, table: np.ndarray, groups: _Groups, i: int, now: int) -> bytes:
         """A group's records in the topic's codec and format, as one batch."""
         row: Any = table[groups.start[i]]
-        producer_id = int(row["producer_id"])
+        where = int(row["position"]), int(row["base_offset"])
         builder = BatchBuilder(
             magic=self._magic,
             codec=int(groups.codec[i]),
             level=self._level if groups.codec[i] == self._codec else None,
             base_offset=int(groups.offset[i]),
-            producer_id=producer_id,
+            producer_id=int(row["producer_id"]),
             producer_epoch=int(row["producer_epoch"]),
             base_sequence=int(row["base_sequence"]),
             transactional=bool(row["attributes"] & TRANSACTIONAL_BIT),
@@ -350,7 +376,14 @@ class LogValidator:
         reader = RecordReader(max_batch_bytes=self._max_batch_bytes)
         for source, columns in reader.read(buffer, table[groups.start[i] : groups.stop[i]]):
             given = decoded(source, columns)._replace(offsets=None)
-            builder.append_columns(given if self._magic > MAGIC_V0 else given._replace(timestamps=None))
+            assert given.timestamps is not None
+            if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():
+                raise InvalidError("a record's timestamp is negative and not -1", *where, rule="timestamp")
+            try:
+                builder.append_columns(given if self._magic > MAGIC_V0 else given._replace(timestamps=None))
+            except InvalidError as error:  # its place is one in the batch that is built
+                error.position, error.base_offset = where
+                raise
         return builder.finish()
 
     def _write(self, buffer: Any, table: np.ndarray, groups: _Groups, seen: _Records, now: int) -> tuple[int, int]:
@@ -359,7 +392,7 @@ class LogValidator:
         latest = table["max_timestamp"].copy()
         if len(seen.timestamps):
             filled = np.flatnonzero(counts)
-            latest[filled] = np.maximum.reduceat(seen.timestamps, (seen.ends - counts)[filled])
+            latest[filled] = np.maximum(np.maximum.reduceat(seen.timestamps, (seen.ends - counts)[filled]), NO_TIMESTAMP)
         sizes = groups.stop - groups.start
         assigned = np.repeat(groups.offset, sizes) + seen.ends - counts - np.repeat(groups.first, sizes)
         best, best_offset = self._latest(table, groups, seen, assigned, latest, now)
@@ -379,10 +412,10 @@ class LogValidator:
     def _latest(
         self, table: np.ndarray, groups: _Groups, seen: _Records, assigned: np.ndarray, latest: np.ndarray, now: int
     ) -> tuple[int, int]:
+        if not self._create_time and (self._magic > MAGIC_V0 or groups.reason.any()):
+            return now, int(assigned[0])
         if self._magic == MAGIC_V0:
             return NO_TIMESTAMP, -1
-        if not self._create_time:
-            return now, int(assigned[0])
         best = int(latest.max())
         found = seen.timestamps == best
         if best == NO_TIMESTAMP or not found.any():  # of an empty batch, or no record was looked at
