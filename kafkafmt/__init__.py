@@ -4,6 +4,11 @@
     log = kafkafmt.open("/var/lib/kafka/data")
     for record in log["orders", 3]: ...
     table = log["orders", 3].to_arrow()
+
+Logs on disk: `open` (gives Log and Partition), `LogDirectory` (writers). Record batches in buffers: `read_records`, `to_arrow`,
+`iter_batches`, `check_batches`; built by `build_batch`, `build_batches`, `build_columns`, `BatchBuilder`; changed by
+`validate_and_assign_offsets`, `assign_offsets`, `convert`, `recompress`. `Partitioner` gives keys their partitions.
+The wire protocol: `kafkafmt.protocol`. On Spark: `spark.read.format("kafkafmt")`. Bad data raises a KafkaFormatError.
 """
 
 from __future__ import annotations

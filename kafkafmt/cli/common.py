@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
@@ -172,18 +173,28 @@ def choose(
     return chosen
 
 
-def show_table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:
-    """A table for people, a line a row; nothing is cut off, and columns without a word are left out."""
+def show_table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), spare: Sequence[str] = ()) -> None:
+    """A table for people, a line a row; nothing is cut off, and columns without a word are left out.
+
+    Where it does not fit a terminal, columns of `spare` are left out too, in that order, as many as needed; that is told.
+    """
     from rich.cells import cell_len
 
     if not rows:
         return
     kept = [i for i in range(len(names)) if any(row[i] for row in rows)]
     widths = {i: max(cell_len(row[i]) for row in [names, *rows]) for i in kept}
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    left_out = []
+    while sum(widths[i] + 2 for i in kept) - 2 > room and (more := [n for n in spare if names.index(n) in kept]):
+        kept.remove(names.index(more[0]))
+        left_out.append(more[0])
     for row in [names, *rows]:
         cells = ((" " * (widths[i] - cell_len(row[i])), row[i], names[i] in right) for i in kept)
         line = "  ".join(fill + text if to_right else text + fill for fill, text, to_right in cells).rstrip()
         click.echo(click.style(line, bold=True) if row is names else line)
+    if left_out:
+        tell(f"left out for this terminal's width: {', '.join(left_out)}")
 
 
 def progress_bar(total: int, label: str) -> Any:

@@ -39,11 +39,12 @@ class ApiName(click.ParamType):  # type: ignore[type-arg]
     name = "NAME|KEY"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        word = str(value).replace("_", "").lower()
-        for name, key in apis.keys().items():
-            if word in (name.replace("_", ""), str(key)):
-                return key
-        self.fail(f"{value!r} is no API that is known", param, ctx)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and apis.api(int(value)) is not None:
+            return int(value)
+        try:
+            return apis.key_of(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command(epilog="Example: kafkafmt decode --requests client.bin --responses broker.bin --format json")

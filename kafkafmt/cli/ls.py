@@ -25,6 +25,9 @@ from .common import (
     tell,
 )
 
+SPARE = ("format", "epoch", "segments", "codecs", "gaps", "times (UTC)")
+"""Columns that a narrow terminal can do without, the first one first."""
+
 
 @click.command(epilog="Example: kafkafmt ls /var/lib/kafka/data -t 'orders*'")
 @paths_argument
@@ -106,7 +109,6 @@ def _show(rows: list[dict[str, Any]]) -> None:
     numbers = ("segments", "first", "next", "stable", "records", "gaps", "bytes", "epoch")
     lines = []
     for r in rows:
-        times = "" if r["max_timestamp"] is None else f"{moment(r['min_timestamp'] or 0)[:19]} to {moment(r['max_timestamp'])[:19]}"
         lines.append(
             (
                 plain(f"{r['topic']}-{r['partition']}"),
@@ -121,7 +123,15 @@ def _show(rows: list[dict[str, Any]]) -> None:
                 f"{r['leader_epochs'][-1]['epoch']}" if r["leader_epochs"] else "",
                 ",".join(map(str, r["formats"])),
                 ",".join(r["codecs"]),
-                times,
+                _times(r["min_timestamp"], r["max_timestamp"]),
             )
         )
-    show_table(("partition", "state", *numbers, "format", "codecs", "times (UTC)"), lines, right=numbers)
+    show_table(("partition", "state", *numbers, "format", "codecs", "times (UTC)"), lines, numbers, SPARE)
+
+
+def _times(first: int | None, last: int | None) -> str:
+    """From when to when; the day once where it is one."""
+    if last is None:
+        return ""
+    start, end = moment(first or 0)[:19], moment(last)[:19]
+    return f"{start} to {end.removeprefix(start[:11])}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
@@ -17,8 +18,18 @@ from ..errors import KafkaFormatError
 from ..log import DuplicatePartitionError
 from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, NotThereError, plain, tell
 
-COMMANDS = ("ls", "cat", "seek", "groups", "verify", "salvage", "dump", "export", "decode")
-"""Each is the function of that name in the module of that name, imported when it is needed."""
+COMMANDS = {
+    "ls": "Partitions: state, offsets, records, bytes, times.",
+    "cat": "Records, a line each.",
+    "seek": "Where an offset or a time lies, as ListOffsets answers.",
+    "groups": "Consumer groups and what they have committed.",
+    "verify": "What is damaged, to the offset, and what is safe.",
+    "salvage": "What is intact, as a log directory for a broker.",
+    "dump": "A log's files as kafka-dump-log shows them.",
+    "export": "Verified Parquet, on Spark.",
+    "decode": "Frames of the wire protocol.",
+}
+"""Each is the function of that name in the module of that name, imported when it is needed, and so not for this list."""
 LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "cramjam", "python-snappy", "isal", "crc32c")
 
 
@@ -41,9 +52,14 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command:
         if name not in COMMANDS:
-            return None
+            near = get_close_matches(name, COMMANDS, 1)
+            ctx.fail(f"there is no command {name!r}" + "".join(f"; the nearest is {n}" for n in near))
         command: click.Command = getattr(import_module(f".{name}", __package__), name)
         return command
 

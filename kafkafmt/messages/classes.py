@@ -11,7 +11,7 @@ import dataclasses
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
-from .._backend import core as chosen_core
+from .._backend import core
 from ..constants import WIRE_STRUCT, WIRE_TYPES
 from ..errors import UnsupportedError
 from ..types import Buffer
@@ -56,6 +56,11 @@ class Message:
             shown.append(f"unknown_tagged_fields={self.unknown_tagged_fields!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """For copies and pickles, which have record data of their own where the message has views of a frame."""
+        names = [*(f.name for f in self.SCHEMA.fields), "unknown_tagged_fields"]
+        return None, {name: _owned(getattr(self, name)) for name in names}
+
     def default(self, name: str) -> Any:
         """The default of a field."""
         default = self.DEFAULTS[name]
@@ -63,6 +68,14 @@ class Message:
 
 
 M = TypeVar("M", bound=Message)
+
+
+def _owned(value: Any) -> Any:
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if isinstance(value, list | tuple) and any(isinstance(part, memoryview) for part in value):
+        return [_owned(part) for part in value]
+    return value
 
 
 def _shown(value: Any) -> str:
@@ -131,11 +144,12 @@ def _second_name(name: str) -> property:
 _layouts: dict[tuple[Any, int, Any], Any] = {}
 
 
-def layout_of(message: Any, version: int, core: Any = chosen_core) -> Any:
+def layout_of(message: Any, version: int, of_core: Any = None) -> Any:
     """How a whole message, by its class, lies on the wire in a version; UnsupportedError for one that is not known."""
-    found = _layouts.get((message, version, core))
+    key = message, version, of_core or core
+    found = _layouts.get(key)
     if found is None:
-        found = _layouts[message, version, core] = _make_layout(message, version, core)
+        found = _layouts[key] = _make_layout(*key)
     return found
 
 

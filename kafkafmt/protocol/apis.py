@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
+from ..arguments import integer
 from ..messages.schema import Heading, Struct, Versions, parse_message
 
 
@@ -26,6 +28,18 @@ def keys() -> dict[str, int]:
     """Name of an API in snake case, as its file has it → its key; in the order of the keys."""
     names = (file.name.removesuffix(".txt").partition("_") for file in files(__package__).joinpath("schemas").iterdir())
     return dict(sorted(((name, int(key)) for key, _, name in names if key.isdigit()), key=lambda item: item[1]))
+
+
+def key_of(given: int | str) -> int:
+    """An API's key, by itself or by the API's name, in any case; ValueError for a name that is not known."""
+    if not isinstance(given, str):
+        return integer("api_key", given, kind="an API's key or name")
+    known = {name.replace("_", ""): key for name, key in keys().items()}
+    word = given.replace("_", "").lower()
+    if word in known:
+        return known[word]
+    near = [found.name for name in get_close_matches(word, known, 1) if (found := api(known[name]))]
+    raise ValueError(f"{given!r} is no API that is known" + "".join(f"; the nearest is {name}" for name in near))
 
 
 @cache

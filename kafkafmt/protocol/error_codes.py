@@ -8,8 +8,8 @@ from enum import IntEnum
 class ErrorCode(IntEnum):
     """An `error_code` of a response, by Kafka's names: `ErrorCode(6)` is `ErrorCode.NOT_LEADER_OR_FOLLOWER`.
 
-    message: what it means. retriable: whether the same request may succeed a little later. A code that is not known yet
-    is a ValueError.
+    message: what it means. retriable: whether the same request may succeed a little later. A code that this
+    release does not know is named by its number, as UNKNOWN_999, and is not retriable.
     """
 
     message: str
@@ -20,6 +20,16 @@ class ErrorCode(IntEnum):
         made._value_ = code
         made.message = message
         made.retriable = retriable
+        return made
+
+    @classmethod
+    def _missing_(cls, value: object) -> ErrorCode | None:
+        if not isinstance(value, int) or not -(2**15) <= value < 2**15:
+            return None
+        made = int.__new__(cls, value)
+        made._value_, made._name_ = value, f"UNKNOWN_{value}".replace("-", "MINUS_")
+        made.message, made.retriable = "a code that this release does not know", False
+        cls._value2member_map_[value] = made
         return made
 
     UNKNOWN_SERVER_ERROR = (-1, "the broker failed in a way it had no other code for")

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .._backend import core as chosen_core
+from .._backend import core
+from ..arguments import integer
 from ..errors import KafkaFormatError, StructureError, TooLargeError, TruncatedError
 from ..messages import layout_of
 from ..types import Buffer
@@ -85,14 +86,21 @@ class Response(_Whole):
     api_version: int
 
 
+def _check_body(body: Any, kind: str) -> None:
+    if not isinstance(body, Message) or getattr(body, "KIND", None) != kind:
+        raise TypeError(f"the body of a {kind} is needed, such as protocol.Fetch{kind.title()}(…), not {type(body).__name__}")
+
+
 def make_request(body: Message, api_version: int, correlation_id: int = 0, client_id: str | None = None) -> Request:
     """A request with a header to go with its body."""
+    _check_body(body, REQUEST)
     header: Any = header_class(REQUEST)
     return Request(header(api_key=body.API.key, api_version=api_version, correlation_id=correlation_id, client_id=client_id), body)
 
 
 def make_response(body: Message, api_version: int, correlation_id: int = 0) -> Response:
     """The same for a response."""
+    _check_body(body, RESPONSE)
     header: Any = header_class(RESPONSE)
     return Response(header(correlation_id=correlation_id), body, api_version)
 
@@ -120,7 +128,7 @@ def _body_of(frame: Buffer) -> memoryview:
     return view
 
 
-def read_request_header(frame: Buffer, core: Any = chosen_core) -> tuple[Any, int]:
+def read_request_header(frame: Buffer) -> tuple[Any, int]:
     """A frame's RequestHeader and the position behind it.
 
     Of an API or a version that is not known too: its client id stands in the same place, its tagged fields are then left.
@@ -129,20 +137,20 @@ def read_request_header(frame: Buffer, core: Any = chosen_core) -> tuple[Any, in
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
         raise TruncatedError(f"a request has at least {FIXED_HEADER_BYTES} bytes, {len(view) - SIZE_BYTES} are there", SIZE_BYTES)
     key, version = (int.from_bytes(view[at : at + 2], "big", signed=True) for at in (SIZE_BYTES, SIZE_BYTES + 2))
-    read: tuple[Any, int] = layout_of(header_class(REQUEST), header_version(REQUEST, key, version), core).read(view, SIZE_BYTES)
+    read: tuple[Any, int] = layout_of(header_class(REQUEST), header_version(REQUEST, key, version)).read(view, SIZE_BYTES)
     return read
 
 
-def read_request_body(frame: Buffer, header: Any, position: int, core: Any = chosen_core) -> Any:
+def read_request_body(frame: Buffer, header: Any, position: int) -> Any:
     """What stands behind the header."""
-    layout = layout_of(message_class(header.api_key, REQUEST), header.api_version, core)
+    layout = layout_of(message_class(header.api_key, REQUEST), header.api_version)
     return _read_to_end(layout, frame, position)
 
 
-def read_request(frame: Buffer, core: Any = chosen_core) -> Request:
+def read_request(frame: Buffer) -> Request:
     """A request from its frame, size and all. Record data is a view of the frame; everything else is copied."""
-    header, position = read_request_header(frame, core)
-    return Request(header, read_request_body(frame, header, position, core))
+    header, position = read_request_header(frame)
+    return Request(header, read_request_body(frame, header, position))
 
 
 def correlation_id_of(frame: Buffer) -> int:
@@ -153,32 +161,33 @@ def correlation_id_of(frame: Buffer) -> int:
     return int.from_bytes(view[SIZE_BYTES : SIZE_BYTES + 4], "big", signed=True)
 
 
-def read_response_header(frame: Buffer, api_key: int, api_version: int, core: Any = chosen_core) -> tuple[Any, int]:
+def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple[Any, int]:
     """A frame's ResponseHeader and the position behind it."""
     version = header_version(RESPONSE, api_key, api_version)
-    read: tuple[Any, int] = layout_of(header_class(RESPONSE), version, core).read(_body_of(frame), SIZE_BYTES)
+    read: tuple[Any, int] = layout_of(header_class(RESPONSE), version).read(_body_of(frame), SIZE_BYTES)
     return read
 
 
-def read_response_body(frame: Buffer, position: int, api_key: int, api_version: int, core: Any = chosen_core) -> tuple[Any, int]:
+def read_response_body(frame: Buffer, position: int, api_key: int, api_version: int) -> tuple[Any, int]:
     """What stands behind the header, and in which version it was read: see `read_response`."""
     message = message_class(api_key, RESPONSE)
     try:
-        return _read_to_end(layout_of(message, api_version, core), frame, position), api_version
+        return _read_to_end(layout_of(message, api_version), frame, position), api_version
     except KafkaFormatError:
         if api_key != API_VERSIONS or api_version == 0:
             raise
-        return _read_to_end(layout_of(message, 0, core), frame, position), 0
+        return _read_to_end(layout_of(message, 0), frame, position), 0
 
 
-def read_response(frame: Buffer, *, api_key: int, api_version: int, core: Any = chosen_core) -> Response:
-    """A response from its frame, as the answer to a request of that API and version.
+def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Response:
+    """A response from its frame, as the answer to a request of that API (by its key or name) and version.
 
     A broker that does not know the version of an ApiVersions request answers in version 0; so a response of ApiVersions that
     cannot be read in the version asked for is read in that one, as Kafka's clients do.
     """
-    header, position = read_response_header(frame, api_key, api_version, core)
-    return Response(header, *read_response_body(frame, position, api_key, api_version, core))
+    key = apis.key_of(api_key)
+    header, position = read_response_header(frame, key, api_version)
+    return Response(header, *read_response_body(frame, position, key, api_version))
 
 
 def _read_to_end(layout: Any, frame: Buffer, position: int) -> Any:
@@ -190,23 +199,30 @@ def _read_to_end(layout: Any, frame: Buffer, position: int) -> Any:
     return message
 
 
-def write_request(request: Request, core: Any = chosen_core) -> list[Any]:
+def write_request(request: Request) -> list[Any]:
     """A request's frame as buffers, for `sendmsg` or `writelines`. Record data stands among them as it was given, not copied."""
-    return _write(REQUEST, request.header, request.body, request.api_version, core)
+    _check_whole(request, Request)
+    return _write(REQUEST, request.header, request.body, request.api_version)
 
 
-def write_response(response: Response, core: Any = chosen_core) -> list[Any]:
+def write_response(response: Response) -> list[Any]:
     """The same for a response."""
-    return _write(RESPONSE, response.header, response.body, response.api_version, core)
+    _check_whole(response, Response)
+    return _write(RESPONSE, response.header, response.body, response.api_version)
 
 
-def _write(kind: str, header: Any, body: Any, version: int, core: Any) -> list[Any]:
-    if not isinstance(body, Message) or getattr(body, "KIND", None) != kind:
-        raise TypeError(f"the body of a {kind} is needed, not {type(body).__name__}")
+def _check_whole(given: Any, wanted: type[_Whole]) -> None:
+    if not isinstance(given, wanted):
+        name = wanted.__name__
+        raise TypeError(f"a {name} is needed, such as make_{name.lower()}(body, api_version) gives, not {type(given).__name__}")
+
+
+def _write(kind: str, header: Any, body: Any, version: int) -> list[Any]:
+    _check_body(body, kind)
     key = body.API.key
     if kind == REQUEST and header.api_key != key:
         raise ValueError(f"the header's api_key is {header.api_key}, the body is a {type(body).__name__}")
-    layouts = (layout_of(type(header), header_version(kind, key, version), core), layout_of(type(body), version, core))
+    layouts = (layout_of(type(header), header_version(kind, key, version)), layout_of(type(body), version))
     buffers: list[Any] = core.write_messages(layouts, (header, body), True)
     return buffers
 
@@ -219,12 +235,13 @@ class FrameSplitter:
     """
 
     def __init__(self, max_size: int = DEFAULT_MAX_SIZE) -> None:
-        if max_size < 0:
-            raise ValueError("max_size must not be negative")
-        self.max_size = max_size
+        self.max_size = integer("max_size", max_size, 0)
         self.position = 0
         self._held = bytearray()
         self._error: KafkaFormatError | None = None
+
+    def __repr__(self) -> str:
+        return f"<kafkafmt.protocol.FrameSplitter: next frame at {self.position}, {self.buffered} bytes of it here>"
 
     @property
     def buffered(self) -> int:
@@ -297,6 +314,9 @@ class Correlation:
     def __init__(self) -> None:
         self._waiting: dict[int, deque[tuple[int, int]]] = defaultdict(deque)
 
+    def __repr__(self) -> str:
+        return f"<kafkafmt.protocol.Correlation: {len(self)} requests wait>"
+
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
 
@@ -305,9 +325,9 @@ class Correlation:
         if request.has_response:
             self.expect(request.correlation_id, request.api_key, request.api_version)
 
-    def expect(self, correlation_id: int, api_key: int, api_version: int) -> None:
-        """The same by what matters of it."""
-        self._waiting[correlation_id].append((api_key, api_version))
+    def expect(self, correlation_id: int, api_key: int | str, api_version: int) -> None:
+        """The same by what matters of it; the API by its key or name."""
+        self._waiting[correlation_id].append((apis.key_of(api_key), api_version))
 
     def forget(self, correlation_id: int) -> None:
         """The request added last under this id gets no response."""

@@ -7,6 +7,7 @@ from functools import cache
 from typing import ClassVar
 
 from .. import messages
+from ..arguments import one_of
 from ..errors import UnsupportedError
 from ..messages import make_class
 from ..messages.schema import snake_case
@@ -34,9 +35,13 @@ def _make(api: Api, kind: str, name: str) -> type[Message]:
     return made
 
 
+def message_class(key: int | str, kind: str) -> type[Message]:
+    """The class of an API's requests or responses, kind says which; UnsupportedError for a key that is not known."""
+    return _message_class(apis.key_of(key), one_of("kind", kind, (REQUEST, RESPONSE)))
+
+
 @cache
-def message_class(key: int, kind: str) -> type[Message]:
-    """The class of an API's requests or responses; UnsupportedError for a key that is not known."""
+def _message_class(key: int, kind: str) -> type[Message]:
     api = apis.api(key)
     if api is None:
         raise UnsupportedError(f"API key {key} is not known")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,9 @@ import pytest
 from building import batch, record
 from command import kafkafmt, report
 from golden_cases import case
+
+from kafkafmt.cli.common import show_table
+from kafkafmt.cli.main import COMMANDS
 
 
 @pytest.mark.parametrize("backend", ["native", "pure"])
@@ -118,3 +125,25 @@ def test_shallow_looks_at_batches_alone(tmp_path: Path) -> None:
     torn = case("torn").roots[0]
     assert kafkafmt("verify", torn / "torn-index-short-0", "--shallow", "--strict").returncode == 0
     assert kafkafmt("verify", torn / "torn-index-short-0", "--strict").returncode == 1
+
+
+def test_the_commands_are_listed_without_being_loaded() -> None:
+    done = kafkafmt("--help")
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} +[A-Z].*[.]$", done.stdout, re.MULTILINE), name
+    done = kafkafmt("verfy")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "kafkafmt: Error: there is no command 'verfy'; the nearest is verify (see kafkafmt --help)\n"
+
+
+@pytest.mark.parametrize("width", [80, 60, 200])
+def test_ls_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((width, 24)))
+    names, row = ("partition", "first", "format", "codecs"), ("a-topic-of-some-length-0", "12", "0,1,2", "none,gzip,snappy,lz4,zstd")
+    show_table(names, [row], ("first",), ("format", "codecs"))
+    shown = capsys.readouterr()
+    assert max(map(len, shown.out.splitlines())) <= width
+    left_out = {80: [], 60: ["format"], 200: []}[width]
+    assert shown.err == (f"kafkafmt: left out for this terminal's width: {', '.join(left_out)}\n" if left_out else "")
+    assert all((word in shown.out) == (word not in left_out) for word in names)

@@ -24,15 +24,15 @@ def offsets(data, **selection):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_recorded_frames(core, version):
+def test_recorded_frames(package, version):
     """Every record that a client of that time sent or fetched; a batch cut off at the end is a normal end."""
     cut = seen = left_out = 0
     for golden in frames(version):
         entry = golden.entry
         if entry["api"] == "Produce" and entry["direction"] == "request":
-            message = protocol.read_request(golden.frame, core)
+            message = protocol.read_request(golden.frame)
         elif entry["api"] == "Fetch" and entry["direction"] == "response":
-            message = protocol.read_response(golden.frame, api_key=1, api_version=entry["api_version"], core=core)
+            message = protocol.read_response(golden.frame, api_key=1, api_version=entry["api_version"])
         else:
             continue
         for data in protocol.record_data(message.body):
@@ -97,7 +97,7 @@ def test_what_the_response_says_was_aborted_is_left_out():
     assert offsets(everything) == [0, 1, 2, 3, 5, 6]
 
 
-def test_a_produce_request_is_written_without_copying_its_batches(core):
+def test_a_produce_request_is_written_without_copying_its_batches(package):
     batches = [kafkafmt.build_batch([(None, bytes(100_000), 1)]) for _ in range(3)]
     request = protocol.ProduceRequest
     parts = [
@@ -106,9 +106,9 @@ def test_a_produce_request_is_written_without_copying_its_batches(core):
         request.PartitionProduceData(index=2, records=None),
     ]
     body = request(acks=1, timeout_ms=1, topic_data=[request.TopicProduceData(name="orders", partition_data=parts)])
-    buffers = protocol.write_request(protocol.make_request(body, 9, 1, "me"), core)
+    buffers = protocol.write_request(protocol.make_request(body, 9, 1, "me"))
     assert [b.obj for b in buffers if isinstance(b, memoryview)] == batches
-    read = protocol.read_request(b"".join(buffers), core)
+    read = protocol.read_request(b"".join(buffers))
     assert [d.partition for d in protocol.record_data(read.body)] == [0, 1]
     assert [bytes(d.records) for d in protocol.record_data(read.body)] == [batches[0], batches[1] + batches[2]]
     shown = protocol.to_json(body, 9)["topicData"][0]["partitionData"]

@@ -1,0 +1,85 @@
+"""What a newcomer does with messages: names in place of numbers, copies, wrong arguments, codes of a later release."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+import kafkafmt
+from kafkafmt import protocol
+
+BATCH = kafkafmt.build_batch([(b"key", b"value")])
+
+
+def fetched() -> protocol.Response:
+    """A Fetch response as it is read: its record data is a view of the frame."""
+    cls: Any = protocol.FetchResponse
+    part = cls.PartitionData(partition_index=3, records=BATCH, aborted_transactions=[cls.AbortedTransaction(producer_id=1, first_offset=0)])
+    body = cls(responses=[cls.FetchableTopicResponse(topic="t", partitions=[part])])
+    frame = b"".join(protocol.write_response(protocol.make_response(body, 12, 9)))
+    return protocol.read_response(frame, api_key="Fetch", api_version=12)
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["deepcopy", "pickle"])
+def test_copies_own_their_record_data(package: Any, clone: Any) -> None:
+    response = fetched()
+    assert isinstance(response.responses[0].partitions[0].records, memoryview)
+    cloned = clone(response)
+    assert cloned == response
+    assert cloned.responses[0].partitions[0].records == BATCH
+    assert type(cloned.responses[0].partitions[0].records) is bytes
+    assert b"".join(protocol.write_response(cloned)) == b"".join(protocol.write_response(response))
+    assert clone(response.responses[0].partitions[0]).aborted_transactions[0].producer_id == 1
+
+
+def test_record_data_in_pieces_is_copied_too() -> None:
+    cls: Any = protocol.ProduceRequest
+    part = cls.PartitionProduceData(index=1, records=[memoryview(BATCH)[:20], memoryview(BATCH)[20:]])
+    assert b"".join(copy.deepcopy(part).records) == b"".join(pickle.loads(pickle.dumps(part)).records) == BATCH
+
+
+def test_apis_by_name() -> None:
+    response = fetched()
+    for name in ("Fetch", "fetch", "FETCH", 1):
+        frame = b"".join(protocol.write_response(response))
+        assert protocol.read_response(frame, api_key=name, api_version=12) == response
+    assert protocol.message_class("api_versions", "request") is protocol.ApiVersionsRequest
+    waiting = protocol.Correlation()
+    waiting.expect(9, "Fetch", 12)
+    assert "1 requests wait" in repr(waiting)
+    assert waiting.read_response(frame).api == "Fetch"
+    with pytest.raises(ValueError, match="'Fech' is no API that is known; the nearest is Fetch"):
+        protocol.read_response(frame, api_key="Fech", api_version=12)
+    with pytest.raises(ValueError, match="kind is 'answer'; it can be 'request' or 'response'"):
+        protocol.message_class("Fetch", "answer")
+    with pytest.raises(TypeError, match="api_key is an API's key or name"):
+        protocol.read_response(frame, api_key=None, api_version=12)  # type: ignore[arg-type]
+
+
+def test_a_body_is_no_response() -> None:
+    body = protocol.FetchResponse()
+    for call, words in (
+        (lambda: protocol.write_response(body), r"a Response is needed, such as make_response\(.*\) gives, not FetchResponse"),
+        (lambda: protocol.write_request(fetched()), "a Request is needed, .* not Response"),
+        (lambda: protocol.make_request(body, 12), r"body of a request is needed, such as protocol.FetchRequest\(…\), not FetchResponse"),
+        (lambda: protocol.make_response({}, 12), "the body of a response is needed, .* not dict"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            call()
+
+
+def test_a_code_of_a_later_release() -> None:
+    code = protocol.ErrorCode(9999)
+    assert (code.name, code.value, code.retriable) == ("UNKNOWN_9999", 9999, False)
+    assert code == 9999
+    assert "does not know" in code.message
+    assert protocol.ErrorCode(9999) is code
+    assert pickle.loads(pickle.dumps(code)) is code
+    assert protocol.ErrorCode(-7).name == "UNKNOWN_MINUS_7"
+    assert code not in list(protocol.ErrorCode)
+    for wrong in ("6", 2**15, None):
+        with pytest.raises(ValueError, match="is not a valid ErrorCode"):
+            protocol.ErrorCode(wrong)
