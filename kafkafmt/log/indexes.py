@@ -43,8 +43,12 @@ class TimeBounds(NamedTuple):
     upto: int | None
 
 
-def position_before(segment: SegmentFile, view: FileView, offset: int) -> int:
-    """Where a walk may begin that has to meet every batch with offsets from `offset` on; 0 where the index tells nothing."""
+def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
+    """Where a walk may begin that has to meet every batch with offsets from `offset` on; 0 where the index tells nothing.
+
+    exactly: only an entry counts whose offset the batch itself holds; where gaps are no wonder nothing else shows that it has its
+    own base offset.
+    """
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
     entry, _ = _around(segment.path.with_suffix(".index"), OFFSET_ENTRY, min(offset - segment.base_offset, MAX_RELATIVE), view)
@@ -52,6 +56,8 @@ def position_before(segment: SegmentFile, view: FileView, offset: int) -> int:
         return 0
     batch = _batch_at(view, entry.second)
     if batch is None or not segment.base_offset <= int(batch["base_offset"]) <= segment.base_offset + entry.first:
+        return 0
+    if exactly and int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0) < segment.base_offset + entry.first:
         return 0
     return entry.second
 

@@ -65,7 +65,8 @@ def believable(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> set
     if upper is not None:
         for j in range(len(runs)):
             total[j] += _bonus(upper - 1 - int(last[j]), int(spans[-1] - spans[j + 1]), bool(bad[-1] != bad[j]))
-    at = int(np.argmax(total))
+    best_ends = np.flatnonzero(total == total.max())
+    at = int(best_ends[np.argmin(last[best_ends])])  # a hurt offset that lies too high is followed by what seems too low
     chain = set()
     while at >= 0:
         chain.add(index[at])

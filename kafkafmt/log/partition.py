@@ -24,6 +24,7 @@ from .epochs import Epochs, believable_epochs, epochs_of
 from .files import FileView
 from .indexes import position_before
 from .plan import Damage, SegmentPlan, plan_segment
+from .ranges import MAX_HEADERS_READ, reach, sound_runs
 from .transactions import Transactions, find_transactions
 from .walk import FIRST_READ, Run, Walker
 
@@ -182,21 +183,27 @@ class PartitionLog:
                     yield plan, event
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
-        """A plan of the batches with offsets in [start, end) alone, by the offset index, where nothing calls for more.
+        """A plan of the batches with offsets in [start, end) alone, by the offset index or the headers, where nothing calls for more.
 
         None where the whole segment is meant, has been planned already, or where the range is not sound, back to back
-        and without a gap: then only the whole segment tells what is damage and what lies out of place.
+        and (unless the log is compacted) without a gap: then only the whole segment tells what is damage and what lies out of place.
         """
         base = segment.base_offset
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or MAX_OFFSET) <= end):
             return None
         try:
             with self.view(segment, self.mapped) as view:
-                position = position_before(segment, view, start)
+                compacted = self.directory.cleaned
+                walker = Walker(view, base, self.max_batch_bytes, self.run_bytes, FIRST_READ)
+                position = position_before(segment, view, start, exactly=compacted)
+                if position == 0 and start > base:
+                    found = reach(view, start, 0, view.size, base - 1, gaps=compacted)
+                    if found is None:
+                        return None
+                    position = found.before
                 if position == 0 and end == MAX_OFFSET:
                     return None
-                walker = Walker(view, base, self.max_batch_bytes, self.run_bytes, FIRST_READ)
-                extents = walker.sound_runs(position, start if position else base, end)
+                extents = sound_runs(walker, position, start if position else base, end, gaps=compacted)
         except FileNotFoundError:
             return None
         if extents is None or (extents and segment.next_base is not None and extents[-1].last_offset >= segment.next_base):
@@ -223,8 +230,11 @@ class PartitionLog:
                         continue
                     walker = Walker(view, event.first_offset, self.max_batch_bytes)
                 assert walker is not None
-                before = event.first_offset - 1
-                for position, buffer, table, error in walker.tables(event.position, event.end):
+                begin, before = event.position, event.first_offset - 1
+                long = event.end - begin > MAX_HEADERS_READ
+                if before + 1 < start and long and (found := reach(view, start, begin, event.end, before)):
+                    begin, before = found.position, found.last
+                for position, buffer, table, error in walker.tables(begin, event.end):
                     part = Part(plan, event, walker, position, buffer, table, before)
                     if len(table):
                         before = part.last_offset(len(table) - 1)

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from ..constants import (
-    BATCH_HEADER_SIZE,
-    ENTRY_OVERHEAD,
-    LAST_OFFSET_DELTA_AT,
-    LENGTH_AT,
-    MAGIC_AT,
-    MAGIC_V2,
-    MAX_OFFSET,
-    MIN_LEGACY_LENGTH,
-)
-from ..errors import KafkaFormatError, StructureError, TruncatedError
+from ..constants import MAX_OFFSET
+from ..errors import KafkaFormatError
 from .directory import SegmentFile
 from .files import FileView
 from .indexes import position_before
 from .partition import PartitionLog
+from .ranges import read_head
 
 
 class HasFileno(Protocol):
@@ -84,7 +76,7 @@ def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int
     start = at = position_before(segment, view, offset)
     while at < view.size:
         try:
-            base, last, size = _head(view, at)
+            base, last, size = read_head(view, at)
         except KafkaFormatError:
             if segment.last:
                 break
@@ -98,16 +90,3 @@ def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int
         else:
             at, offset = at + size, last + 1
     return _Range(start, at, at, offset, False)
-
-
-def _head(view: FileView, position: int) -> tuple[int, int, int]:
-    """First offset (of a wrapper message: its last), last offset and size of a batch, by its header."""
-    head = view.read(position, BATCH_HEADER_SIZE)
-    size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
-    if len(head) <= MAGIC_AT or size > view.size - position:
-        raise TruncatedError("the file ends inside a batch", position)
-    if size < MIN_LEGACY_LENGTH + ENTRY_OVERHEAD or not 0 <= head[MAGIC_AT] <= MAGIC_V2:
-        raise StructureError("no batch can be told from what stands here", position)
-    base = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
-    delta = int.from_bytes(head[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], "big", signed=True) if head[MAGIC_AT] == MAGIC_V2 else 0
-    return base, base + max(delta, 0), size

@@ -42,7 +42,6 @@ FIRST_READ = 32 << 10
 GROWTH = 4
 TABLE_ROWS = 8192
 
-
 Table = tuple[int, np.ndarray, np.ndarray, KafkaFormatError | None]
 """File position of a buffer, the buffer, a table of batches in it, and what is wrong behind the last of them."""
 
@@ -92,7 +91,7 @@ class Stats:
         attributes = rows["attributes"]
         self.batches += len(rows)
         wrappers = bool(((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any())
-        self.records = _sum(self.records, None if wrappers else int(np.maximum(rows["count"], 0).sum(dtype=np.int64)))
+        self.records = total(self.records, None if wrappers else int(np.maximum(rows["count"], 0).sum(dtype=np.int64)))
         self.transactional = self.transactional or bool((attributes & TRANSACTIONAL_BIT).any())
         for codec in np.unique(attributes & CODEC_MASK).tolist():
             self.codecs |= 1 << codec
@@ -217,17 +216,19 @@ class Walker:
         """
         self.stats = Stats()
         position, run, expected = 0, None, self.base_offset
+        last: int | None = self.base_offset - 1
         while position < self.size:
             error = None
             for start, _, rows, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
                 if len(rows):
                     self.stats.add(rows)
+                    expected, last = _expected(rows, last)
                     for part in self.runs(rows, start, cut_gaps, cut_at):
                         if run is not None and part.first_offset not in cut_at and self._continues(run, part, cut_gaps):
                             run.dense = run.dense and part.dense and part.first_offset == run.last_offset + 1
                             run.end, run.last_offset = part.end, part.last_offset
                             run.batches += part.batches
-                            run.records = _sum(run.records, part.records)
+                            run.records = total(run.records, part.records)
                         else:
                             if run is not None:
                                 yield run
@@ -236,40 +237,13 @@ class Walker:
             if error is None:
                 break
             if run is not None:
-                expected = run.last_offset + 1
                 yield run
-                run = None
+                run, last = None, None
             bad = self._bad(position, error, expected)
             yield bad
             position = bad.end
         if run is not None:
             yield run
-
-    def sound_runs(self, position: int, start: int, end: int) -> list[Run] | None:
-        """Runs from a position on that reach from `start` to `end` or the end of the file, sound and without a gap.
-
-        None where they do not. They may begin before `start` and end behind `end`.
-        """
-        runs: list[Run] = []
-        for at, _, rows, error in self.tables(position, self.size):
-            for part in self.runs(rows, at, cut_gaps=True) if len(rows) else []:
-                if runs and runs[-1].last_offset + 1 >= end:
-                    return runs
-                if part.first_offset < self.base_offset:
-                    return None
-                if not part.dense or part.first_offset != (runs[-1].last_offset + 1 if runs else min(start, part.first_offset)):
-                    return None
-                if runs and part.end - runs[-1].position <= self.run_bytes:
-                    runs[-1].end, runs[-1].last_offset = part.end, part.last_offset
-                    runs[-1].batches += part.batches
-                    runs[-1].records = _sum(runs[-1].records, part.records)
-                else:
-                    runs.append(part)
-            if runs and runs[-1].last_offset + 1 >= end:
-                return runs
-            if error is not None:
-                return None
-        return runs
 
     def _continues(self, run: Run, part: Run, cut_gaps: bool) -> bool:
         rises = part.first_offset == run.last_offset + 1 if cut_gaps else part.first_offset > run.last_offset
@@ -316,6 +290,19 @@ class Walker:
         return 0 if head[22] & CONTROL_BIT else count
 
 
+def _expected(rows: np.ndarray, before: int | None) -> tuple[int, int]:
+    """The least offset to expect behind a table of batches, and the last one's last offset. before: the offset before them, if it is known.
+
+    Where the last batch does not go on where the one before it ended, its base offset may be hurt, and that one's end is the surer sign.
+    """
+    firsts, lasts = rows["base_offset"], rows["base_offset"] + np.maximum(rows["last_offset_delta"], 0)
+    last = int(lasts[-1])
+    before = int(lasts[-2]) if len(rows) > 1 else before
+    if before is None or int(firsts[-1]) == before + 1:
+        return last + 1, last
+    return min(before, last) + 1, last
+
+
 def _runs_of(rows: np.ndarray, start: int, cut_gaps: bool, cut_at: Collection[int] = ()) -> list[Run]:
     """A table of sound batches as runs; `start` is the file position of the buffer."""
     first = rows["base_offset"]
@@ -341,5 +328,6 @@ def _runs_of(rows: np.ndarray, start: int, cut_gaps: bool, cut_at: Collection[in
     ]
 
 
-def _sum(a: int | None, b: int | None) -> int | None:
+def total(a: int | None, b: int | None) -> int | None:
+    """Of two counts that may not be known."""
     return None if a is None or b is None else a + b

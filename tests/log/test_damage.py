@@ -67,6 +67,14 @@ def test_a_sound_log_has_neither(tmp_path: Path) -> None:
     assert report["batches"] == 10
 
 
+def test_of_two_last_batches_that_contradict_each_other_the_lower_one_is_believed(tmp_path: Path) -> None:
+    """In a log with gaps, where neither goes on from the one before: an offset that was hurt downwards would most often lie below that."""
+    raised = mutate(one(20), 2, b"\1")
+    log = write(tmp_path, (0, one(0) + one(10) + raised + one(30)))
+    assert offsets(log) == [*range(5), *range(10, 15), *range(30, 35)]
+    assert [s[2:] for s in spans(log)] == [(15, 29)]
+
+
 FIELDS = [(0, 8), (8, 4), (16, 1), (17, 4), (21, 2), (23, 4), (27, 8), (35, 8), (43, 8), (57, 4), (61, 9), (200, 1)]
 
 

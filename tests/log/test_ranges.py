@@ -190,3 +190,92 @@ def test_times_in_any_order(
     for asked in data.draw(st.lists(st.integers(0, 61), min_size=3, max_size=3)):
         hit = find_timestamp(partition, asked)
         assert (None if hit is None else hit.offset) == next((o for o, t in enumerate(all_times) if t >= asked), None)
+
+
+# ---------------------------------------------------------------- without an index, and where the log was compacted
+
+
+def batches_of(path: Path, sizes: list[list[int]], gaps: list[int], value: int = 50, cleaned: bool = False) -> tuple[bytearray, list[int]]:
+    """A partition directory with one segment: per batch the deltas of its records; behind it, so many offsets missing."""
+    path.mkdir(parents=True)
+    data, at, base = bytearray(), [], 0
+    for deltas, gap in zip(sizes, gaps, strict=True):
+        at.append(len(data))
+        span = max([4, *deltas])
+        data += batch([record(d, d, value=b"x" * value) for d in deltas], base_offset=base, last_offset_delta=span)
+        base += span + 1 + gap
+    (path / f"{0:020}.log").write_bytes(data)
+    if cleaned:
+        (path.parent / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {base}\n")
+    return data, at
+
+
+def cost(path: Path, start: int, end: int) -> tuple[int, int]:
+    """Bytes read, and how many segments were walked whole."""
+    _, log = read(path, start=start, end=end)
+    return log.bytes_read, log.planned
+
+
+def test_without_an_index_headers_lead_to_a_range(tmp_path: Path) -> None:
+    """Each byte before it is read once at most, none behind it; and of batches that are long only the headers."""
+    small, _ = batches_of(tmp_path / "small" / "t-0", [list(range(5))] * 2000, [0] * 2000, 200)
+    read_bytes, planned = cost(tmp_path / "small" / "t-0", 7000, 7010)
+    assert planned == 0
+    assert read_bytes < 0.7 * len(small) + (1 << 20) + (64 << 10)  # before the range, up to a MiB further, and the range itself
+    long, at = batches_of(tmp_path / "long" / "t-0", [list(range(5))] * 100, [0] * 100, 40_000)
+    read_bytes, planned = cost(tmp_path / "long" / "t-0", 350, 360)
+    assert planned == 0
+    assert read_bytes < 70 * ((64 << 10) + 61) + 12 * at[1] < len(long) // 2
+
+
+def test_a_compacted_log_needs_no_whole_walk(tmp_path: Path) -> None:
+    """Where the cleaner's checkpoint knows that it is one: gaps are no wonder then."""
+    path = tmp_path / "t-0"
+    data, at = batches_of(path, [[0, 2]] * 1000, [3] * 1000, 300, cleaned=True)
+    entries = [n for i in range(9, 1000, 10) for n in (i * 8 + 4, at[i])]
+    (path / f"{0:020}.index").write_bytes(np.array(entries, ">i4").tobytes())
+    assert read(path, start=4003, end=4020)[0] == [4008, 4010, 4016, 4018]
+    read_bytes, planned = cost(path, 4003, 4020)
+    assert (planned, read_bytes < len(data) // 4) == (0, True)
+    (path / f"{0:020}.index").unlink()
+    assert read(path, start=4003, end=4020)[0] == [4008, 4010, 4016, 4018]
+    assert cost(path, 4003, 4020)[1] == 0
+    (tmp_path / "cleaner-offset-checkpoint").unlink()
+    assert read(path, start=4003, end=4020)[0] == [4008, 4010, 4016, 4018]
+    assert cost(path, 4003, 4020)[1] == 1
+
+
+DELTAS = st.lists(st.integers(0, 4), unique=True, max_size=5).map(sorted)
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.booleans(), st.booleans(), st.data())
+def test_a_range_is_what_the_whole_segment_says(
+    tmp_path_factory: pytest.TempPathFactory, cleaned: bool, indexed: bool, data: st.DataObject
+) -> None:
+    """Records and damage, with batches hurt here and there: in their bodies, lengths, and upwards in their base offsets."""
+    path = tmp_path_factory.mktemp("log") / "t-0"
+    n = data.draw(st.integers(4, 30))
+    sizes = data.draw(st.lists(DELTAS if cleaned else st.just(list(range(5))), min_size=n, max_size=n))
+    gaps = data.draw(st.lists(st.sampled_from([0, 0, 1, 9]) if cleaned else st.just(0), min_size=n, max_size=n))
+    log, at = batches_of(path, sizes, gaps, data.draw(st.sampled_from([10, 9000])), cleaned)
+    end = int.from_bytes(log[at[-1] : at[-1] + 8], "big") + 5
+    if indexed:
+        entries = [x for i in range(0, n, 3) for x in (int.from_bytes(log[at[i] : at[i] + 8], "big") + 4, at[i])]
+        (path / f"{0:020}.index").write_bytes(np.array(entries, ">i4").tobytes())
+    hurts = st.sampled_from([(2, 4), (8, 64), (9, 1), (30, 1), (60, 2)])  # two offsets raised alike would confirm each other
+    for i, (where, bit) in data.draw(st.lists(st.tuples(st.integers(1, n - 2), hurts), max_size=2, unique_by=lambda hurt: hurt[1])):
+        log[at[i] + where] ^= bit
+    (path / f"{0:020}.log").write_bytes(log)
+    start = data.draw(st.integers(0, end))
+    stop = data.draw(st.integers(start + 1, end + 1))
+
+    def outcome(whole: bool) -> Any:
+        partition = PartitionLog(discover([path]).partitions[0])
+        if whole:
+            partition.plan(partition.segments[0])
+        damage: list[Any] = []
+        found = [(r.offset, r.value) for r in partition.records(start=start, end=stop, on_damage=damage.append)]
+        return found, damage
+
+    assert outcome(whole=False) == outcome(whole=True)

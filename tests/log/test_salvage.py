@@ -131,6 +131,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], set[int]]] = {
     "a span twice": (lambda d: d[: AT[6]] + d[AT[4] : AT[6]] + d[AT[6] :], set()),
     "cut short": (lambda d: d[: AT[8] + 70], {18, 19}),
     "two damages": (lambda d: flip(flip(d, AT[2] + 90), AT[7] + 20), {12, 17}),
+    "an offset raised, the next batch zeroed": (lambda d: flip(d, AT[4] + 5)[: AT[5]] + bytes(AT[6] - AT[5]) + d[AT[6] :], {14, 15}),
     "all of it": (lambda d: bytes(len(d)), set(range(10, 20))),
 }
 
