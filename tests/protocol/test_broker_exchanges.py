@@ -53,9 +53,12 @@ def test_both_eras_are_recorded():
 @pytest.mark.broker
 @pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")
 class TestLive:
-    def test_the_six_in_every_version_that_it_announces(self, broker, package):
-        link = converse(("127.0.0.1", broker.port))
-        spoken = check(link.said)
+    @pytest.fixture(scope="class")
+    def said(self, broker):
+        return converse(("127.0.0.1", broker.port)).said
+
+    def test_the_six_in_every_version_that_it_announces(self, said, package):
+        spoken = check(said)
         assert {key: max(spoken[key]) for key in SIX} == {key: apis.api(key).versions.last for key in SIX}
         assert max(spoken[18]) == apis.api(18).versions.last
 
