@@ -17,6 +17,7 @@ from typing import Any
 from ..arguments import integer
 from ..errors import StructureError
 from . import files
+from .all_or_nothing import roll_back
 from .checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -68,8 +69,10 @@ class LogDirectory:
             if self.clean:
                 (self.path / CLEAN_SHUTDOWN).unlink()
                 files.sync_directory(self.path)
+            roll_back(self)
         except BaseException:
             _release_lock(self._lock)
+            self._lock = -1
             raise
 
     def __repr__(self) -> str:

@@ -15,18 +15,20 @@ import logging
 import sys
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructType
 
 from ..arrow import ArrowBuilder, schema_of
 from ..log import Damage, DamagedLogError, PartitionDir
-from .options import parse
+from .options import Options, parse
 from .planning import Task, make_plan
 from .schema import STANDARD, WITH_HEADERS, checked_names, struct_of
+from .write_options import parse_write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,19 +50,31 @@ class KafkaLogSource(DataSource):
     same in silence. FAILFAST fails the query with the first of them, its file, position and offsets.
     """
 
-    def __init__(self, options: Any) -> None:
-        super().__init__(options)
-        self.parsed = parse(options)
-
     @classmethod
     def name(cls) -> str:
         return NAME
+
+    @cached_property
+    def parsed(self) -> Options:
+        """The options of a query that reads."""
+        return parse(self.options)
 
     def schema(self) -> StructType:
         return struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return KafkaLogReader(self, checked_names(schema))
+
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from .sink import KafkaLogWriter
+
+        return KafkaLogWriter(parse_write(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from .sink import KafkaLogStreamWriter
+
+        return KafkaLogStreamWriter(parse_write(self.options), schema, overwrite)
 
 
 class TaskPartition(InputPartition):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from golden_cases import Case, Rows
 
-from kafkafmt.arrow import MAX_MILLIS
+from kafkafmt.constants import MAX_MILLIS
 
 
 def assert_nothing_beside(out: Path) -> None:
