@@ -15,6 +15,7 @@ import logging
 import sys
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ from ..log import Damage, DamagedLogError, PartitionDir
 from .options import Options, parse
 from .planning import Task, make_plan
 from .schema import STANDARD, WITH_HEADERS, checked_names, struct_of
-from .write_options import parse_write
+from .write_options import parse_write, query_id
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +75,8 @@ class KafkaLogSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from .sink import KafkaLogStreamWriter
 
-        return KafkaLogStreamWriter(parse_write(self.options), schema, overwrite)
+        options = parse_write(self.options)
+        return KafkaLogStreamWriter(replace(options, app_id=options.app_id or query_id(self.options)), schema, overwrite)
 
 
 class TaskPartition(InputPartition):
