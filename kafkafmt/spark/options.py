@@ -27,9 +27,12 @@ NAMES = (
     "subscribe", "subscribePattern", "assign",
     "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
     "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
+    "maxOffsetsPerTrigger", "failOnDataLoss",
     "includeHeaders", "mode", "replicas", "belowLogStart", "splitBytes", "maxBatchBytes",
     "path", "paths",
 )  # fmt: skip
+
+STREAM_ONLY = ("maxOffsetsPerTrigger", "failOnDataLoss")
 
 Key = tuple[str, int]
 PerPartition = dict[Key, int]
@@ -66,7 +69,8 @@ class Bound:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user asked for. start, end: None for the log's own ends; ends are exclusive."""
+    """What a user asked for. start, end: None where nothing was said; ends are exclusive. stream_only: the options given that are
+    for streams."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None = None
@@ -75,6 +79,9 @@ class Options:
     start: Bound | None = None
     end: Bound | None = None
     late_start_is_error: bool = True
+    max_offsets_per_trigger: int | None = None
+    fail_on_data_loss: bool = True
+    stream_only: tuple[str, ...] = ()
     include_headers: bool = False
     mode: str = MODES[0]
     replicas: str | None = None
@@ -82,6 +89,23 @@ class Options:
     committed: bool = False
     split_bytes: int = SPLIT_BYTES
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+    def check_batch(self) -> None:
+        """OptionError for what a batch query cannot have."""
+        if self.stream_only:
+            raise OptionError(f"{self.stream_only[0]} is for streams")
+        for bound, end, word in ((self.start, LATEST, "latest"), (self.end, EARLIEST, "earliest")):
+            if bound is None or bound.kind != "offset":
+                continue
+            if bound.value == end:
+                raise OptionError(f"{bound.option} cannot be {word}: a batch query would read nothing")
+            if not isinstance(bound.value, int) and (wrong := [key for key, value in bound.value.items() if value == end]):
+                raise OptionError(f"{bound.option} has {end} ({word}) for {_listed(wrong)}: a batch query would read nothing")
+
+    def check_stream(self) -> None:
+        """OptionError for what a stream cannot have."""
+        if self.end is not None:
+            raise OptionError(f"{self.end.option} is for batch queries: a stream has no end")
 
     def select(self, partitions: Iterable[PartitionDir]) -> list[PartitionDir]:
         """The partitions that are meant, of those found. OptionError for a topic or partition that is not there.
@@ -120,6 +144,9 @@ def parse(given: Mapping[str, str]) -> Options:
         start=_bound(options, "starting", EARLIEST),
         end=_bound(options, "ending", LATEST),
         late_start_is_error=late == "error",
+        max_offsets_per_trigger=_optional(options, "maxOffsetsPerTrigger", 1),
+        fail_on_data_loss=_word(options, "failOnDataLoss", ("true", "false")) == "true",
+        stream_only=tuple(name for name in STREAM_ONLY if name in options),
         include_headers=_flag(options, "includeHeaders"),
         mode=_word(options, "mode", MODES),
         replicas=_word(options, "replicas", ("longest",)) if "replicas" in options else None,
@@ -174,16 +201,13 @@ def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
     name = f"{side}Offsets"
     word = options.get(name, "").strip()
     own, other, other_value = ("earliest", "latest", LATEST) if side == "starting" else ("latest", "earliest", EARLIEST)
-    if not word or word.lower() == own:
+    if not word:
         return None
-    if word.lower() == other:
-        raise OptionError(f"{name} cannot be {other}: a batch query would read nothing")
+    if word.lower() in (own, other):
+        return Bound(name, "offset", default if word.lower() == own else other_value)
     if not word.startswith("{"):
         raise OptionError(f'{name} is {word!r}; it can be {own} or JSON like {{"orders": {{"0": 23, "1": {default}}}}}')
-    values = _per_partition(name, word, EARLIEST)
-    if wrong := sorted(key for key, value in values.items() if value == other_value):
-        raise OptionError(f"{name} has {other_value} ({other}) for {_listed(wrong)}: a batch query would read nothing")
-    return Bound(name, "offset", values)
+    return Bound(name, "offset", _per_partition(name, word, EARLIEST))
 
 
 def _per_partition(name: str, text: str, least: int) -> PerPartition:
@@ -233,6 +257,10 @@ def _integer(name: str, text: str, least: int) -> int:
     if value < least:
         raise OptionError(f"{name} is {value}; it can be {least} at least")
     return value
+
+
+def _optional(options: Mapping[str, str], name: str, least: int) -> int | None:
+    return _integer(name, options[name], least) if name in options else None
 
 
 def _bytes(options: Mapping[str, str], name: str, default: int) -> int:
