@@ -30,8 +30,8 @@ from ..errors import KafkaFormatError
 from ..log import Damage, DamagedLogError, PartitionLog, discover
 from ..records import Chunk, RecordReader
 from ..types import BATCH_DTYPE, Buffer, RecordColumns
+from .reading import say
 from .schema import WITH_HEADERS, ddl_of
-from .source import say
 
 OnFault = Callable[[Exception], None]
 Found = Iterator[tuple[str, int, Iterator[Chunk]]]

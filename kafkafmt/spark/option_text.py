@@ -42,7 +42,7 @@ def json_value(name: str, text: str) -> Any:
         raise OptionError(f"{name} is not JSON: {error}") from None
 
 
-def integer(name: str, text: str, least: int) -> int:
+def whole_number(name: str, text: str, least: int) -> int:
     try:
         value = int(text)
     except ValueError:
@@ -52,7 +52,7 @@ def integer(name: str, text: str, least: int) -> int:
     return value
 
 
-def size(options: Mapping[str, str], name: str, default: int) -> int:
+def size_of(options: Mapping[str, str], name: str, default: int) -> int:
     """Bytes, or 64k, 64m, 1g."""
     if name not in options:
         return default
@@ -62,11 +62,11 @@ def size(options: Mapping[str, str], name: str, default: int) -> int:
     return value
 
 
-def flag(options: Mapping[str, str], name: str) -> bool:
-    return word(options, name, ("false", "true")) == "true"
+def flag_of(options: Mapping[str, str], name: str) -> bool:
+    return word_of(options, name, ("false", "true")) == "true"
 
 
-def word(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
+def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
     """One of some words, in whatever case; the first where the option is not given."""
     given = options.get(name, words[0])
     for allowed in words:

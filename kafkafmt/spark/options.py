@@ -7,16 +7,13 @@ configures a connection that does not exist here; but for kafka.isolation.level,
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import unquote, urlparse
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import PartitionDir
+from .option_text import OptionError, check_names, flag_of, json_value, local_path, size_of, whole_number, word_of
 from .splits import SPLIT_BYTES
 
 LATEST, EARLIEST = -1, -2
@@ -27,16 +24,15 @@ NAMES = (
     "subscribe", "subscribePattern", "assign",
     "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
     "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
+    "maxOffsetsPerTrigger", "failOnDataLoss",
     "includeHeaders", "mode", "replicas", "belowLogStart", "splitBytes", "maxBatchBytes",
     "path", "paths",
 )  # fmt: skip
 
+STREAM_ONLY = ("maxOffsetsPerTrigger", "failOnDataLoss")
+
 Key = tuple[str, int]
 PerPartition = dict[Key, int]
-
-
-class OptionError(ValueError):
-    """An option's name or value that cannot be; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,8 @@ class Bound:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user asked for. start, end: None for the log's own ends; ends are exclusive."""
+    """What a user asked for. start, end: None where nothing was said; ends are exclusive. stream_only: the options given that are
+    for streams."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None = None
@@ -75,6 +72,9 @@ class Options:
     start: Bound | None = None
     end: Bound | None = None
     late_start_is_error: bool = True
+    max_offsets_per_trigger: int | None = None
+    fail_on_data_loss: bool = True
+    stream_only: tuple[str, ...] = ()
     include_headers: bool = False
     mode: str = MODES[0]
     replicas: str | None = None
@@ -82,6 +82,23 @@ class Options:
     committed: bool = False
     split_bytes: int = SPLIT_BYTES
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+    def check_batch(self) -> None:
+        """OptionError for what a batch query cannot have."""
+        if self.stream_only:
+            raise OptionError(f"{self.stream_only[0]} is for streams")
+        for bound, end, word in ((self.start, LATEST, "latest"), (self.end, EARLIEST, "earliest")):
+            if bound is None or bound.kind != "offset":
+                continue
+            if bound.value == end:
+                raise OptionError(f"{bound.option} cannot be {word}: a batch query would read nothing")
+            if not isinstance(bound.value, int) and (wrong := [key for key, value in bound.value.items() if value == end]):
+                raise OptionError(f"{bound.option} has {end} ({word}) for {_listed(wrong)}: a batch query would read nothing")
+
+    def check_stream(self) -> None:
+        """OptionError for what a stream cannot have."""
+        if self.end is not None:
+            raise OptionError(f"{self.end.option} is for batch queries: a stream has no end")
 
     def select(self, partitions: Iterable[PartitionDir]) -> list[PartitionDir]:
         """The partitions that are meant, of those found. OptionError for a topic or partition that is not there.
@@ -107,11 +124,11 @@ class Options:
 def parse(given: Mapping[str, str]) -> Options:
     """Spark's options (a mapping that ignores case) as values. OptionError for what is wrong."""
     options = {name: given[name] for name in NAMES if given.get(name) is not None}
-    _check_names(given)
+    check_names(given, NAMES)
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
     if len(chosen) > 1:
         raise OptionError(f"{' and '.join(chosen)} are both given: only one of subscribe, subscribePattern and assign can be")
-    late = _word(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
+    late = word_of(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
     return Options(
         paths=_paths(options),
         topics=tuple(dict.fromkeys(t.strip() for t in options["subscribe"].split(",") if t.strip())) if "subscribe" in options else None,
@@ -120,29 +137,23 @@ def parse(given: Mapping[str, str]) -> Options:
         start=_bound(options, "starting", EARLIEST),
         end=_bound(options, "ending", LATEST),
         late_start_is_error=late == "error",
-        include_headers=_flag(options, "includeHeaders"),
-        mode=_word(options, "mode", MODES),
-        replicas=_word(options, "replicas", ("longest",)) if "replicas" in options else None,
-        below_log_start=_flag(options, "belowLogStart"),
-        committed=_word(given, ISOLATION_OPTION, ISOLATION) == "read_committed",
-        split_bytes=_bytes(options, "splitBytes", SPLIT_BYTES),
-        max_batch_bytes=_bytes(options, "maxBatchBytes", DEFAULT_MAX_BATCH_BYTES),
+        max_offsets_per_trigger=_optional(options, "maxOffsetsPerTrigger", 1),
+        fail_on_data_loss=word_of(options, "failOnDataLoss", ("true", "false")) == "true",
+        stream_only=tuple(name for name in STREAM_ONLY if name in options),
+        include_headers=flag_of(options, "includeHeaders"),
+        mode=word_of(options, "mode", MODES),
+        replicas=word_of(options, "replicas", ("longest",)) if "replicas" in options else None,
+        below_log_start=flag_of(options, "belowLogStart"),
+        committed=word_of(given, ISOLATION_OPTION, ISOLATION) == "read_committed",
+        split_bytes=size_of(options, "splitBytes", SPLIT_BYTES),
+        max_batch_bytes=size_of(options, "maxBatchBytes", DEFAULT_MAX_BATCH_BYTES),
     )
 
-
-def _check_names(given: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in NAMES}
-    for name in given:
-        lower = name.lower()
-        if lower not in known and not lower.startswith("kafka."):
-            near = difflib.get_close_matches(lower, known, 1)
-            hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(NAMES[:-2])}"
-            raise OptionError(f"there is no option {name}; {hint}")
 
 
 def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
     if "paths" in options:
-        paths = _json("paths", options["paths"])
+        paths = json_value("paths", options["paths"])
         if not (isinstance(paths, list) and all(isinstance(p, str) for p in paths)):
             raise OptionError("paths is not a JSON list of paths")
     else:
@@ -151,43 +162,32 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
         paths = [options["path"], *paths]
     if not paths:
         raise OptionError("no path: say which log directories, partition directories or .log files to .load()")
-    return tuple(dict.fromkeys(_local(p) for p in paths))
+    return tuple(dict.fromkeys(local_path(p) for p in paths))
 
-
-def _local(path: str) -> str:
-    parts = urlparse(path)
-    if not re.match(r"[a-z][a-z0-9+.-]+:/", path):
-        return path
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        raise OptionError(f"{path}: only local files can be read so far, on paths that every worker sees")
-    return unquote(parts.path)
 
 
 def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
     """A time for all, a time each, offsets: the first that is given, in Spark's order."""
     name = f"{side}Timestamp"
     if name in options:
-        return Bound(name, "time", _integer(name, options[name], 0))
+        return Bound(name, "time", whole_number(name, options[name], 0))
     name = f"{side}OffsetsByTimestamp"
     if name in options:
         return Bound(name, "time", _per_partition(name, options[name], 0))
     name = f"{side}Offsets"
     word = options.get(name, "").strip()
     own, other, other_value = ("earliest", "latest", LATEST) if side == "starting" else ("latest", "earliest", EARLIEST)
-    if not word or word.lower() == own:
+    if not word:
         return None
-    if word.lower() == other:
-        raise OptionError(f"{name} cannot be {other}: a batch query would read nothing")
+    if word.lower() in (own, other):
+        return Bound(name, "offset", default if word.lower() == own else other_value)
     if not word.startswith("{"):
         raise OptionError(f'{name} is {word!r}; it can be {own} or JSON like {{"orders": {{"0": 23, "1": {default}}}}}')
-    values = _per_partition(name, word, EARLIEST)
-    if wrong := sorted(key for key, value in values.items() if value == other_value):
-        raise OptionError(f"{name} has {other_value} ({other}) for {_listed(wrong)}: a batch query would read nothing")
-    return Bound(name, "offset", values)
+    return Bound(name, "offset", _per_partition(name, word, EARLIEST))
 
 
 def _per_partition(name: str, text: str, least: int) -> PerPartition:
-    topics = _json(name, text)
+    topics = json_value(name, text)
     example = f'{name} is not JSON like {{"orders": {{"0": 23, "1": 42}}}}'
     if not isinstance(topics, dict) or not all(isinstance(numbers, dict) for numbers in topics.values()):
         raise OptionError(example)
@@ -196,12 +196,12 @@ def _per_partition(name: str, text: str, least: int) -> PerPartition:
         for number, value in numbers.items():
             if not number.isdecimal() or not isinstance(value, int | str) or isinstance(value, bool):
                 raise OptionError(example)
-            values[topic, int(number)] = _integer(f"{name} of {topic}-{number}", str(value), least)
+            values[topic, int(number)] = whole_number(f"{name} of {topic}-{number}", str(value), least)
     return values
 
 
 def _assigned(text: str) -> frozenset[Key]:
-    topics = _json("assign", text)
+    topics = json_value("assign", text)
     if not isinstance(topics, dict) or not all(
         isinstance(numbers, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in numbers) for numbers in topics.values()
     ):
@@ -218,43 +218,10 @@ def _pattern(options: Mapping[str, str]) -> str | None:
     return pattern
 
 
-def _json(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise OptionError(f"{name} is not JSON: {error}") from None
 
+def _optional(options: Mapping[str, str], name: str, least: int) -> int | None:
+    return whole_number(name, options[name], least) if name in options else None
 
-def _integer(name: str, text: str, least: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise OptionError(f"{name} is {text!r}, which is no whole number") from None
-    if value < least:
-        raise OptionError(f"{name} is {value}; it can be {least} at least")
-    return value
-
-
-def _bytes(options: Mapping[str, str], name: str, default: int) -> int:
-    if name not in options:
-        return default
-    found = re.fullmatch(r"(\d+)\s*([kmg]?)i?b?", options[name].strip().lower())
-    if not found or not (size := int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[found[2]]):
-        raise OptionError(f"{name} is {options[name]!r}; it can be bytes, or 64k, 64m, 1g")
-    return size
-
-
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    return _word(options, name, ("false", "true")) == "true"
-
-
-def _word(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
-    """One of some words, in whatever case; the first where the option is not given."""
-    given = options.get(name, words[0])
-    for word in words:
-        if given.strip().lower() == word.lower():
-            return word
-    raise OptionError(f"{name} is {given!r}; it can be {' or '.join(words)}")
 
 
 def _listed(keys: Iterable[Key], most: int = 3) -> str:

@@ -14,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ..constants import MAX_OFFSET
-from ..log import Damage, PartitionDir, PartitionLog, discover
+from ..log import Damage, Discovery, PartitionDir, PartitionLog, discover
 from ..log.directory import SegmentFile
 from ..log.times import find_timestamp
-from .options import EARLIEST, LATEST, Bound, OptionError, Options
+from .option_text import OptionError
+from .options import EARLIEST, LATEST, Bound, Options
 from .splits import Split, make_splits
 
 OPEN_COST = 1 << 20
@@ -64,16 +65,9 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
 
     OptionError for options that do not fit what is there; OSError (NoLogError) for paths that cannot be read.
     """
-    try:
-        found = discover(options.paths, options.replicas)
-    except ValueError as error:
-        raise OptionError(str(error).replace("--replicas longest", "give the option replicas=longest")) from None
-    for message in found.messages:
-        tell(message)
-    run_bytes = max(options.split_bytes // RUNS_A_SPLIT, 1)
     selected = [
-        _Selected(PartitionLog(p, max_batch_bytes=options.max_batch_bytes, run_bytes=run_bytes, tell=tell))
-        for p in options.select(found.partitions)
+        _Selected(PartitionLog(p, max_batch_bytes=options.max_batch_bytes, run_bytes=run_bytes_of(options), tell=tell))
+        for p in options.select(discovered(options, tell).partitions)
     ]
     keys = {(s.log.topic, s.log.partition) for s in selected}
     for bound in (options.start, options.end):
@@ -94,8 +88,24 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         splits = make_splits(
             directory, plans, s.start, s.end, below_log_start=below, transactions=transactions, split_bytes=options.split_bytes
         )
-        _pack(plan.tasks, splits, options.split_bytes)
+        pack(plan.tasks, splits, options.split_bytes)
     return plan
+
+
+def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
+    """What lies under the paths of a query."""
+    try:
+        found = discover(options.paths, options.replicas)
+    except ValueError as error:
+        raise OptionError(str(error).replace("--replicas longest", "give the option replicas=longest")) from None
+    for message in found.messages:
+        tell(message)
+    return found
+
+
+def run_bytes_of(options: Options) -> int:
+    """How large the extents become of which splits are made."""
+    return max(options.split_bytes // RUNS_A_SPLIT, 1)
 
 
 def _open(end: int | None) -> int:
@@ -109,17 +119,23 @@ def _plan_segments(pool: ThreadPoolExecutor, selected: Iterable[_Selected], ever
 def _resolve(s: _Selected, options: Options) -> None:
     """Turn the bounds into offsets of this partition."""
     if options.start is not None:
-        s.start = _offset(s.log, options.start, EARLIEST, options.below_log_start)
+        s.start = offset_of(s.log, options.start, options)
         if s.start is None and options.start.kind == "time":
-            if options.late_start_is_error:
-                name, time = f"{s.log.topic}-{s.log.partition}", options.start.of((s.log.topic, s.log.partition))
-                remedy = "startingOffsetsByTimestampStrategy=latest begins at its end instead"
-                raise OptionError(f"{options.start.option}: {name} has no record at or after {time}; {remedy}")
             s.start = s.log.next_offset
     if options.end is not None:
         s.end = _offset(s.log, options.end, LATEST, options.below_log_start)
     lowest = 0 if options.below_log_start else s.log.log_start_offset
     s.low = lowest if s.start is None else max(s.start, lowest)
+
+
+def offset_of(log: PartitionLog, start: Bound, options: Options) -> int | None:
+    """The offset where reading starts; None for the log's own start, and for a time after which there is nothing, if that may be."""
+    offset = _offset(log, start, EARLIEST, options.below_log_start)
+    if offset is None and start.kind == "time" and options.late_start_is_error:
+        name, time = f"{log.topic}-{log.partition}", start.of((log.topic, log.partition))
+        remedy = "startingOffsetsByTimestampStrategy=latest begins at its end instead"
+        raise OptionError(f"{start.option}: {name} has no record at or after {time}; {remedy}")
+    return offset
 
 
 def _offset(log: PartitionLog, bound: Bound, own: int, below_log_start: bool) -> int | None:
@@ -131,7 +147,7 @@ def _offset(log: PartitionLog, bound: Bound, own: int, below_log_start: bool) ->
     return None if hit is None else hit.offset
 
 
-def _pack(tasks: list[Task], splits: Iterable[Split], room: int) -> None:
+def pack(tasks: list[Task], splits: Iterable[Split], room: int) -> None:
     """Put splits into tasks, in order: with the last task where both are small."""
     for split in splits:
         cost = split.bytes + OPEN_COST

@@ -11,7 +11,7 @@ from ..constants import CODEC_NAMES
 from ..log.log_directory import is_topic_name
 from ..log.names import MAX_PARTITION
 from ..records import BatchBuilder
-from .option_text import OptionError, check_names, integer, local_path, size, word
+from .option_text import OptionError, check_names, local_path, size_of, whole_number, word_of
 
 NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path")
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")
@@ -37,6 +37,13 @@ class WriteOptions:
     version: int | None = None
 
 
+def is_write(given: Mapping[str, str]) -> bool:
+    """Whether these are options of a query that writes, or might be: Spark does not say which it is."""
+    names = {name.lower() for name in given}
+    own = {name.lower() for name in (*NAMES, *SPARKS_OWN)}
+    return not names.isdisjoint(own - {"path"}) or names <= {"path"}
+
+
 def query_id(given: Mapping[str, str]) -> str | None:
     """The id of a streaming query, which stays with its checkpoint; None where that cannot be read from here."""
     try:
@@ -54,13 +61,13 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
     topic = given.get("topic")
     if topic is not None and not is_topic_name(topic):
         raise OptionError(f"topic is {topic!r}, which cannot be one: up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
-    partitions = integer("partitions", given.get("partitions", "1"), 1)
+    partitions = whole_number("partitions", given.get("partitions", "1"), 1)
     if partitions > MAX_PARTITION:
         raise OptionError(f"partitions is {partitions}; it can be {MAX_PARTITION} at most")
-    codec = word(given, CODEC, CODEC_NAMES)
+    codec = word_of(given, CODEC, CODEC_NAMES)
     named = given.get(f"kafka.compression.{codec}.level")
-    level = None if named is None else integer(f"kafka.compression.{codec}.level", named, -(1 << 17))
-    batch_bytes = integer(BATCH_BYTES, given.get(BATCH_BYTES, str(DEFAULT_BATCH_BYTES)), 1)
+    level = None if named is None else whole_number(f"kafka.compression.{codec}.level", named, -(1 << 17))
+    batch_bytes = whole_number(BATCH_BYTES, given.get(BATCH_BYTES, str(DEFAULT_BATCH_BYTES)), 1)
     try:
         BatchBuilder(codec=codec, level=level, max_bytes=batch_bytes)
     except ValueError as error:
@@ -74,7 +81,7 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
         codec=codec,
         level=level,
         batch_bytes=batch_bytes,
-        segment_bytes=size(given, "segmentBytes", 1 << 30),
+        segment_bytes=size_of(given, "segmentBytes", 1 << 30),
         app_id=given.get("txnAppId"),
-        version=integer("txnVersion", given["txnVersion"], 0) if "txnVersion" in given else None,
+        version=whole_number("txnVersion", given["txnVersion"], 0) if "txnVersion" in given else None,
     )

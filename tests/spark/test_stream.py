@@ -1,0 +1,276 @@
+"""The data source as a stream: offsets and rules as of Spark's Kafka source, every record once, over logs that grow meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from building import batch, control_batch, record
+from golden_cases import case, same_rows
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from source_rows import COLUMNS, rows
+
+import kafkafmt
+from kafkafmt.spark.options import OptionError
+from kafkafmt.spark.schema import ddl_of, struct_of
+from kafkafmt.spark.source import KafkaLogSource
+from kafkafmt.spark.stream import DataLossError, KafkaLogStreamReader
+
+ALL = ReadAllAvailable()
+
+
+def reader(path: Path, **options: str) -> KafkaLogStreamReader:
+    source = KafkaLogSource(CaseInsensitiveDict({"path": str(path), **options}))
+    made: Any = source.streamReader(struct_of(["topic", "partition", "offset"]))
+    return made
+
+
+def read(stream: KafkaLogStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """topic, partition and offset of what a batch of the stream has."""
+    batches = [b for p in stream.partitions(start, end) for b in stream.read(p)]
+    return sorted(tuple(row.values()) for b in batches for row in b.to_pylist())  # type: ignore[misc]
+
+
+def put(folder: Path, name: str, *batches: bytes, base: int = 0) -> Path:
+    """Append batches to a segment."""
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    path = folder / name / f"{base:020}.log"
+    with path.open("ab") as file:
+        file.write(b"".join(batches))
+    return path
+
+
+def five(first: int, **fields: Any) -> bytes:
+    return batch([record(i) for i in range(5)], base_offset=first, **fields)
+
+
+@pytest.mark.parametrize(
+    ("options", "want"),
+    [
+        ({}, {"0": 10, "1": 5}),
+        ({"startingOffsets": "latest"}, {"0": 10, "1": 5}),
+        ({"startingOffsets": "earliest"}, {"0": 2, "1": 0}),
+        ({"startingOffsets": '{"t": {"0": 7, "1": -1}}'}, {"0": 7, "1": 5}),
+        ({"startingTimestamp": "3", "startingOffsetsByTimestampStrategy": "latest"}, {"0": 5, "1": 5}),
+    ],
+)
+def test_where_a_stream_begins(tmp_path: Path, options: dict[str, str], want: dict[str, int]) -> None:
+    put(tmp_path, "t-0", five(0, base_timestamp=1), five(5, base_timestamp=3))
+    put(tmp_path, "t-1", five(0, base_timestamp=1))
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    stream = reader(tmp_path, **options)
+    assert stream.initialOffset() == {"t": want}
+    put(tmp_path, "t-1", five(5))
+    assert stream.initialOffset() == {"t": want}
+
+
+def test_batch_after_batch(tmp_path: Path) -> None:
+    put(tmp_path, "t-0", five(0), five(5))
+    stream = reader(tmp_path, startingOffsets="earliest", maxOffsetsPerTrigger="6")
+    start, limit = stream.initialOffset(), stream.getDefaultReadLimit()
+    assert limit == ReadMaxRows(6)
+    end = stream.latestOffset(start, limit)
+    assert end == {"t": {"0": 6}}
+    assert read(stream, start, end) == [("t", 0, o) for o in range(6)]
+    put(tmp_path, "t-0", five(10)[:-1])  # the last batch is being written
+    put(tmp_path, "u-3", five(0), base=0)
+    start, end = end, stream.latestOffset(end, limit)
+    assert end == {"t": {"0": 8}, "u": {"3": 3}}  # 4 and 5 offsets are there, 6 of 9 are taken
+    assert read(stream, start, end) == [("t", 0, 6), ("t", 0, 7), ("u", 3, 0), ("u", 3, 1), ("u", 3, 2)]
+    put(tmp_path, "t-0", five(10)[-1:])
+    put(tmp_path, "t-0", five(15), base=15)
+    start, end = end, stream.latestOffset(end, ALL)
+    assert end == {"t": {"0": 20}, "u": {"3": 5}}
+    assert stream.reportLatestOffset() == end
+    assert read(stream, start, end) == [("t", 0, o) for o in range(8, 20)] + [("u", 3, 3), ("u", 3, 4)]
+    assert stream.latestOffset(end, ALL) == end
+    assert stream.partitions(end, end) == []
+    assert read(reader(tmp_path), start, end) == read(stream, start, end)  # as after a restart
+
+
+def test_available_now_stops_at_what_is_there(tmp_path: Path) -> None:
+    put(tmp_path, "t-0", five(0))
+    stream = reader(tmp_path, startingOffsets="earliest")
+    stream.prepareForTriggerAvailableNow()
+    put(tmp_path, "t-0", five(5))
+    put(tmp_path, "t-1", five(0))
+    assert stream.latestOffset(stream.initialOffset(), ALL) == {"t": {"0": 5, "1": 0}}
+
+
+def test_read_committed_ends_at_the_last_stable_offset(tmp_path: Path) -> None:
+    of = {"flags": 0x10, "producer_id": 7, "producer_epoch": 0}
+    put(tmp_path, "t-0", five(0), five(5, **of), five(10))
+    stream = reader(tmp_path, startingOffsets="earliest", **{"kafka.isolation.level": "read_committed"})
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ALL)
+    assert end == {"t": {"0": 5}}
+    put(tmp_path, "t-0", control_batch(0, base_offset=15, producer_id=7), five(16, **of), control_batch(1, base_offset=21, producer_id=7))
+    last = stream.latestOffset(end, ALL)
+    assert last == {"t": {"0": 22}}
+    for anew in (stream, reader(tmp_path, **{"kafka.isolation.level": "read_committed"})):
+        assert [o for *_, o in read(anew, start, end)] == list(range(5))
+        assert [o for *_, o in read(anew, end, last)] == [*range(10, 15), *range(16, 21)]
+
+
+def happen(folder: Path, way: str) -> None:
+    """Something that takes offsets 5 to 9 away."""
+    if way == "retention":
+        put(folder, "t-0", five(10), base=10)
+        (folder / "t-0" / f"{5:020}.log").unlink()
+        return
+    shutil.rmtree(folder / "t-0")
+    put(folder, *(("t-0", five(0)[:-1]) if way == "truncated" else ("other-0", five(0))))
+
+
+LOST = {
+    "retention": "t-0: offsets 5 to 9 are gone: the log starts at 10",
+    "truncated": "t-0: it ends at offset 0, but was read up to 5: it was truncated",
+    "deleted": "subscribe names t, which is not there",
+}
+
+
+@pytest.mark.parametrize("way", LOST)
+def test_what_is_gone_before_it_was_read(tmp_path: Path, way: str) -> None:
+    put(tmp_path, "t-0", five(0))
+    put(tmp_path, "t-0", five(5), base=5)
+    strict, lenient = (reader(tmp_path, subscribe="t", startingOffsets="earliest", failOnDataLoss=word) for word in ("true", "false"))
+    for stream in (strict, lenient):
+        assert stream.latestOffset(stream.initialOffset(), ALL) == {"t": {"0": 10}}
+    (tmp_path / "t-0" / f"{0:020}.log").unlink()
+    happen(tmp_path, way)
+    begin = {"t": {"0": 5}}
+
+    def take(stream: KafkaLogStreamReader) -> list[int]:
+        return [o for *_, o in read(stream, begin, stream.latestOffset(begin, ALL))]
+
+    with pytest.raises((DataLossError, OptionError), match=LOST[way]):
+        take(strict)
+    assert take(lenient) == (list(range(10, 15)) if way == "retention" else [])
+
+
+def test_what_a_plan_no_longer_finds(tmp_path: Path) -> None:
+    put(tmp_path, "t-0", five(0))
+    with pytest.raises(DataLossError, match=r"offsets 5 to 9 are gone: the log was truncated; failOnDataLoss=false"):
+        read(reader(tmp_path), {"t": {"0": 0}}, {"t": {"0": 10}})
+    with pytest.raises(DataLossError, match="u-0: offsets from 0 to 9 are gone: the partition is no longer there"):
+        read(reader(tmp_path), {}, {"u": {"0": 10}})
+    assert read(reader(tmp_path, failOnDataLoss="false"), {"t": {"0": 3}}, {"t": {"0": 10}}) == [("t", 0, 3), ("t", 0, 4)]
+    stream = reader(tmp_path)
+    (part,) = stream.partitions({"t": {"0": 0}}, {"t": {"0": 5}})
+    (tmp_path / "t-0" / f"{0:020}.log").unlink()
+    with pytest.raises(DataLossError, match="gone"):
+        list(stream.read(part))
+
+
+def test_options_of_streams_and_of_batch_queries(tmp_path: Path) -> None:
+    put(tmp_path, "t-0", five(0))
+    with pytest.raises(OptionError, match="endingOffsets is for batch queries: a stream has no end"):
+        reader(tmp_path, endingOffsets="latest")
+    with pytest.raises(OptionError, match="maxOffsetsPerTrigger is 0; it can be 1 at least"):
+        reader(tmp_path, maxOffsetsPerTrigger="0")
+    with pytest.raises(OptionError, match="startingOffsets says nothing about t-0"):
+        reader(tmp_path, startingOffsets="{}").initialOffset()
+    source = KafkaLogSource(CaseInsensitiveDict({"path": str(tmp_path), "failOnDataLoss": "false"}))
+    with pytest.raises(OptionError, match="failOnDataLoss is for streams"):
+        source.reader(source.schema())
+
+
+def stream_of(spark: Any, path: Any, **options: Any) -> Any:
+    options = {"startingOffsets": "earliest", **options}
+    return spark.readStream.format("kafkafmt").schema(ddl_of((*COLUMNS, "timestamp"))).options(**options).load(path)
+
+
+def test_golden_transactions(spark: Any, tmp_path: Path) -> None:
+    golden = case("transactions")
+    frame = stream_of(spark, str(golden.roots[0]), maxOffsetsPerTrigger=100, **{"kafka.isolation.level": "read_committed"})
+    query = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    query.start(str(tmp_path / "out")).awaitTermination(120)
+    same_rows(rows(spark.read.parquet(str(tmp_path / "out")).toArrow()), golden.expected(committed=True))
+
+
+def test_each_record_once_while_the_log_grows_and_the_query_is_restarted(spark: Any, tmp_path: Path) -> None:
+    """A writer appends while the query runs, is stopped and started again from its checkpoint."""
+    wrote = threading.Event()
+    total = 3000
+
+    def write() -> None:
+        with kafkafmt.LogDirectory(tmp_path / "log", segment_bytes=4096) as directory:
+            writers = [directory.writer("orders", n) for n in range(3)]
+            for i in range(total):
+                writers[i % 3].append([(b"%d" % i, b"v" * 20, 1_700_000_000_000 + i)])
+                wrote.set()
+                time.sleep(0.002)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    wrote.wait(60)
+
+    def start(**trigger: Any) -> Any:
+        frame = stream_of(spark, str(tmp_path / "log"), subscribe="orders", maxOffsetsPerTrigger=400)
+        writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        return writer.trigger(**trigger).start(str(tmp_path / "out"))
+
+    for _ in range(2):
+        query = start(processingTime="100 milliseconds")
+        while not any(p["numInputRows"] for p in query.recentProgress):
+            time.sleep(0.1)
+        time.sleep(0.5)
+        query.stop()
+        assert max(p["numInputRows"] for p in query.recentProgress) <= 400
+    thread.join()
+    query = start(availableNow=True)
+    query.awaitTermination(120)
+    got = spark.read.parquet(str(tmp_path / "out")).toArrow()
+    assert Counter(int(k) for k in got.column("key").to_pylist()) == Counter(range(total))
+    assert json.loads(query.lastProgress["sources"][0]["endOffset"]) == {"orders": {"0": 1000, "1": 1000, "2": 1000}}
+
+
+STREAM = """
+import sys
+sys.path[:0] = {path!r}
+from kafkafmt.spark import make_session, register
+settings = {{"spark.driver.memory": "1g", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}}
+spark = make_session("local[2]", "killed", **settings)
+register(spark)
+frame = spark.readStream.format("kafkafmt").option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 100).load({log!r})
+query = frame.writeStream.format("parquet").option("checkpointLocation", {checkpoint!r}).start({out!r})
+query.awaitTermination()
+"""
+
+
+@pytest.mark.full
+def test_kill_9_loses_and_doubles_nothing(spark: Any, tmp_path: Path) -> None:
+    """Driver, JVM and workers are killed at any moment, three times; the query goes on from its checkpoint."""
+    log, out, checkpoint = (str(tmp_path / name) for name in ("log", "out", "checkpoint"))
+    total = 20_000
+    with kafkafmt.LogDirectory(log, segment_bytes=1 << 16) as directory:
+        for n in range(2):
+            directory.writer("orders", n).append([(b"%d" % i, b"v" * 20, 1_700_000_000_000 + i) for i in range(n, total, 2)])
+    program = STREAM.format(path=sys.path, log=log, out=out, checkpoint=checkpoint)
+    for _ in range(3):
+        before = len(list(Path(checkpoint, "commits").glob("[0-9]*")))
+        process = subprocess.Popen([sys.executable, "-c", program], start_new_session=True, stderr=subprocess.DEVNULL)
+        try:
+            while len(list(Path(checkpoint, "commits").glob("[0-9]*"))) < before + 3 and process.poll() is None:
+                time.sleep(0.05)
+            time.sleep(random.random())
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    frame = spark.readStream.format("kafkafmt").option("startingOffsets", "earliest").load(log)
+    query = frame.writeStream.format("parquet").option("checkpointLocation", checkpoint).trigger(availableNow=True).start(out)
+    query.awaitTermination(120)
+    got = spark.read.parquet(out).toArrow()
+    assert Counter(int(k) for k in got.column("key").to_pylist()) == Counter(range(total))
