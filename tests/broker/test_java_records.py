@@ -170,7 +170,7 @@ def test_validation_is_that_of_the_broker(package):
 def odd_requests():
     """Batches that no sound client sends: offset deltas that do not rise, timestamps at every bound, formats that lose them."""
     now, far = 1_700_000_000_000, 2**63 - 1
-    settings = {"compacted": False, "now": now, "before_max_ms": far, "after_max_ms": far, "leader_epoch": 3, "origin": "client"}
+    settings = {"compacted": False, "now_ms": now, "before_max_ms": far, "after_max_ms": far, "leader_epoch": 3, "origin": "client"}
     targets = [
         {"codec": codec, "magic": magic, "timestamp_type": kind}
         for codec in ("producer", "none", "gzip", "lz4")
