@@ -1,5 +1,7 @@
 """Validation and assignment of offsets, the rules by name; tests/broker holds the same against Kafka's own LogValidator."""
 
+import sys
+
 import building
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 import kafkafmt
 from kafkafmt import InvalidError, KafkaFormatError, assign_offsets, build_batch, check_batches, validate_and_assign_offsets
 from kafkafmt.errors import ChecksumError, StructureError, TruncatedError
-from kafkafmt.records import iter_tables
+from kafkafmt.records import KAFKA_ERRORS, iter_tables
 from kafkafmt.types import BATCH_DTYPE
 
 NOW = 1_700_000_000_000
@@ -124,6 +126,7 @@ def test_rules(package, data, options, rule):
     with pytest.raises(InvalidError) as caught:
         validate(buffer, **options)
     assert caught.value.rule == rule
+    assert rule in KAFKA_ERRORS
     assert buffer == data
 
 
@@ -149,8 +152,25 @@ def test_wrong_records_are_told_one_by_one(package):
     ],
 )
 def test_damaged_data(package, data, error):
-    with pytest.raises(error):
+    with pytest.raises(error) as caught:
         validate(data)
+    assert caught.value.rule == caught.value.code
+    assert caught.value.rule in KAFKA_ERRORS
+
+
+def test_answers_are_kafkas():
+    assert set(KAFKA_ERRORS.values()) < set(kafkafmt.protocol.ErrorCode.__members__)
+    assert {rule for _, _, rule in RULES} | {"timestamp"} < set(KAFKA_ERRORS)
+
+
+def test_results_as_bytes(package):
+    """A result is not its bytes, but gives them."""
+    data = build_batch(RECORDS)
+    for result in (validate(data), kafkafmt.convert(data, 1), kafkafmt.recompress(data, "gzip")):
+        assert bytes(result) == bytes(result.records)
+        assert result.__buffer__(0) == result.records
+        if sys.version_info >= (3, 12):
+            assert list(kafkafmt.read_records(result)) == list(kafkafmt.read_records(result.records))
 
 
 def test_any_number_of_batches_of_a_coordinator(package):

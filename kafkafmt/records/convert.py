@@ -48,7 +48,7 @@ _INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struc
 
 
 class Converted(NamedTuple):
-    """records: the bytes. converted, kept: batches built anew, and batches left as they were.
+    """records: the bytes, which bytes(result) gives too. converted, kept: batches built anew, and batches left as they were.
 
     lost: what the other format had no place for. Records by "headers" and "timestamps"; batches by "control_batches" and
     "empty_batches", which are gone whole, and by "producer_ids", "transactional", "leader_epochs", "delete_horizons".
@@ -59,6 +59,12 @@ class Converted(NamedTuple):
     converted: int
     kept: int
     lost: dict[str, int]
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.records)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self.records)
 
     def __repr__(self) -> str:
         done = f"converted={self.converted}, kept={self.kept}, lost={self.lost}"
@@ -162,12 +168,18 @@ def _rebuilt(
 
 
 class Recompressed(NamedTuple):
-    """records: the bytes. before, after: their sizes. sizes: the same of each batch, in their order."""
+    """records: the bytes, which bytes(result) gives too. before, after: their sizes. sizes: the same of each batch, in their order."""
 
     records: bytes
     before: int
     after: int
     sizes: list[tuple[int, int]]
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.records)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self.records)
 
     def __repr__(self) -> str:
         return f"Recompressed(records=<{len(self.records)} bytes>, before={self.before}, after={self.after}, {len(self.sizes)} sizes)"
