@@ -256,11 +256,41 @@ def test_a_maximum_timestamp_of_an_empty_batch(package):
 
 
 @pytest.mark.parametrize(
-    "options", [{"origin": "replica"}, {"timestamp_type": "x"}, {"magic": 3}, {"codec": "brotli"}, {"next_offset": -1}]
-)
-def test_wrong_arguments(options):
-    with pytest.raises(ValueError):
-        validate(b"", **options)
+    ("options", "error"),
+    [
+        ({"origin": "replica"}, ValueError), ({"timestamp_type": "x"}, ValueError), ({"codec": "brotli"}, ValueError),
+        ({"magic": 3}, ValueError), ({"magic": 2.0}, ValueError), ({"next_offset": -1}, ValueError), ({"next_offset": 1.0}, TypeError),
+        ({"now_ms": -1}, ValueError), ({"now_ms": 1.5}, TypeError), ({"now_ms": 2**63}, OverflowError), ({"level": 3}, ValueError),
+        ({"codec": "gzip", "level": 99}, ValueError), ({"before_max_ms": -1}, ValueError), ({"after_max_ms": 0.5}, TypeError),
+        ({"max_message_bytes": -1}, ValueError), ({"leader_epoch": 2**31}, OverflowError), ({"leader_epoch": 1.0}, TypeError),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(options, error):
+    with pytest.raises(error):
+        validate(build_batch(RECORDS), **options)
+
+
+def test_numbers_of_any_type_and_size(package):
+    numbers = {"now_ms": np.int64(NOW), "leader_epoch": np.int16(3), "max_message_bytes": np.int32(999), "before_max_ms": np.int64(NOW)}
+    result = validate(build_batch(RECORDS), np.int64(100), **numbers)
+    assert list(map(type, result[2:])) == [int] * 5
+    assert validate(build_batch(RECORDS), after_max_ms=2**80, before_max_ms=2**80, max_message_bytes=2**80).count == 4
+
+
+@pytest.mark.parametrize("options", [{}, {"codec": "lz4"}, {"magic": 1}, {"check_records": False}, {"timestamp_type": "LogAppendTime"}])
+def test_offsets_up_to_the_last(package, options):
+    """2**63 - 1 is never a record's: it is what follows the last that there can be."""
+    last = 2**63 - 1
+    data = bytearray(build_batch(RECORDS))
+    assert validate(data, last - 4, **options).next_offset == last
+    for first in (last - 3, last):
+        data = bytearray(build_batch(RECORDS))
+        with pytest.raises(ValueError, match="do not fit into 64 bits"):
+            validate(data, first, **options)
+        with pytest.raises(ValueError, match="do not fit into 64 bits"):
+            assign_offsets(data, first)
+        assert data == build_batch(RECORDS)
+    assert assign_offsets(data, last - 4) == last
 
 
 def test_offsets_set_in_place(package):

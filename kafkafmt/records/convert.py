@@ -40,7 +40,7 @@ from ..constants import (
 from ..errors import InvalidError
 from ..types import Buffer
 from .assign import codecs_of, scan_all
-from .builder import DEFAULT_BATCH_BYTES, BatchBuilder, codec_id
+from .builder import DEFAULT_BATCH_BYTES, BatchBuilder, codec_id, format_number
 from .columns import decoded
 from .reader import RecordReader
 
@@ -89,8 +89,7 @@ def convert(
     of format 2 become that plain messages are put into.
     InvalidError where a format cannot have a codec (zstd below 2); the other KafkaFormatErrors for damaged data.
     """
-    if magic not in (0, 1, 2):
-        raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
+    magic = format_number(magic)
     raw: Any = buffer
     view, table, lost = memoryview(raw).cast("B"), scan_all(buffer), Counter[str]()
     first = MIN_OFFSET if start is None else integer("start", start, 0, "an offset")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend import core
-from ..arguments import integer
+from ..arguments import fitting, integer
 from ..constants import (
     CODEC_NONE,
     CONTROL_BIT,
@@ -31,7 +31,7 @@ from ..constants import (
 from ..errors import InvalidError, StructureError, TooLargeError
 from ..types import Buffer
 from .assign import codecs_of, scan_all, set_timestamp
-from .builder import BatchBuilder, codec_id
+from .builder import BatchBuilder, codec_id, format_number
 from .columns import decoded
 from .reader import RecordReader
 from .renumber import with_rising_deltas
@@ -132,15 +132,20 @@ class LogValidator:
             raise ValueError(f"origin is {origin!r}; it can be {', '.join(ORIGINS)}")
         if timestamp_type not in TIMESTAMP_TYPES:
             raise ValueError(f"timestamp_type is {timestamp_type!r}; it can be {', '.join(TIMESTAMP_TYPES)}")
-        if magic not in (0, 1, 2):
-            raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
-        integer("before_max_ms", before_max_ms)
-        integer("after_max_ms", after_max_ms)
+        magic = format_number(magic)
+        before_max_ms, after_max_ms = integer("before_max_ms", before_max_ms, 0), integer("after_max_ms", after_max_ms, 0)
+        if now_ms is not None:
+            now_ms = fitting("now_ms", integer("now_ms", now_ms, 0), 64)
+        if max_message_bytes is not None:
+            max_message_bytes = min(integer("max_message_bytes", max_message_bytes, 0), MAX_OFFSET)
+        if codec != "producer" or level is not None:
+            BatchBuilder(codec=CODEC_NONE if codec == "producer" else codec, level=level)  # a wrong level is told before anything is done
         self._shown = f"codec={codec!r}, magic={magic}, timestamp_type={timestamp_type!r}, origin={origin!r}"
         self._codec = None if codec == "producer" else codec_id(codec)
         self._create_time, self._client = TIMESTAMP_TYPES[timestamp_type] == CREATE_TIME, origin == "client"
         self._rules = Rules(magic, self._create_time, before_max_ms, after_max_ms, compacted, max_message_bytes, self._client)
-        self._level, self._magic, self._leader_epoch, self._now = level, magic, leader_epoch, now_ms
+        self._level, self._magic, self._now = level, magic, now_ms
+        self._leader_epoch = fitting("leader_epoch", leader_epoch, 32)
         self._check_records, self._max_batch_bytes = check_records, max_batch_bytes
 
     def __repr__(self) -> str:
@@ -152,7 +157,7 @@ class LogValidator:
         InvalidError for a broken rule, which its `rule` names; the other KafkaFormatErrors for data that is damaged. KAFKA_ERRORS
         has what a broker would answer, by the `rule` of either.
         """
-        integer("next_offset", next_offset, 0)
+        next_offset = integer("next_offset", next_offset, 0)
         now = int(time.time() * 1000) if self._now is None else self._now
         raw: Any = buffer
         target: Any = bytearray(raw) if memoryview(raw).readonly and memoryview(raw).c_contiguous else raw
@@ -258,6 +263,8 @@ class LogValidator:
                 reason[i] = 3
         groups = _Groups(start, stop, first, end, codec, reason, np.zeros(len(start), np.int64))
         spans = self._spans(table, groups)
+        if int(spans.sum()) > MAX_OFFSET - next_offset:
+            raise ValueError(f"offsets from {next_offset} on do not fit into 64 bits")
         groups.offset[:] = next_offset + np.cumsum(spans) - spans
         return groups
 
