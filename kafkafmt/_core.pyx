@@ -22,6 +22,7 @@ include "_corelib/encode.pxi"     # records and messages as bytes
 include "_corelib/fields.pxi"     # what they are built from: Python objects and columns
 include "_corelib/plain.pxi"      # the records that nearly all are, many at a time
 include "_corelib/build.pxi"      # RecordBuffer: records and columns into batches
+include "_corelib/append.pxi"
 include "_corelib/wire.pxi"       # Layout: how messages lie on the wire
 include "_corelib/wire_read.pxi"
 include "_corelib/wire_write.pxi" # write_messages

@@ -25,6 +25,14 @@ def optional_integer(name: str, value: Any, low: int | None = None, kind: str = 
     return None if value is None else integer(name, value, low, kind)
 
 
+def fitting(name: str, value: Any, bits: int) -> int:
+    """A whole number that a field of so many bits holds."""
+    number = integer(name, value)
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise OverflowError(f"{name} is {number}, which does not fit into {bits} bits")
+    return number
+
+
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
     """One of some words."""
     if not isinstance(value, str) or value not in allowed:

@@ -193,22 +193,24 @@ class Decompressor:
             raise TooLargeError(f"{CODEC_NAMES[codec]} data decompresses to more than the limit of {self.limit} bytes")
 
     def _gzip(self, data: memoryview, arena: Arena, start: int) -> None:
+        member = zlib.decompressobj(GZIP_WBITS)
+        part = member.decompress(data, self._room(0, 4 * len(data)))
+        arena.append(part)
         while True:
-            member = zlib.decompressobj(GZIP_WBITS)
-            pending: Any = data
-            while True:
-                part = member.decompress(pending, self._room(arena.filled - start, 4 * len(data)))
-                arena.append(part)
+            if arena.filled - start > self.limit:
                 self._check(arena.filled - start, CODEC_GZIP)
-                if member.eof:
-                    break
+            pending: Any
+            if member.eof:
+                pending = member.unused_data
+                if pending[:2] != GZIP_MAGIC:
+                    return
+                member = zlib.decompressobj(GZIP_WBITS)
+            else:
                 pending = member.unconsumed_tail
                 if not part and not pending:
                     raise StructureError("gzip data ends before its end mark")
-            rest = member.unused_data
-            if rest[:2] != GZIP_MAGIC:
-                return
-            data = memoryview(rest)
+            part = member.decompress(pending, self._room(arena.filled - start, 4 * len(data)))
+            arena.append(part)
 
     def _snappy(self, data: memoryview, arena: Arena, start: int) -> None:
         if data[:8] != XERIAL_MAGIC:

@@ -153,7 +153,7 @@ FAULTS = (
 BUILD_FAULTS = (
     ("", ""),
     ("", ""),
-    ("offset_order", "offset {offset} is not at or above {next}, the next one"),
+    ("offset_order", "offset {offset} is not between {next}, the next one, and 2**63 - 2"),
     ("offset_delta", "offset {offset} is more than 2**31 - 1 above the batch's base offset"),
     ("timestamp", "timestamp {timestamp} is negative and not -1"),
     ("timestamp_in_format", "format {magic} has no timestamps, so {timestamp} would be lost"),

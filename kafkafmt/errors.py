@@ -18,6 +18,7 @@ class KafkaFormatError(Exception):
         base_offset: base offset of the batch concerned, as its header has it; None where that is not known.
         resume: the next position worth trying; None where none is known.
         code: a word that stays the same from release to release, for programs.
+        rule: the same, but of an InvalidError the rule that is broken.
     """
 
     code = "format"
@@ -28,6 +29,7 @@ class KafkaFormatError(Exception):
         self.position = position
         self.base_offset = base_offset
         self.resume = resume
+        self.rule = self.code
 
     def __str__(self) -> str:
         batch = "" if self.base_offset is None else f", batch at offset {self.base_offset}"

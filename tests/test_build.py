@@ -388,6 +388,23 @@ def test_arrow_out_and_in_again(package):
 
 
 @pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"magic": 2.0}, ValueError), ({"magic": True}, ValueError), ({"codec": True}, ValueError), ({"base_offset": 1.5}, TypeError),
+        ({"leader_epoch": 2**31}, OverflowError), ({"producer_id": 2**63}, OverflowError), ({"log_append_time": 2**63}, OverflowError),
+        ({"producer_epoch": 2**15, "producer_id": 1, "base_sequence": 0}, OverflowError), ({"delete_horizon": 0.5}, TypeError),
+    ],
+)  # fmt: skip
+def test_options_that_no_field_holds(package, options, error):
+    with pytest.raises(error):
+        BatchBuilder(**options)
+
+
+def test_a_size_limit_beyond_memory_is_none():
+    assert build_batch([(b"k", b"v")], max_bytes=2**80) == build_batch([(b"k", b"v")])
+
+
+@pytest.mark.parametrize(
     ("columns", "error"),
     [
         ({"key": [b""], "value": [b"", b""]}, ValueError),

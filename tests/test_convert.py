@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import kafkafmt
 from kafkafmt import InvalidError, KafkaFormatError, build_batch, convert, iter_batches, recompress
-from kafkafmt.errors import StructureError
+from kafkafmt.errors import StructureError, UnsupportedError
 from kafkafmt.records import build_marker
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -144,11 +144,25 @@ def test_refused(package):
     for codec, level in (("brotli", None), ("gzip", 11), ("none", 3)):
         with pytest.raises(ValueError):
             recompress(b"", codec, level)
-    broken = building.batch(compressed=b"garbage", codec=building.GZIP, count=1)
-    with pytest.raises(StructureError):
-        recompress(broken, "zstd")
-    with pytest.raises(StructureError):
-        convert(broken, 1)
+    broken = building.batch(compressed=b"garbage", codec=building.GZIP, count=1, base_offset=4)
+    for call in (lambda: recompress(MIXED[0] + broken, "zstd"), lambda: convert(MIXED[0] + broken, 1)):
+        with pytest.raises(StructureError) as damaged:
+            call()
+        assert (damaged.value.position, damaged.value.base_offset) == (len(MIXED[0]), 4)
+    unknown = building.repair_crc(building.mutate(building.simple_batch([b"a"]), 22, b"\x05"))
+    for call in (lambda: recompress(unknown, "zstd"), lambda: convert(unknown, 1)):
+        with pytest.raises(UnsupportedError, match="codec 5"):
+            call()
+
+
+def test_single_messages_become_wrappers_of_a_size_that_is_usual(package):
+    data = b"".join(message(1, b"k%d" % i, bytes(90), offset=3 * i, timestamp=i) for i in range(999))
+    done = recompress(data, "lz4")
+    batches = list(iter_batches(done.records))
+    assert 5 < len(batches) < 12
+    assert all(b.is_compressed for b in batches)
+    assert told(done.records) == told(data)
+    assert done.sizes == [(len(data), len(done.records))]
 
 
 def test_hurt_data_gives_our_errors_only(package):

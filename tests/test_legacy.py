@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import struct
 import zlib
 
 import numpy as np
 import pytest
 from building import message, mutate, simple_batch
-from decoding import decode, decode_steps, scan
+from decoding import MAX, MIN, decode, decode_steps, scan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -167,13 +168,32 @@ def test_messages_are_found_among_other_bytes(core):
 
 parts = st.one_of(
     st.builds(lambda m, k, v, o, a: message(m, k, v, offset=o, timestamp=5, attributes=a), st.integers(0, 1),
-              st.none() | st.binary(max_size=5), st.none() | st.binary(max_size=9), st.integers(0, 2**40), st.sampled_from([0, 8, 1])),
+              st.none() | st.binary(max_size=5), st.none() | st.binary(max_size=9),
+              st.integers(0, 2**40) | st.sampled_from([-1, MIN, MAX - 1, MAX]), st.sampled_from([0, 8, 1])),
     st.binary(max_size=12),
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_offsets_at_the_ends_of_64_bits(magic):
+    """A wrapper's offset and its messages', each at every bound: the same on both cores, whether or not all are asked for."""
+    bounds = (0, 1, 2, -1, MIN, MIN + 1, MAX - 1, MAX)
+    for last in bounds:
+        for offsets in itertools.product(bounds, repeat=2):
+            inner = b"".join(message(magic, b"k", b"v", offset=o) for o in offsets)
+            found = []
+            for core in (NATIVE, _pure):
+                table = inner_table(core, wrap(magic, inner, last), inner)
+                for first in (MIN, MIN + 1):
+                    rows, error = decode(core, inner, table, first=first)
+                    found.append(([row[0] for row in rows], repr(error)))
+            assert found[0] == found[2], (last, offsets)
+            assert found[1] == found[3], (last, offsets)
+            assert [o for o in found[0][0] if o > MIN] == found[1][0]
+
+
 @settings(max_examples=400, deadline=None)
-@given(st.lists(parts, max_size=6), st.integers(0, 400), st.integers(0, 255), st.integers(1, 9))
+@given(st.lists(parts, max_size=6), st.integers(0, 400), st.integers(0, 255), st.integers(1, 9) | st.just(60))
 def test_the_cores_agree(chunks, at, byte, capacity):
     data = bytearray(b"".join(chunks))
     if data:

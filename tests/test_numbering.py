@@ -159,7 +159,7 @@ def requests(draw):
         "check_records": draw(st.sampled_from([True, True, False])),
         "before_max_ms": draw(st.sampled_from([MAX, MAX, MAX, 100, 0])),
         "after_max_ms": draw(st.sampled_from([MAX, MAX, MAX, 10_000, 0])),
-        "now": NOW,
+        "now_ms": NOW,
         "leader_epoch": 7,
     }
     return data, options

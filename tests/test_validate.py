@@ -1,5 +1,7 @@
 """Validation and assignment of offsets, the rules by name; tests/broker holds the same against Kafka's own LogValidator."""
 
+import sys
+
 import building
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 import kafkafmt
 from kafkafmt import InvalidError, KafkaFormatError, assign_offsets, build_batch, check_batches, validate_and_assign_offsets
 from kafkafmt.errors import ChecksumError, StructureError, TruncatedError
-from kafkafmt.records import iter_tables
+from kafkafmt.records import KAFKA_ERRORS, iter_tables
 from kafkafmt.types import BATCH_DTYPE
 
 NOW = 1_700_000_000_000
@@ -124,6 +126,7 @@ def test_rules(package, data, options, rule):
     with pytest.raises(InvalidError) as caught:
         validate(buffer, **options)
     assert caught.value.rule == rule
+    assert rule in KAFKA_ERRORS
     assert buffer == data
 
 
@@ -149,8 +152,25 @@ def test_wrong_records_are_told_one_by_one(package):
     ],
 )
 def test_damaged_data(package, data, error):
-    with pytest.raises(error):
+    with pytest.raises(error) as caught:
         validate(data)
+    assert caught.value.rule == caught.value.code
+    assert caught.value.rule in KAFKA_ERRORS
+
+
+def test_answers_are_kafkas():
+    assert set(KAFKA_ERRORS.values()) < set(kafkafmt.protocol.ErrorCode.__members__)
+    assert {rule for _, _, rule in RULES} | {"timestamp"} < set(KAFKA_ERRORS)
+
+
+def test_results_as_bytes(package):
+    """A result is not its bytes, but gives them."""
+    data = build_batch(RECORDS)
+    for result in (validate(data), kafkafmt.convert(data, 1), kafkafmt.recompress(data, "gzip")):
+        assert bytes(result) == bytes(result.records)
+        assert result.__buffer__(0) == result.records
+        if sys.version_info >= (3, 12):
+            assert list(kafkafmt.read_records(result)) == list(kafkafmt.read_records(result.records))
 
 
 def test_any_number_of_batches_of_a_coordinator(package):
@@ -236,11 +256,41 @@ def test_a_maximum_timestamp_of_an_empty_batch(package):
 
 
 @pytest.mark.parametrize(
-    "options", [{"origin": "replica"}, {"timestamp_type": "x"}, {"magic": 3}, {"codec": "brotli"}, {"next_offset": -1}]
-)
-def test_wrong_arguments(options):
-    with pytest.raises(ValueError):
-        validate(b"", **options)
+    ("options", "error"),
+    [
+        ({"origin": "replica"}, ValueError), ({"timestamp_type": "x"}, ValueError), ({"codec": "brotli"}, ValueError),
+        ({"magic": 3}, ValueError), ({"magic": 2.0}, ValueError), ({"next_offset": -1}, ValueError), ({"next_offset": 1.0}, TypeError),
+        ({"now_ms": -1}, ValueError), ({"now_ms": 1.5}, TypeError), ({"now_ms": 2**63}, OverflowError), ({"level": 3}, ValueError),
+        ({"codec": "gzip", "level": 99}, ValueError), ({"before_max_ms": -1}, ValueError), ({"after_max_ms": 0.5}, TypeError),
+        ({"max_message_bytes": -1}, ValueError), ({"leader_epoch": 2**31}, OverflowError), ({"leader_epoch": 1.0}, TypeError),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(options, error):
+    with pytest.raises(error):
+        validate(build_batch(RECORDS), **options)
+
+
+def test_numbers_of_any_type_and_size(package):
+    numbers = {"now_ms": np.int64(NOW), "leader_epoch": np.int16(3), "max_message_bytes": np.int32(999), "before_max_ms": np.int64(NOW)}
+    result = validate(build_batch(RECORDS), np.int64(100), **numbers)
+    assert list(map(type, result[2:])) == [int] * 5
+    assert validate(build_batch(RECORDS), after_max_ms=2**80, before_max_ms=2**80, max_message_bytes=2**80).count == 4
+
+
+@pytest.mark.parametrize("options", [{}, {"codec": "lz4"}, {"magic": 1}, {"check_records": False}, {"timestamp_type": "LogAppendTime"}])
+def test_offsets_up_to_the_last(package, options):
+    """2**63 - 1 is never a record's: it is what follows the last that there can be."""
+    last = 2**63 - 1
+    data = bytearray(build_batch(RECORDS))
+    assert validate(data, last - 4, **options).next_offset == last
+    for first in (last - 3, last):
+        data = bytearray(build_batch(RECORDS))
+        with pytest.raises(ValueError, match="do not fit into 64 bits"):
+            validate(data, first, **options)
+        with pytest.raises(ValueError, match="do not fit into 64 bits"):
+            assign_offsets(data, first)
+        assert data == build_batch(RECORDS)
+    assert assign_offsets(data, last - 4) == last
 
 
 def test_offsets_set_in_place(package):

@@ -32,6 +32,8 @@ cdef extern from *:
     uint32_t KF_BE32(uint32_t) nogil
     uint64_t KF_BE64(uint64_t) nogil
     const Py_ssize_t PY_SSIZE_T_MAX
+    const int64_t INT64_MAX
+    const int64_t INT64_MIN
     void KF_PREFETCH(const void*) nogil
     bint KF_LIKELY(bint) nogil
     bint KF_UNLIKELY(bint) nogil

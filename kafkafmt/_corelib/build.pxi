@@ -2,7 +2,8 @@
 #
 # A batch under way begins at `start`; of format 2 its first 61 bytes are the place of the header. Closing writes it (or, over
 # compressed data, header or wrapper message and data) and begins the next batch behind it. Appending is two steps: Python objects
-# become pointers (`Field`), without running any Python code, and `place` writes the record, without the GIL where there are columns.
+# become pointers (`Field`), without running any Python code (append.pxi), and `place` writes the record, without the GIL where there
+# are columns.
 
 from libc.stdlib cimport free, realloc
 from libc.string cimport memmove
@@ -205,182 +206,17 @@ cdef class RecordBuffer:
         self.placed(timestamp, offset, base)
         return PLACED
 
-    cdef fail(self, int status, object offset, int64_t timestamp):
-        if status == NO_MEMORY:
-            return MemoryError()
-        if offset is None:
-            offset = self.next_offset
-        rule, text = BUILD_FAULTS[status]
-        text = text.format(offset=offset, next=self.next_offset, timestamp=timestamp, magic=self.magic)
-        base = self.base_offset if self.count else None
-        if status == BUILD_TOO_LARGE:
-            return TooLargeError(text, self.filled - self.start, base)
-        return InvalidError(text, self.filled - self.start, base, rule=rule)
-
-    cdef inline int take_objects(self, object key, object value, object timestamp, object headers, object offset, bint dry,
-                                 int64_t* when, int64_t* at) except -1:
-        """Place a record given as objects of exact types, of which none runs any code; NOT_PLAIN where one is not."""
-        cdef Field key_field, value_field
-        cdef Py_ssize_t count = 0, i
-        cdef int overflow = 0
-        cdef Header* header
-        cdef object pair, name
-        if plain_field(key, &key_field) or plain_field(value, &value_field) or not PyLong_Check(timestamp):
-            return NOT_PLAIN
-        when[0] = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
-        at[0] = NEXT_OFFSET
-        if offset is not None:
-            if overflow or not PyLong_Check(offset):
-                return NOT_PLAIN
-            at[0] = PyLong_AsLongLongAndOverflow(offset, &overflow)
-            at[0] = max(at[0], NEXT_OFFSET + 1)
-        if overflow:
-            return NOT_PLAIN
-        if headers is not None and not (PyTuple_CheckExact(headers) and PyTuple_GET_SIZE(headers) == 0):
-            if PyList_CheckExact(headers):
-                count = PyList_GET_SIZE(headers)
-            elif PyTuple_CheckExact(headers):
-                count = PyTuple_GET_SIZE(headers)
-            else:
-                return NOT_PLAIN
-            if self.reserve_headers(count):
-                raise MemoryError
-            for i in range(count):
-                pair = <object>PyList_GET_ITEM(headers, i) if PyList_CheckExact(headers) else <object>PyTuple_GET_ITEM(headers, i)
-                if not PyTuple_CheckExact(pair) or PyTuple_GET_SIZE(pair) != 2:
-                    return NOT_PLAIN
-                header = &self.header_fields[i]
-                name = <object>PyTuple_GET_ITEM(pair, 0)
-                if PyUnicode_CheckExact(name):
-                    header.key.data = <const uint8_t*>PyUnicode_AsUTF8AndSize(name, &header.key.size)
-                elif name is None or plain_field(name, &header.key):
-                    return NOT_PLAIN
-                if plain_field(<object>PyTuple_GET_ITEM(pair, 1), &header.value):
-                    return NOT_PLAIN
-        elif offset is None and not dry and self.place_plain(&key_field, &value_field, when[0]):
-            return PLACED
-        return self.place(&key_field, &value_field, when[0], at[0], self.header_fields, count, dry)
-
-    cdef int take(self, object key, object value, object timestamp, object headers, object offset, bint dry) except -1:
-        cdef int64_t when = 0, at = 0
-        if KF_UNLIKELY(self.busy):
-            self.enter()
-        cdef int status = self.take_objects(key, value, timestamp, headers, offset, dry, &when, &at)
-        if KF_LIKELY(status <= FULL):
-            return status
-        if status == NOT_PLAIN:
-            key, value, timestamp = plain_bytes(key, "key"), plain_bytes(value, "value"), int64(timestamp, "timestamp")
-            headers, offset = plain_headers(headers), None if offset is None else int64(offset, "offset")
-            status = self.take_objects(key, value, timestamp, headers, offset, dry, &when, &at)
-            if status <= FULL:
-                return status
-        raise self.fail(status, offset, when)
-
     def append(self, key, value, timestamp=-1, headers=(), offset=None):
-        return self.take(key, value, timestamp, headers, offset, False) == PLACED
+        return take_record(self, key, value, timestamp, headers, offset, False) == PLACED
 
     def has_room_for(self, key, value, timestamp=-1, headers=(), offset=None):
-        return self.take(key, value, timestamp, headers, offset, True) == PLACED
+        return take_record(self, key, value, timestamp, headers, offset, True) == PLACED
 
     def extend(self, records, start=0):
-        cdef Py_ssize_t i = natural(start), n
-        cdef object record, timestamp, headers, offset, none = (), unset = -1
-        if type(records) is not list and type(records) is not tuple:
-            raise TypeError(f"a list or tuple of records is needed, not {type(records).__name__}")
-        cdef bint listed = type(records) is list
-        while i < len(records):
-            if listed and self.plain_end and not self.busy:
-                i = fill_tuples(self, records, i)
-                if i == len(records):
-                    break
-            record = records[i]
-            timestamp, headers, offset = unset, none, None
-            if PyTuple_CheckExact(record):
-                n = PyTuple_GET_SIZE(record)
-                if n < 2 or n > 5:
-                    raise ValueError(f"a record is (key, value[, timestamp[, headers[, offset]]]), this tuple has {n} items")
-                if n > 2:
-                    timestamp = <object>PyTuple_GET_ITEM(record, 2)
-                if n > 3:
-                    headers = <object>PyTuple_GET_ITEM(record, 3)
-                if n > 4:
-                    offset = <object>PyTuple_GET_ITEM(record, 4)
-                if self.take(<object>PyTuple_GET_ITEM(record, 0), <object>PyTuple_GET_ITEM(record, 1), timestamp, headers, offset, False):
-                    break
-            elif kf_is_record(record):
-                if self.take(<object>kf_record_key(record), <object>kf_record_value(record), <object>kf_record_timestamp(record),
-                             <object>kf_record_headers(record), None, False):
-                    break
-            else:
-                raise TypeError(f"a record is a tuple or a Record, not {type(record).__name__}")
-            i += 1
-        return i
-
-    cdef int header_row(self, const HeaderColumn* column, Py_ssize_t i) noexcept nogil:
-        """The headers of a row, as fields."""
-        cdef Py_ssize_t h, n = column.counts[i], first = column.starts[i]
-        if n == 0:
-            return PLACED
-        if n < 0 or first < 0 or first > column.total or n > column.total - first:
-            return BUILD_SPAN
-        if self.reserve_headers(n):
-            return NO_MEMORY
-        for h in range(n):
-            if column_field(&column.key, first + h, &self.header_fields[h].key) or \
-                    column_field(&column.value, first + h, &self.header_fields[h].value):
-                return BUILD_SPAN
-            if self.header_fields[h].key.size < 0:
-                return BUILD_HEADER_KEY
-        return PLACED
+        return append_records(self, records, natural(start))
 
     def append_columns(self, keys, values, timestamps, offsets, headers, start, stop, many=False):
-        cdef Arrays arrays = Arrays()
-        cdef Py_ssize_t first = natural(start), last = natural(stop), i = first, n = 0
-        cdef Column key, value
-        cdef HeaderColumn header
-        cdef const int64_t* when = <const int64_t*>arrays.take(timestamps, last, 8, False)
-        cdef const int64_t* at = <const int64_t*>arrays.take(offsets, last, 8, False)
-        cdef Field key_field, value_field
-        cdef int64_t timestamp = -1, offset = NEXT_OFFSET
-        cdef int status = PLACED
-        cdef bint seal = many
-        sources = [take_column(arrays, keys, last, &key), take_column(arrays, values, last, &value)]
-        sources += take_headers(arrays, headers, last, &header)
-        if last < first:
-            raise ValueError(f"rows {first} to {last} are none")
-        if seal and self.attributes & 7:
-            raise ValueError("batches that are compressed are closed one by one")
-        self.enter()
-        with nogil:
-            while i < last:
-                if self.plain_end and header.counts == NULL and at == NULL:
-                    i = fill_columns(self, &key, &value, when, i, last)
-                    if i == last:
-                        break
-                status = BUILD_SPAN if column_field(&key, i, &key_field) or column_field(&value, i, &value_field) else PLACED
-                if header.counts != NULL and status == PLACED:
-                    n = header.counts[i]
-                    status = self.header_row(&header, i)
-                if when != NULL:
-                    timestamp = when[i]
-                if at != NULL:
-                    offset = max(at[i], NEXT_OFFSET + 1)
-                if KF_LIKELY(status == PLACED):
-                    status = self.place(&key_field, &value_field, timestamp, offset, self.header_fields, n, False)
-                if KF_LIKELY(status == PLACED):
-                    i += 1
-                elif status != FULL or not seal:
-                    break
-                else:
-                    status = self.finish(-1)
-                    if status:
-                        break
-        self.busy = False
-        if status == BUILD_SPAN:
-            raise ValueError(f"row {i}: a span does not lie in its buffer, or headers are not among those given")
-        if status > FULL:
-            raise self.fail(status, None if at == NULL else at[i], timestamp)
-        return i
+        return append_rows(self, keys, values, timestamps, offsets, headers, natural(start), natural(stop), many)
 
     def records(self):
         self.enter(False)

@@ -8,7 +8,6 @@ cdef extern from *:
     #define KF_FAR ((int64_t)1 << 61)   /* timestamps nearer to 0 are added without a look at their sum */
     """
     const int64_t KF_FAR
-    const int64_t INT64_MIN
 
 cdef struct Numbered:           # what a batch had before
     int64_t position

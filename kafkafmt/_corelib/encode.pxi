@@ -5,7 +5,6 @@ cdef extern from *:
     #define KF_BITS(x) (64 - __builtin_clzll((unsigned long long)(x) | 1))
     """
     int KF_BITS(uint64_t) nogil
-    const int64_t INT64_MAX
     const int64_t NEXT_OFFSET "INT64_MIN"       # stands for the offset behind the last record's
 
 cdef struct Field:

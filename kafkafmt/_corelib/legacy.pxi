@@ -1,7 +1,8 @@
 # Messages of formats 0 and 1 on the deep walk: a plain message is a set of one, a wrapper's decompressed value a set of many.
 #
 # A set is walked once to check it (bounds, magic, CRC-32 of inner messages, no second level of compression) and to learn its
-# last offset, which the relative ones of magic 1 count from; then its messages go into the columns.
+# last offset, which the relative ones of magic 1 count from; its messages go into the columns on the way, if all are wanted and
+# surely fit, else in a second walk.
 
 cdef enum:
     FAULT_MESSAGE_END = 14
@@ -50,45 +51,6 @@ cdef inline int read_fields(const uint8_t* base, const uint8_t* p, const uint8_t
     return 0 if m.value_length == stop - p else FAULT_MESSAGE_FIELDS
 
 
-cdef int check_set(const uint8_t* base, const Batch* batch, int64_t* count, int64_t* first, Fault* fault) noexcept nogil:
-    """How many messages a set holds, and what to add to their offsets."""
-    cdef const uint8_t* p = base + batch.payload_position
-    cdef const uint8_t* end = p + batch.payload_size
-    cdef bint wrapped = batch.attributes & 7
-    cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
-    cdef int code = 0
-    count[0] = 0
-    first[0] = 0
-    m.offset = 0
-    while p < end:
-        if end - p < 12 + min_length(<uint8_t>batch.magic):
-            code = FAULT_MESSAGE_END
-        elif p[16] != <uint8_t>batch.magic:
-            code = FAULT_MESSAGE_MAGIC
-        elif wrapped and p[17] & 7:
-            code = FAULT_NESTED
-        else:
-            code = read_fields(base, p, end, &m)
-            if code == 0 and wrapped and actual_crc(p, m.size) != stored_crc(p):
-                code = FAULT_MESSAGE_CRC
-        if code:
-            break
-        count[0] += 1
-        p += 12 + <Py_ssize_t>m.size
-    if code == 0 and count[0] == 0:
-        code = FAULT_EMPTY_SET
-    if code == 0 and wrapped and batch.magic == 1 and batch.base_offset != 0:
-        first[0] = batch.base_offset - m.offset
-        if first[0] < 0:
-            code = FAULT_INNER_OFFSET
-            p = base + batch.payload_position
-    if code:
-        fault.code = code
-        fault.position = p - base
-        return WALK_FAULT
-    return WALK_DONE
-
-
 cdef inline bint has_room(const Message* m, const Columns* out) noexcept nogil:
     """Whether the copies of a message's key and value fit, where copies are wanted."""
     return (out.key.offsets == NULL or m.key_length <= out.key.room - out.key.filled) and (
@@ -125,18 +87,91 @@ cdef inline void store_message(const uint8_t* base, const Message* m, int64_t of
         out.header_count[row] = 0
 
 
+cdef inline int walk_set(const uint8_t* base, const Batch* batch, Columns* out, bint give, int64_t* count, int64_t* first, int64_t* highest,
+                        Fault* fault) noexcept nogil:
+    """Every message of a set: how many there are, what to add to their offsets, the highest of these as it stands. `give` puts them
+    into columns, which have room for all, with offsets as they stand."""
+    cdef const uint8_t* p = base + batch.payload_position
+    cdef const uint8_t* end = p + batch.payload_size
+    cdef bint wrapped = batch.attributes & 7
+    cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
+    cdef int code = 0
+    cdef int32_t timestamp_type = -1 if batch.magic == 0 else 1 if batch.attributes & 8 else 0
+    count[0] = 0
+    first[0] = 0
+    highest[0] = INT64_MIN
+    while p < end:
+        if end - p < 12 + min_length(<uint8_t>batch.magic):
+            code = FAULT_MESSAGE_END
+        elif p[16] != <uint8_t>batch.magic:
+            code = FAULT_MESSAGE_MAGIC
+        elif wrapped and p[17] & 7:
+            code = FAULT_NESTED
+        else:
+            code = read_fields(base, p, end, &m)
+            if code == 0 and wrapped and actual_crc(p, m.size) != stored_crc(p):
+                code = FAULT_MESSAGE_CRC
+        if code:
+            break
+        if give:
+            store_message(base, &m, m.offset, timestamp_type, batch.max_timestamp, out, out.rows + count[0])
+        highest[0] = max(highest[0], m.offset)
+        count[0] += 1
+        p += 12 + <Py_ssize_t>m.size
+    if code == 0 and count[0] == 0:
+        code = FAULT_EMPTY_SET
+    if code == 0 and wrapped and batch.magic == 1 and batch.base_offset != 0:
+        first[0] = <int64_t>(<uint64_t>batch.base_offset - <uint64_t>m.offset)
+        if batch.base_offset < m.offset:
+            code = FAULT_INNER_OFFSET
+            p = base + batch.payload_position
+    if code:
+        fault.code = code
+        fault.position = p - base
+        return WALK_FAULT
+    return WALK_DONE
+
+
+cdef int give_at_once(const uint8_t* base, const Batch* batch, Columns* out, Fault* fault) noexcept nogil:
+    """A set whose messages are all wanted, if they surely fit, in one walk; WALK_FULL where that cannot be told."""
+    cdef Py_ssize_t need = <Py_ssize_t>batch.payload_size, rows = out.rows, i
+    cdef int64_t count, first, highest
+    cdef int status
+    if need // (12 + min_length(<uint8_t>batch.magic)) > out.capacity - rows:
+        return WALK_FULL
+    if (out.key.offsets != NULL and out.key.room - out.key.filled < need) or (
+            out.value.offsets != NULL and out.value.room - out.value.filled < need):
+        return WALK_FULL
+    status = walk_set(base, batch, out, True, &count, &first, &highest, fault)
+    if status == WALK_DONE and (first < 0 or highest >= INT64_MAX - first):
+        status = WALK_FULL
+    if status != WALK_DONE:
+        take_back(out, rows, rows + count)
+        return status
+    if first and out.offset != NULL:
+        for i in range(rows, rows + count):
+            out.offset[i] += first
+    out.rows = rows + count
+    return WALK_DONE
+
+
 cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int64_t first_offset, int64_t end_offset,
                   Fault* fault) noexcept nogil:
     """The messages of a set from the cursor on, whole unless they alone fill the columns."""
     cdef const uint8_t* p
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
     cdef bint wrapped = batch.attributes & 7
-    cdef int64_t count, first, offset, record = cursor.record
+    cdef int64_t count, first, highest, offset, record = cursor.record
     cdef int32_t timestamp_type = -1
     cdef Py_ssize_t row = out.rows
     cdef int full = WALK_DONE
     cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
-    if check_set(base, batch, &count, &first, fault) == WALK_FAULT:
+    if record == 0 and first_offset == INT64_MIN and end_offset == INT64_MAX:
+        full = give_at_once(base, batch, out, fault)
+        if full != WALK_FULL:
+            return full
+        full = WALK_DONE
+    if walk_set(base, batch, out, False, &count, &first, &highest, fault) == WALK_FAULT:
         return WALK_FAULT
     if record == 0:
         cursor.position = batch.payload_position

@@ -40,8 +40,8 @@ from ..types import Buffer, HeaderSpans, IntArray, Spans
 from .batch import HEADER, INT32, INT64, UINT32
 from .crc import crc32, crc32c
 from .objects import Record
-from .records import as_int64
 from .varint import natural, view_of
+from .walk import as_int64
 
 MAX_SIZE = MAX_BATCH_LENGTH + ENTRY_OVERHEAD
 MAX_INT32 = 2**31 - 1

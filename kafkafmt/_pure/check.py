@@ -24,8 +24,8 @@ from ..errors import KafkaFormatError
 from ..types import BATCH_DTYPE, BatchTable, Buffer
 from .assign import check_numbers, number_batches, writable
 from .batch import scan_batches
-from .records import BODY, Batch
 from .varint import view_of
+from .walk import BODY, Batch
 
 FAR = 2**61
 """Timestamps nearer to 0 are added without a look at their sum."""

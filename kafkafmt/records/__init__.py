@@ -10,10 +10,12 @@ from .convert import Converted, Recompressed, convert, recompress
 from .isolation import AbortedTransactions
 from .partitioner import Partitioner
 from .reader import Chunk, RecordReader, iter_tables
+from .rules import KAFKA_ERRORS
 from .stream import read_chunks, read_records
 from .validate import LogValidator, Validated, validate_and_assign_offsets
 
 __all__ = [
+    "KAFKA_ERRORS",
     "AbortedTransactions",
     "Batch",
     "BatchBuilder",

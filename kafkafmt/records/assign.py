@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._backend import core
+from ..arguments import fitting, integer
 from ..constants import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -21,6 +22,7 @@ from ..constants import (
     MAGIC_AT,
     MAGIC_V0,
     MAGIC_V2,
+    MAX_OFFSET,
     MAX_TIMESTAMP_AT,
 )
 from ..errors import InvalidError, TruncatedError
@@ -64,6 +66,8 @@ def assign_offsets(
     Only base offsets are written, and the leader epoch where it is given, which no CRC covers. Gaps inside batches stay. All batches
     are checked before the first is written to. InvalidError for a wrapper of format 0, whose records hold offsets of their own.
     """
+    next_offset = integer("next_offset", next_offset, 0)
+    leader_epoch = None if leader_epoch is None else fitting("leader_epoch", leader_epoch, 32)
     at_once: int | None = core.number_buffer(buffer, next_offset, leader_epoch, check_crc)
     if at_once is not None:
         return at_once
@@ -74,6 +78,8 @@ def assign_offsets(
     if negative.any():
         row: Any = table[int(np.argmax(negative))]
         raise InvalidError("last offset delta is negative", int(row["position"]), int(row["base_offset"]), rule="record_count")
+    if int(table["last_offset_delta"].sum(dtype=np.int64)) + len(table) > MAX_OFFSET - next_offset:
+        raise ValueError(f"offsets from {next_offset} on do not fit into 64 bits")
     following: int = core.number_batches(buffer, table, next_offset, leader_epoch)
     return following
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._backend import core
-from ..arguments import integer
+from ..arguments import fitting, integer
 from ..constants import (
     CODEC_LZ4,
     CODEC_NAMES,
@@ -19,6 +19,7 @@ from ..constants import (
     CODEC_ZSTD,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
+    ENTRY_OVERHEAD,
     LOG_APPEND_TIME_BIT,
     MAGIC_V0,
     MAGIC_V2,
@@ -42,9 +43,16 @@ _AT_ONCE = 1024
 def codec_id(codec: str | int) -> int:
     """A codec by its name, as compression.type has it, or by its number."""
     names: dict[Any, int] = {name: i for i, name in enumerate(CODEC_NAMES)} | {i: i for i in range(len(CODEC_NAMES))}
-    if codec not in names:
+    if isinstance(codec, bool) or codec not in names:
         raise ValueError(f"there is no codec {codec!r}; there are {', '.join(CODEC_NAMES)}")
     return names[codec]
+
+
+def format_number(magic: int) -> int:
+    """A record format, checked."""
+    if isinstance(magic, bool) or not hasattr(magic, "__index__") or magic not in (0, 1, 2):
+        raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
+    return int(magic)
 
 
 class BatchBuilder:
@@ -90,15 +98,17 @@ class BatchBuilder:
         delete_horizon: int | None = None,
     ) -> None:
         number = codec_id(codec)
-        for name, value in (("producer_id", producer_id), ("producer_epoch", producer_epoch), ("base_sequence", base_sequence)):
-            integer(name, value)
-        if magic not in (0, 1, 2):
-            raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
+        magic = format_number(magic)
+        for name, value, size in (
+            ("producer_id", producer_id, 64), ("producer_epoch", producer_epoch, 16), ("base_sequence", base_sequence, 32),
+            ("leader_epoch", leader_epoch, 32), ("base_offset", base_offset or 0, 64),
+        ):  # fmt: skip
+            fitting(name, value, size)
         if magic in (0, 1):
             _check_format(magic, number, producer_id, transactional, control, log_append_time, delete_horizon)
         _check_producer(producer_id, producer_epoch, base_sequence, transactional, control)
         for name, time in (("log_append_time", log_append_time), ("delete_horizon", delete_horizon)):
-            if time is not None and integer(name, time, kind="a time in milliseconds") < 0:
+            if time is not None and fitting(name, time, 64) < 0:
                 raise InvalidError(f"{name} is {time}, which is negative", rule="timestamp")
         self.magic, self.codec = magic, CODEC_NAMES[number]
         self._compressor = _compressor(number, level)
@@ -132,7 +142,7 @@ class BatchBuilder:
         """The size before compression that never becomes more than `max_bytes`."""
         integer("max_bytes", max_bytes, 1, "a number of bytes")
         if self._compressor is None:
-            return max_bytes
+            return min(max_bytes, MAX_BATCH_LENGTH + ENTRY_OVERHEAD)
         low, high = 0, min(max_bytes, MAX_BATCH_LENGTH)
         while low < high:
             middle = (low + high + 1) // 2

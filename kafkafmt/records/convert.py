@@ -32,15 +32,16 @@ from ..constants import (
     LOG_APPEND_TIME_BIT,
     MAGIC_V0,
     MAGIC_V2,
+    MAX_BATCH_LENGTH,
     MIN_OFFSET,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
 )
-from ..errors import InvalidError
+from ..errors import InvalidError, KafkaFormatError, TooLargeError, UnsupportedError
 from ..types import Buffer
 from .assign import codecs_of, scan_all
-from .builder import DEFAULT_BATCH_BYTES, BatchBuilder, codec_id
+from .builder import DEFAULT_BATCH_BYTES, BatchBuilder, codec_id, format_number
 from .columns import decoded
 from .reader import RecordReader
 
@@ -48,7 +49,7 @@ _INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struc
 
 
 class Converted(NamedTuple):
-    """records: the bytes. converted, kept: batches built anew, and batches left as they were.
+    """records: the bytes, which bytes(result) gives too. converted, kept: batches built anew, and batches left as they were.
 
     lost: what the other format had no place for. Records by "headers" and "timestamps"; batches by "control_batches" and
     "empty_batches", which are gone whole, and by "producer_ids", "transactional", "leader_epochs", "delete_horizons".
@@ -59,6 +60,12 @@ class Converted(NamedTuple):
     converted: int
     kept: int
     lost: dict[str, int]
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.records)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self.records)
 
     def __repr__(self) -> str:
         done = f"converted={self.converted}, kept={self.kept}, lost={self.lost}"
@@ -83,8 +90,7 @@ def convert(
     of format 2 become that plain messages are put into.
     InvalidError where a format cannot have a codec (zstd below 2); the other KafkaFormatErrors for damaged data.
     """
-    if magic not in (0, 1, 2):
-        raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
+    magic = format_number(magic)
     raw: Any = buffer
     view, table, lost = memoryview(raw).cast("B"), scan_all(buffer), Counter[str]()
     first = MIN_OFFSET if start is None else integer("start", start, 0, "an offset")
@@ -100,10 +106,13 @@ def convert(
         converted += len(rows)
         if _is_lost(row, magic, lost):
             continue
-        number = int(codecs_of(rows)[0]) if codec is None else codec_id(codec)
+        own = int(codecs_of(rows)[0])
+        if own > CODEC_ZSTD:
+            raise UnsupportedError(f"codec {own} is not supported", int(row["position"]), int(row["base_offset"]))
+        number = own if codec is None else codec_id(codec)
         if magic < MAGIC_V2 and number == CODEC_ZSTD:
             raise InvalidError(f"format {magic} has no zstd", int(row["position"]), int(row["base_offset"]), rule="codec_in_format")
-        limit = None if codecs_of(rows)[0] else max_bytes
+        limit = None if own else max_bytes
         single = magic < MAGIC_V2 and number == CODEC_NONE
         parts += _rebuilt(reader, buffer, rows, magic, number, limit, first if single else MIN_OFFSET, lost)
     return Converted(b"".join(parts), converted, kept, {name: n for name, n in sorted(lost.items()) if n})
@@ -162,12 +171,18 @@ def _rebuilt(
 
 
 class Recompressed(NamedTuple):
-    """records: the bytes. before, after: their sizes. sizes: the same of each batch, in their order."""
+    """records: the bytes, which bytes(result) gives too. before, after: their sizes. sizes: the same of each batch, in their order."""
 
     records: bytes
     before: int
     after: int
     sizes: list[tuple[int, int]]
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.records)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self.records)
 
     def __repr__(self) -> str:
         return f"Recompressed(records=<{len(self.records)} bytes>, before={self.before}, after={self.after}, {len(self.sizes)} sizes)"
@@ -179,7 +194,7 @@ def recompress(
     """All batches of a buffer in another codec or level, each still one batch with all that its header says.
 
     Control batches and empty ones stay as they are. Of formats 0 and 1, wrappers become wrappers; to and from no codec, wrappers
-    become single messages, and single messages in a row one wrapper. InvalidError for zstd below format 2.
+    become single messages, and single messages in a row wrappers of up to 16 KiB. InvalidError for zstd below format 2.
     """
     number = codec_id(codec)
     BatchBuilder(codec=number, level=level)  # a wrong level is told before anything is done
@@ -195,7 +210,7 @@ def recompress(
         source = int(row["attributes"]) & CODEC_MASK
         if row["magic"] == MAGIC_V2:
             same = (row["attributes"] & CONTROL_BIT and source == CODEC_NONE) or row["count"] == 0
-            part: Any = whole if same or source == number == CODEC_NONE else packer.batch(whole, source)
+            part: Any = whole if same or source == number == CODEC_NONE else packer.batch(whole, row)
         elif number == CODEC_ZSTD:
             raise InvalidError(
                 f"format {row['magic']} has no zstd", int(row["position"]), int(row["base_offset"]), rule="codec_in_format"
@@ -214,11 +229,17 @@ def _rebuilt_as_it_is(reader: RecordReader, buffer: Buffer, rows: np.ndarray, co
     row: Any = rows[0]
     stamped = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and row["magic"] > MAGIC_V0
     builder = BatchBuilder(
-        magic=int(row["magic"]), codec=codec, level=level, log_append_time=int(row["max_timestamp"]) if stamped else None
+        magic=int(row["magic"]),
+        codec=codec,
+        level=level,
+        max_bytes=None if row["attributes"] & CODEC_MASK else DEFAULT_BATCH_BYTES,
+        log_append_time=int(row["max_timestamp"]) if stamped else None,
     )
     for source, columns in reader.read(buffer, rows):
-        given = decoded(source, columns)
-        builder.append_columns(given if row["magic"] > MAGIC_V0 else given._replace(timestamps=None))
+        given, taken = decoded(source, columns), 0
+        given = given if row["magic"] > MAGIC_V0 else given._replace(timestamps=None)
+        while (taken := builder.append_columns(given, taken)) < given.rows:
+            yield builder.finish()
     yield builder.finish()
 
 
@@ -232,15 +253,22 @@ class _Packer:
         self._compressor = None if codec == CODEC_NONE else Compressor(codec, level)
         self._decompressor, self._arena = Decompressor(max_batch_bytes), Arena()
 
-    def batch(self, whole: memoryview, source: int) -> bytearray:
+    def batch(self, whole: memoryview, row: Any) -> bytearray:
         """A batch with its records in the other codec; of the header the length, the codec bits and the CRC change."""
         payload: Any = whole[BATCH_HEADER_SIZE:]
+        source, where = int(row["attributes"]) & CODEC_MASK, (int(row["position"]), int(row["base_offset"]))
         if source != CODEC_NONE:
             self._arena.filled = 0
-            size = self._decompressor.decompress(source, payload, self._arena)
+            try:
+                size = self._decompressor.decompress(source, payload, self._arena)
+            except KafkaFormatError as error:
+                error.position, error.base_offset = where
+                raise
             payload = self._arena.view[:size]
         batch = bytearray(whole[:BATCH_HEADER_SIZE])
         batch += payload if self._compressor is None else self._compressor.compress(payload)
+        if len(batch) > MAX_BATCH_LENGTH + ENTRY_OVERHEAD:
+            raise TooLargeError(f"{len(payload)} bytes of records do not fit into a batch", *where)
         attributes = _INT16.unpack_from(batch, ATTRIBUTES_AT)[0] & ~CODEC_MASK | self._codec
         _INT32.pack_into(batch, LENGTH_AT, len(batch) - ENTRY_OVERHEAD)
         _INT16.pack_into(batch, ATTRIBUTES_AT, attributes)

@@ -22,10 +22,10 @@ class Partitioner:
     """Gives keys of a topic their partitions. Null keys get partition after partition, from `first` on."""
 
     def __init__(self, partitions: int, first: int = 0) -> None:
-        if not 1 <= integer("partitions", partitions) <= _POSITIVE:
+        self.partitions = integer("partitions", partitions)
+        if not 1 <= self.partitions <= _POSITIVE:
             raise ValueError(f"a topic cannot have {partitions} partitions")
-        self.partitions = partitions
-        self._next = integer("first", first) % partitions
+        self._next = integer("first", first) % self.partitions
 
     def __repr__(self) -> str:
         return f"kafkafmt.Partitioner({self.partitions}, first={self._next})"

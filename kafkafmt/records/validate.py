@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._backend import core
-from ..arguments import integer
+from ..arguments import fitting, integer
 from ..constants import (
     CODEC_NONE,
-    CODEC_ZSTD,
     CONTROL_BIT,
     CREATE_TIME,
     DEFAULT_MAX_BATCH_BYTES,
@@ -27,42 +25,29 @@ from ..constants import (
     MAGIC_V0,
     MAGIC_V2,
     MAX_OFFSET,
-    MIN_OFFSET,
-    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
 )
-from ..errors import InvalidError, RecordError, StructureError
+from ..errors import InvalidError, StructureError, TooLargeError
 from ..types import Buffer
 from .assign import codecs_of, scan_all, set_timestamp
-from .builder import BatchBuilder, codec_id
+from .builder import BatchBuilder, codec_id, format_number
 from .columns import decoded
 from .reader import RecordReader
 from .renumber import with_rising_deltas
+from .rules import Records, Rules
 
-KAFKA_ERRORS = {
-    "message_size": "MESSAGE_TOO_LARGE",
-    "timestamp_bounds": "INVALID_TIMESTAMP",
-    "timestamp_type": "INVALID_TIMESTAMP",
-    "transactional_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
-    "producer_id_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
-    "codec_in_format": "UNSUPPORTED_COMPRESSION_TYPE",
-}
-"""What a broker answers by rule; INVALID_RECORD by any other."""
 ORIGINS = ("client", "coordinator", "raft_leader")
 TIMESTAMP_TYPES = {"CreateTime": CREATE_TIME, "LogAppendTime": LOG_APPEND_TIME}
 _AT_ONCE = 64
 """Batches read at a time: what the scan has read is then still in the cache."""
-SHOWN = 3
-"""How many records an error's message tells of."""
-
-
 class Validated(NamedTuple):
     """Record data ready to be appended.
 
     records: the buffer given, if nothing had to be rebuilt and it can be written to. rebuilt: why some of it was built anew:
     "codec", "format" or "inner_offsets"; None if all was done in place. count: records. max_timestamp, and the offset of
-    the first record that has it (-1 where there is none, or records were not looked at).
+    the first record that has it (-1 where there is none, or records were not looked at). bytes(result) are the records' too, and from
+    Python 3.12 on it is a buffer itself.
     """
 
     records: Any
@@ -73,6 +58,12 @@ class Validated(NamedTuple):
     max_timestamp: int
     offset_of_max_timestamp: int
 
+    def __bytes__(self) -> bytes:
+        return bytes(self.records)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self.records)
+
     def __repr__(self) -> str:
         said = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items() if name != "records")
         return f"Validated(records=<{memoryview(self.records).nbytes} bytes>, {said})"
@@ -80,15 +71,6 @@ class Validated(NamedTuple):
     @property
     def in_place(self) -> bool:
         return self.rebuilt is None
-
-
-class _Records(NamedTuple):
-    """What the rules ask of every record, and how many there are up to the end of each row of the table."""
-
-    offsets: np.ndarray
-    timestamps: np.ndarray
-    null_keys: np.ndarray
-    ends: np.ndarray
 
 
 class _Groups(NamedTuple):
@@ -150,17 +132,21 @@ class LogValidator:
             raise ValueError(f"origin is {origin!r}; it can be {', '.join(ORIGINS)}")
         if timestamp_type not in TIMESTAMP_TYPES:
             raise ValueError(f"timestamp_type is {timestamp_type!r}; it can be {', '.join(TIMESTAMP_TYPES)}")
-        if magic not in (0, 1, 2):
-            raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
-        integer("before_max_ms", before_max_ms)
-        integer("after_max_ms", after_max_ms)
+        magic = format_number(magic)
+        before_max_ms, after_max_ms = integer("before_max_ms", before_max_ms, 0), integer("after_max_ms", after_max_ms, 0)
+        if now_ms is not None:
+            now_ms = fitting("now_ms", integer("now_ms", now_ms, 0), 64)
+        if max_message_bytes is not None:
+            max_message_bytes = min(integer("max_message_bytes", max_message_bytes, 0), MAX_OFFSET)
+        if codec != "producer" or level is not None:
+            BatchBuilder(codec=CODEC_NONE if codec == "producer" else codec, level=level)  # a wrong level is told before anything is done
         self._shown = f"codec={codec!r}, magic={magic}, timestamp_type={timestamp_type!r}, origin={origin!r}"
         self._codec = None if codec == "producer" else codec_id(codec)
-        self._level, self._magic, self._compacted, self._leader_epoch = level, magic, compacted, leader_epoch
-        self._create_time = TIMESTAMP_TYPES[timestamp_type] == CREATE_TIME
-        self._now, self._before, self._after = now_ms, before_max_ms, after_max_ms
-        self._max_message_bytes, self._client, self._check_records = max_message_bytes, origin == "client", check_records
-        self._max_batch_bytes = max_batch_bytes
+        self._create_time, self._client = TIMESTAMP_TYPES[timestamp_type] == CREATE_TIME, origin == "client"
+        self._rules = Rules(magic, self._create_time, before_max_ms, after_max_ms, compacted, max_message_bytes, self._client)
+        self._level, self._magic, self._now = level, magic, now_ms
+        self._leader_epoch = fitting("leader_epoch", leader_epoch, 32)
+        self._check_records, self._max_batch_bytes = check_records, max_batch_bytes
 
     def __repr__(self) -> str:
         return f"<kafkafmt.LogValidator: {self._shown}>"
@@ -168,10 +154,10 @@ class LogValidator:
     def validate(self, buffer: Buffer, next_offset: int) -> Validated:
         """Check, then assign offsets from `next_offset` on. A writable buffer is changed where nothing is rebuilt; on error never.
 
-        InvalidError for a broken rule, which its `rule` names (KAFKA_ERRORS has what a broker would answer); the other
-        KafkaFormatErrors for data that is damaged.
+        InvalidError for a broken rule, which its `rule` names; the other KafkaFormatErrors for data that is damaged. KAFKA_ERRORS
+        has what a broker would answer, by the `rule` of either.
         """
-        integer("next_offset", next_offset, 0)
+        next_offset = integer("next_offset", next_offset, 0)
         now = int(time.time() * 1000) if self._now is None else self._now
         raw: Any = buffer
         target: Any = bytearray(raw) if memoryview(raw).readonly and memoryview(raw).c_contiguous else raw
@@ -191,23 +177,20 @@ class LogValidator:
         if self._magic != MAGIC_V2 or not self._create_time or not 0 <= now < MAX_OFFSET // 2:
             return None
         told = core.validate_buffer(
-            buffer, next_offset, self._leader_epoch, self._client, self._codec, self._max_message_bytes, self._check_records,
-            self._compacted, *self._time_bounds(now),
+            buffer, next_offset, self._leader_epoch, self._client, self._codec, self._rules.max_message_bytes, self._check_records,
+            self._rules.compacted, *self._rules.time_bounds(now),
         )  # fmt: skip
         if told is None:
             return None
         count, following, max_timestamp, offset_of_max = told
         return Validated(buffer, None, count, next_offset, following, max_timestamp, offset_of_max)
 
-    def _time_bounds(self, now: int) -> tuple[int, int]:
-        return max(now - self._before, MIN_OFFSET), min(now + self._after, MAX_OFFSET)
-
     def _with_care(self, buffer: Any, next_offset: int, now: int) -> Validated:
         """The same for any batches: what is wrong with them is found here, and what has to be built anew."""
         table = scan_all(buffer)
-        self._check_batches(table)
+        self._rules.check_batches(table)
         seen = self._read(buffer, table)
-        self._check_each(table, seen, now)
+        self._rules.check_records(table, seen, now)
         groups = self._groups(table, seen, next_offset)
         anew = np.flatnonzero(groups.reason).tolist()
         parts = {i: self._build(buffer, table, groups, i, now) for i in anew}
@@ -232,47 +215,12 @@ class LogValidator:
         except StructureError:
             return None
 
-    def _check_batches(self, table: np.ndarray) -> None:
-        """The rules that headers alone can break."""
-        if not len(table):
-            raise InvalidError("there is no batch", rule="no_batch")
-        attributes, v2, producer = table["attributes"], table["magic"] == MAGIC_V2, table["producer_id"] != NO_PRODUCER_ID
-        rules: list[tuple[str, str, np.ndarray]] = [
-            ("same_magic", "format is not that of the first batch", table["magic"] != table["magic"][0]),
-            ("codec", "there is no such codec", codecs_of(table) > CODEC_ZSTD),
-            ("codec_in_format", "a wrapper message cannot be compressed with zstd", ~v2 & (codecs_of(table) == CODEC_ZSTD)),
-        ]
-        if self._max_message_bytes is not None:
-            rules.append(("message_size", f"size is above {self._max_message_bytes} bytes", table["size"] > self._max_message_bytes))
-        if self._client:
-            deltas = table["last_offset_delta"].astype(np.int64) + 1
-            more = np.zeros(len(table), bool)
-            more[1:] = bool(v2[0] or codecs_of(table).any())
-            rules += [
-                ("one_batch", "there is more than one batch", more),
-                ("base_offset", "base offset of a client's batch is not 0", v2 & (table["base_offset"] != 0)),
-                ("record_count", "record count is not last offset delta + 1", v2 & ((table["count"] != deltas) | (deltas < 1))),
-                ("control", "clients may not write control records", v2 & ((attributes & CONTROL_BIT) != 0)),
-                ("base_sequence", "base sequence is negative beside a producer id", v2 & producer & (table["base_sequence"] < 0)),
-            ]
-        else:
-            negative = (table["last_offset_delta"] < 0) | (v2 & (table["count"] < 0))
-            rules.append(("record_count", "record count or last offset delta is negative", negative))
-        if self._magic < MAGIC_V2:
-            transactional = v2 & ((attributes & TRANSACTIONAL_BIT) != 0)
-            rules.append(("transactional_in_format", f"format {self._magic} has no transactions", transactional))
-            rules.append(("producer_id_in_format", f"format {self._magic} has no producer ids", v2 & producer))
-        for rule, message, wrong in rules:
-            if wrong.any():
-                row: Any = table[int(np.argmax(wrong))]
-                raise InvalidError(message, int(row["position"]), int(row["base_offset"]), rule=rule)
-
-    def _read(self, buffer: Buffer, table: np.ndarray) -> _Records:
+    def _read(self, buffer: Buffer, table: np.ndarray) -> Records:
         """Walk all records, which checks their structure too."""
         counts = table["count"].astype(np.int64)
         empty = np.zeros(0, np.int64)
         if not self._check_records and (table["magic"] == MAGIC_V2).all():
-            return _Records(empty, empty, empty.astype(bool), np.cumsum(counts))
+            return Records(empty, empty, empty.astype(bool), np.cumsum(counts))
         parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         reader = RecordReader(max_batch_bytes=self._max_batch_bytes)
         wrapper = counts < 0
@@ -291,41 +239,9 @@ class LogValidator:
             if wrapper[start]:
                 counts[start] = sum(len(part[0]) for part in parts[before:])
         offsets, timestamps, null_keys = map(np.concatenate, zip((empty, empty, empty.astype(bool)), *parts, strict=True))
-        return _Records(offsets, timestamps, null_keys, np.cumsum(counts))
+        return Records(offsets, timestamps, null_keys, np.cumsum(counts))
 
-    def _check_each(self, table: np.ndarray, seen: _Records, now: int) -> None:
-        """The rules that single records can break."""
-        if not len(seen.offsets):
-            return
-        wrong: list[tuple[np.ndarray, str, Callable[[int], str]]] = []
-        if self._compacted:
-            wrong.append((seen.null_keys, "key", lambda _: "a compacted topic takes no record without a key"))
-        given = seen.timestamps != NO_TIMESTAMP
-        if self._create_time:
-            low, high = self._time_bounds(now)
-            since = np.int64(now) - seen.timestamps  # leaves 64 bits as in Java
-            outside = given & ((since > self._before) | (-since > self._after))
-            wrong.append((outside, "timestamp_bounds", lambda i: f"timestamp {seen.timestamps[i]} is not within {low} and {high}"))
-        stamped = np.repeat((table["attributes"] & LOG_APPEND_TIME_BIT) != 0, np.diff(seen.ends, prepend=0))
-        if stamped.any():
-            stamped &= ~given if self._create_time else True
-            wrong.append((stamped, "timestamp_type", lambda _: "only a broker sets LogAppendTime"))
-        errors: dict[int, RecordError] = {}
-        for mask, rule, text in wrong:
-            for i in np.flatnonzero(mask).tolist():
-                errors.setdefault(i, RecordError(i, rule, text(i)))
-        if not errors:
-            return
-        found = tuple(errors[i] for i in sorted(errors))
-        at = int(np.searchsorted(seen.ends, found[0].batch_index, "right"))
-        row: Any = table[at]
-        of_batch = (e.rule for e in found if e.batch_index < seen.ends[at])
-        rule = next((rule for rule in of_batch if KAFKA_ERRORS.get(rule) == "INVALID_TIMESTAMP"), found[0].rule)
-        told = "; ".join(f"record {e.batch_index}: {e.message}" for e in found[:SHOWN])
-        more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        raise InvalidError(told + more, int(row["position"]), int(row["base_offset"]), rule=rule, records=found)
-
-    def _groups(self, table: np.ndarray, seen: _Records, next_offset: int) -> _Groups:
+    def _groups(self, table: np.ndarray, seen: Records, next_offset: int) -> _Groups:
         plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
         begins = ~plain
         begins[0] = True
@@ -347,6 +263,8 @@ class LogValidator:
                 reason[i] = 3
         groups = _Groups(start, stop, first, end, codec, reason, np.zeros(len(start), np.int64))
         spans = self._spans(table, groups)
+        if int(spans.sum()) > MAX_OFFSET - next_offset:
+            raise ValueError(f"offsets from {next_offset} on do not fit into 64 bits")
         groups.offset[:] = next_offset + np.cumsum(spans) - spans
         return groups
 
@@ -360,7 +278,14 @@ class LogValidator:
         """A group's records in the topic's codec and format, as one batch."""
         row: Any = table[groups.start[i]]
         where = int(row["position"]), int(row["base_offset"])
-        builder = BatchBuilder(
+        try:
+            return self._append_all(self._builder(row, groups, i, now), buffer, table[groups.start[i] : groups.stop[i]])
+        except InvalidError as error:  # its place is one in the batch that is built
+            error.position, error.base_offset = where
+            raise
+
+    def _builder(self, row: Any, groups: _Groups, i: int, now: int) -> BatchBuilder:
+        return BatchBuilder(
             magic=self._magic,
             codec=int(groups.codec[i]),
             level=self._level if groups.codec[i] == self._codec else None,
@@ -373,20 +298,19 @@ class LogValidator:
             leader_epoch=self._leader_epoch,
             log_append_time=None if self._create_time or self._magic == MAGIC_V0 else now,
         )
+
+    def _append_all(self, builder: BatchBuilder, buffer: Buffer, table: np.ndarray) -> bytes:
         reader = RecordReader(max_batch_bytes=self._max_batch_bytes)
-        for source, columns in reader.read(buffer, table[groups.start[i] : groups.stop[i]]):
+        for source, columns in reader.read(buffer, table):
             given = decoded(source, columns)._replace(offsets=None)
             assert given.timestamps is not None
-            if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():
-                raise InvalidError("a record's timestamp is negative and not -1", *where, rule="timestamp")
-            try:
-                builder.append_columns(given if self._magic > MAGIC_V0 else given._replace(timestamps=None))
-            except InvalidError as error:  # its place is one in the batch that is built
-                error.position, error.base_offset = where
-                raise
+            if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():  # also where the format has none
+                raise InvalidError("a record's timestamp is negative and not -1", rule="timestamp")
+            if builder.append_columns(given if self._magic > MAGIC_V0 else given._replace(timestamps=None)) < given.rows:
+                raise TooLargeError("messages in a row make a larger batch than there can be", int(table["position"][0]))
         return builder.finish()
 
-    def _write(self, buffer: Any, table: np.ndarray, groups: _Groups, seen: _Records, now: int) -> tuple[int, int]:
+    def _write(self, buffer: Any, table: np.ndarray, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
         """What stays where it lies gets its offsets and timestamps; the maximum timestamp of all, and its offset."""
         counts = np.diff(seen.ends, prepend=0)
         latest = table["max_timestamp"].copy()
@@ -410,7 +334,7 @@ class LogValidator:
         return best, best_offset
 
     def _latest(
-        self, table: np.ndarray, groups: _Groups, seen: _Records, assigned: np.ndarray, latest: np.ndarray, now: int
+        self, table: np.ndarray, groups: _Groups, seen: Records, assigned: np.ndarray, latest: np.ndarray, now: int
     ) -> tuple[int, int]:
         if not self._create_time and (self._magic > MAGIC_V0 or groups.reason.any()):
             return now, int(assigned[0])

@@ -1,0 +1,237 @@
+"""One batch of format 2, record by record: its records as spans, each checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ..constants import (
+    FAULT_BATCH_REST,
+    FAULT_HEADER_COUNT,
+    FAULT_HEADER_KEY,
+    FAULT_HEADER_VALUE,
+    FAULT_KEY,
+    FAULT_LENGTH,
+    FAULT_OFFSET,
+    FAULT_OFFSET_ORDER,
+    FAULT_RECORD_END,
+    FAULT_RECORD_REST,
+    FAULT_TIMESTAMP,
+    FAULT_VALUE,
+    FAULTS,
+    LOG_APPEND_TIME_BIT,
+    MAX_OFFSET,
+    MAX_VARINT_BYTES,
+    MAX_VARLONG_BYTES,
+)
+from ..errors import StructureError
+from .varint import raw_varint
+
+
+class Row(NamedTuple):
+    """One record as spans: what a row of the columns holds, and where the next record begins."""
+
+    offset: int
+    timestamp: int
+    key: tuple[int, int]
+    value: tuple[int, int]
+    headers: list[tuple[int, int, int, int]]
+    delta: int
+    next: int
+
+
+def as_int64(n: int) -> int:
+    """What Java's 64-bit arithmetic would hold."""
+    return (n + 2**63) % 2**64 - 2**63
+
+
+def fault(code: int, position: int, base_offset: int) -> StructureError:
+    return StructureError(FAULTS[code], position, base_offset)
+
+
+def varint(data: Any, p: int, end: int) -> tuple[int, int]:
+    """A zigzag varint; the short ones, which nearly all are, without a loop."""
+    byte = data[p] if p < end else 0x80
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), p + 1
+    raw, p = raw_varint(data, p, end, MAX_VARINT_BYTES)
+    return (raw >> 1) ^ -(raw & 1), p
+
+
+def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
+    """A length, negative for null, and that many bytes: as a span, and the position behind them."""
+    length, p = varint(data, p, end)
+    if length > end - p:
+        raise IndexError
+    return ((p, length), p + length) if length >= 0 else ((p, -1), p)
+
+
+def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, names: frozenset[str]) -> Row:
+    """The record at `start` of a payload that ends at `end`. Columns behind the last one wanted are skipped, not decoded."""
+    base_offset = batch.base_offset
+    code = FAULT_LENGTH
+    try:
+        length, p = varint(data, start, end)
+        code = FAULT_RECORD_END
+        if length < 0 or length > end - p:
+            raise IndexError
+        stop = p + length
+        code = FAULT_TIMESTAMP
+        raw, p = raw_varint(data, p + 1, stop, MAX_VARLONG_BYTES)  # behind the attributes, which are unused
+        timestamp = batch.timestamp(raw)
+        code = FAULT_OFFSET
+        delta, p = varint(data, p, stop)
+        code = FAULT_OFFSET_ORDER
+        if not last_delta < delta <= batch.last_offset_delta:
+            raise IndexError
+        key = value = (0, -1)
+        headers: list[tuple[int, int, int, int]] = []
+        if names:
+            code = FAULT_KEY
+            key, p = span(data, p, stop)
+            if names != KEY_ONLY:
+                code = FAULT_VALUE
+                value, p = span(data, p, stop)
+            if "headers" in names:
+                code = FAULT_HEADER_COUNT
+                count, p = varint(data, p, stop)
+                if not 0 <= count <= stop - p:
+                    raise IndexError
+                for _ in range(count):
+                    code = FAULT_HEADER_KEY
+                    name, p = span(data, p, stop)
+                    if name[1] < 0:
+                        raise IndexError
+                    code = FAULT_HEADER_VALUE
+                    content, p = span(data, p, stop)
+                    headers.append(name + content)
+                code = FAULT_RECORD_REST
+                if p != stop:
+                    raise IndexError
+    except IndexError:
+        raise fault(code, start, base_offset) from None
+    return Row(as_int64(base_offset + delta), timestamp, key, value, headers, delta, stop)
+
+
+def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, headers: bool) -> Row | None:
+    """The same for the records that nearly all are: of varints of one or two bytes, and without headers where these are wanted.
+
+    None for any other, and wherever there is a fault: `read_record` says what it is. Written out, since calls are what costs.
+    """
+    p = start
+    if end - start < PLAIN_SIZE:  # the last record of a batch, if it is short
+        return None
+    byte = data[p]
+    p += 1
+    if byte >= 0x80:
+        byte += (data[p] << 7) - 0x80
+        p += 1
+    if byte & 1 or byte >= 0x4000:
+        return None
+    stop = p + (byte >> 1)
+    if stop > end:
+        return None
+    raw = data[p + 1]
+    p += 2
+    if raw >= 0x80:
+        raw += (data[p] << 7) - 0x80
+        p += 1
+        if raw >= 0x4000:
+            return None
+    delta = data[p]
+    p += 1
+    if delta >= 0x80:
+        delta += (data[p] << 7) - 0x80
+        p += 1
+    if delta & 1 or delta >= 0x4000:
+        return None
+    delta >>= 1
+    if not last_delta < delta <= batch.last_offset_delta:
+        return None
+    length = data[p]
+    p += 1
+    if length >= 0x80:
+        length += (data[p] << 7) - 0x80
+        p += 1
+        if length >= 0x4000:
+            return None
+    if length & 1:
+        if length > 1:
+            return None
+        key = (p, -1)
+    else:
+        key = (p, length >> 1)
+        p += length >> 1
+    if p >= stop:
+        return None
+    length = data[p]
+    p += 1
+    if length >= 0x80:
+        length += (data[p] << 7) - 0x80
+        p += 1
+        if length >= 0x4000:
+            return None
+    if length & 1:
+        if length > 1:
+            return None
+        value = (p, -1)
+    else:
+        value = (p, length >> 1)
+        p += length >> 1
+    if p > stop or (headers and (p + 1 != stop or data[p])):
+        return None
+    timestamp = batch.max_timestamp if batch.timestamp_type else batch.base_timestamp + ((raw >> 1) ^ -(raw & 1))
+    return new_row(Row, (batch.base_offset + delta, timestamp, key, value, NO_HEADERS, delta, stop))
+
+
+PLAIN_SIZE = 16
+"""Bytes that the varints of a plain record take at most, and the ones looked at before they are judged."""
+NO_HEADERS: list[tuple[int, int, int, int]] = []
+new_row: Callable[[type[Row], tuple[Any, ...]], Row] = tuple.__new__
+KEY_ONLY = frozenset({"key"})
+KEY_AND_VALUE = frozenset({"key", "value"})
+BODY = frozenset({"key", "value", "headers"})
+
+
+class Batch:
+    """A row of the table of batches as Python integers, and what follows from it."""
+
+    def __init__(self, row: Any) -> None:
+        self.magic = int(row["magic"])
+        self.position = int(row["position"])
+        self.base_offset = int(row["base_offset"])
+        self.base_timestamp = int(row["base_timestamp"])
+        self.max_timestamp = int(row["max_timestamp"])
+        self.last_offset_delta = int(row["last_offset_delta"])
+        self.count = int(row["count"])
+        self.payload_position = int(row["payload_position"])
+        self.payload_end = self.payload_position + int(row["payload_size"])
+        # 64 bits are not left by any record whose deltas are small
+        self.never_wraps = abs(self.base_offset) < MAX_OFFSET // 2 and abs(self.base_timestamp) < MAX_OFFSET // 2
+        self.timestamp_type = 1 if int(row["attributes"]) & LOG_APPEND_TIME_BIT else 0
+
+    def timestamp(self, raw: int) -> int:
+        """A record's timestamp from the bits of its delta; with LogAppendTime the batch's for every record."""
+        if self.timestamp_type:
+            return self.max_timestamp
+        return as_int64(self.base_timestamp + ((raw >> 1) ^ -(raw & 1)))
+
+    def rows(self, data: Any, names: frozenset[str], record: int, position: int, last_delta: int) -> Iterator[Row]:
+        """Every record from the cursor on; an error where one, or what follows the last, is not as it should be."""
+        end = self.payload_end
+        plain = self.never_wraps and (names == BODY or names == KEY_AND_VALUE)
+        headers = "headers" in names
+        for _ in range(record, self.count):
+            row = None
+            if plain:
+                try:
+                    row = read_plain(data, position, end, self, last_delta, headers)
+                except IndexError:  # the buffer ends inside a record at fault
+                    pass
+            if row is None:
+                plain = False  # what one record is not, the others of its batch rarely are
+                row = read_record(data, position, end, self, last_delta, names)
+            position, last_delta = row.next, row.delta
+            yield row
+        if position != self.payload_end:
+            raise fault(FAULT_BATCH_REST, position, self.base_offset)
