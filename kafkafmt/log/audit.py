@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from ..constants import MAX_OFFSET
 from ..errors import StructureError
 from . import files
@@ -45,6 +49,7 @@ class PartitionAudit:
         self._states = StateAudit(log.segments, self._names, epochs, log.max_batch_bytes) if whole else None
         if self._states and log.directory.cleaned:
             self._states.incomplete()
+        self._indexes: IndexAudit | None = None
         self._expected: int | None = None
 
     def _read_epochs(self) -> list[tuple[int, int]]:
@@ -61,31 +66,37 @@ class PartitionAudit:
             self._found.append(Finding(PARTITION_METADATA, "unreadable_checkpoint", error.message))
         return epochs
 
-    def open(self, segment: SegmentFile) -> IndexAudit | None:
-        """Read what lies beside a segment."""
+    def open(self, segment: SegmentFile) -> None:
+        """Read what lies beside a segment; its batches follow."""
         if self._states:
             self._states.open(segment)
-        return None if segment.base_offset is None else IndexAudit(segment, segment.base_offset)
+        self._indexes = None if segment.base_offset is None else IndexAudit(segment, segment.base_offset)
+        self._before = self._expected, self._states and self._states.copy()
 
-    def segment(self, plan: SegmentPlan, indexes: IndexAudit | None) -> None:
-        """A segment's batches, once it was planned."""
-        starts = [e.first_offset for e in plan.extents]
-        dense = all(e.dense for e in plan.extents) and not any(not d.empty for d in plan.damaged)
-        gap = self._expected is not None and starts[:1] != [self._expected]
-        if self._states and (not dense or gap or len(starts) > 1):
+    def take_back(self) -> None:
+        """Forget the batches of the segment at hand."""
+        self._expected, self._states = self._before
+        if self._indexes:
+            self._indexes.begin()
+
+    def add(self, segment: SegmentFile, position: int, buffer: Any, table: np.ndarray) -> None:
+        """Batches in the order of offsets; `position` is where the buffer begins that their positions count from."""
+        first, last = int(table["base_offset"][0]), int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0)
+        if self._states and (first != (first if self._expected is None else self._expected) or table["count"].sum() != last - first + 1):
             self._states.incomplete()
-        self._expected = plan.next_offset if plan.next_offset is not None else plan.segment.base_offset
+        self._expected = last + 1
+        if self._indexes:
+            self._indexes.add(table, position)
+        if self._states:
+            self._states.add(segment, buffer, table)
+
+    def close(self, plan: SegmentPlan) -> None:
+        """All batches of a segment were given that its plan delivers."""
+        if self._states and any(not d.empty for d in plan.damaged):
+            self._states.incomplete()
         if not plan.extents:
-            self._found += indexes.findings(plan) if indexes else []
-            return
-        for part in self._log.parts(starts[0], plan.extents[-1].last_offset + 1, lambda _: None):
-            if not len(part.table):
-                continue
-            if indexes:
-                indexes.add(part.table, part.position)
-            if self._states:
-                self._states.add(plan.segment, part.buffer, part.table)
-        self._found += indexes.findings(plan) if indexes else []
+            self._expected = plan.segment.base_offset
+        self._found += self._indexes.findings(plan) if self._indexes else []
 
     def findings(self) -> list[Finding]:
         """What is wrong, once every segment was given."""

@@ -59,6 +59,11 @@ class IndexAudit:
         self._segment = segment
         self._offset = _load(segment, ".index", OFFSET_ENTRY.itemsize, base, read_offset_index, all_offset_entries)
         self._time = _load(segment, ".timeindex", TIME_ENTRY.itemsize, base, read_time_index, all_time_entries)
+        self._base = base
+        self.begin()
+
+    def begin(self) -> None:
+        """No batch was given yet."""
         n = len(self._offset)
         self._first_of = np.full(n, MANY)  # of each entry's position, the offset after the batch before it
         self._last_at = np.full(n, -1)  # and the last offset of the batch that begins there
@@ -67,7 +72,7 @@ class IndexAudit:
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
         self._largest = -1
-        self._expected = base
+        self._expected = self._base
 
     def add(self, table: np.ndarray, position: int) -> None:
         """Batches of the segment; `position` is where the buffer begins that their positions count from."""

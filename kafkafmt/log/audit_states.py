@@ -6,6 +6,7 @@ compacted, or damage hides batches, less can be held against a file: then only w
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections import defaultdict
 from typing import Any
@@ -60,6 +61,15 @@ class StateAudit:
         except KafkaFormatError as error:
             self._found.append(Finding(name, "unreadable_snapshot", f"{error.message}; a broker drops it and takes the one before"))
             return None
+
+    def copy(self) -> StateAudit:
+        """Another one that knows the same, so that one of them can be thrown away."""
+        other = copy.copy(self)
+        other._found, other._pending = list(self._found), list(self._pending)
+        other._producers = self._producers.copy()
+        other._aborted = defaultdict(list, {name: list(entries) for name, entries in self._aborted.items()})
+        other._abort_markers, other._epochs_told = set(self._abort_markers), set(self._epochs_told)
+        return other
 
     def open(self, segment: SegmentFile) -> None:
         """Read a segment's transaction index, before its batches."""

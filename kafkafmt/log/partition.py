@@ -26,7 +26,7 @@ from .indexes import position_before
 from .plan import Damage, SegmentPlan, plan_segment
 from .ranges import MAX_HEADERS_READ, reach, sound_runs
 from .transactions import Transactions, find_transactions
-from .walk import FIRST_READ, Run, Walker
+from .walk import FIRST_READ, Run, See, Walker
 
 OnDamage = Callable[[Damage], None]
 Tell = Callable[[str], None]
@@ -120,12 +120,12 @@ class PartitionLog:
                 self.bytes_read += view.bytes_read
                 self.reads += view.reads
 
-    def plan(self, segment: SegmentFile) -> SegmentPlan:
-        """What of a segment is delivered. Empty, and told, where the file has gone since it was listed."""
+    def plan(self, segment: SegmentFile, see: See | None = None) -> SegmentPlan:
+        """What of a segment is delivered. Empty, and told, where the file has gone since it was listed. see: as `plan_segment` takes it."""
         plan = self._plans.get(segment.name)
         if plan is None:
             try:
-                plan = plan_segment(segment, self.max_batch_bytes, self.run_bytes, self.mapped)
+                plan = plan_segment(segment, self.max_batch_bytes, self.run_bytes, self.mapped, see)
             except FileNotFoundError:
                 self.tell(f"{segment.path}: gone before it was read (retention)")
                 plan = SegmentPlan(segment, 0, [], [], [])

@@ -15,7 +15,7 @@ from .files import FileView, list_directory
 from .names import base_offset_of
 from .order import believable, in_order
 from .search import header_stands
-from .walk import Bad, Run, Stats, Walker
+from .walk import Bad, Run, See, Stats, Walker
 
 MIN_ZERO_TAIL = 8
 """Zeros at a file's end that make a last batch with a wrong CRC an unfinished one: pages that were never written."""
@@ -81,13 +81,20 @@ class SegmentPlan:
 
 
 def plan_segment(
-    segment: SegmentFile, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, run_bytes: int = sys.maxsize, mapped: bool = False
+    segment: SegmentFile,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    run_bytes: int = sys.maxsize,
+    mapped: bool = False,
+    see: See | None = None,
 ) -> SegmentPlan:
-    """Walk a segment, check every CRC, and decide what is delivered. run_bytes: extents are cut at about that size."""
+    """Walk a segment, check every CRC, and decide what is delivered. run_bytes: extents are cut at about that size.
+
+    see: gets every sound batch in the order of the file, before it is known what the plan makes of it.
+    """
     lower = segment.base_offset or 0
     with FileView(segment.path, mapped) as view:
         walker = Walker(view, lower, max_batch_bytes, run_bytes)
-        parts = list(walker.walk())
+        parts = list(walker.walk(see=see))
         stats = walker.stats
         if not in_order(parts, lower, segment.next_base):
             runs = [p for p in walker.walk(cut_gaps=True) if isinstance(p, Run)]

@@ -68,6 +68,11 @@ class Producers:
         self.entries = {e.producer_id: e for e in entries}
         self._open = {e.producer_id: e.txn_first_offset for e in self.entries.values() if e.txn_first_offset >= 0}
 
+    def copy(self) -> Producers:
+        other = Producers()
+        other.entries, other._open = self.entries.copy(), self._open.copy()
+        return other
+
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of the oldest open transaction, None where none is open."""

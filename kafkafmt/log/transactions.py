@@ -129,15 +129,20 @@ def find_transactions(log: PartitionLog) -> Transactions:
     if any(log.plan(s).stats.transactional for s in log.segments):
         for part in log.parts(0, MAX_OFFSET, walk.damage):
             walk.add(part.buffer, part.table, part.plan.segment.name)
+    return settle(walk)
+
+
+def settle(walk: TransactionWalk) -> Transactions:
+    """What became of them, once the walk has seen the whole log."""
     found = walk.found
-    found.last_stable_offset = min([*found.open.values(), log.next_offset])
-    _settle(log, walk)
+    found.last_stable_offset = min([*found.open.values(), walk.log.next_offset])
+    _ask_indexes(walk.log, walk)
     for spans in found.aborted.values():
         spans.sort()
     return found
 
 
-def _settle(log: PartitionLog, walk: TransactionWalk) -> None:
+def _ask_indexes(log: PartitionLog, walk: TransactionWalk) -> None:
     """Ask the transaction indexes about what damage may have hidden; what they leave open is doubt.
 
     An index tells that a transaction was aborted by naming it. That it was committed follows where none names it and

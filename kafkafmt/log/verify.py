@@ -12,6 +12,7 @@ from ..records import RecordReader
 from .audit import PartitionAudit
 from .partition import PartitionLog
 from .plan import Damage, Finding, SegmentPlan
+from .sweep import Sweep
 
 
 def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
@@ -24,20 +25,33 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
     damaged: list[Damage] = []
     findings = [Finding(*problem) for problem in log.directory.problems]
     audit = None if shallow else PartitionAudit(log)
+    sweep = Sweep(log, audit)
     records = 0
     for segment in log.segments:
-        indexes = audit.open(segment) if audit else None
-        plan = log.plan(segment)
+        if audit:
+            audit.open(segment)
+        sweep.begin(segment)
+        plan = log.plan(segment, sweep.see)
         findings += plan.findings
         damaged += plan.damaged
+        deep: list[Damage] = []
+        stands = sweep.stands(plan)
         if plan.extents:
-            deep: list[Damage] = []
-            records += (_count_headers if shallow else _count_records)(log, plan, low, deep)
-            damaged += [d for d in deep if d not in plan.damaged]
+            if shallow:
+                records += _count_headers(log, plan, low, deep)
+            elif stands:
+                records += sweep.records
+            else:
+                records += _count_records(log, plan, low, deep)
+        damaged += [d for d in deep if d not in plan.damaged]
         if audit:
-            audit.segment(plan, indexes)
+            if not stands and plan.extents:
+                for part in log.parts(plan.extents[0].first_offset, plan.extents[-1].last_offset + 1, lambda _: None):
+                    audit.add(segment, part.position, part.buffer, part.table)
+            audit.close(plan)
         if progress is not None:
             progress(plan.size)
+    sweep.finish()
     findings += _segment_gaps(log) + (audit.findings() if audit else [])
     for doubt in log.transactions.doubts:
         message = f"damage may hide how the transaction of producer {doubt.producer_id} from offset {doubt.first_offset} on ended"

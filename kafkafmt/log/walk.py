@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,9 @@ TABLE_ROWS = 8192
 
 Table = tuple[int, np.ndarray, np.ndarray, KafkaFormatError | None]
 """File position of a buffer, the buffer, a table of batches in it, and what is wrong behind the last of them."""
+
+
+See = Callable[[int, Any, np.ndarray], None]
 
 
 @dataclass
@@ -208,22 +211,40 @@ class Walker:
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
         return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
 
-    def walk(self, cut_gaps: bool = False, cut_at: Collection[int] = ()) -> Iterator[Run | Bad]:
+    def _many(self, position: int, see: See | None) -> Iterator[tuple[np.ndarray, KafkaFormatError | None]]:
+        """The batches from a position on, as `tables` has them, but more of them together; their positions are the file's."""
+        many, n = np.empty(TABLE_ROWS, BATCH_DTYPE), 0
+        for start, buffer, rows, error in self.tables(position, self.size):
+            if n + len(rows) > len(many):
+                yield many[:n], None
+                n = 0
+            if len(rows):
+                if see is not None:
+                    see(start, buffer, rows)
+                many[n : n + len(rows)].view(np.uint8)[:] = rows.view(np.uint8)
+                many["position"][n : n + len(rows)] += start
+                n += len(rows)
+            if error is not None:
+                yield many[:n], error
+                return
+        yield many[:n], None
+
+    def walk(self, cut_gaps: bool = False, cut_at: Collection[int] = (), see: See | None = None) -> Iterator[Run | Bad]:
         """Every byte of the segment, as runs and bad spans in the order of the file.
 
         cut_gaps: a run ends at every gap in the offsets too, not only where they fall back. cut_at: and before every
-        batch that begins at one of these offsets.
+        batch that begins at one of these offsets. see: called with the position of each buffer, it, and the batches in it.
         """
         self.stats = Stats()
         position, run, expected = 0, None, self.base_offset
         last: int | None = self.base_offset - 1
         while position < self.size:
             error = None
-            for start, _, rows, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
+            for rows, error in self._many(position, see):  # noqa: B007 (the last one, below)
                 if len(rows):
                     self.stats.add(rows)
                     expected, last = _expected(rows, last)
-                    for part in self.runs(rows, start, cut_gaps, cut_at):
+                    for part in self.runs(rows, 0, cut_gaps, cut_at):
                         if run is not None and part.first_offset not in cut_at and self._continues(run, part, cut_gaps):
                             run.dense = run.dense and part.dense and part.first_offset == run.last_offset + 1
                             run.end, run.last_offset = part.end, part.last_offset
@@ -233,7 +254,7 @@ class Walker:
                             if run is not None:
                                 yield run
                             run = part
-                    position = run.end if run else start
+                    position = run.end if run else position
             if error is None:
                 break
             if run is not None:
@@ -250,29 +271,24 @@ class Walker:
         return rises and part.end - run.position <= self.run_bytes
 
     def runs(self, rows: np.ndarray, start: int, cut_gaps: bool = False, cut_at: Collection[int] = ()) -> list[Run]:
-        """Runs of a table of the buffer; a wrapper message is opened where one begins with it, since its offset is its last."""
+        """Runs of a table of batches, whose positions count from `start`; a wrapper message is opened where one begins with it, since its
+        offset is its last.
+        """
         runs = _runs_of(rows, start, cut_gaps, cut_at)
         for run in runs:
             if run.records is None:
-                at = int(np.searchsorted(rows["position"], run.position - start))
-                run.first_offset = self._first_offset(self._buffer, rows[at : at + 1])
+                run.first_offset = self.first_offset_at(run.position)
         return runs
 
-    def _first_offset(self, buffer: Any, row: np.ndarray) -> int:
-        """The first offset of a batch or message; of a wrapper that cannot be opened, its own."""
-        if row["magic"][0] < MAGIC_V2:
-            for _, columns in self._inner.read(buffer, row, lambda _, __: None):
+    def first_offset_at(self, position: int) -> int:
+        """The first offset of the batch or message at a position of the file; of a wrapper that cannot be opened, its own."""
+        size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
+        entry, row = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
+        if core.scan_batches(entry, row).count and row["magic"][0] < MAGIC_V2:
+            for _, columns in self._inner.read(entry, row, lambda _, __: None):
                 assert columns.offset is not None
                 return int(columns.offset[0])
-        return int(row["base_offset"][0])
-
-    def first_offset_at(self, position: int) -> int:
-        """The same of the batch or message at a position of the file."""
-        size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
-        entry, table = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
-        if core.scan_batches(entry, table).count == 0:
-            return int.from_bytes(entry[:LENGTH_AT], "big")
-        return self._first_offset(entry, table)
+        return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)
 
     def _bad(self, position: int, error: KafkaFormatError, expected: int) -> Bad:
         end, own_crc_holds = self.search.resume(position, expected)

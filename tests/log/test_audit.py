@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from building import COMMIT, TRANSACTIONAL, batch, control_batch, record
 from golden_cases import CASES, LEGACY, Case, case
 
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.checkpoints import leader_epochs_text, read_leader_epochs
 from kafkafmt.log.entries import read_transaction_index, transaction_index_bytes
-from kafkafmt.log.snapshots import read_snapshot, snapshot_bytes
+from kafkafmt.log.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
 from kafkafmt.log.verify import verify_partition
 
 Found = list[tuple[str, str]]
@@ -191,3 +192,28 @@ def test_an_index_entry_that_speaks_of_damage_is_not_held_against_it(tx: Path) -
     report = verify_partition(PartitionLog(directory))
     assert len(report["damaged"]) == 1
     assert not [f for f in report["findings"] if f["file"] in (path.name, path.with_suffix(".timeindex").name)]
+
+
+@pytest.mark.parametrize("shallow", [False, True])
+def test_a_sound_log_is_read_once(tx: Path, shallow: bool) -> None:
+    """For batches, records, indexes, producers and transactions together."""
+    log = PartitionLog(discover([tx]).partitions[0])
+    report = verify_partition(log, shallow)
+    assert log.bytes_read == report["bytes"] == sum(p.stat().st_size for p in tx.glob("*.log"))
+    assert report["last_stable_offset"] == PartitionLog(log.directory).transactions.last_stable_offset < report["next_offset"]
+
+
+def test_what_was_seen_of_a_segment_that_is_read_again_is_taken_back(tmp_path: Path) -> None:
+    """A batch whose records cannot be read is told only after the marker before it; the snapshot behind it says the transaction is open."""
+    tx = batch([record(i) for i in range(5)], flags=TRANSACTIONAL, producer_id=7, producer_epoch=1, base_sequence=0)
+    marker = control_batch(COMMIT, base_offset=5, producer_id=7, producer_epoch=1)
+    broken = batch([], base_offset=6, last_offset_delta=4, count=5, codec=4, compressed=b"no zstd at all")
+    path = tmp_path / "t-0"
+    path.mkdir()
+    (path / f"{0:020}.log").write_bytes(tx + marker + broken)
+    (path / f"{11:020}.log").write_bytes(batch([record(0)], base_offset=11))
+    (path / f"{11:020}.snapshot").write_bytes(snapshot_bytes([ProducerEntry(7, 1, 4, 4, 4, 0, 0, txn_first_offset=0)]))
+    report = verify_partition(PartitionLog(discover([path]).partitions[0]))
+    assert [(d["first_offset"], d["last_offset"]) for d in report["damaged"]] == [(6, 10)]
+    assert (report["records"], report["records_recovered"]) == (11, 6)
+    assert [f["error"] for f in report["findings"]] == ["snapshot_mismatch"]
