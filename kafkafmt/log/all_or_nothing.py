@@ -2,7 +2,8 @@
 
 `kafkafmt-append.json` in the log directory, a file that a broker passes over, says where each partition ended before, and which
 version of each application's appends was the last: noted before the first append, and again at once after the last. A directory
-whose note tells of appends under way is rolled back when it is opened: its partitions are cut to where they ended.
+whose note tells of appends under way is rolled back when it is opened: its partitions are cut to where they ended, but for those
+that a later leader, a broker say, has written since: nothing is taken from that.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ Key = tuple[str, int]
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """The note of a directory: `under_way`, topic, partition and next offset each; `versions` by application."""
+    """The note of a directory: `under_way`, topic, partition, next offset and leader epoch each; `versions` by application."""
     text = files.read_text(path / NOTE)
     if text is None:
         return {"under_way": [], "versions": {}}
     try:
         note = json.loads(text)
-        ends = [(str(topic), int(partition), int(offset)) for topic, partition, offset in note["under_way"]]
+        ends = [(str(topic), int(partition), int(offset), int(epoch)) for topic, partition, offset, epoch in note["under_way"]]
         return {"under_way": ends, "versions": {str(app): int(version) for app, version in note["versions"].items()}}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StructureError(f"{path / NOTE} cannot be read: if its appends need not be undone, remove it", 0) from None
@@ -49,9 +50,10 @@ def roll_back(directory: LogDirectory) -> None:
     """Undo the appends that were under way, if any were, before anything else is written."""
     note = read_note(directory.path)
     if note["under_way"]:
-        for topic, partition, offset in note["under_way"]:
+        for topic, partition, offset, epoch in note["under_way"]:
             writer = directory.writer(topic, partition)
-            writer.truncate_to(offset)
+            if writer.latest_epoch <= epoch:
+                writer.truncate_to(offset)
             writer.close()
         write_note(directory.path, note | {"under_way": []})
 
@@ -74,7 +76,7 @@ def all_or_nothing(
         done = versions | {app: version}
     writers = {key: directory.writer(*key) for key in sorted(set(keys))}
     try:
-        under_way = [(*key, writer.next_offset) for key, writer in writers.items()]
+        under_way = [(*key, writer.next_offset, writer.leader_epoch) for key, writer in writers.items()]
         write_note(directory.path, {"under_way": under_way, "versions": versions})
         try:
             yield writers
@@ -82,7 +84,7 @@ def all_or_nothing(
                 writer.flush()
         except BaseException:
             with suppress(OSError):  # then the note stays, and the next to open the directory does it
-                for topic, partition, offset in under_way:
+                for topic, partition, offset, _ in under_way:
                     writers[topic, partition].truncate_to(offset)
                 write_note(directory.path, {"under_way": [], "versions": versions})
             raise

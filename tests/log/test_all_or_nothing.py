@@ -106,6 +106,19 @@ def test_killed_at_every_write_it_is_all_or_nothing(tmp_path):
     assert set(outcomes) == {(4, 4, True), (12, 12, False)}  # nothing, and it can be said again; or all, once
 
 
+def test_what_a_later_leader_wrote_stays(tmp_path):
+    append(tmp_path)
+    (tmp_path / NOTE).write_text('{"under_way": [["a", 0, 12, 0], ["b", 0, 12, 0]], "versions": {}}')
+    batches = simple_batch([b"x"] * 4, base_offset=12, leader_epoch=0) + simple_batch([b"y"], base_offset=16, leader_epoch=7)
+    with open(tmp_path / "a-0" / f"{0:020}.log", "ab") as log:  # as a broker would that was started in between
+        log.write(batches)
+    with open(tmp_path / "b-0" / f"{0:020}.log", "ab") as log:
+        log.write(simple_batch([b"x"] * 4, base_offset=12))
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    LogDirectory(tmp_path).close()
+    assert ends(tmp_path) == {"a0": 17, "b0": 12, "b1": 12}
+
+
 def test_a_note_that_cannot_be_read_is_told(tmp_path):
     append(tmp_path)
     (tmp_path / NOTE).write_text("{")

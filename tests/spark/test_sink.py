@@ -163,7 +163,7 @@ def test_killed_between_appends_and_note(tmp_path):
     writer.commit([writer.write(iter([rows]))], 0)
     with LogDirectory(tmp_path / "log") as directory:
         directory.writer("t").append([(None, b"half", 1)])
-    note = (tmp_path / "log" / NOTE).read_text().replace('"under_way": []', '"under_way": [["t", 0, 2]]')
+    note = (tmp_path / "log" / NOTE).read_text().replace('"under_way": []', '"under_way": [["t", 0, 2, 0]]')
     (tmp_path / "log" / NOTE).write_text(note)
     writer.commit([writer.write(iter([rows]))], 0)
     assert [r.value for r in kafkafmt.open(tmp_path / "log")["t", 0]] == [b"a", b"b"]
