@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from textwrap import fill
 from typing import Any
 
 import click
@@ -19,6 +20,8 @@ from ..log.selection import OffsetRange, not_there, parse_offsets, select_partit
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ONLY_OTHERS = "there are only Kafka's own topics, or partitions that are not live (see `kafkafmt ls`, and --internal)"
+SET_IN = 9
+"""Where the text of a line begins that has a word before it: `DAMAGE   orders-3 …`."""
 NOTHING_MISSING = "no offset is missing"
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE = 1, 2, 3
 
@@ -26,6 +29,15 @@ EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE = 1, 2, 3
 def tell(message: str) -> None:
     """A line on stderr."""
     click.echo(f"kafkafmt: {plain(message)}", err=True)
+
+
+def say(line: str) -> None:
+    """A line for people on stdout; on a terminal broken between words, what follows set in like the first line's text."""
+    text = plain(line)
+    if sys.stdout.isatty():
+        width = max(shutil.get_terminal_size().columns, 40)
+        text = fill(text, width, subsequent_indent=" " * SET_IN, break_long_words=False, break_on_hyphens=False)
+    click.echo(text)
 
 
 def plain(text: str) -> str:

@@ -24,6 +24,7 @@ from .common import (
     plain,
     progress_bar,
     reading_options,
+    say,
     tell,
 )
 
@@ -98,20 +99,22 @@ def _show(report: dict[str, Any], shallow: bool, paths: tuple[str, ...]) -> None
     damage, findings = (sum(len(p[kind]) for p in partitions) for kind in ("damaged", "findings"))
     total, recovered = (sum(p[kind] for p in partitions) for kind in ("bytes", "records_recovered"))
     checked = "batches and CRCs" if shallow else "every batch, record and index"
-    click.echo(f"{counted(len(partitions), 'partition')}, {total:,} bytes: {checked} checked; {recovered:,} records can be read")
+    say(f"{counted(len(partitions), 'partition')}, {total:,} bytes: {checked} checked; {recovered:,} records can be read")
     show_lost(report)
     if damage:
-        todo = f"to do    {counted(damage, 'damaged span')}; all else is intact. Start no broker here before there is a copy: its recovery"
-        click.echo(todo)
-        click.echo("         drops everything behind the first damage of a log. Where a replica is whole, let it replicate. Else:")
+        do = "Start no broker here before there is a copy: its recovery drops everything behind the first damage of a log."
+        say(f"to do    {counted(damage, 'damaged span')}; all else is intact. {do} Where a replica is whole, let it replicate. Else:")
         given = " ".join(shlex.quote(p) for p in paths)
-        click.echo(plain(f"         kafkafmt salvage {given} --output NEW    all that is intact, as a log directory for a broker"))
-        click.echo(plain(f"         kafkafmt cat {given} --on-error skip     all that is intact, as records (or `kafkafmt export`)"))
+        click.echo(plain(f"         kafkafmt salvage {given} --output NEW    what is intact, for a broker"))
+        click.echo(plain(f"         kafkafmt cat {given} --on-error skip     what is intact, as records"))
+    advice: dict[str, list[str]] = {}
     for error in dict.fromkeys(f["error"] for p in partitions for f in p["findings"]):
         if error in ADVICE:
-            click.echo(f"advice   {error}: {ADVICE[error]}")
+            advice.setdefault(ADVICE[error], []).append(error)
+    for text, errors in advice.items():
+        say(f"advice   {', '.join(errors)}: {text}")
     if not damage:
-        click.echo(f"no damage; {counted(findings, 'finding')}, none of which keeps anything from being read" if findings else "no damage")
+        say(f"no damage; {counted(findings, 'finding')}, none of which keeps anything from being read" if findings else "no damage")
 
 
 def show_spans(report: dict[str, Any]) -> None:
@@ -120,9 +123,9 @@ def show_spans(report: dict[str, Any]) -> None:
         name = f"{p['topic']}-{p['partition']}"
         for d in p["damaged"]:
             where = f"{name} {d['file']} at {d['position']}, {d['length']} bytes"
-            click.echo(plain(f"DAMAGE   {where}: {d['message']}; {may_be_lost(d)}"))
+            say(f"DAMAGE   {where}: {d['message']}; {may_be_lost(d)}")
         for f in p["findings"]:
-            click.echo(plain(f"finding  {name} {f['file']}: {f['message']} [{f['error']}]"))
+            say(f"finding  {name} {f['file']}: {f['message']} [{f['error']}]")
     if any(p["damaged"] or p["findings"] for p in report["partitions"]):
         click.echo()
 
@@ -137,8 +140,8 @@ def show_lost(report: dict[str, Any]) -> None:
             known = "their number is unknown" if lost is None else counted(lost, "record")
             firsts = "; ".join(may_be_lost(d).removesuffix(" may be lost") for d in spans[:SPANS_SHOWN])
             more = f" and {len(spans) - SPANS_SHOWN} spans more" if len(spans) > SPANS_SHOWN else ""
-            click.echo(plain(f"lost     {p['topic']}-{p['partition']}: {firsts}{more} ({known})"))
+            say(f"lost     {p['topic']}-{p['partition']}: {firsts}{more} ({known})")
     if hurt:
         safe, whole = sum(p["records_recovered"] for p in hurt), len(report["partitions"]) - len(hurt)
         partitions = counted(len(hurt), "damaged partition")
-        click.echo(f"safe     {safe:,} records of the {partitions}; {counted(whole, 'partition')} without damage")
+        say(f"safe     {safe:,} records of the {partitions}; {counted(whole, 'partition')} without damage")

@@ -184,7 +184,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if reached < stop and log.next_offset < stop:
             self._lost(key, f"offsets {log.next_offset} to {stop - 1} are gone: the log was truncated")
         if options.committed:
-            self._decide(log, log.next_offset)
+            upto, walk = self._walks.get(key, (-1, None))
+            if walk is None or upto < stop:  # after a restart
+                self._decide(log, log.next_offset)
+            else:
+                log.transactions = walk.found
         splits = make_splits(
             log.directory,
             segments.values(),

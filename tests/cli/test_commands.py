@@ -15,7 +15,7 @@ from building import batch, record
 from command import kafkafmt, report
 from golden_cases import case
 
-from kafkafmt.cli.common import show_table
+from kafkafmt.cli.common import say, show_table
 from kafkafmt.cli.main import COMMANDS
 
 
@@ -134,6 +134,19 @@ def test_the_commands_are_listed_without_being_loaded() -> None:
     done = kafkafmt("verfy")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "kafkafmt: Error: there is no command 'verfy'; the nearest is verify (see kafkafmt --help)\n"
+
+
+def test_long_lines_break_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "DAMAGE   t-0 00000000000000000000.log at 384, 128 bytes: CRC-32C is 0xe9e8de9c\n and more words; offsets 201 to 203 may be lost"
+    say(line)
+    assert capsys.readouterr().out == line.replace("\n", "\\n") + "\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((60, 24)))
+    say(line)
+    shown = capsys.readouterr().out.splitlines()
+    assert max(map(len, shown)) <= 60
+    assert [s[:9] for s in shown] == ["DAMAGE   ", " " * 9, " " * 9]
+    assert " ".join(s.strip() for s in shown) == line.replace("\n", "\\n")
 
 
 @pytest.mark.parametrize("width", [80, 60, 200])
