@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,11 @@ def test_what_tab_completion_offers() -> None:
     assert not {"Any", "Buffer", "Sequence", "annotations"} & set(offered)
     for name in offered:
         assert getattr(kafkafmt, name) is not None
+
+
+def test_errors_keep_what_they_are_between_processes() -> None:
+    with pytest.raises(kafkafmt.DamagedLogError) as caught:
+        kafkafmt.open(case("torn").roots[0])["torn-flip-old", 0].to_arrow()
+    error: Any = pickle.loads(pickle.dumps(caught.value))
+    assert type(error) is kafkafmt.DamagedLogError
+    assert (str(error), error.damage, error.code, error.resume) == (str(caught.value), caught.value.damage, "corrupt_checksum", 2176)

@@ -35,16 +35,16 @@ UNKNOWN = MIN_OFFSET
 
 
 class DamagedLogError(KafkaFormatError):
-    """Damage in a log that was read with `on_damage=None`; `damage` says what, `code` its kind."""
+    """Damage in a log that was read to fail at it; `damage` says what, `code` its kind, `path` in which partition directory."""
 
     def __init__(self, damage: Damage, path: str) -> None:
         super().__init__(f"{path}/{damage.file}: {damage.message}; {damage.lost}", damage.position)
-        self.damage = damage
+        self.damage, self.path = damage, path
         self.resume = damage.position + damage.length
         self.code = damage.error
 
     def __reduce__(self) -> Any:
-        return KafkaFormatError, (self.message, self.position, self.base_offset, self.resume)
+        return type(self), (self.damage, self.path)
 
 
 class PartitionLog:

@@ -70,4 +70,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     names = [api.name for key in apis.keys().values() if (api := apis.api(key))]
-    return sorted([*globals(), "RequestHeader", "ResponseHeader", *(n + kind for n in names for kind in ("Request", "Response"))])
+    return sorted([*__all__, "RequestHeader", "ResponseHeader", *(n + kind for n in names for kind in ("Request", "Response"))])
