@@ -93,7 +93,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = begin.get(key)
             if key not in logs:
                 if first is None or first < stop:
-                    self._lost(key, f"offsets from {first or 0} to {stop - 1} are gone: the partition is no longer there")
+                    self._lost(key, f"offsets from {first or 0} to {stop - 1} are gone: it is no longer there")
             elif first is None or first < stop:
                 self._plan(plan, logs[key], first, stop)
         return as_partitions(plan, self.options.mode)
@@ -130,8 +130,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._end(log, 0) if start is None else start
 
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
-        """Up to where each log can be read now. A log that ends before it was read to is told."""
+        """Up to where each log can be read now. One that ends before it was read to, or is no longer there, is told."""
         ends = {}
+        for key in sorted(begin.keys() - logs.keys()):
+            self._lost(key, f"it was read up to {begin[key]} and is no longer there")
         for key, log in logs.items():
             ends[key] = self._end(log, self._seen.get(key, begin.get(key, 0)))
             if key in begin and ends[key] < begin[key] and log.next_offset < begin[key]:
@@ -171,7 +173,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options, key = self.options, (log.topic, log.partition)
         low = log.log_start_offset
         if first is None:
-            say(f"{key[0]}-{key[1]}: new, read from its start, offset {low}, on")
+            self._once(f"{key[0]}-{key[1]}: new, read from its start, offset {low}, on")
+            if low > stop:
+                self._lost(key, f"offsets up to {stop - 1} are gone: the log starts at {low} (retention)")
         elif first < low and not options.below_log_start:
             self._lost(key, f"offsets {first} to {min(low, stop) - 1} are gone: the log starts at {low} (retention)")
         first = low if first is None else first
@@ -210,7 +214,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         message = f"{key[0]}-{key[1]}: {what}"
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{message}; failOnDataLoss=false goes on without them")
-        say(message)
+        self._once(message)
 
     def _gone(self, message: str) -> None:
         """A file that was planned has gone before it was read."""

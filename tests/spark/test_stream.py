@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from building import batch, control_batch, record
-from golden_cases import case, same_rows
+from golden_cases import CASES, LEGACY, Case, case, same_rows
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from source_rows import COLUMNS, rows
@@ -138,6 +138,7 @@ LOST = {
     "retention": "t-0: offsets 5 to 9 are gone: the log starts at 10",
     "truncated": "t-0: it ends at offset 0, but was read up to 5: it was truncated",
     "deleted": "subscribe names t, which is not there",
+    "deleted, none named": "t-0: it was read up to 5 and is no longer there",
 }
 
 
@@ -145,7 +146,8 @@ LOST = {
 def test_what_is_gone_before_it_was_read(tmp_path: Path, way: str) -> None:
     put(tmp_path, "t-0", five(0))
     put(tmp_path, "t-0", five(5), base=5)
-    strict, lenient = (reader(tmp_path, subscribe="t", startingOffsets="earliest", failOnDataLoss=word) for word in ("true", "false"))
+    options = {"startingOffsets": "earliest"} | ({} if "none" in way else {"subscribe": "t"})
+    strict, lenient = (reader(tmp_path, failOnDataLoss=word, **options) for word in ("true", "false"))
     for stream in (strict, lenient):
         assert stream.latestOffset(stream.initialOffset(), ALL) == {"t": {"0": 10}}
     (tmp_path / "t-0" / f"{0:020}.log").unlink()
@@ -153,7 +155,7 @@ def test_what_is_gone_before_it_was_read(tmp_path: Path, way: str) -> None:
     begin = {"t": {"0": 5}}
 
     def take(stream: KafkaLogStreamReader) -> list[int]:
-        return [o for *_, o in read(stream, begin, stream.latestOffset(begin, ALL))]
+        return [o for topic, _, o in read(stream, begin, stream.latestOffset(begin, ALL)) if topic == "t"]
 
     with pytest.raises((DataLossError, OptionError), match=LOST[way]):
         take(strict)
@@ -164,8 +166,12 @@ def test_what_a_plan_no_longer_finds(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(0))
     with pytest.raises(DataLossError, match=r"offsets 5 to 9 are gone: the log was truncated; failOnDataLoss=false"):
         read(reader(tmp_path), {"t": {"0": 0}}, {"t": {"0": 10}})
-    with pytest.raises(DataLossError, match="u-0: offsets from 0 to 9 are gone: the partition is no longer there"):
+    with pytest.raises(DataLossError, match="u-0: offsets from 0 to 9 are gone: it is no longer there"):
         read(reader(tmp_path), {}, {"u": {"0": 10}})
+    (tmp_path / "v-0").mkdir()
+    put(tmp_path, "v-0", five(20), base=20)
+    with pytest.raises(DataLossError, match="v-0: offsets up to 9 are gone: the log starts at 20"):
+        read(reader(tmp_path), {}, {"v": {"0": 10}})
     assert read(reader(tmp_path, failOnDataLoss="false"), {"t": {"0": 3}}, {"t": {"0": 10}}) == [("t", 0, 3), ("t", 0, 4)]
     stream = reader(tmp_path)
     (part,) = stream.partitions({"t": {"0": 0}}, {"t": {"0": 5}})
@@ -185,6 +191,33 @@ def test_options_of_streams_and_of_batch_queries(tmp_path: Path) -> None:
     source = KafkaLogSource(CaseInsensitiveDict({"path": str(tmp_path), "failOnDataLoss": "false"}))
     with pytest.raises(OptionError, match="failOnDataLoss is for streams"):
         source.reader(source.schema())
+
+
+@pytest.mark.parametrize("golden", [c for c in CASES + LEGACY if not c.torn and not c.internal and "nested" not in c.name], ids=str)
+def test_golden_logs_in_small_batches(golden: Case) -> None:
+    stream = reader(golden.roots[0], paths=json.dumps([str(r) for r in golden.roots[1:]]), startingOffsets="earliest")
+    end, got = stream.initialOffset(), []
+    while (following := stream.latestOffset(end, ReadMaxRows(300))) != end:
+        got += read(stream, end, following)
+        end = following
+    assert len(got) == len(set(got))
+    assert set(got) == golden.expected().keys()
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "FAILFAST"])
+def test_damage(tmp_path: Path, mode: str) -> None:
+    hurt = bytearray(five(5))
+    hurt[-3] ^= 1
+    put(tmp_path, "t-0", five(0), bytes(hurt), five(10))
+    stream = reader(tmp_path, startingOffsets="earliest", mode=mode)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ALL)
+    assert end == {"t": {"0": 15}}
+    if mode == "FAILFAST":
+        with pytest.raises(kafkafmt.DamagedLogError, match="offsets 5 to 9"):
+            read(stream, start, end)
+    else:
+        assert [o for *_, o in read(stream, start, end)] == [*range(5), *range(10, 15)]
 
 
 def stream_of(spark: Any, path: Any, **options: Any) -> Any:
