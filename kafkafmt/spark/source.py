@@ -78,7 +78,6 @@ class KafkaLogSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from .stream import KafkaLogStreamReader
 
-        self.parsed.check_stream()
         return KafkaLogStreamReader(self.parsed, checked_names(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -105,6 +105,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
         """The partitions that are meant and there; those that the stream has read before may be missing. tell: see PartitionLog."""
         options = self.options
+        options.check_stream()  # and not before: Spark hides what a reader's making raises
         try:
             found = discovered(options, self._once).partitions
             there = [p for p in found if p.state == "live" or p.named]

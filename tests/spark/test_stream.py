@@ -183,7 +183,7 @@ def test_what_a_plan_no_longer_finds(tmp_path: Path) -> None:
 def test_options_of_streams_and_of_batch_queries(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(0))
     with pytest.raises(OptionError, match="endingOffsets is for batch queries: a stream has no end"):
-        reader(tmp_path, endingOffsets="latest")
+        reader(tmp_path, endingOffsets="latest").initialOffset()
     with pytest.raises(OptionError, match="maxOffsetsPerTrigger is 0; it can be 1 at least"):
         reader(tmp_path, maxOffsetsPerTrigger="0")
     with pytest.raises(OptionError, match="startingOffsets says nothing about t-0"):
