@@ -92,7 +92,6 @@ class KafkaLogSource(DataSource):
         return KafkaLogStreamWriter(replace(options, app_id=options.app_id or query_id(self.options)), schema, overwrite)
 
 
-
 class KafkaLogReader(DataSourceReader):
     """A batch query: `partitions` plans it on the driver, `read` decodes a part of it in a task."""
 
