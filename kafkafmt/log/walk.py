@@ -215,7 +215,7 @@ class Walker:
         """The batches from a position on, as `tables` has them, but more of them together; their positions are the file's."""
         many, n = np.empty(TABLE_ROWS, BATCH_DTYPE), 0
         for start, buffer, rows, error in self.tables(position, self.size):
-            if n + len(rows) > len(many):
+            if n + len(rows) > len(many) or (n and start - int(many["position"][0]) >= self.run_bytes):
                 yield many[:n], None
                 n = 0
             if len(rows):
