@@ -44,6 +44,8 @@ ORIGINS = ("client", "coordinator", "raft_leader")
 TIMESTAMP_TYPES = {"CreateTime": CREATE_TIME, "LogAppendTime": LOG_APPEND_TIME}
 _AT_ONCE = 64
 """Batches read at a time: what the scan has read is then still in the cache."""
+_KEPT = 1 << 22
+"""Bytes of decompressed records that a validator keeps room for from call to call."""
 class Validated(NamedTuple):
     """Record data ready to be appended.
 
@@ -99,6 +101,10 @@ class _Decompressed:
         from ..codecs import Arena, Decompressor
 
         self._decompressor, self._arena = Decompressor(max_batch_bytes), Arena(1 << 16)
+
+    @property
+    def room(self) -> int:
+        return len(self._arena.view)
 
     def look_at(self, payload: memoryview, codec: int, count: int, last_offset_delta: int) -> tuple[int, int, int, bool] | None:
         self._arena.filled = 0
@@ -228,7 +234,8 @@ class LogValidator:
             seen = records.look_at(view[BATCH_HEADER_SIZE:], codec, int(row["count"]), int(row["last_offset_delta"]))
         except KafkaFormatError:
             return None
-        self._spare.append(records)
+        if records.room <= _KEPT:
+            self._spare.append(records)
         if seen is None or not self._rules.are_kept_by(row, *seen, now):
             return None
         told = self._number(buffer, next_offset, now, False)
