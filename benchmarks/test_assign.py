@@ -1,7 +1,8 @@
 """What do offsets set in place cost beside the CRC, over 16 KiB batches, and what does validation cost beside it?
 
 The peer is the shallow walk with its CRCs, by the core alone. `assign_offsets` checks every batch and then writes base offset
-and leader epoch; the validator looks at headers (`check_records=False`) or at every record too. Figures are per batch.
+and leader epoch; the validator looks at headers (`check_records=False`) or at every record too. Figures are per batch. A request is one
+batch of a client, validated by a call of its own; beside it the library's bare loop, or the CRC, and a copy.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 
 import kafkafmt
 from kafkafmt import assign_offsets, validate_and_assign_offsets
+from kafkafmt.codecs import Arena, Decompressor
 from kafkafmt.types import BATCH_DTYPE
 
 OPTIONS = {"origin": "coordinator", "now_ms": inputs.FIRST_TIME, "after_max_ms": 10**12}
@@ -48,3 +50,31 @@ def test_in_place(contest: Callable[..., object], letter: str, what: str) -> Non
         return count
 
     contest(f"{letter}, {what}", ours, "walk with CRC", walk(data), None if what == "validate, records" else 1 / 1.1, rounds=41)
+
+
+@pytest.mark.benchmark(group="a request", timer=time.process_time)
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "LogAppendTime"])
+def test_a_request(contest: Callable[..., object], codec: str) -> None:
+    kind, codec = ("LogAppendTime", "none") if codec == "LogAppendTime" else ("CreateTime", codec)
+    records = [(b"k" * 10, b"a few words of %d" % (i * 7919 % 997) + bytes(80), inputs.FIRST_TIME + i) for i in range(136)]
+    batch = kafkafmt.build_batch(records, codec=codec)
+    (view,) = kafkafmt.iter_batches(batch)
+    number, times = view.attributes & 7, 200
+    validator = kafkafmt.LogValidator(now_ms=inputs.FIRST_TIME, timestamp_type=kind)
+    decompressor, arena = Decompressor(), Arena()
+
+    def ours() -> int:
+        for _ in range(times):
+            assert validator.validate(batch, 7).in_place
+        return times
+
+    def bare() -> int:
+        for _ in range(times):
+            bytearray(batch)
+            kafkafmt._backend.core.crc32c(batch, 0, 21)
+            if number:
+                arena.filled = 0
+                decompressor.decompress(number, view.payload, arena)
+        return times
+
+    contest(f"{codec}, {kind}", ours, "copy, CRC, decompression", bare, None, rounds=21)

@@ -147,6 +147,7 @@ def validate_buffer(
     compacted: bool,
     earliest: int,
     latest: int,
+    append_time: int | None = None,
 ) -> tuple[int, int, int, int] | None:
     """The same for batches that a broker's rules let stay as they are: records, the next offset, maximum timestamp and its offset.
 
@@ -155,6 +156,14 @@ def validate_buffer(
     compressed or empty, every record is sound and has a timestamp between `earliest` and `latest` (or all have -1), the highest
     is what the header says, and, `compacted`, no key is null; without it the offset of the maximum timestamp is -1. None, and
     nothing is changed, where this does not hold or cannot be told at once: there may be nothing wrong. Without the GIL, as above.
+
+    With `append_time` batches get that, and LogAppendTime; their records' timestamps are not looked at then.
+    """
+
+def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tuple[int, int, int, bool] | None:
+    """What `validate_buffer` asks of a batch's records: the lowest and highest timestamp delta, the offset delta of the first record
+    that has the highest, whether a key is null. None where the payload is not as many sound records as `count` says, of offset
+    deltas that rise up to `last_offset_delta`; also for no record at all. Without the GIL.
     """
 
 def total_length(lengths: LengthArray, count: int) -> int:

@@ -102,3 +102,14 @@ def test_markers_built(package):
     for type_ in (ABORT, COMMIT):
         built = build_marker(5, 2, commit=type_ == 1, coordinator_epoch=9, base_offset=100, timestamp=1_700_000_000_000, leader_epoch=0)
         assert built == building.control_batch(type_, base_offset=100, producer_id=5, producer_epoch=2, coordinator_epoch=9)
+
+
+@pytest.mark.parametrize(("bad_key", "value"), [(5, b""), (b"\0\0\0\1", 6), ("key", b"")])
+def test_keys_and_values_are_bytes(bad_key, value):
+    with pytest.raises(TypeError):
+        decode_control_record(bad_key, value)
+
+
+def test_a_coordinator_epoch_has_32_bits():
+    with pytest.raises(OverflowError):
+        build_marker(1, 0, commit=True, coordinator_epoch=2**31)

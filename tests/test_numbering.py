@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_differential import QUICK, loose_batch, mutated_batch, sound_batch
 
-from kafkafmt import KafkaFormatError, LogValidator, _pure, build_batch
+from kafkafmt import KafkaFormatError, LogValidator, _pure, build_batch, read_records
 from kafkafmt.records import iter_tables
 
 _core = pytest.importorskip("kafkafmt._core")
@@ -20,7 +20,7 @@ some_headers = st.lists(st.tuples(st.binary(max_size=3), st.one_of(st.none(), st
 
 
 @st.composite
-def produced(draw, most=6):
+def produced(draw, most=6, codec=build.NONE):
     """What a sound client sends, and a log holds."""
     step = st.sampled_from([1, 1, 1, 1, 2, 9000])
     records, delta = [], -1
@@ -28,7 +28,8 @@ def produced(draw, most=6):
         delta += draw(step)
         records.append(build.record(delta, draw(st.integers(-100, 20_000)), draw(keys), draw(values), draw(some_headers)))
     highest = NOW + max(map(build_time, records)) + draw(st.sampled_from([0, 0, 0, 0, 1]))
-    return build.batch(records, base_offset=draw(st.sampled_from([0, 0, 5])), base_timestamp=NOW, max_timestamp=highest, leader_epoch=2)
+    fields = {"base_offset": draw(st.sampled_from([0, 0, 5])), "leader_epoch": 2, "codec": codec}
+    return build.batch(records, base_timestamp=NOW, max_timestamp=highest, **fields)
 
 
 def build_time(record):
@@ -62,6 +63,7 @@ def cases(draw):
     settings = OPTIONS | {
         "client": draw(st.booleans()), "codec": draw(st.sampled_from([None, None, 0, 1])), "max_size": draw(st.sampled_from([None, 8400])),
         "check_records": draw(st.booleans()), "compacted": draw(st.booleans()), "earliest": draw(times), "latest": draw(times),
+        "append_time": draw(st.sampled_from([None, None, 0, NOW + 7])),
     }  # fmt: skip
     offset = draw(st.sampled_from([0, 2**40, MAX - 3, MAX]))
     return bytes(data[: draw(st.sampled_from([len(data), len(data), len(data) - 1]))]), offset, settings
@@ -72,6 +74,8 @@ def both_cores(case):
     outcomes("number_buffer", data, offset, None, False)
     outcomes("number_buffer", data, offset, 7)
     outcomes("validate_buffer", data, offset, 7, *options.values())
+    payload = data[61:]
+    assert _core.look_at_payload(payload, 2, 9001) == _pure.look_at_payload(payload, 2, 9001)
 
 
 test_both_cores = settings(max_examples=120, **QUICK)(given(cases())(both_cores))
@@ -89,6 +93,7 @@ def test_every_byte_of_a_batch_changed(spare):
         for value in (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, data[at] ^ 1, data[at] ^ 2):
             changed = build.mutate(data, at, bytes([value]))
             told.add(outcomes("validate_buffer", build.repair_crc(changed) + behind, 3, 1, *OPTIONS.values()) is None)
+            assert _core.look_at_payload(changed[61:], 5, 4) == _pure.look_at_payload(changed[61:], 5, 4)
     assert told == {False, True}
 
 
@@ -119,6 +124,9 @@ def test_what_is_told(core):
         assert core.validate_buffer(data, 20, 4, *(OPTIONS | broken).values()) is None
     rows = next(iter_tables(data))
     assert (rows["base_offset"].tolist(), rows["leader_epoch"].tolist()) == ([10, 13, 14], [3, 3, 3])
+    assert core.validate_buffer(data, 10, 3, *OPTIONS.values(), NOW + 99) == (5, 15, NOW + 99, 10)
+    assert {(r.timestamp, r.timestamp_type) for r in read_records(data)} == {(NOW + 99, 1)}
+    assert core.validate_buffer(data, 10, 3, *OPTIONS.values(), NOW + 99) is None  # only a broker sets it
     nothing_set = bytearray(build_batch([(b"k", b"v"), (b"k", b"v")]))
     assert core.validate_buffer(nothing_set, 1, 3, *(OPTIONS | {"earliest": 0}).values()) == (2, 3, -1, -1)
 
@@ -131,6 +139,11 @@ def test_what_was_written_is_taken_back(core):
     assert core.number_buffer(broken, 70, 3) is None
     assert broken == before
     assert core.number_buffer(broken, 70, 3, False) == 340
+    data = build.simple_batch([b"a"], 5, leader_epoch=7) * 90
+    broken = bytearray(build.mutate(data, len(data) - 1, b"x"))
+    before = bytes(broken)
+    assert core.validate_buffer(broken, 70, 3, *OPTIONS.values(), NOW) is None
+    assert broken == before
 
 
 @pytest.mark.parametrize(("offset", "epoch", "error"), [(-1, 0, ValueError), (2**63, 0, OverflowError), (0, 2**31, OverflowError)])
@@ -148,10 +161,20 @@ def test_wrong_numbers(core, offset, epoch, error):
     assert data == build.simple_batch([b"a"])
 
 
+def test_a_payload(core):
+    records = [build.record(0, 9, b"k", b"v"), build.record(2, -5, None, b"w"), build.record(3, 9, b"", None)]
+    assert core.look_at_payload(b"".join(records), 3, 3) == (-5, 9, 0, True)
+    assert core.look_at_payload(memoryview(b"".join(records[::2])), 2, 7) == (9, 9, 0, False)
+    for payload, count, last in ((records[::-1], 3, 3), (records, 3, 2), (records, 2, 3), (records, 4, 9), ([], 0, 0), (records, -1, 3)):
+        assert core.look_at_payload(b"".join(payload), count, last) is None
+
+
 @st.composite
 def requests(draw):
     """Sound batches, mostly, and the settings of a topic."""
-    data = b"".join(draw(st.lists(st.one_of(produced(), produced(), produced(), sound_batch()), min_size=1, max_size=3)))
+    codec = draw(st.sampled_from([build.NONE, build.NONE, build.LZ4, build.GZIP]))
+    several = st.lists(st.one_of(produced(), produced(), produced(), sound_batch()), min_size=1, max_size=3).map(b"".join)
+    data = draw(produced(codec=codec) if codec else several)
     options = {
         "codec": draw(st.sampled_from(["producer", "producer", "none", "lz4"])),
         "compacted": draw(st.sampled_from([False, False, False, True])),
@@ -160,9 +183,22 @@ def requests(draw):
         "before_max_ms": draw(st.sampled_from([MAX, MAX, MAX, 100, 0])),
         "after_max_ms": draw(st.sampled_from([MAX, MAX, MAX, 10_000, 0])),
         "now_ms": NOW,
+        "timestamp_type": draw(st.sampled_from(["CreateTime", "CreateTime", "LogAppendTime"])),
         "leader_epoch": 7,
     }
     return data, options
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+@pytest.mark.parametrize("codec", build.CODECS)
+def test_what_clients_send_takes_the_short_way(package, codec, kind):
+    data = build_batch([(b"k", b"v" * i, NOW + i % 7) for i in range(50)], codec=codec)
+    validator = LogValidator(now_ms=NOW + 9, compacted=True, timestamp_type=kind)
+    for _ in range(2):  # the second time with what is left of the first
+        short, careful = bytearray(data), bytearray(data)
+        told = validator._at_once(short, 40, NOW + 9)
+        assert told == validator._with_care(careful, 40, NOW + 9)._replace(records=short)
+        assert short == careful
 
 
 def test_the_short_way_is_the_careful_one(package):

@@ -411,6 +411,23 @@ def test_everything_wrong_is_told(package):
     assert {p.rule for p in check_batches(data, sequences=False).problems} == {"corrupt_checksum", "offset_order", "corrupt_structure"}
 
 
+def test_offsets_that_no_log_has(package):
+    """What is wrong with one batch is not held against those behind it."""
+    last = 2**63 - 1
+    stream = [
+        simple_batch([b"a"], -5),
+        simple_batch([b"b", b"c"], last),
+        building.empty_batch(last - 2, 3),
+        building.empty_batch(3, -2),
+        simple_batch([b"d"], 3),
+        simple_batch([b"e"], last - 1),
+    ]
+    positions = [sum(map(len, stream[:i])) for i in range(len(stream))]
+    check = check_batches(b"".join(stream), sequences=False)
+    assert [(positions.index(p.position), p.rule) for p in check.problems] == [(i, "offset_range") for i in range(4)]
+    assert f"from {last} to {last + 1}" in check.problems[1].message
+
+
 def test_behind_a_hurt_length(package):
     stream = [simple_batch([b"a"]), building.mutate(simple_batch([b"b"], 1), 8, b"\x7f"), simple_batch([b"c"], 2)]
     data = b"".join(stream)

@@ -12,7 +12,9 @@ cdef extern from *:
 cdef struct Numbered:           # what a batch had before
     int64_t position
     int64_t base_offset
+    int64_t max_timestamp
     int32_t leader_epoch
+    uint32_t crc
 
 cdef struct History:
     Numbered* batches
@@ -31,6 +33,8 @@ cdef struct Rules:
     bint compacted
     int64_t earliest
     int64_t latest
+    bint stamp                  # LogAppendTime: this for all
+    int64_t append_time
 
 cdef struct Tally:
     int64_t offset              # of the next batch
@@ -167,6 +171,17 @@ cdef bint look_at_records(const uint8_t* p, const uint8_t* end, const uint8_t* l
     return p == end and next_delta - 1 <= last_offset_delta
 
 
+cdef inline bint keeps_times(int64_t base_timestamp, int64_t max_timestamp, const Seen* seen, const Rules* rules) noexcept nogil:
+    """Whether the header's maximum timestamp is that of the records, and all lie within the bounds, or all are -1."""
+    if base_timestamp < -KF_FAR or base_timestamp > KF_FAR or seen.min_timestamp < -KF_FAR or seen.max_timestamp > KF_FAR:
+        return False
+    if max_timestamp < -1 or base_timestamp + seen.max_timestamp != max_timestamp:
+        return False
+    if max_timestamp == -1 and seen.min_timestamp == seen.max_timestamp:
+        return True
+    return base_timestamp + seen.min_timestamp >= rules.earliest and max_timestamp <= rules.latest
+
+
 cdef inline bint keeps_rules(const uint8_t* p, int32_t length, const uint8_t* limit, const Rules* rules, Tally* tally) noexcept nogil:
     """Whether a batch of format 2 may stay as it is but for offset and leader epoch; then it is counted."""
     cdef int attributes = int16_at(p + 21), codec = attributes & 7
@@ -185,12 +200,7 @@ cdef inline bint keeps_rules(const uint8_t* p, int32_t length, const uint8_t* li
             return False
         if rules.compacted and seen.null_key:
             return False
-        if base_timestamp < -KF_FAR or base_timestamp > KF_FAR or seen.min_timestamp < -KF_FAR or seen.max_timestamp > KF_FAR:
-            return False
-        if max_timestamp < -1 or base_timestamp + seen.max_timestamp != max_timestamp:
-            return False
-        if (base_timestamp + seen.min_timestamp < rules.earliest or max_timestamp > rules.latest) and (
-                max_timestamp != -1 or seen.min_timestamp != seen.max_timestamp):
+        if not rules.stamp and not keeps_times(base_timestamp, max_timestamp, &seen, rules):
             return False
         if max_timestamp > tally.max_timestamp and max_timestamp != -1:
             tally.offset_of_max = tally.offset + seen.delta_of_max
@@ -207,9 +217,17 @@ cdef bint remember(History* history, const uint8_t* base, const uint8_t* p) noex
             return False
         history.batches = <Numbered*>larger
         history.room = 2 * history.room + 64
-    history.batches[history.count] = Numbered(p - base, int64_at(p), int32_at(p + 12))
+    history.batches[history.count] = Numbered(p - base, int64_at(p), 0, int32_at(p + 12), 0)
     history.count += 1
     return True
+
+
+cdef inline void stamp(uint8_t* p, int32_t length, int64_t timestamp, Numbered* was) noexcept nogil:
+    """LogAppendTime, for which the CRC is computed anew."""
+    was.max_timestamp, was.crc = int64_at(p + 35), stored_crc(p)
+    p[22] |= 8
+    put64(p + 35, timestamp)
+    put32(p + 17, actual_crc(p, length))
 
 
 cdef bint number_all(uint8_t* base, Py_ssize_t size, const Rules* rules, Tally* tally, History* history) noexcept nogil:
@@ -239,6 +257,8 @@ cdef bint number_all(uint8_t* base, Py_ssize_t size, const Rules* rules, Tally* 
         put64(p, tally.offset)
         if rules.with_epoch and p[16] == 2:
             put32(p + 12, <uint32_t>rules.leader_epoch)
+        if rules.stamp:
+            stamp(p, length, rules.append_time, &history.batches[history.count - 1])
         tally.offset += <int64_t>delta + 1
         p += 12 + <Py_ssize_t>length
     return True
@@ -247,14 +267,20 @@ cdef bint number_all(uint8_t* base, Py_ssize_t size, const Rules* rules, Tally* 
 cdef bint number_or_not(uint8_t* base, Py_ssize_t size, const Rules* rules, Tally* tally) noexcept nogil:
     cdef History history = History(NULL, 0, 0)
     cdef Numbered* was
+    cdef uint8_t* p
     cdef Py_ssize_t i
     cdef bint good = number_all(base, size, rules, tally, &history)
     if not good:
         for i in range(history.count):
             was = &history.batches[i]
-            put64(base + was.position, was.base_offset)
-            if rules.with_epoch and base[was.position + 16] == 2:
-                put32(base + was.position + 12, <uint32_t>was.leader_epoch)
+            p = base + was.position
+            put64(p, was.base_offset)
+            if rules.with_epoch and p[16] == 2:
+                put32(p + 12, <uint32_t>was.leader_epoch)
+            if rules.stamp:
+                p[22] &= <uint8_t>~8
+                put64(p + 35, was.max_timestamp)
+                put32(p + 17, was.crc)
     free(history.batches)
     return good
 
@@ -266,7 +292,8 @@ def number_buffer(buffer, next_offset, leader_epoch=None, check_crc=True):
     cdef Rules rules
     cdef Tally tally = Tally(next_offset, 0, 0, 0)
     cdef bint good
-    rules.validate, rules.check_crc, rules.with_epoch = False, check_crc, leader_epoch is not None
+    rules.validate = rules.stamp = False
+    rules.check_crc, rules.with_epoch = check_crc, leader_epoch is not None
     rules.leader_epoch = 0 if leader_epoch is None else leader_epoch
     check_next_offset(tally.offset)
     with nogil:
@@ -274,18 +301,36 @@ def number_buffer(buffer, next_offset, leader_epoch=None, check_crc=True):
     return tally.offset if good else None
 
 
-def validate_buffer(buffer, next_offset, leader_epoch, client, codec, max_size, check_records, compacted, earliest, latest):
+def validate_buffer(
+    buffer, next_offset, leader_epoch, client, codec, max_size, check_records, compacted, earliest, latest, append_time=None
+):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t size
     cdef uint8_t* data = writable_bytes(arrays, buffer, &size)
+    cdef int64_t first = next_offset
     cdef Rules rules
-    cdef Tally tally = Tally(next_offset, 0, INT64_MIN, -1)
+    cdef Tally tally = Tally(first, 0, INT64_MIN, -1)
     cdef bint good
     rules.validate = rules.check_crc = rules.with_epoch = True
     rules.leader_epoch, rules.client, rules.codec = leader_epoch, client, -1 if codec is None else codec
     rules.max_size = INT64_MAX if max_size is None else max_size
     rules.check_records, rules.compacted, rules.earliest, rules.latest = check_records, compacted, earliest, latest
-    check_next_offset(tally.offset)
+    rules.stamp, rules.append_time = append_time is not None, 0 if append_time is None else append_time
+    check_next_offset(first)
     with nogil:
         good = size > 0 and number_or_not(data, size, &rules, &tally)
-    return (tally.count, tally.offset, tally.max_timestamp, tally.offset_of_max) if good else None
+    if not good:
+        return None
+    if rules.stamp:
+        return tally.count, tally.offset, rules.append_time, first
+    return tally.count, tally.offset, tally.max_timestamp, tally.offset_of_max
+
+
+def look_at_payload(payload, count, last_offset_delta):
+    cdef Source source = Source(payload)
+    cdef int32_t records = count, last = last_offset_delta
+    cdef Seen seen
+    cdef bint good
+    with nogil:
+        good = records > 0 and look_at_records(source.data, source.data + source.size, source.data + source.size, records, last, &seen)
+    return (seen.min_timestamp, seen.max_timestamp, seen.delta_of_max, bool(seen.null_key)) if good else None

@@ -3,7 +3,7 @@
 from .assign import number_batches, write_offsets
 from .batch import find_batch, scan_batches
 from .build import RecordBuffer
-from .check import number_buffer, validate_buffer
+from .check import look_at_payload, number_buffer, validate_buffer
 from .crc import crc32, crc32c, crc32c_way
 from .gather import gather, total_length
 from .murmur import murmur2, murmur2_spans
@@ -23,6 +23,7 @@ __all__ = [
     "decode_run",
     "find_batch",
     "gather",
+    "look_at_payload",
     "make_records",
     "make_values",
     "murmur2",

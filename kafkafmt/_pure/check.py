@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 
 from ..constants import (
+    ATTRIBUTES_AT,
     CODEC_MASK,
     CODEC_ZSTD,
     CONTROL_BIT,
+    CRC_AT,
+    CRC_START,
     LOG_APPEND_TIME_BIT,
     MAGIC_V2,
     MAX_OFFSET,
+    MAX_TIMESTAMP_AT,
     MIN_OFFSET,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
@@ -23,7 +27,8 @@ from ..constants import (
 from ..errors import KafkaFormatError
 from ..types import BATCH_DTYPE, BatchTable, Buffer
 from .assign import check_numbers, number_batches, writable
-from .batch import scan_batches
+from .batch import INT64, UINT32, scan_batches
+from .crc import crc32c
 from .varint import view_of
 from .walk import BODY, Batch
 
@@ -51,6 +56,7 @@ def validate_buffer(
     compacted: bool,
     earliest: int,
     latest: int,
+    append_time: int | None = None,
 ) -> tuple[int, int, int, int] | None:
     table = whole_table(buffer, True)
     check_numbers(next_offset, leader_epoch)
@@ -63,16 +69,52 @@ def validate_buffer(
             return None
         highest = int(row["max_timestamp"])
         if check_records:
-            delta_of_max = look_at_records(view, row, compacted, earliest, latest)
-            if delta_of_max is None:
+            payload = view[int(row["payload_position"]) : int(row["position"] + row["size"])]
+            seen = look_at_payload(payload, int(row["count"]), int(row["last_offset_delta"]))
+            if row["attributes"] & CODEC_MASK or seen is None or (compacted and seen[3]):
+                return None
+            if append_time is None and not keeps_times(int(row["base_timestamp"]), highest, seen[0], seen[1], earliest, latest):
                 return None
             if highest > max_timestamp and highest != NO_TIMESTAMP:
-                offset_of_max = offset + delta_of_max
+                offset_of_max = offset + seen[2]
         max_timestamp = max(max_timestamp, highest)
         count += int(row["count"])
         offset += int(row["last_offset_delta"]) + 1
     following = number(buffer, table, next_offset, leader_epoch)
-    return None if following is None else (count, following, max_timestamp, offset_of_max)
+    if following is None or append_time is None:
+        return None if following is None else (count, following, max_timestamp, offset_of_max)
+    for row in table:
+        stamp(view, int(row["position"]), int(row["size"]), append_time)
+    return count, following, append_time, next_offset
+
+
+def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tuple[int, int, int, bool] | None:
+    view = view_of(payload)
+    row = dict.fromkeys(("position", "base_offset", "base_timestamp", "max_timestamp", "attributes", "payload_position"), 0)
+    batch = Batch(row | {"magic": MAGIC_V2, "last_offset_delta": last_offset_delta, "count": count, "payload_size": len(view)})
+    try:
+        records = list(batch.rows(view, BODY, 0, 0, -1)) if count > 0 else []
+    except KafkaFormatError:
+        return None
+    if not records:
+        return None
+    times = [record.timestamp for record in records]
+    latest = max(times)
+    return min(times), latest, records[times.index(latest)].delta, any(record.key[1] < 0 for record in records)
+
+
+def keeps_times(base: int, highest: int, low: int, high: int, earliest: int, latest: int) -> bool:
+    """Whether the header's maximum timestamp is that of the records, and all lie within the bounds, or all are -1."""
+    if any(not -FAR <= n <= FAR for n in (base, low, high)) or highest < NO_TIMESTAMP or base + high != highest:
+        return False
+    return (highest == NO_TIMESTAMP and low == high) or (base + low >= earliest and highest <= latest)
+
+
+def stamp(view: memoryview, p: int, size: int, timestamp: int) -> None:
+    """LogAppendTime, for which the CRC is computed anew."""
+    view[p + ATTRIBUTES_AT + 1] |= LOG_APPEND_TIME_BIT
+    INT64.pack_into(view, p + MAX_TIMESTAMP_AT, timestamp)
+    UINT32.pack_into(view, p + CRC_AT, crc32c(view, 0, p + CRC_START, p + size))
 
 
 def whole_table(buffer: Buffer, check_crc: bool) -> BatchTable | None:
@@ -107,24 +149,3 @@ def keeps_header_rules(row: Any, client: bool, codec: int | None, max_size: int 
         return True
     sequenced = row["producer_id"] == NO_PRODUCER_ID or row["base_sequence"] >= 0
     return bool(row["base_offset"] == 0 and count == deltas and sequenced and not attributes & CONTROL_BIT)
-
-
-def look_at_records(view: memoryview, row: Any, compacted: bool, earliest: int, latest: int) -> int | None:
-    """The offset delta of the first record with the maximum timestamp, if all records are sound and keep the rules."""
-    base_timestamp, highest = int(row["base_timestamp"]), int(row["max_timestamp"])
-    if row["attributes"] & CODEC_MASK or row["count"] == 0 or highest < NO_TIMESTAMP:
-        return None
-    batch = Batch(row)
-    try:
-        records = list(batch.rows(view, BODY, 0, batch.payload_position, -1))
-    except KafkaFormatError:
-        return None
-    times = [record.timestamp for record in records]
-    # beyond these bounds the sum may have left 64 bits on the way
-    if any(not -FAR <= n <= FAR for n in (base_timestamp, *(t - base_timestamp for t in times))) or max(times) != highest:
-        return None
-    if (min(times) < earliest or highest > latest) and {*times} != {NO_TIMESTAMP}:
-        return None
-    if compacted and any(record.key[1] < 0 for record in records):
-        return None
-    return records[times.index(highest)].delta

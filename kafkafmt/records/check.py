@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend import core
-from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAGIC_V2, MIN_OFFSET, NO_PRODUCER_ID
+from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAGIC_V2, MAX_OFFSET, MIN_OFFSET, NO_PRODUCER_ID
 from ..errors import KafkaFormatError, StructureError
 from ..types import BATCH_DTYPE, Buffer
 from .reader import RecordReader
@@ -23,7 +23,7 @@ _SEQUENCES = 2**31
 
 
 class Problem(NamedTuple):
-    """rule: a word that stays the same: an error's `code`, or offset_order, producer_epoch, base_sequence, sequence_gap,
+    """rule: a word that stays the same: an error's `code`, or offset_order, offset_range, producer_epoch, base_sequence, sequence_gap,
     sequence_duplicate."""
 
     position: int
@@ -75,13 +75,16 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
         for chunk in reader.read(buffer, table, damaged):
             records += chunk.columns.rows
         batches += len(table)
-        last = table["base_offset"] + table["last_offset_delta"]
-        for i, (low, high) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+        for i, low in enumerate(first.tolist()):
             row: Any = table[i]
             at = int(row["position"]), int(row["base_offset"])
-            if low <= reached:
-                problems.append(Problem(*at, "offset_order", f"first offset is {low}, but offsets have reached {reached}"))
-            reached = max(reached, high)
+            high = at[1] + int(row["last_offset_delta"])
+            if not 0 <= low <= high < MAX_OFFSET:
+                problems.append(Problem(*at, "offset_range", f"offsets go from {low} to {high}"))
+            else:
+                if low <= reached:
+                    problems.append(Problem(*at, "offset_order", f"first offset is {low}, but offsets have reached {reached}"))
+                reached = max(reached, high)
             if sequences and row["producer_id"] != NO_PRODUCER_ID:
                 problems += (Problem(*at, rule, message) for rule, message in producers.check(row))
         end = int(table["position"][-1] + table["size"][-1])

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend import core
+from ..arguments import fitting
 from ..constants import CONTROL_ABORT, CONTROL_COMMIT
 from ..errors import KafkaFormatError, StructureError
 from ..messages import Message, layout_of, make_class, to_json
@@ -136,7 +137,8 @@ def build_marker(
         transactional=True,
         control=True,
     )
-    builder.append(_KEY.pack(0, CONTROL_COMMIT if commit else CONTROL_ABORT), _END_TXN.pack(0, coordinator_epoch), timestamp)
+    value = _END_TXN.pack(0, fitting("coordinator_epoch", coordinator_epoch, 32))
+    builder.append(_KEY.pack(0, CONTROL_COMMIT if commit else CONTROL_ABORT), value, timestamp)
     return builder.finish()
 
 
@@ -144,4 +146,4 @@ def _bytes(data: Buffer | None, name: str) -> bytes:
     if data is None:
         raise StructureError(f"{name} of a control record is null")
     raw: Any = data
-    return bytes(raw)
+    return bytes(memoryview(raw))

@@ -69,6 +69,17 @@ class Rules(NamedTuple):
         """Between which times a CreateTime may be."""
         return max(now - self.before, MIN_OFFSET), min(now + self.after, MAX_OFFSET)
 
+    def are_kept_by(self, row: Any, earliest: int, latest: int, delta_of_latest: int, null_key: bool, now: int) -> bool:
+        """Whether it is clear at once that the records of a batch keep the rules, by what the core has seen of them."""
+        if self.compacted and null_key:
+            return False
+        base, highest, (low, high) = int(row["base_timestamp"]), int(row["max_timestamp"]), self.time_bounds(now)
+        if not self.create_time:
+            return True
+        if base + latest != highest or highest < NO_TIMESTAMP:
+            return False
+        return (highest == NO_TIMESTAMP and earliest == latest) or (low <= base + earliest and highest <= high)
+
     def check_batches(self, table: np.ndarray) -> None:
         """The rules that headers alone can break."""
         if not len(table):

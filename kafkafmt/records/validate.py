@@ -16,7 +16,10 @@ import numpy as np
 from .._backend import core
 from ..arguments import fitting, integer
 from ..constants import (
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
     CODEC_NONE,
+    CODEC_ZSTD,
     CONTROL_BIT,
     CREATE_TIME,
     DEFAULT_MAX_BATCH_BYTES,
@@ -28,8 +31,8 @@ from ..constants import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
 )
-from ..errors import InvalidError, StructureError, TooLargeError
-from ..types import Buffer
+from ..errors import InvalidError, KafkaFormatError, StructureError, TooLargeError
+from ..types import BATCH_DTYPE, Buffer
 from .assign import codecs_of, scan_all, set_timestamp
 from .builder import BatchBuilder, codec_id, format_number
 from .columns import decoded
@@ -41,6 +44,8 @@ ORIGINS = ("client", "coordinator", "raft_leader")
 TIMESTAMP_TYPES = {"CreateTime": CREATE_TIME, "LogAppendTime": LOG_APPEND_TIME}
 _AT_ONCE = 64
 """Batches read at a time: what the scan has read is then still in the cache."""
+_KEPT = 1 << 22
+"""Bytes of decompressed records that a validator keeps room for from call to call."""
 class Validated(NamedTuple):
     """Record data ready to be appended.
 
@@ -87,6 +92,25 @@ class _Groups(NamedTuple):
     codec: np.ndarray
     reason: np.ndarray
     offset: np.ndarray
+
+
+class _Decompressed:
+    """A batch's records, decompressed into a buffer that is kept for the next. Not for two threads at once."""
+
+    def __init__(self, max_batch_bytes: int) -> None:
+        from ..codecs import Arena, Decompressor
+
+        self._decompressor, self._arena = Decompressor(max_batch_bytes), Arena(1 << 16)
+
+    @property
+    def room(self) -> int:
+        return len(self._arena.view)
+
+    def look_at(self, payload: memoryview, codec: int, count: int, last_offset_delta: int) -> tuple[int, int, int, bool] | None:
+        self._arena.filled = 0
+        size = self._decompressor.decompress(codec, payload, self._arena)
+        seen: tuple[int, int, int, bool] | None = core.look_at_payload(self._arena.view[:size], count, last_offset_delta)
+        return seen
 
 
 REASONS = (None, "codec", "format", "inner_offsets")
@@ -147,6 +171,7 @@ class LogValidator:
         self._level, self._magic, self._now = level, magic, now_ms
         self._leader_epoch = fitting("leader_epoch", leader_epoch, 32)
         self._check_records, self._max_batch_bytes = check_records, max_batch_bytes
+        self._spare: list[_Decompressed] = []  # one for each thread that is at work, at the most
 
     def __repr__(self) -> str:
         return f"<kafkafmt.LogValidator: {self._shown}>"
@@ -174,16 +199,49 @@ class LogValidator:
 
     def _at_once(self, buffer: Any, next_offset: int, now: int) -> Validated | None:
         """The outcome where all batches are of format 2 and stay what they are, as nearly all do: one look at each."""
-        if self._magic != MAGIC_V2 or not self._create_time or not 0 <= now < MAX_OFFSET // 2:
+        if self._magic != MAGIC_V2 or now > MAX_OFFSET // 2:
             return None
-        told = core.validate_buffer(
-            buffer, next_offset, self._leader_epoch, self._client, self._codec, self._rules.max_message_bytes, self._check_records,
-            self._rules.compacted, *self._rules.time_bounds(now),
-        )  # fmt: skip
+        told = self._number(buffer, next_offset, now, self._check_records)
+        if told is None and self._check_records:
+            told = self._compressed_at_once(buffer, next_offset, now)
         if told is None:
             return None
         count, following, max_timestamp, offset_of_max = told
         return Validated(buffer, None, count, next_offset, following, max_timestamp, offset_of_max)
+
+    def _number(self, buffer: Any, next_offset: int, now: int, check_records: bool) -> tuple[int, int, int, int] | None:
+        told: tuple[int, int, int, int] | None = core.validate_buffer(
+            buffer, next_offset, self._leader_epoch, self._client, self._codec, self._rules.max_message_bytes, check_records,
+            self._rules.compacted, *self._rules.time_bounds(now), None if self._create_time else now,
+        )  # fmt: skip
+        return told
+
+    def _compressed_at_once(self, buffer: Any, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
+        """The same for a single compressed batch, as clients send it."""
+        table = np.empty(1, BATCH_DTYPE)
+        row: Any = table[0]
+        if not core.scan_batches(buffer, table, 0, None, False).count or row["magic"] != MAGIC_V2:
+            return None
+        codec, end = int(row["attributes"]) & CODEC_MASK, int(row["position"] + row["size"])
+        view = memoryview(buffer).cast("B")
+        if not CODEC_NONE < codec <= CODEC_ZSTD or end < len(view) or self._codec not in (None, codec):
+            return None
+        try:
+            records = self._spare.pop()
+        except IndexError:
+            records = _Decompressed(self._max_batch_bytes)
+        try:
+            seen = records.look_at(view[BATCH_HEADER_SIZE:], codec, int(row["count"]), int(row["last_offset_delta"]))
+        except KafkaFormatError:
+            return None
+        if records.room <= _KEPT:
+            self._spare.append(records)
+        if seen is None or not self._rules.are_kept_by(row, *seen, now):
+            return None
+        told = self._number(buffer, next_offset, now, False)
+        if told is None or not self._create_time or told[2] == NO_TIMESTAMP:
+            return told
+        return (*told[:3], next_offset + seen[2])
 
     def _with_care(self, buffer: Any, next_offset: int, now: int) -> Validated:
         """The same for any batches: what is wrong with them is found here, and what has to be built anew."""
