@@ -64,11 +64,22 @@ def assign_offsets(
     Only base offsets are written, and the leader epoch where it is given, which no CRC covers. Gaps inside batches stay. All batches
     are checked before the first is written to. InvalidError for a wrapper of format 0, whose records hold offsets of their own.
     """
-    table = scan_all(buffer, check_crc)
+    return _number(buffer, scan_all(buffer, check_crc), next_offset, leader_epoch, max_batch_bytes)
+
+
+def numbered(buffer: Buffer, next_offset: int, leader_epoch: int) -> np.ndarray:
+    """The same, and the table of the batches as they are then."""
+    table = scan_all(buffer)
+    _number(buffer, table, next_offset, leader_epoch, DEFAULT_MAX_BATCH_BYTES)
+    core.scan_batches(buffer, table, 0, None, False)
+    return table
+
+
+def _number(buffer: Buffer, table: np.ndarray, next_offset: int, leader_epoch: int | None, max_batch_bytes: int) -> int:
     if len(table) and int(table["count"].min()) < 0:
         _open_wrappers(buffer, table, max_batch_bytes)
     negative = table["last_offset_delta"] < 0
-    if negative.any():
+    if np.count_nonzero(negative):
         row: Any = table[int(np.argmax(negative))]
         raise InvalidError("last offset delta is negative", int(row["position"]), int(row["base_offset"]), rule="record_count")
     following: int = core.number_batches(buffer, table, next_offset, leader_epoch)
