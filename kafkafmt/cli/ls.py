@@ -10,6 +10,8 @@ import click
 from ..constants import CODEC_NAMES
 from ..log import PartitionDir, PartitionLog
 from ..log.plan import SegmentPlan
+from ..log.verify import count_from
+from ..log.walk import Run
 from .common import (
     EXIT_DAMAGE,
     choice_options,
@@ -63,8 +65,7 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
     starts = [p.stats.min_timestamp for p in plans if p.stats.min_timestamp >= 0]
     ends = [p.stats.max_timestamp for p in plans if p.stats.max_timestamp >= 0]
     low = log.log_start_offset
-    whole = all(e.first_offset >= low or e.last_offset < low for p in plans for e in p.extents)
-    counts = [e.records for p in plans for e in p.extents if e.first_offset >= low]
+    counts = [_count(log, extent) for p in plans for extent in p.extents]
     known = [n for n in counts if n is not None]
     open_ = [{"producer_id": p, "first_offset": o} for p, o in sorted(log.transactions.open.items(), key=lambda item: item[1])]
     epochs = log.leader_epoch_checkpoint
@@ -81,7 +82,7 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
         "leader_epochs": None if epochs is None else [{"epoch": e, "start_offset": o} for e, o in epochs],
         "gaps": _gaps(log, plans),
         "compacted": directory.cleaned,
-        "records": sum(known) if whole and len(known) == len(counts) and not any(p.damaged for p in plans) else None,
+        "records": sum(known) if len(known) == len(counts) and not any(p.damaged for p in plans) else None,
         "bytes": sum(p.size for p in plans),
         "formats": [m for m in range(3) if magics >> m & 1],
         "codecs": [name for i, name in enumerate(CODEC_NAMES) if codecs >> i & 1],
@@ -91,18 +92,25 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
     }
 
 
-def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
-    """How many offsets from the log start to its end no record has; None where damage or old formats leave it unknown.
+def _count(log: PartitionLog, extent: Run) -> int | None:
+    """Data records from the log start on; None where wrapper messages do not say."""
+    low = log.log_start_offset
+    if extent.records is None or extent.first_offset >= low:
+        return extent.records
+    return 0 if extent.last_offset < low else count_from(log, extent, low, lambda _: None)[0]
 
-    And where the log start lies within what is there: the headers do not tell how many records are below it.
-    """
-    counts = [p.stats.records for p in plans]
-    known = sum(n for n in counts if n is not None)
-    firsts = [p.extents[0].first_offset for p in plans if p.extents]
-    odd = any(p.damaged or any(f.error != "unfinished_tail" for f in p.findings) for p in plans)
-    if None in counts or odd or (firsts and firsts[0] < log.log_start_offset):
-        return None
-    return log.next_offset - log.log_start_offset - known
+
+def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
+    """How many offsets from the log start to its end no record has; None where damage or old formats leave it unknown."""
+    low, known = log.log_start_offset, 0
+    for plan in plans:
+        if plan.damaged or plan.stats.records is None or any(f.error != "unfinished_tail" for f in plan.findings):
+            return None
+        if plan.extents and plan.extents[0].first_offset >= low:
+            known += plan.stats.records
+        else:
+            known += sum(sum(count_from(log, e, low, lambda _: None)) for e in plan.extents if e.last_offset >= low)
+    return max(log.next_offset - low - known, 0)
 
 
 def _show(rows: list[dict[str, Any]]) -> None:

@@ -6,7 +6,6 @@ written whole is taken back; where even that fails the segment is broken, and on
 
 from __future__ import annotations
 
-import copy
 import os
 from pathlib import Path
 from typing import Any
@@ -40,14 +39,13 @@ class ActiveSegment:
 
     def append(self, data: Any, table: np.ndarray) -> None:
         """Write batches. table: theirs, with positions that count from the beginning of `data`."""
-        before, ends = copy.copy(self.indexes), list(self._ends)
+        before, ends = self.indexes.copy(), self._ends.copy()
         try:
             self._write(0, data)
             self.indexes.add(table, ends[0])
             self._write_entries()
         except OSError:
-            self.indexes = before
-            self._take_back(ends)
+            self._take_back(before, ends)
             raise
         self.size = self._ends[0]
         if self.first_timestamp is None:
@@ -58,10 +56,14 @@ class ActiveSegment:
             self._write(i, entries)
 
     def _write(self, i: int, data: Any) -> None:
+        if not len(data):
+            return
         files.write_at(self._files[i], data, self._ends[i])
         self._ends[i] += len(data)
 
-    def _take_back(self, ends: list[int]) -> None:
+    def _take_back(self, indexes: SegmentIndexes, ends: list[int]) -> None:
+        """What could not be written whole, from the files and from what is known of them."""
+        self.indexes = indexes
         try:
             for handle, end in zip(self._files, ends, strict=True):
                 os.ftruncate(handle, end)
@@ -91,8 +93,13 @@ class ActiveSegment:
     def finish(self) -> None:
         """The indexes' last entries; all of it on disk."""
         if not self.broken:
-            self.indexes.close()
-            self._write_entries()
+            before, ends = self.indexes.copy(), self._ends.copy()
+            try:
+                self.indexes.close()
+                self._write_entries()
+            except OSError:
+                self._take_back(before, ends)
+                raise
             self.flush()
             for handle in self._files[1:]:
                 os.fsync(handle)

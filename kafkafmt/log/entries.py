@@ -11,6 +11,7 @@ Entries of the first two rise; behind the last one of a file that was never trim
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 
 import numpy as np
@@ -23,6 +24,7 @@ TRANSACTION_ENTRY = np.dtype([("version", ">i2"), ("producer_id", ">i8"), ("firs
 Entries = npt.NDArray[np.int64]
 Columns = tuple[Entries, Entries]
 Numbers = Entries | Iterable[int]
+_OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
 
 
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
@@ -71,6 +73,15 @@ def offset_index_bytes(offsets: Numbers, positions: Numbers, base_offset: int) -
 
 def time_index_bytes(timestamps: Numbers, offsets: Numbers, base_offset: int) -> bytes:
     return _bytes(TIME_ENTRY, _column(timestamps), _column(offsets) - base_offset)
+
+
+def offset_entry(offset: int, position: int, base_offset: int) -> bytes:
+    """One alone, as a writer has them."""
+    return _OFFSET.pack(offset - base_offset, position)
+
+
+def time_entry(timestamp: int, offset: int, base_offset: int) -> bytes:
+    return _TIME.pack(timestamp, offset - base_offset)
 
 
 def transaction_index_bytes(entries: Iterable[tuple[int, int, int, int]]) -> bytes:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
+from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, NO_PRODUCER_ID
 from ..errors import KafkaFormatError, StructureError
 from ..records import RecordReader
-from .entries import offset_index_bytes, time_index_bytes
+from .entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
 from .epochs import Epochs, epochs_of
 from .files import FileView
 from .producers import Aborted, Producers, read_markers
@@ -45,17 +45,23 @@ class SegmentIndexes:
         self._offsets: list[tuple[int, int]] = []
         self._times: list[tuple[int, int]] = []
 
+    def copy(self) -> SegmentIndexes:
+        """Another one at the same point."""
+        other = object.__new__(SegmentIndexes)
+        other.__dict__.update(self.__dict__, _offsets=self._offsets.copy(), _times=self._times.copy())
+        return other
+
     def add(self, table: np.ndarray, position: int = 0) -> None:
         """Batches in the order of the file; `position` is where the buffer begins that their positions count from."""
-        lasts = table["base_offset"] + np.maximum(table["last_offset_delta"], 0)
-        rows = ((table["position"] + position).tolist(), lasts.tolist(), table["max_timestamp"].tolist())
-        for start, last, timestamp in zip(*rows, strict=True):
+        names = ("position", "base_offset", "last_offset_delta", "max_timestamp")
+        for start, first, delta, timestamp in zip(*(table[name].tolist() for name in names), strict=True):
+            last = first + delta if delta > 0 else first
             if timestamp > self.largest_timestamp:
                 self.largest_timestamp, self._largest_at = timestamp, last
-            if start - self._indexed_at > self.interval:
-                self._offsets.append((last, start))
+            if start + position - self._indexed_at > self.interval:
+                self._indexed_at = start + position
+                self._offsets.append((last, self._indexed_at))
                 self.offset_entries += 1
-                self._indexed_at = start
                 self.close()
 
     def close(self) -> None:
@@ -67,12 +73,15 @@ class SegmentIndexes:
 
     def take(self) -> tuple[bytes, bytes]:
         """The entries of both indexes since the last time, as bytes."""
-        if not self._offsets and not self._times:
-            return b"", b""
-        offsets, positions = ([pair[i] for pair in self._offsets] for i in range(2))
-        timestamps, at = ([pair[i] for pair in self._times] for i in range(2))
+        offsets, times, base = self._offsets, self._times, self.base_offset
         self._offsets, self._times = [], []
-        return offset_index_bytes(offsets, positions, self.base_offset), time_index_bytes(timestamps, at, self.base_offset)
+        if len(offsets) < 2 and len(times) < 2:
+            return b"".join(offset_entry(*o, base) for o in offsets), b"".join(time_entry(*t, base) for t in times)
+        return offset_index_bytes(*_columns(offsets), base), time_index_bytes(*_columns(times), base)
+
+
+def _columns(pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    return [first for first, _ in pairs], [second for _, second in pairs]
 
 
 @dataclass
@@ -93,6 +102,8 @@ class State:
 
     def add_producers(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
         """The same, but for the leader epochs."""
+        if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
+            return []
         control = table[(table["attributes"] & CONTROL_BIT) != 0]
         return self.producers.add(table, read_markers(self.reader, buffer, control))
 

@@ -95,7 +95,7 @@ class Producers:
     def add(self, table: np.ndarray, markers: dict[int, Marker]) -> list[Aborted]:
         """Take in batches in the order of their offsets; the transactions that were aborted by them."""
         rows = table[table["producer_id"] != NO_PRODUCER_ID]
-        if not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any():  # then a producer's last batch tells all
+        if len(rows) > 1 and not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any():  # then a producer's last batch tells all
             _, last = np.unique(rows["producer_id"][::-1], return_index=True)
             rows = rows[np.sort(len(rows) - 1 - last)]
         aborted = []

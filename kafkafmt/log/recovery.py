@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..errors import KafkaFormatError, StructureError
 from . import files
 from .active import SUFFIXES
@@ -21,8 +22,8 @@ from .directory import SegmentFile
 from .entries import transaction_index_bytes
 from .epochs import Epochs, assigned, believable_epochs, within
 from .files import FileView
+from .indexing import MAX_SEGMENT_BYTES, State, read_through
 from .indexing import Segment as Read
-from .indexing import State, read_through
 from .names import base_offset_of, snapshot_offset_of
 from .partition import DamagedLogError
 from .plan import Damage, plan_segment
@@ -47,7 +48,7 @@ def path_of(folder: Path, offset: int, suffix: str = ".log") -> Path:
     return folder / f"{offset:020}{suffix}"
 
 
-def load(folder: Path, log_start: int, recovery_point: int | None, interval: int, truncate_at_damage: bool, max_batch_bytes: int) -> Loaded:
+def load(folder: Path, log_start: int, recovery_point: int | None, interval: int, truncate_at_damage: bool) -> Loaded:
     """Open a partition directory for writing.
 
     recovery_point: the first offset that may not be on disk; None after a clean end. DamagedLogError where sound
@@ -60,14 +61,14 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     first = len(bases) - 1 if recovery_point is None else max(bisect_right(bases, recovery_point) - 1, 0)
     first = next((i for i in range(first) if bases[i] not in whole), first)
     known, begin = _newest_snapshot(folder, bases, first)
-    state, cut = State(marker_reader(max_batch_bytes), known), []
+    state, cut = State(marker_reader(DEFAULT_MAX_BATCH_BYTES), known), []
     made: Read | None = None
     for i in range(begin, len(bases)):
         with FileView(path_of(folder, bases[i])) as view:
-            made = read_through(view, bases[i], state, interval, max_batch_bytes)
+            made = read_through(view, bases[i], state, interval, MAX_SEGMENT_BYTES)  # whatever was appended is sound
             size = view.size
         if made.end < size:
-            damage = _damage(folder, bases, i, made, size, max_batch_bytes)
+            damage = _damage(folder, bases, i, made, size)
             if damage.last_offset is not None and not truncate_at_damage:
                 raise DamagedLogError(damage, str(folder))
             files.truncate(path_of(folder, bases[i]), made.end)
@@ -120,12 +121,12 @@ def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Pr
     return _read_snapshot(path_of(folder, bases[0], ".snapshot")) or Producers(), 0
 
 
-def _damage(folder: Path, bases: Sequence[int], i: int, made: Read, size: int, max_batch_bytes: int) -> Damage:
+def _damage(folder: Path, bases: Sequence[int], i: int, made: Read, size: int) -> Damage:
     """What stands behind the last sound batch; its last offset is None where nothing sound follows."""
     error = made.error or StructureError("the segment cannot hold the next batch's offsets", made.end)
     path = path_of(folder, bases[i])
     following = bases[i + 1] if i + 1 < len(bases) else None
-    plan = plan_segment(SegmentFile(path, bases[i], following, following is None, size), max_batch_bytes)
+    plan = plan_segment(SegmentFile(path, bases[i], following, following is None, size), MAX_SEGMENT_BYTES)
     behind = [e.first_offset for e in plan.extents if e.first_offset >= made.next_offset]
     last = min(behind) - 1 if behind else following - 1 if following is not None else None
     return Damage(path.name, made.end, size - made.end, made.next_offset, last, error.code, error.message)

@@ -10,9 +10,10 @@ from typing import Any
 from ..constants import CONTROL_BIT
 from ..records import RecordReader
 from .audit import PartitionAudit
-from .partition import PartitionLog
+from .partition import OnDamage, PartitionLog
 from .plan import Damage, Finding, SegmentPlan
 from .sweep import Sweep
+from .walk import Run
 
 
 def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
@@ -96,13 +97,24 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Da
         elif extent.first_offset >= low:
             total += extent.records
         elif extent.last_offset >= low:
-            for part in log.parts(max(low, extent.first_offset), extent.last_offset + 1, deep.append):
-                rows = part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
-                total += int(rows["count"][rows["base_offset"] >= low].sum())
-                split = rows[(rows["base_offset"] < low) & (rows["base_offset"] + rows["last_offset_delta"] >= low)]
-                reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)
-                total += sum(c.columns.rows for c in reader.read(part.buffer, split, lambda _, __: None))
+            total += count_from(log, extent, low, deep.append)[0]
     return total
+
+
+def count_from(log: PartitionLog, extent: Run, low: int, on_damage: OnDamage) -> tuple[int, int]:
+    """Data records and control records of an extent without wrapper messages from an offset on that lies in it.
+
+    By the headers' word; only the batch that the offset lies in is decoded.
+    """
+    counts = [0, 0]
+    reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)
+    for part in log.parts(max(low, extent.first_offset), extent.last_offset + 1, on_damage):
+        control = (part.table["attributes"] & CONTROL_BIT) != 0
+        for kind, rows in enumerate((part.table[~control], part.table[control])):
+            whole = rows["base_offset"] >= low
+            counts[kind] += int(rows["count"][whole].sum())
+            counts[kind] += sum(c.columns.rows for c in reader.read(part.buffer, rows[~whole], lambda _, __: None))
+    return counts[0], counts[1]
 
 
 def _lost_records(damaged: list[Damage], low: int) -> int | None:

@@ -18,25 +18,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arguments import integer
-from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..records import build_batches, build_marker
-from ..records.assign import assign_offsets as number
-from ..records.assign import scan_all
+from ..records.assign import numbered, scan_all
 from ..types import Buffer
 from . import files
 from .active import ActiveSegment
 from .checkpoints import LEADER_EPOCHS, leader_epochs_text
-from .entries import OFFSET_ENTRY, TIME_ENTRY, read_time_index
+from .entries import OFFSET_ENTRY, TIME_ENTRY
 from .epochs import Epochs, assigned, epochs_of, within
 from .files import FileView
 from .incoming import check, check_transactions
 from .indexing import MAX_RELATIVE_OFFSET, SegmentIndexes
 from .names import snapshot_offset_of
 from .plan import Damage
+from .ranges import reach
 from .recovery import delete_segment, load, make_segment, path_of
+from .retention import too_many, too_old
 from .settings import LogSettings
 from .snapshots import ProducerEntry, snapshot_bytes
-from .walk import Walker
 
 AT_ONCE = 1 << 20
 """Bytes of built batches that `append` writes together."""
@@ -91,13 +90,11 @@ class LogWriter:
     def _open(self, recovery_point: int | None) -> None:
         """Take up what lies in the directory; an end beyond which the log was said to start is given up, as by a broker."""
         s = self.settings
-        loaded = load(
-            self.path, self.log_start_offset, recovery_point, s.index_interval_bytes, s.truncate_at_damage, DEFAULT_MAX_BATCH_BYTES
-        )
+        loaded = load(self.path, self.log_start_offset, recovery_point, s.index_interval_bytes, s.truncate_at_damage)
         if loaded.last.next_offset < self.log_start_offset:
             for base in reversed(loaded.bases):
                 delete_segment(self.path, base)
-            loaded = load(self.path, self.log_start_offset, None, s.index_interval_bytes, False, DEFAULT_MAX_BATCH_BYTES)
+            loaded = load(self.path, self.log_start_offset, None, s.index_interval_bytes, False)
         self.cut += loaded.cut
         self._bases, self._state = loaded.bases, loaded.state
         self.next_offset = loaded.last.next_offset
@@ -186,14 +183,12 @@ class LogWriter:
             raw: Any = buffer
             data: Any = bytearray(memoryview(raw)) if assign_offsets else raw
             first = self.next_offset
-            if assign_offsets:
-                number(data, first, self.leader_epoch)
-            table = scan_all(data, check_crc=not assign_offsets)
+            table = numbered(data, first, self.leader_epoch) if assign_offsets else scan_all(data)
             lasts = check(table, first, self.settings.segment_bytes)
             check_transactions(table, self._state.producers.open_producers)
             view, begin = memoryview(data).cast("B"), 0
             starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
-            for i, last in enumerate(lasts.tolist()):
+            for i, last in enumerate(lasts):
                 if i > begin and i - begin >= self._index_room():  # only once they are written is it known how many entries they take
                     self._write(view, table[begin:i])
                     begin = i
@@ -229,20 +224,24 @@ class LogWriter:
         """Batches that belong into the active segment, and all that follows from them."""
         if not len(table):
             return
-        rows, start = table.copy(), int(table["position"][0])
-        rows["position"] -= start
-        data = view[start : start + int(rows["position"][-1] + rows["size"][-1])]
-        epochs = self._epochs
-        for epoch, offset in epochs_of(rows):
-            if not epochs or epoch > epochs[-1][0]:
-                epochs = assigned(epochs, epoch, offset)
-        self._write_epochs(epochs)
+        rows, start = table, int(table["position"][0])
+        if start:
+            rows = table.copy()
+            rows["position"] -= start
+        data = view[start : start + int(rows["position"][-1]) + int(rows["size"][-1])]
+        if max(rows["leader_epoch"].tolist()) > self.latest_epoch:
+            epochs = self._epochs
+            for epoch, offset in epochs_of(rows):
+                if not epochs or epoch > epochs[-1][0]:
+                    epochs = assigned(epochs, epoch, offset)
+            self._write_epochs(epochs)
         self._active.append(data, rows)
         self._active.add_aborted(self._state.add_producers(data, rows))
         self.next_offset = int(rows["base_offset"][-1]) + max(int(rows["last_offset_delta"][-1]), 0) + 1
-        self._unflushed += int(np.maximum(rows["count"], 1).sum())
-        s = self.settings
-        due = s.flush_messages is not None and self._unflushed >= s.flush_messages
+        s, due = self.settings, False
+        if s.flush_messages is not None:
+            self._unflushed += int(np.maximum(rows["count"], 1).sum())
+            due = self._unflushed >= s.flush_messages
         if due or (s.flush_ms is not None and _now() - self._flushed_at >= s.flush_ms):
             self.flush()
 
@@ -291,15 +290,17 @@ class LogWriter:
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)
             self._changed()  # before anything is cut: after a crash in between recovery begins here
+            kept = max(bisect_right(self._bases, offset - 1), 1)
+            last = self._bases[kept - 1]
+            position = self._position_of(last, offset) if offset >= last else 0
             self._active.broken = True  # until all is cut
             self._active.close()
-            kept = max(bisect_right(self._bases, offset - 1), 1)
             for base in reversed(self._bases[kept:]):
                 delete_segment(self.path, base)
             if offset < self._bases[0]:
                 delete_segment(self.path, self._bases[0])
             else:
-                files.truncate(path_of(self.path, self._bases[kept - 1]), self._position_of(self._bases[kept - 1], offset))
+                files.truncate(path_of(self.path, last), position)
             self._epochs = within(self._epochs, self.log_start_offset, offset)
             files.replace(self.path / LEADER_EPOCHS, leader_epochs_text(self._epochs).encode())
             self._open(self.recovery_point)
@@ -308,12 +309,12 @@ class LogWriter:
 
     def _position_of(self, base: int, offset: int) -> int:
         """Where the first batch begins that reaches an offset; the segment's end where none does."""
-        with FileView(path_of(self.path, base)) as view:
-            for position, _, table, _ in Walker(view, base).tables(0, view.size):
-                reach = table["base_offset"] + np.maximum(table["last_offset_delta"], 0) >= offset
-                if reach.any():
-                    return position + int(table["position"][int(np.argmax(reach))])
-            return view.size
+        path = path_of(self.path, base)
+        with FileView(path) as view:
+            found = reach(view, offset, 0, view.size, base - 1)
+        if found is None:
+            raise OSError(errno.EIO, "its batches do not lead to the offset: something else has changed the file", str(path))
+        return found.position
 
     def delete_before(self, offset: int) -> None:
         """Move the log's start up, as DeleteRecords does: readers see nothing below, and segments that end below it go."""
@@ -335,40 +336,14 @@ class LogWriter:
             self._check_open()
             now = _now() if now_ms is None else now_ms
             self._state.producers.forget(now - PRODUCER_EXPIRATION_MS)
-            n = max(self._older(now), self._too_many(), self._below_start())
+            s, largest = self.settings, self._active.indexes.largest_timestamp
+            old = too_old(self.path, self._bases, now, s.retention_ms, largest)
+            if self.next_offset == self._bases[-1]:
+                old = min(old, len(self._bases) - 1)  # an empty segment is never too old
+            n = max(old, too_many(self.path, self._bases, s.retention_bytes), self._below_start())
             gone = self._bases[:n]
             self._delete(n)
             return gone
-
-    def _older(self, now: int) -> int:
-        if self.settings.retention_ms < 0:
-            return 0
-        n = 0
-        for base in self._bases if self.next_offset > self._bases[-1] else self._bases[:-1]:
-            if now - self._largest_timestamp(base) <= self.settings.retention_ms:
-                break
-            n += 1
-        return n
-
-    def _largest_timestamp(self, base: int) -> int:
-        """A segment's, or when its file was changed last where its records have none."""
-        path = path_of(self.path, base)
-        if base == self._active.base_offset:
-            largest = self._active.indexes.largest_timestamp
-        else:
-            times, _ = read_time_index(files.read_bytes(path.with_suffix(".timeindex")) or b"", base)
-            largest = int(times[-1]) if len(times) else -1
-        return largest if largest >= 0 else path.stat().st_mtime_ns // 1_000_000
-
-    def _too_many(self) -> int:
-        if self.settings.retention_bytes < 0:
-            return 0
-        sizes = [files.file_size(path_of(self.path, base)) or 0 for base in self._bases]
-        excess, n = sum(sizes) - self.settings.retention_bytes, 0
-        while n < len(sizes) and excess - sizes[n] >= 0 and (sizes[n] or n + 1 < len(sizes)):
-            excess -= sizes[n]
-            n += 1
-        return n
 
     def _below_start(self) -> int:
         """How many segments end at or below the log's start; the active one never goes for that."""

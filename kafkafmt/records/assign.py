@@ -71,11 +71,20 @@ def assign_offsets(
     at_once: int | None = core.number_buffer(buffer, next_offset, leader_epoch, check_crc)
     if at_once is not None:
         return at_once
-    table = scan_all(buffer, check_crc)
+    return _number(buffer, scan_all(buffer, check_crc), next_offset, leader_epoch, max_batch_bytes)
+
+
+def numbered(buffer: Buffer, next_offset: int, leader_epoch: int) -> np.ndarray:
+    """The same, and the table of the batches as they are then."""
+    assign_offsets(buffer, next_offset, leader_epoch)
+    return scan_all(buffer, check_crc=False)
+
+
+def _number(buffer: Buffer, table: np.ndarray, next_offset: int, leader_epoch: int | None, max_batch_bytes: int) -> int:
     if len(table) and int(table["count"].min()) < 0:
         _open_wrappers(buffer, table, max_batch_bytes)
     negative = table["last_offset_delta"] < 0
-    if negative.any():
+    if np.count_nonzero(negative):
         row: Any = table[int(np.argmax(negative))]
         raise InvalidError("last offset delta is negative", int(row["position"]), int(row["base_offset"]), rule="record_count")
     if int(table["last_offset_delta"].sum(dtype=np.int64)) + len(table) > MAX_OFFSET - next_offset:

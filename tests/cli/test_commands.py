@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import batch, record
+from building import COMMIT, batch, control_batch, record
 from command import kafkafmt, report
 from golden_cases import case
 
@@ -68,10 +68,27 @@ def test_ls_tells_what_is_open_what_compaction_took_and_the_epochs() -> None:
         if at[0] != "compact-tx":  # whose markers have offsets too
             assert p["gaps"] == p["next_offset"] - p["log_start_offset"] - len(there) > 0
     assert listed("epochs")["epochs", 0]["leader_epochs"][-1] == {"epoch": 8, "start_offset": 96}
-    assert listed("delete-records")["deleted", 0]["gaps"] is None
+    deleted = listed("delete-records")
+    assert {at[1]: (p["records"], p["gaps"]) for at, p in deleted.items()} == {0: (263, 0), 1: (200, 0), 2: (0, 0), 3: (400, 0)}
     text = kafkafmt("ls", *case("transactions").roots).stdout.splitlines()
     assert "stable" in text[0]
     assert "gaps" not in text[0]
+
+
+STARTS = [(0, 7, 2), (1, 6, 2), (3, 5, 1), (4, 4, 1), (5, 4, 0), (6, 3, 0), (9, 1, 0), (12, 0, 0)]
+
+
+@pytest.mark.parametrize(("start", "records", "gaps"), STARTS)
+def test_ls_counts_from_the_log_start_wherever_that_lies(start: int, records: int, gaps: int, tmp_path: Path) -> None:
+    """Within a batch that has lost records too, and before or behind a marker."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    lossy = batch([record(0), record(1), record(3)], last_offset_delta=4)  # 2 and 4 are compacted away
+    parts = [lossy, batch([record(i) for i in range(3)], base_offset=5), control_batch(COMMIT, base_offset=8)]
+    (path / f"{0:020}.log").write_bytes(b"".join([*parts, batch([record(0)], base_offset=9)]))
+    (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
+    (found,) = json.loads(kafkafmt("ls", tmp_path, "--format", "json").stdout)["partitions"]
+    assert (found["records"], found["gaps"]) == (records, gaps)
 
 
 def test_ls_ends_with_1_where_there_is_damage() -> None:

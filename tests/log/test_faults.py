@@ -175,6 +175,36 @@ def test_an_error_at_every_change_of_a_file(error: int, step: int, tmp_path: Pat
         shutil.rmtree(folder)
 
 
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
+def test_what_a_full_disk_cut_short_is_taken_back(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer goes on as soon as there is room; then the files are what they would have been without it, in every segment."""
+    write, full = os.pwrite, [False]
+
+    def pwrite(handle: int, data: Any, position: int) -> int:
+        if full[0] and os.readlink(f"/proc/self/fd/{handle}").endswith(suffix):
+            write(handle, bytes(data)[: len(data) // 2], position)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(handle, data, position)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    failed = 0
+    for name in ("whole", "full"):
+        with LogDirectory(tmp_path / name, **SETTINGS) as directory:
+            writer = directory.writer("t")
+            for i in range(60):
+                full[0] = name == "full"
+                while writer.next_offset == i:
+                    try:
+                        writer.append([(b"key", b"v" * i, 1000 + i)])
+                    except OSError:
+                        failed, full[0] = failed + 1, False
+                full[0] = False
+            assert len(writer.segments) > 5
+    assert failed > 20
+    for path in sorted((tmp_path / "whole" / "t-0").glob("*.*")):
+        assert (tmp_path / "full" / "t-0" / path.name).read_bytes() == path.read_bytes(), path.name
+
+
 def test_short_writes_and_short_reads_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch)
     disk.short = True

@@ -280,6 +280,20 @@ def test_deleting_records(tmp_path: Path) -> None:
         assert directory.writer("t").log_start_offset == 100
 
 
+def test_a_batch_larger_than_what_readers_take_is_not_cut_off(tmp_path: Path) -> None:
+    """Nobody has asked for a limit here; after a crash it is as sound as any other."""
+    with LogDirectory(tmp_path) as directory:
+        writer = directory.writer("t")
+        writer.append([(None, bytes(129 << 20), FIRST)])
+        writer.append(some(3))
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    (tmp_path / "recovery-point-offset-checkpoint").unlink()
+    with LogDirectory(tmp_path) as directory:
+        writer = directory.writer("t")
+        assert (writer.cut, writer.next_offset) == ([], 4)
+        assert writer.truncate_to(2) == 1
+
+
 def test_a_log_start_that_lies_in_tiered_storage_stays(tmp_path: Path) -> None:
     """A broker would take one moved up as leave to delete what lies there."""
     checkpoint = tmp_path / "log-start-offset-checkpoint"
