@@ -167,7 +167,7 @@ def _undecided(log: PartitionLog) -> bool:
         tell(f"{name}: undecided from offset {found.last_stable_offset} on: producer {holder} has a transaction open there")
     for d in found.doubts:
         span = f"offsets {d.first_offset} to {d.last_offset} of it are left out"
-        tell(f"{name}: damage may hide how producer {d.producer_id}'s transaction ended: {span}")
+        tell(f"{name}: {d.hidden_by} may hide how producer {d.producer_id}'s transaction ended: {span}")
     return bool(found.doubts)
 
 

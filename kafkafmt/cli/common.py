@@ -112,7 +112,7 @@ class Offsets(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path())
+paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…")
 replicas_option = click.option(
     "--replicas", type=click.Choice(["longest"]), help="Of a partition that lies in two PATHs, take the one that ends higher."
 )

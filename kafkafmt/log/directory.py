@@ -141,6 +141,8 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
     logs = [n for n in names if n.endswith(".log")]
     if any(base_offset_of(n) is not None for n in logs):
         return [_partition(path, logs, names, messages, named=True)]
+    links = [n for n in names if parse_partition_name(n).parsed and (path / n).is_symlink() and not (path / n).exists()]
+    messages += [f"{path / link}: the link leads nowhere" for link in links]
     found = _partitions_in(path, directories, messages)
     if found:
         return found

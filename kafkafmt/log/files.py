@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +39,18 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
     return raw[start : start + size]
 
 
+def _open(path: str | os.PathLike[str]) -> int:
+    """A descriptor of a regular file. A pipe or a device counts as missing: to open or to read one may take for ever."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        raise FileNotFoundError(errno.ENOENT, "not a regular file", os.fspath(path))
+    return handle
+
+
 class FileView:
     """One open file as byte ranges, read only. `size` is the file's length when it was opened.
 
@@ -46,7 +59,7 @@ class FileView:
 
     def __init__(self, path: str | os.PathLike[str], mapped: bool = False) -> None:
         self.path = Path(path)
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = _open(path)
         self.size = os.fstat(self._fd).st_size
         self.bytes_read = 0
         self.reads = 0
@@ -224,10 +237,19 @@ def sync_directory(path: Path) -> None:
 
 
 def list_directory(path: Path) -> tuple[list[str], list[str]]:
-    """The names of a directory's sub-directories and of its files, each sorted."""
+    """The names of a directory's sub-directories and of its files, each sorted; links that lead nowhere are among the files.
+
+    Pipes, sockets and devices are left out, as Kafka leaves out what is no file.
+    """
+    directories, names = [], []
     with os.scandir(path) as entries:
-        kinds = [(e.name, e.is_dir()) for e in entries]
-    return sorted(n for n, d in kinds if d), sorted(n for n, d in kinds if not d)
+        for entry in entries:
+            leads_nowhere = entry.is_symlink() and not os.path.exists(entry.path)
+            if leads_nowhere or entry.is_file():
+                names.append(entry.name)
+            elif entry.is_dir():
+                directories.append(entry.name)
+    return sorted(directories), sorted(names)
 
 
 def file_size(path: Path) -> int | None:
@@ -244,7 +266,7 @@ def read_text(path: Path) -> str | None:
     StructureError where it is a directory, or too large for what it should be.
     """
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(_open(path), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             data = file.read(size) if size <= MAX_TEXT_BYTES else b""
     except FileNotFoundError:
@@ -259,7 +281,7 @@ def read_text(path: Path) -> str | None:
 def read_bytes(path: Path) -> bytes | None:
     """An index's content, None where it is missing or a directory; of a larger one than can be right the beginning."""
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(_open(path), "rb") as file:
             return file.read(min(os.fstat(file.fileno()).st_size, MAX_INDEX_BYTES))
     except (FileNotFoundError, IsADirectoryError):
         return None

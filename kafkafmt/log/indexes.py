@@ -110,7 +110,7 @@ def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> 
             data = view.read(low * size, (high + 1 - low) * size)
             log.bytes_read += view.bytes_read
             log.reads += view.reads
-    except (FileNotFoundError, IsADirectoryError):
+    except OSError:  # missing, or not to be read: the log tells all by itself
         return None, None
     block = np.frombuffer(data, entry, len(data) // size)
     firsts, seconds = (block[name].astype(np.int64) for name in entry.names or ())

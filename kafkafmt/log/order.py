@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..constants import MAX_OFFSET
+from .indexes import MAX_RELATIVE
 from .walk import Bad, Run
 
 REACH = 2048
@@ -26,15 +27,32 @@ def in_order(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> bool:
             if part.first_offset <= last or part.last_offset < part.first_offset:
                 return False
             last = part.last_offset
-    return last < (MAX_OFFSET if upper is None else upper)
+    return not _adrift(parts, lower) and last < (MAX_OFFSET if upper is None else upper)
+
+
+def _adrift(parts: Sequence[Run | Bad], lower: int) -> set[int]:
+    """Lone batches directly behind damage, further from what precedes that than a segment reaches: nothing confirms their base offsets.
+
+    A segment named 0 may be a piece that somebody cut out of another: its name says nothing.
+    """
+    found = set()
+    before = lower - 1 if lower else None
+    for i, part in enumerate(parts):
+        if isinstance(part, Run):
+            far = before is not None and part.first_offset - before > MAX_RELATIVE + 1
+            if far and part.batches == 1 and i and isinstance(parts[i - 1], Bad):
+                found.add(i)
+            before = part.last_offset
+    return found
 
 
 def believable(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> set[int]:
     """The indexes of the runs to believe; the others contradict them. Runs must be cut at gaps."""
+    adrift = _adrift(parts, lower)
     index = [
         i
         for i, p in enumerate(parts)
-        if isinstance(p, Run) and lower <= p.first_offset <= p.last_offset < (MAX_OFFSET if upper is None else upper)
+        if isinstance(p, Run) and i not in adrift and lower <= p.first_offset <= p.last_offset < (MAX_OFFSET if upper is None else upper)
     ]
     if not index:
         return set()

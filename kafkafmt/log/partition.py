@@ -143,6 +143,11 @@ class PartitionLog:
             return None
 
     @property
+    def compacted(self) -> bool:
+        """Are gaps in the offsets no wonder? The cleaner's checkpoint says so, or batches that lack offsets; looks at all segments."""
+        return self.directory.cleaned or not all(e.dense for s in self.segments for e in self.plan(s).extents)
+
+    @property
     def planned(self) -> int:
         """How many segments have been walked whole."""
         return len(self._plans)

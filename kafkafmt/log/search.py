@@ -94,19 +94,23 @@ class Search:
         return next((f.position for f in finds if not f.plain_message), self.size)
 
     def _value_end(self, find: _Find) -> int:
-        """Where the value ends that just this batch is, or it and sound ones right behind it, by a varint before it; else 0.
+        """Where the value ends that just this batch is, or it and sound ones right behind it, by its length before it; else 0.
 
-        Behind a value comes the rest of its record, at least its count of headers: no sound batch.
+        That is a varint, behind whose value comes the rest of the record, at least its count of headers: no sound batch. Or, in a
+        message of format 0 or 1, four bytes, which no more chance upon it than a CRC.
         """
         reach = min(5, find.position)
         before = self.view.read(find.position - reach, reach)
         lengths = {n for k in range(1, reach + 1) if (n := _whole_varint(before[-k:])) is not None}
+        legacy = int.from_bytes(before[-4:], "big") if reach >= 4 else 0
         end = find.end
         for _ in range(VALUE_BATCHES):
+            if end - find.position == legacy:
+                return end
             followed = self.sound(end)
             if end - find.position in lengths and not followed:
                 return end
-            if end - find.position > max(lengths, default=0) or not followed:
+            if end - find.position > max({legacy, *lengths}) or not followed:
                 break
             end += int.from_bytes(self.view.read(end + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
         return 0

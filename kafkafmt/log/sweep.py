@@ -18,7 +18,7 @@ from .audit import PartitionAudit
 from .directory import SegmentFile
 from .partition import PartitionLog
 from .plan import SegmentPlan
-from .transactions import TransactionWalk, settle
+from .transactions import TransactionWalk, misses_a_segment, settle
 from .walk import TABLE_ROWS
 
 
@@ -33,6 +33,7 @@ class Sweep:
         self.audit = audit
         self.records = 0
         self._walk: TransactionWalk | None = TransactionWalk(log)
+        self._before: tuple[SegmentFile, int] | None = None
         names = ("headers",)  # what stands last in a record: all before it is looked at too
         self._reader = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
         self._waiting = np.empty(TABLE_ROWS, BATCH_DTYPE)
@@ -79,11 +80,19 @@ class Sweep:
         """Was all that the plan delivers seen, that alone, and in its order? Else what was seen of the segment is forgotten."""
         if self._readable and not plan.damaged and sum(e.batches for e in plan.extents) == self._batches and len(plan.extents) < 2:
             self._hand_on()
+            self._follow(plan)
             return True
         self._walk = None
         if self.audit is not None:
             self.audit.take_back()
         return False
+
+    def _follow(self, plan: SegmentPlan) -> None:
+        """Where a segment is missing before this one, the walk has gone on as if none were: it has to be made anew."""
+        for extent in plan.extents:
+            if self._before is not None and misses_a_segment(self.log, *self._before, plan.segment, extent.first_offset):
+                self._walk = None
+            self._before = plan.segment, extent.last_offset + 1
 
     def finish(self) -> None:
         """Every segment was looked at: tell the log what became of transactions, if that is known."""

@@ -2,8 +2,9 @@
 
 The log is walked once, in the order of offsets: a producer's transaction is open from its first transactional batch to
 its marker (Kafka: ProducerStateManager); aborted ones are left out, and nothing from the first offset of the oldest
-open one on is stable. Damage may hide a marker. Where it may, the transaction index is asked, which names every aborted
-transaction; where that says nothing that holds, the records before the damage are left out, and the doubt is named.
+open one on is stable. Damage may hide a marker, and so may a segment that is missing. Where they may, the transaction index is
+asked, which names every aborted transaction; where that says nothing that holds, the records before the damage are left out, and
+the doubt is named.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from .producers import read_markers
 
 if TYPE_CHECKING:
     from ..types import Buffer
-    from .partition import PartitionLog
+    from .directory import SegmentFile
+    from .partition import Part, PartitionLog
 
 MARKER_SIZE = 78
 """Bytes of a batch that ends a transaction; a longer one is no marker."""
@@ -32,12 +34,16 @@ MARKER_SIZE = 78
 
 @dataclass(frozen=True)
 class Doubt:
-    """A transaction whose end damage may have hidden: its records from first_offset to last_offset are left out."""
+    """A transaction whose end damage may have hidden: its records from first_offset to last_offset are left out.
+
+    file: where the damage is, or the segment behind one that is missing.
+    """
 
     producer_id: int
     first_offset: int
     last_offset: int
     file: str
+    hidden_by: str = "damage"
 
 
 @dataclass
@@ -85,9 +91,15 @@ class TransactionWalk:
         """Every open transaction may have ended in a damaged span, unless that is one batch too long for a marker."""
         if damage.length > MARKER_SIZE and _is_one_batch(self.log, damage):
             return
-        end = damage.first_offset if damage.first_offset is not None else 0
+        self._suspend(damage.first_offset or 0, damage.file)
+
+    def gap(self, end: int, file: str) -> None:
+        """The same of a segment that is missing between the one that ends at an offset and a file."""
+        self._suspend(end, file, "a missing segment")
+
+    def _suspend(self, end: int, *why: str) -> None:
         for producer_id, first in self.found.open.items():
-            self.suspended[producer_id].append(Doubt(producer_id, first, end - 1, damage.file))
+            self.suspended[producer_id].append(Doubt(producer_id, first, end - 1, *why))
         self.found.open.clear()
 
     def add(self, buffer: Buffer, table: np.ndarray, file: str) -> None:
@@ -127,8 +139,15 @@ def find_transactions(log: PartitionLog) -> Transactions:
     """What became of every transaction in a partition, the records below the log start included."""
     walk = TransactionWalk(log)
     if any(log.plan(s).stats.transactional for s in log.segments):
+        before: Part | None = None
         for part in log.parts(0, MAX_OFFSET, walk.damage):
-            walk.add(part.buffer, part.table, part.plan.segment.name)
+            segment, extent = part.plan.segment, part.extent
+            if before is not None and segment is not before.plan.segment:
+                end = before.extent.last_offset + 1
+                if misses_a_segment(log, before.plan.segment, end, segment, extent.first_offset):
+                    walk.gap(end, segment.name)
+            walk.add(part.buffer, part.table, segment.name)
+            before = part
     return settle(walk)
 
 
@@ -140,6 +159,11 @@ def settle(walk: TransactionWalk) -> Transactions:
     for spans in found.aborted.values():
         spans.sort()
     return found
+
+
+def misses_a_segment(log: PartitionLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
+    """Are offsets missing, from `end` to the first one of the next segment that is there, that compaction did not take?"""
+    return first_offset > end and not (before.next_base == segment.base_offset and log.compacted)
 
 
 def _ask_indexes(log: PartitionLog, walk: TransactionWalk) -> None:
@@ -164,6 +188,6 @@ def _ask_indexes(log: PartitionLog, walk: TransactionWalk) -> None:
             )
             if believed and aborts:
                 found.aborted[producer_id].append((first, min(doubt.last_offset, aborts[0])))
-            elif not believed or indexes[doubt.file] is None or not ended:
+            elif not believed or indexes[doubt.file] is None or not ended or doubt.hidden_by != "damage":
                 found.aborted[producer_id].append((first, doubt.last_offset))
                 found.doubts.append(doubt)

@@ -55,7 +55,8 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
     sweep.finish()
     findings += _segment_gaps(log) + (audit.findings() if audit else [])
     for doubt in log.transactions.doubts:
-        message = f"damage may hide how the transaction of producer {doubt.producer_id} from offset {doubt.first_offset} on ended"
+        whose = f"the transaction of producer {doubt.producer_id} from offset {doubt.first_offset} on"
+        message = f"{doubt.hidden_by} may hide how {whose} ended"
         findings.append(Finding(doubt.file, "transaction_in_doubt", message))
     damaged.sort(key=lambda d: (d.file, d.position))
     lost = _lost_records(damaged, low)
@@ -132,19 +133,19 @@ def _lost_records(damaged: list[Damage], low: int) -> int | None:
 def _segment_gaps(log: PartitionLog) -> list[Finding]:
     """Offsets missing between two segments, unless the log was compacted, or damage explains them.
 
-    Only between neighbours: of single `.log` files named as PATHs others may stand between. An empty segment ends where it begins.
+    Only between neighbours: of single `.log` files named as PATHs others may stand between. A segment of which nothing is delivered
+    ends where the one before it did.
     """
-    plans = [log.plan(s) for s in log.segments]
-    if log.directory.cleaned or not all(e.dense for p in plans for e in p.extents):
+    if log.compacted:
         return []
     findings = []
-    for plan, following in itertools.pairwise(plans):
-        base, end = following.segment.base_offset, plan.next_offset
-        if end is None and plan.segment.size == 0:
-            end = plan.segment.base_offset
-        if base is None or end is None or end >= base or base != plan.segment.next_base:
-            continue
-        if any(d.last_offset == base - 1 for d in plan.damaged):
-            continue
-        findings.append(Finding(following.segment.name, "segment_gap", f"offsets {end} to {base - 1} are in no segment"))
+    end: int | None = None
+    for segment, following in itertools.pairwise(log.segments):
+        plan, base = log.plan(segment), following.base_offset
+        if plan.next_offset is not None or segment.size == 0:
+            end = plan.next_offset if plan.next_offset is not None else segment.base_offset
+        if any(d.last_offset is None or d.last_offset + 1 == base for d in plan.damaged) or base != segment.next_base:
+            end = None
+        if end is not None and base is not None and end < base:
+            findings.append(Finding(following.name, "segment_gap", f"offsets {end} to {base - 1} are in no segment"))
     return findings

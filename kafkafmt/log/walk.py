@@ -243,7 +243,7 @@ class Walker:
             for rows, error in self._many(position, see):  # noqa: B007 (the last one, below)
                 if len(rows):
                     self.stats.add(rows)
-                    expected, last = _expected(rows, last)
+                    expected, last = _expected(rows, last, expected)
                     for part in self.runs(rows, 0, cut_gaps, cut_at):
                         if run is not None and part.first_offset not in cut_at and self._continues(run, part, cut_gaps):
                             run.dense = run.dense and part.dense and part.first_offset == run.last_offset + 1
@@ -306,15 +306,16 @@ class Walker:
         return 0 if head[22] & CONTROL_BIT else count
 
 
-def _expected(rows: np.ndarray, before: int | None) -> tuple[int, int]:
-    """The least offset to expect behind a table of batches, and the last one's last offset. before: the offset before them, if it is known.
+def _expected(rows: np.ndarray, before: int | None, expected: int) -> tuple[int, int]:
+    """The least offset to expect behind a table of batches, and the last one's last offset.
 
-    Where the last batch does not go on where the one before it ended, its base offset may be hurt, and that one's end is the surer sign.
+    before: the offset before them, None directly behind damage. expected: what was to be expected so far. Where the last batch does
+    not go on where the one before it ended, its base offset may be hurt, and that one's end is the surer sign.
     """
     firsts, lasts = rows["base_offset"], rows["base_offset"] + np.maximum(rows["last_offset_delta"], 0)
     last = int(lasts[-1])
-    before = int(lasts[-2]) if len(rows) > 1 else before
-    if before is None or int(firsts[-1]) == before + 1:
+    before = int(lasts[-2]) if len(rows) > 1 else expected - 1 if before is None else before
+    if int(firsts[-1]) == before + 1:
         return last + 1, last
     return min(before, last) + 1, last
 

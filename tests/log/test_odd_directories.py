@@ -236,3 +236,50 @@ def test_a_file_that_goes_after_the_listing_is_told(tmp_path: Path) -> None:
     first.unlink()
     assert [r.offset for r in log["t", 0]] == list(range(5, 10))
     assert [m.rpartition(": ")[2] for m in log.messages] == ["gone before it was read (retention)"]
+
+
+PLACES = [
+    "00000000000000000005.log",
+    "00000000000000000000.index",
+    "00000000000000000000.timeindex",
+    "00000000000000000000.txnindex",
+    "00000000000000000005.snapshot",
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+    "../log-start-offset-checkpoint",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path, place: str, linked: bool) -> None:
+    path = tmp_path / "data" / "t-0"
+    segment(path, 0, five(0), five(5))
+    if linked:
+        os.mkfifo(tmp_path / "pipe")
+        (path / place).symlink_to(tmp_path / "pipe")
+    else:
+        os.mkfifo(path / place)
+    log = open_only(path.parent)
+    assert offsets(log) == list(range(10))
+    assert offsets(log, start=7) == [7, 8, 9]
+    assert find_timestamp(log, 0) is not None
+    assert verify_partition(log)["damaged"] == []
+
+
+def test_links_in_a_circle_are_named_and_keep_nothing_from_being_read(tmp_path: Path) -> None:
+    segment(tmp_path / "t-0", 0, five(0), five(5))
+    for name in ("t-1", "t-0/00000000000000000000.index", "t-0/00000000000000000000.timeindex"):
+        (tmp_path / name).symlink_to(Path(name).name)
+    found = discover([tmp_path])
+    assert found.messages == [f"{tmp_path / 't-1'}: the link leads nowhere"]
+    (log,) = map(PartitionLog, found.partitions)
+    assert offsets(log, start=7) == [7, 8, 9]
+    assert find_timestamp(log, 0) is not None
+
+
+def test_a_path_that_may_not_be_read_is_no_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkafmt.cli.cat import cat
+
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert cat.make_context("cat", [str(tmp_path)]).params["paths"] == (str(tmp_path),)

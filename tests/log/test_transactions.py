@@ -139,3 +139,43 @@ def test_records_behind_the_damage_follow_the_next_marker(tmp_path: Path) -> Non
 def test_a_destroyed_marker_is_one_batch_that_could_hide_itself() -> None:
     assert len(control_batch(ABORT)) == 78
     assert len(split(control_batch(ABORT))) == 1
+
+
+def segments(folder: Path, **of: bytes) -> PartitionLog:
+    """A log of segments `at<base>`; what is written before stays."""
+    (folder / "t-0").mkdir(exist_ok=True)
+    for name, data in of.items():
+        (folder / "t-0" / f"{int(name[2:]):020}.log").write_bytes(data)
+    return PartitionLog(discover([folder]).partitions[0])
+
+
+def in_transaction(base: int) -> bytes:
+    return batch([record(0, value=b"v")], base_offset=base, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0)
+
+
+def test_a_missing_segment_may_have_held_the_marker(tmp_path: Path) -> None:
+    """Its transaction was aborted there, the producer's next one committed: what lies before the gap is not delivered as that one's."""
+    behind = in_transaction(10) + control_batch(COMMIT, base_offset=11, producer_id=7, producer_epoch=0)
+    log = segments(tmp_path, at0=in_transaction(0), at10=behind)
+    assert committed(log) == [10]
+    (finding,) = (f for f in verify_partition(log)["findings"] if f["error"] == "transaction_in_doubt")
+    assert finding["file"] == f"{10:020}.log"
+    assert "a missing segment may hide" in finding["message"]
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 10\n")
+    assert committed(segments(tmp_path)) == [0, 10]
+
+
+def test_the_same_of_a_segment_that_was_not_named(tmp_path: Path) -> None:
+    aborted = control_batch(ABORT, base_offset=5, producer_id=7, producer_epoch=0)
+    behind = in_transaction(6) + control_batch(COMMIT, base_offset=7, producer_id=7, producer_epoch=0)
+    log = segments(tmp_path, at0=in_transaction(0), at5=aborted, at6=behind)
+    assert committed(log) == [6]
+    files = [segment.path for segment in log.segments]
+    assert committed(PartitionLog(discover([files[0], files[2]]).partitions[0])) == [6]
+    assert committed(PartitionLog(discover(files[1:]).partitions[0])) == [6]
+
+
+def test_a_segment_of_which_nothing_is_delivered_does_not_hide_a_gap(tmp_path: Path) -> None:
+    log = segments(tmp_path, at0=in_transaction(0), at1=in_transaction(0), at10=in_transaction(10))
+    found = [(f["error"], f["message"]) for f in verify_partition(log)["findings"] if f["error"] == "segment_gap"]
+    assert found == [("segment_gap", "offsets 1 to 9 are in no segment")]
