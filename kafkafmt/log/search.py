@@ -38,11 +38,12 @@ VALUE_BATCHES = 64
 
 
 class Search:
-    """Looks for batches in an open segment."""
+    """Looks for batches in an open segment. among_plain: what was sound so far was messages of formats 0 and 1, all of them plain."""
 
     def __init__(self, view: FileView) -> None:
         self.view = view
         self.size = view.size
+        self.among_plain = False
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
         """Where reading goes on behind the bad batch at `position`, and whether that batch's own CRC holds up to there."""
@@ -54,7 +55,7 @@ class Search:
             by_length = claimed if self.header_at(claimed, expected, or_end=True) else None
         confirmed = by_length is not None and (by_length == self.size or self.sound(by_length))
         finds: list[_Find] = []
-        followed, value_end = None, 0
+        followed, value_end, covered = None, 0, 0
         for at in self.find(position + 1, by_length if by_length is not None and confirmed else self.size):
             if crc.usable and crc.holds(at):
                 return at, True
@@ -62,10 +63,12 @@ class Search:
             if by_length is not None and not confirmed and at < by_length < find.end:
                 by_length = None  # a sound batch lies across what the length claims to be the end
             value_end = max(value_end, self._value_end(find))
-            if followed is None and at >= value_end:
+            if followed is None and at >= max(value_end, covered):
                 finds.append(find)
-                if self.header_at(find.end, expected, or_end=True):
+                below = find.plain_message and find.first_offset < expected  # as inside a wrapper, which counts from 0
+                if not below and self.header_at(find.end, expected, or_end=True):
                     followed = find
+            covered = max(covered, find.end)  # what lies inside a sound batch is its own
             good = by_length if by_length is not None else followed.position if followed is not None else None
             if good is not None and not confirmed and (not crc.usable or at > good + OWN_CRC_REACH):
                 break
@@ -85,7 +88,7 @@ class Search:
         for find in finds:
             if find is followed and by_length is None:
                 return find.position
-            if find.plain_message and not (followed is not None and followed.plain_message):
+            if find.plain_message and not self.among_plain and not (followed is not None and followed.plain_message):
                 continue  # compression leaves many an inner message as it was; only beside plain ones it is one itself
             if find.first_offset >= expected and (followed is None or find is followed or find.last_offset < followed.first_offset):
                 return find.position

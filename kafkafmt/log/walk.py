@@ -17,6 +17,7 @@ from .._backend import core
 from ..constants import (
     BATCH_HEADER_SIZE,
     CODEC_MASK,
+    CODEC_NONE,
     CONTROL_BIT,
     DEFAULT_MAX_BATCH_BYTES,
     DELETE_HORIZON_BIT,
@@ -291,6 +292,7 @@ class Walker:
         return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)
 
     def _bad(self, position: int, error: KafkaFormatError, expected: int) -> Bad:
+        self.search.among_plain = self.stats.codecs == 1 << CODEC_NONE and self.stats.magics & 1 << MAGIC_V2 == 0
         end, own_crc_holds = self.search.resume(position, expected)
         known = own_crc_holds or isinstance(error, TooLargeError)
         return Bad(position, end, error, self._count(position) if known else None)

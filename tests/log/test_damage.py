@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import batch, mutate, record, repair_crc, varint
+from building import batch, message, mutate, record, repair_crc, varint
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.verify import verify_partition
@@ -310,6 +310,29 @@ def test_a_repetition_that_is_not_the_same_is_damage(tmp_path: Path) -> None:
     log = write(tmp_path, (0, b"".join([*parts[:6], other, *parts[6:]])))
     assert offsets(log) == without()
     assert [(s[2], s[3]) for s in spans(log)] == [(30, 29)]
+
+
+def wrapper(first: int, n: int = 4) -> bytes:
+    """A wrapper of format 1 in which compression has left the messages as they were, their offsets counted from 0."""
+    values = [b"%d:" % (first + i) + random.Random(i).randbytes(50) for i in range(n)]
+    inner = b"".join(message(1, None, value, offset=i) for i, value in enumerate(values))
+    size = len(inner)
+    snappy = bytes([size & 0x7F | 0x80, size >> 7, 61 << 2]) + (size - 1).to_bytes(2, "little") + inner  # one literal
+    return message(1, None, snappy, offset=first + n - 1, attributes=2)
+
+
+def test_a_sound_wrapper_between_two_that_are_hurt_is_not_taken_for_what_it_holds(tmp_path: Path) -> None:
+    parts = [wrapper(i * 4) for i in range(3)]
+    assert offsets(write(tmp_path, (0, b"".join(parts)))) == list(range(12))
+    headless = [p[:8] + bytes(len(p) - 8) for p in parts]
+    log = write(tmp_path, (0, headless[0] + parts[1] + headless[2]))
+    assert offsets(log) == [4, 5, 6, 7]
+
+
+def test_a_plain_message_between_two_that_are_hurt_is_kept_behind_plain_ones(tmp_path: Path) -> None:
+    parts = [message(1, b"key", b"%d:" % i + b"x" * 50, offset=i) for i in range(8)]
+    parts[4], parts[6] = parts[4][:8] + bytes(len(parts[4]) - 8), mutate(parts[6], 16, b"\x07")
+    assert offsets(write(tmp_path, (0, b"".join(parts[:7])), (8, message(1, None, b"8:", offset=8)))) == [0, 1, 2, 3, 5, 8]
 
 
 def test_gaps_of_compaction_are_neither(tmp_path: Path) -> None:
