@@ -141,11 +141,16 @@ def _segment_gaps(log: PartitionLog) -> list[Finding]:
     findings = []
     end: int | None = None
     for segment, following in itertools.pairwise(log.segments):
-        plan, base = log.plan(segment), following.base_offset
+        plan, behind, base = log.plan(segment), log.plan(following), following.base_offset
         if plan.next_offset is not None or segment.size == 0:
             end = plan.next_offset if plan.next_offset is not None else segment.base_offset
-        if any(d.last_offset is None or d.last_offset + 1 == base for d in plan.damaged) or base != segment.next_base:
+        if base is None or base != segment.next_base or any(d.last_offset is None for d in plan.damaged):
             end = None
-        if end is not None and base is not None and end < base:
-            findings.append(Finding(following.name, "segment_gap", f"offsets {end} to {base - 1} are in no segment"))
+        elif any(d.last_offset == base - 1 for d in plan.damaged):
+            end = base
+        begins = base
+        if behind.extents and not behind.damaged:
+            begins = behind.extents[0].first_offset
+        if end is not None and begins is not None and end < begins:
+            findings.append(Finding(following.name, "segment_gap", f"offsets {end} to {begins - 1} are in no segment"))
     return findings

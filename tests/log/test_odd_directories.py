@@ -283,3 +283,18 @@ def test_a_path_that_may_not_be_read_is_no_wrong_usage(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert cat.make_context("cat", [str(tmp_path)]).params["paths"] == (str(tmp_path),)
+
+
+@pytest.mark.parametrize(("name", "told"), [(7, "offsets 5 to 6"), (3, "offsets 3 to 4")])
+def test_what_the_wrong_name_of_a_segment_costs_is_told_in_full(tmp_path: Path, name: int, told: str) -> None:
+    """The middle one of three is named so; what the damage does not name, the gap does."""
+    path = tmp_path / "t-0"
+    for base, batches in ((0, five(0)), (name, five(5)), (10, five(10))):
+        segment(path, base, batches)
+    report = verify_partition(open_only(path))
+    (damage,) = report["damaged"]
+    (gap,) = report["findings"]
+    assert gap["message"] == f"{told} are in no segment"
+    low, high = (5, 9) if name == 7 else (0, 4)
+    missing = set(range(low, high + 1)) - set(range(damage["first_offset"], damage["last_offset"] + 1))
+    assert missing == set(range(int(told.split()[1]), int(told.split()[3]) + 1))
