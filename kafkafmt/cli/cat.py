@@ -154,6 +154,8 @@ def why_nothing(chosen: list[PartitionDir], offsets: OffsetRange) -> str:
     for log in map(PartitionLog, chosen[:EXPLAINED]):
         first, following = log.log_start_offset, log.next_offset
         has = "no records" if first >= following else f"offsets {first} to {following - 1}"
+        if first > following:  # see `checkpoint_beyond_end`
+            has = f"no records: its log start offset is {first}, beyond its end at {following} (--below-log-start shows them all the same)"
         parts.append(f"{log.topic}-{log.partition} has {has}")
     more = [f"and {len(chosen) - EXPLAINED} more"] if len(chosen) > EXPLAINED else []
     return f"no record{'' if offsets == OffsetRange() else ' in that range'}: {', '.join(parts + more)}"

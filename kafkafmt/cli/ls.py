@@ -141,5 +141,6 @@ def _times(first: int | None, last: int | None) -> str:
     """From when to when; the day once where it is one."""
     if last is None:
         return ""
-    start, end = moment(first or 0)[:19], moment(last)[:19]
-    return f"{start} to {end.removeprefix(start[:11])}"
+    start, end = (moment(ms).partition(".")[0] for ms in (first or 0, last))
+    day = start[:11] if "T" in start else ""  # else a number, where the calendar does not reach
+    return f"{start} to {end.removeprefix(day)}"

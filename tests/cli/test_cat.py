@@ -76,6 +76,14 @@ def test_logs_without_a_record(tmp_path: Path) -> None:
     assert [inside("cat", tmp_path, *more).stderr for more in ((), ("-n", "0"))] == ["", ""]
 
 
+def test_a_log_start_beyond_the_end_hides_all_of_it_and_is_told(thirty: Path) -> None:
+    (thirty.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
+    done = inside("cat", thirty)
+    why = "t-0 has no records: its log start offset is 99, beyond its end at 30 (--below-log-start shows them all the same)"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: no record: {why}\n")
+    assert len(records(thirty, "--below-log-start")) == 30
+
+
 @pytest.mark.parametrize("spec", ["a:b", "1:2:3", "@yesterday:", "--5:", "1-2"])
 def test_what_is_no_range_is_wrong_usage(thirty: Path, spec: str) -> None:
     done = kafkafmt("cat", thirty, f"--offsets={spec}")

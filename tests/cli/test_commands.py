@@ -177,3 +177,11 @@ def test_ls_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch, capsy
     left_out = {80: [], 60: ["format"], 200: []}[width]
     assert shown.err == (f"kafkafmt: left out for this terminal's width: {', '.join(left_out)}\n" if left_out else "")
     assert all((word in shown.out) == (word not in left_out) for word in names)
+
+
+def test_times_beyond_the_calendar_are_numbers_in_full() -> None:
+    from kafkafmt.cli.ls import _times
+
+    assert _times(2**63 - 2, 2**63 - 1) == "9223372036854775806 ms to 9223372036854775807 ms"
+    assert _times(0, 2**63 - 1) == "1970-01-01T00:00:00 to 9223372036854775807 ms"
+    assert _times(0, 1_500) == "1970-01-01T00:00:00 to 00:00:01"
