@@ -38,6 +38,11 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
     return raw[start : start + size]
 
 
+def _open(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
+    """For reading. What is no file (a pipe that somebody has given a segment's name) is opened without waiting, and empty."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 class FileView:
     """One open file as byte ranges, read only. `size` is the file's length when it was opened.
 
@@ -46,7 +51,7 @@ class FileView:
 
     def __init__(self, path: str | os.PathLike[str], mapped: bool = False) -> None:
         self.path = Path(path)
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = _open(path)
         self.size = os.fstat(self._fd).st_size
         self.bytes_read = 0
         self.reads = 0
@@ -244,7 +249,7 @@ def read_text(path: Path) -> str | None:
     StructureError where it is a directory, or too large for what it should be.
     """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open) as file:
             size = os.fstat(file.fileno()).st_size
             data = file.read(size) if size <= MAX_TEXT_BYTES else b""
     except FileNotFoundError:
@@ -259,7 +264,7 @@ def read_text(path: Path) -> str | None:
 def read_bytes(path: Path) -> bytes | None:
     """An index's content, None where it is missing or a directory; of a larger one than can be right the beginning."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open) as file:
             return file.read(min(os.fstat(file.fileno()).st_size, MAX_INDEX_BYTES))
     except (FileNotFoundError, IsADirectoryError):
         return None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import struct
 from pathlib import Path
 
 import pytest
 from building import batch, record, simple_batch
+from golden_cases import case
 
 import kafkafmt
 from kafkafmt.errors import StructureError
@@ -236,3 +238,15 @@ def test_a_file_that_goes_after_the_listing_is_told(tmp_path: Path) -> None:
     first.unlink()
     assert [r.offset for r in log["t", 0]] == list(range(5, 10))
     assert [m.rpartition(": ")[2] for m in log.messages] == ["gone before it was read (retention)"]
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
+def test_a_pipe_with_a_files_name_keeps_nobody_waiting(suffix: str, tmp_path: Path) -> None:
+    source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
+    copy = shutil.copytree(source, tmp_path / source.name)
+    path = sorted(copy.glob(f"*{suffix}"))[-1]
+    path.unlink()
+    os.mkfifo(path)
+    report = verify_partition(PartitionLog(discover([copy]).partitions[0]))
+    assert report["damaged"] == []
+    assert report["next_offset"] == 107 if suffix != ".log" else 0 < report["next_offset"] < 107
