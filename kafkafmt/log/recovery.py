@@ -7,7 +7,9 @@ damage and delete what follows; here that is done only where it is asked for, si
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,6 +33,7 @@ from .producers import Producers, marker_reader
 from .snapshots import read_snapshot
 
 BESIDE = (".index", ".timeindex", ".txnindex")
+_OFFSET = re.compile(r"[0-9]{20}\Z")
 
 
 @dataclass
@@ -60,7 +63,8 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
         bases = [log_start]
     first = len(bases) - 1 if recovery_point is None else max(bisect_right(bases, recovery_point) - 1, 0)
     first = next((i for i in range(first) if bases[i] not in whole), first)
-    known, begin = _newest_snapshot(folder, bases, first)
+    epochs = _epoch_checkpoint(folder)
+    known, begin = _newest_snapshot(folder, bases, 0 if epochs is None else first)  # without it every batch is asked
     state, cut = State(marker_reader(DEFAULT_MAX_BATCH_BYTES), known), []
     made: Read | None = None
     for i in range(begin, len(bases)):
@@ -87,7 +91,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
         offset = snapshot_offset_of(name)
         if offset is not None and offset > made.next_offset:
             (folder / name).unlink()
-    epochs = within(_epochs(folder, state), log_start, made.next_offset)
+    epochs = within(_with_later(epochs or [], state), log_start, made.next_offset)
     return Loaded(bases, made, state, epochs, cut)
 
 
@@ -100,7 +104,7 @@ def _tidy(folder: Path) -> tuple[list[int], set[int]]:
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
     for name in names:
         stem, suffix = os.path.splitext(name)
-        orphan = suffix in BESIDE and stem.isdigit() and int(stem) not in bases
+        orphan = suffix in BESIDE and _OFFSET.match(stem) is not None and int(stem) not in bases
         if suffix == ".tmp" or orphan or (snapshot_offset_of(name) is not None and _read_snapshot(folder / name) is None):
             (folder / name).unlink()
     return bases, {b for b in bases if all(path_of(folder, b, s).name in names for s in SUFFIXES)}
@@ -144,12 +148,19 @@ def _write_indexes(folder: Path, base: int, made: Read) -> None:
             path.unlink()
 
 
-def _epochs(folder: Path, state: State) -> Epochs:
-    """The leader epochs that the checkpoint has, and the later ones that batches name."""
+def _epoch_checkpoint(folder: Path) -> Epochs | None:
+    """The leader epochs that the checkpoint has; None where it is missing or cannot be believed."""
     try:
-        epochs = read_leader_epochs(files.read_text(folder / LEADER_EPOCHS) or "")
+        text = files.read_text(folder / LEADER_EPOCHS)
+        epochs = read_leader_epochs(text) if text else None
     except StructureError:
-        epochs = []
+        return None
+    rise = epochs is not None and all(a[0] < b[0] and a[1] <= b[1] for a, b in itertools.pairwise(epochs))
+    return epochs if rise else None
+
+
+def _with_later(epochs: Epochs, state: State) -> Epochs:
+    """These, and the later ones that batches name."""
     for epoch, offset in believable_epochs(state.epoch_changes):
         if not epochs or epoch > epochs[-1][0]:
             epochs = assigned(epochs, epoch, offset)

@@ -78,7 +78,7 @@ class LogWriter:
         self._changed, self._on_close = changed, closed
         self._lock = threading.RLock()
         self.closed = False
-        self._unflushed, self._flushed_at = 0, _now()
+        self._unflushed, self._flushed_at = 0, _ticks()
         self.cut: list[Damage] = []
         self._epochs: Epochs = []
         self._open(recovery_point)
@@ -242,7 +242,7 @@ class LogWriter:
         if s.flush_messages is not None:
             self._unflushed += int(np.maximum(rows["count"], 1).sum())
             due = self._unflushed >= s.flush_messages
-        if due or (s.flush_ms is not None and _now() - self._flushed_at >= s.flush_ms):
+        if due or (s.flush_ms is not None and _ticks() - self._flushed_at >= s.flush_ms):
             self.flush()
 
     def _write_epochs(self, epochs: Epochs) -> None:
@@ -279,7 +279,7 @@ class LogWriter:
             self._check_open()
             self._active.flush()
             self.recovery_point = self.next_offset
-            self._unflushed, self._flushed_at = 0, _now()
+            self._unflushed, self._flushed_at = 0, _ticks()
 
     def truncate_to(self, offset: int) -> int:
         """Drop the records from an offset on, and with a record its whole batch; the next offset that this leaves."""
@@ -400,3 +400,7 @@ class LogWriter:
 def _now() -> int:
     return time.time_ns() // 1_000_000
 
+
+def _ticks() -> int:
+    """Milliseconds that only rise, whatever is done to the clock."""
+    return time.monotonic_ns() // 1_000_000

@@ -438,7 +438,7 @@ def test_the_topics_id(tmp_path: Path) -> None:
 def test_when_it_flushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed = []
     clock = [FIRST]
-    monkeypatch.setattr("kafkafmt.log.writer._now", lambda: clock[0])
+    monkeypatch.setattr("kafkafmt.log.writer._ticks", lambda: clock[0])
     monkeypatch.setattr("kafkafmt.log.active.ActiveSegment.flush", lambda self: flushed.append(self.size))
     with LogDirectory(tmp_path, flush_messages=5) as directory:
         writer = directory.writer("a")

@@ -296,3 +296,33 @@ def run_machine(examples: int) -> None:
     run_state_machine_as_test(
         Machine, settings=settings(max_examples=examples, stateful_step_count=20, deadline=None, suppress_health_check=checks)
     )
+
+
+@pytest.mark.parametrize("text", [None, "", "nonsense", "0\n1\n-5 0\n", "0\n2\n5 0\n3 5\n", "0\n2\n0 5\n4 0\n"])
+def test_leader_epochs_that_cannot_be_believed_are_told_by_the_batches(text: str | None, tmp_path: Path) -> None:
+    """By those of every segment, also after a clean end."""
+    with LogDirectory(tmp_path, segment_bytes=150) as directory:
+        for epoch in (0, 2, 3):
+            writer = directory.writer("t", leader_epoch=epoch)
+            for _ in range(3):
+                writer.append([(b"k", b"v" * 30, FIRST)])
+            writer.close()
+    checkpoint = tmp_path / "t-0" / "leader-epoch-checkpoint"
+    checkpoint.unlink()
+    if text is not None:
+        checkpoint.write_text(text)
+    with LogDirectory(tmp_path) as directory:
+        assert directory.writer("t").leader_epochs == [(0, 0), (2, 3), (3, 6)]
+    assert complaints(tmp_path) == []
+
+
+def test_names_that_only_look_like_a_segments(tmp_path: Path) -> None:
+    with LogDirectory(tmp_path) as directory:
+        directory.writer("t").append([(b"k", b"v", FIRST)])
+    odd = ("²³.index", "9.timeindex", "9" * 30 + ".index", f"{2**63:020}.txnindex", f"{5:020}.index")
+    for name in odd:
+        (tmp_path / "t-0" / name).touch()
+    (tmp_path / "t-0" / f"{9:020}.log").mkdir()
+    with LogDirectory(tmp_path) as directory:
+        assert directory.writer("t").next_offset == 1
+    assert [(tmp_path / "t-0" / name).exists() for name in odd] == [True, True, True, False, False]
