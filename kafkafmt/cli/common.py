@@ -6,7 +6,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from textwrap import fill
 from typing import Any
@@ -29,6 +30,11 @@ EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE = 1, 2, 3
 def tell(message: str) -> None:
     """A line on stderr."""
     click.echo(f"kafkafmt: {plain(message)}", err=True)
+
+
+def reason(error: OSError) -> str:
+    """Why a file cannot be read or written, and which."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
 
 
 def say(line: str) -> None:
@@ -168,6 +174,27 @@ def find(paths: tuple[str, ...], replicas: str | None) -> Discovery:
     for message in found.messages:
         tell(message)
     return found
+
+
+class Unreadable:
+    """Partitions that cannot be read, so that the others still are: a failing disk rarely takes all of them."""
+
+    def __init__(self) -> None:
+        self.partitions: list[dict[str, Any]] = []
+
+    @contextmanager
+    def noting(self, directory: PartitionDir) -> Iterator[None]:
+        """Tell of an OSError, and go on."""
+        try:
+            yield
+        except OSError as error:
+            tell(f"{directory.topic}-{directory.partition} cannot be read: {reason(error)}")
+            where = {"topic": directory.topic, "partition": directory.partition, "path": str(directory.path)}
+            self.partitions.append(where | {"error": reason(error)})
+
+    def add_to(self, report: dict[str, Any]) -> dict[str, Any]:
+        """A verify report that tells of them, where there are any."""
+        return report | {"ok": False, "unreadable": self.partitions} if self.partitions else report
 
 
 def choose(

@@ -16,7 +16,7 @@ from .. import __version__, backend
 from .._backend import backend_reason
 from ..errors import KafkaFormatError
 from ..log import DuplicatePartitionError
-from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, NotThereError, plain, tell
+from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, NotThereError, plain, reason, tell
 
 COMMANDS = {
     "ls": "Partitions: state, offsets, records, bytes, times.",
@@ -124,7 +124,7 @@ def run() -> NoReturn:
         _discard_output()
         code = 0
     except OSError as error:
-        tell(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error))
+        tell(reason(error))
         _discard_output()
         code = EXIT_UNREADABLE
     except KafkaFormatError as error:

@@ -18,6 +18,8 @@ from ..log.salvage import Salvaged, finish_directory, salvage_partition
 from ..log.verify import verify_partition, verify_report
 from .common import (
     EXIT_DAMAGE,
+    EXIT_UNREADABLE,
+    Unreadable,
     choice_options,
     choose,
     counted,
@@ -61,7 +63,7 @@ def salvage(
 
     Indexes, producer snapshots, leader epochs and checkpoints are made anew. What is read stays untouched.
     """
-    chosen = choose(find(paths, replicas), topics, numbers)
+    chosen, unreadable = choose(find(paths, replicas), topics, numbers), Unreadable()
     target = _new_directory(output, chosen)
     logs = [PartitionLog(d, max_batch_bytes=max_batch_bytes, tell=tell) for d in chosen]
     with progress_bar(2 * sum(s.size for log in logs for s in log.segments), "salvaging") as bar:
@@ -69,16 +71,20 @@ def salvage(
         def advance(n: int) -> None:
             bar.update(bar.task_ids[0], advance=n)
 
-        def copy(log: PartitionLog) -> tuple[dict[str, Any], Salvaged, list[OpenTransaction]]:
-            entry = verify_partition(log, progress=advance)
+        def copy(log: PartitionLog) -> tuple[dict[str, Any], Salvaged, list[OpenTransaction]] | None:
+            entry = None
+            with unreadable.noting(log.directory):
+                entry = verify_partition(log, progress=advance)
+            if entry is None:
+                return None
             damaged = [Damage(**d) for d in entry["damaged"]]
             made = salvage_partition(log, damaged, target, stop_at_first)
             advance(entry["bytes"])
             return entry, made, open_transactions(log, damaged, made)
 
         with ThreadPoolExecutor(jobs) as pool:
-            done = list(pool.map(copy, logs))
-    report = verify_report([entry for entry, _, _ in done])
+            done = [copied for copied in pool.map(copy, logs) if copied]
+    report = unreadable.add_to(verify_report([entry for entry, _, _ in done]))
     made = [m for _, m, _ in done]
     hanging = [t for _, _, transactions in done for t in transactions]
     for message in finish_directory(target, made, dict.fromkeys(d.path.parent for d in chosen)):
@@ -100,7 +106,7 @@ def salvage(
         batches, size = sum(m.batches for m in made), sum(m.bytes for m in made)
         kept = f"{counted(len(made), 'partition')}, {batches:,} batches, {size:,} bytes"
         click.echo(plain(f"salvaged {kept} in {target}"))
-    return 0 if report["ok"] else EXIT_DAMAGE
+    return EXIT_UNREADABLE if unreadable.partitions else 0 if report["ok"] else EXIT_DAMAGE
 
 
 CAUSES = {

@@ -13,7 +13,9 @@ from ..log import PartitionLog
 from ..log.verify import verify_partition, verify_report
 from .common import (
     EXIT_DAMAGE,
+    EXIT_UNREADABLE,
     NOTHING_MISSING,
+    Unreadable,
     choice_options,
     choose,
     counted,
@@ -54,20 +56,22 @@ def verify(
 
     Damage is what cannot be read (exit 1). Findings are all else worth a line: a lying index, an unfinished tail.
     """
-    chosen = choose(find(paths, replicas), topics, numbers)
+    chosen, unreadable = choose(find(paths, replicas), topics, numbers), Unreadable()
     logs = [PartitionLog(d, max_batch_bytes=max_batch_bytes, tell=tell) for d in chosen]
     with progress_bar(sum(s.size for log in logs for s in log.segments), "verifying") as bar:
 
-        def check(log: PartitionLog) -> dict[str, Any]:
-            return verify_partition(log, shallow, lambda n: bar.update(bar.task_ids[0], advance=n))
+        def check(log: PartitionLog) -> dict[str, Any] | None:
+            with unreadable.noting(log.directory):
+                return verify_partition(log, shallow, lambda n: bar.update(bar.task_ids[0], advance=n))
+            return None
 
         with ThreadPoolExecutor(jobs) as pool:
-            report = verify_report(list(pool.map(check, logs)), strict)
+            report = unreadable.add_to(verify_report([entry for entry in pool.map(check, logs) if entry], strict))
     if output_format == "json":
         click.echo(json.dumps(report, ensure_ascii=False))
     else:
         _show(report, shallow, paths)
-    return 0 if report["ok"] else EXIT_DAMAGE
+    return EXIT_UNREADABLE if unreadable.partitions else 0 if report["ok"] else EXIT_DAMAGE
 
 
 REBUILD = "with the broker stopped, delete that segment's .index: a broker then makes all of its indexes anew"
@@ -113,7 +117,9 @@ def _show(report: dict[str, Any], shallow: bool, paths: tuple[str, ...]) -> None
             advice.setdefault(ADVICE[error], []).append(error)
     for text, errors in advice.items():
         say(f"advice   {', '.join(errors)}: {text}")
-    if not damage:
+    if "unreadable" in report:
+        say(f"unread   {counted(len(report['unreadable']), 'partition')}: what there is to say of them stands above, or in the JSON")
+    elif not damage:
         say(f"no damage; {counted(findings, 'finding')}, none of which keeps anything from being read" if findings else "no damage")
 
 

@@ -1,0 +1,51 @@
+"""A disk that fails under one partition: the others are verified and salvaged all the same, and the exit code is 3."""
+
+import errno
+import json
+import shutil
+
+import pytest
+from command import inside
+from golden_cases import case
+
+from kafkafmt.log.files import FileView
+
+
+@pytest.fixture
+def failing(tmp_path, monkeypatch):
+    """Two partitions, of which one has an unreadable sector."""
+    source = tmp_path / "log"
+    for name in ("codec-none-0", "codec-zstd-0"):
+        shutil.copytree(case("codecs").roots[0] / name, source / name)
+    read_into = FileView.read_into
+
+    def read(self, view, position):
+        if "codec-none-0" in str(self.path) and self.path.suffix == ".log" and position + len(memoryview(view)) > 5000:
+            raise OSError(errno.EIO, "Input/output error", str(self.path))
+        return read_into(self, view, position)
+
+    monkeypatch.setattr(FileView, "read_into", read)
+    return source
+
+
+def test_verify_goes_on(failing):
+    done = inside("verify", failing, "--format", "json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["ok"]) == (3, False)
+    assert [p["topic"] for p in report["partitions"]] == ["codec-zstd"]
+    assert report["partitions"][0]["damaged"] == []
+    file = failing / "codec-none-0" / f"{0:020}.log"
+    assert report["unreadable"] == [
+        {"topic": "codec-none", "partition": 0, "path": str(file.parent), "error": f"{file}: Input/output error"}
+    ]
+    assert done.stderr.splitlines() == [f"kafkafmt: codec-none-0 cannot be read: {file}: Input/output error"]
+    assert "no damage" not in inside("verify", failing).stdout
+
+
+def test_salvage_goes_on(failing, tmp_path):
+    done = inside("salvage", failing, "--output", tmp_path / "out")
+    assert done.returncode == 3
+    assert "codec-none-0 cannot be read" in done.stderr
+    copied, original = (root / "codec-zstd-0" / f"{0:020}.log" for root in (tmp_path / "out", failing))
+    assert copied.read_bytes() == original.read_bytes()
+    assert not (tmp_path / "out" / "codec-none-0").exists()
