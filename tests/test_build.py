@@ -17,12 +17,14 @@ from kafkafmt import (
     BatchBuilder,
     InvalidError,
     KafkaFormatError,
+    LogValidator,
     TooLargeError,
     _pure,
     build_batch,
     build_batches,
     build_columns,
     columns_of,
+    read_records,
 )
 from kafkafmt.codecs import Compressor
 from kafkafmt.records import iter_tables
@@ -482,6 +484,55 @@ def test_the_cores_do_the_same_with_whatever_they_are_given(magic, attributes, r
         buffer.close(b"packed" if attributes & 7 else None)
         outcomes.append((seen, buffer.take_batches()))
     assert outcomes[0] == outcomes[1]
+
+
+def test_what_raises_in_between_leaves_the_batch_as_it_was(package):
+    def broken():
+        yield ("a", b"1")
+        raise ZeroDivisionError
+
+    class Number:
+        def __init__(self, records):
+            self.records = records
+
+        def __index__(self):
+            self.records.clear()
+            return 7
+
+    builder = BatchBuilder()
+    builder.append(b"k", b"v", 5)
+    size = builder.size
+    for add in (
+        lambda: builder.append(b"k", b"w", 5, broken()),
+        lambda: builder.has_room_for(b"k", b"w", 5, broken()),
+        lambda: builder.extend([(b"k", b"w", 5, broken())]),
+    ):
+        with pytest.raises(ZeroDivisionError):
+            add()
+        assert (builder.count, builder.size) == (1, size)
+    records = [(b"k", b"w", 6)] * 3
+    records[1] = (b"k", b"w", Number(records))
+    assert builder.extend(records) == 2  # what was there when it was its turn
+    assert [(r.value, r.timestamp) for r in read_records(builder.finish())] == [(b"v", 5), (b"w", 6), (b"w", 7)]
+
+
+def test_one_validator_serves_threads():
+    import threading
+
+    validator, outcomes = LogValidator(now_ms=9), []
+    batches = [build_batch([(b"k", b"v" * i, 5)] * 50, codec=codec) for i, codec in enumerate(("none", "gzip", "lz4", "zstd", "snappy"))]
+
+    def work(batch, first):
+        for _ in range(20):
+            done = validator.validate(batch, first)
+            outcomes.append((done.next_offset - first, [r.offset for r in read_records(done.records)] == list(range(first, first + 50))))
+
+    threads = [threading.Thread(target=work, args=(batch, 10 * i)) for i, batch in enumerate(batches * 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes == [(50, True)] * 200
 
 
 def test_two_threads_at_one_buffer_are_told(native):

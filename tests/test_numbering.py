@@ -79,7 +79,7 @@ def both_cores(case):
 
 
 test_both_cores = settings(max_examples=120, **QUICK)(given(cases())(both_cores))
-test_both_cores_for_long = pytest.mark.full(settings(max_examples=20_000, **QUICK)(given(cases())(both_cores)))
+test_both_cores_for_long = pytest.mark.full(settings(max_examples=6_000, **QUICK)(given(cases())(both_cores)))
 
 
 @pytest.mark.parametrize("spare", [0, 7, 31, 32, 33, 100])

@@ -272,7 +272,8 @@ class RecordBuffer:
         i = natural(start)
         if type(records) is not list and type(records) is not tuple:
             raise TypeError(f"a list or tuple of records is needed, not {type(records).__name__}")
-        for record in records[i:]:
+        while i < len(records):  # which may grow or shrink in between
+            record = records[i]
             if type(record) is tuple:
                 if not 2 <= len(record) <= 5:
                     raise ValueError(f"a record is (key, value[, timestamp[, headers[, offset]]]), this tuple has {len(record)} items")
