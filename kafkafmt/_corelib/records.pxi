@@ -190,7 +190,7 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2
 
 cdef enum:
     NOT_EASY = 0x27                 # bits of a codec, and a control batch's
-    FARTHEST = 65536                # what a nearby cache holds beside all else
+    NEARBY = 32768                  # what the nearest cache holds beside all else
 
 
 cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* end, Columns* out, int want, int64_t first_offset,
@@ -211,8 +211,6 @@ cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* en
         length = int32_at(p + 8)
         if p[16] != 2 or length < min_length(2) or length > MAX_LENGTH or length > end - p - 12 or int16_at(p + 21) & NOT_EASY:
             break
-        if check_crc and actual_crc(p, length) != stored_crc(p):
-            break
         read_header(base, p, length, &b)
         if b.count < 0 or b.count > b.payload_size // 7:
             break
@@ -221,12 +219,14 @@ cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* en
         if not fits(base, &b, out):
             full[0] = True
             break
+        if check_crc and actual_crc(p, length) != stored_crc(p):
+            break
         rows = out.rows
         headers = out.headers
         cursor.record = 0
         cursor.position = b.payload_position
         cursor.delta = -1
-        status = give(base, &b, out, &cursor, want, first_offset, end_offset, &fault, True, min(b.size, FARTHEST))
+        status = give(base, &b, out, &cursor, want, first_offset, end_offset, &fault, True, b.size if b.size <= NEARBY else AHEAD)
         if status != WALK_DONE:
             if status != WALK_FAULT:
                 take_back(out, rows, out.rows)
