@@ -169,6 +169,9 @@ class _Columns(CopiedColumns):
                 validity = getattr(self, f"{name}_validity")
                 more = np.full((self.capacity + 7) // 8 - len(validity), 255, np.uint8)
                 setattr(self, f"{name}_validity", np.concatenate((validity, more)))
+        if self.header_capacity and self.header_capacity < MAX_ROWS and not self.headers:
+            grown = True
+            self.grow_headers(min(2 * self.header_capacity, MAX_ROWS))
         for name, room in self.rooms.items():
             if room < target_bytes:
                 grown, self.rooms[name] = True, min(2 * room, target_bytes + COPY_SLACK)
