@@ -110,8 +110,9 @@ def decode_run(
 
     Rows are added behind those there are. Returns the position behind the last batch taken, which may be none (the pure core takes
     none ever). Taken are whole batches of format 2, uncompressed, with a right CRC and sound records, no control batches, all of whose
-    offsets lie in [first_offset, end_offset). It stops before whatever is something else, and before what the columns may not
-    hold: `columns.full` tells that. What it leaves, the two others read, or say what is wrong with it. The cursor is left alone.
+    offsets lie in [first_offset, end_offset). It stops before whatever is something else (among it, where copies are
+    wanted, a batch close to the buffer's end), and before what by its header the columns may not hold: `columns.full` tells
+    that. What it leaves, the two others read, or say what is wrong with it. The cursor is left alone.
     """
 
 def write_offsets(buffer: Buffer, batches: BatchTable) -> None:

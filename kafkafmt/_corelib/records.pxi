@@ -214,9 +214,9 @@ cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* en
         read_header(base, p, length, &b)
         if b.count < 0 or b.count > b.payload_size // 7:
             break
-        if not lies_between(&b, first_offset, end_offset):
+        if not lies_between(&b, first_offset, end_offset) or not has_slack(base, &b, out):
             break
-        if not fits(base, &b, out):
+        if not fits(&b, out):
             full[0] = True
             break
         if check_crc and actual_crc(p, length) != stored_crc(p):

@@ -377,8 +377,8 @@ cdef inline Walk chosen_walk(const Columns* out, int want) noexcept nogil:
 
 
 cdef inline bint is_easy(const uint8_t* base, const Batch* b, const Columns* out, int64_t first_offset, int64_t end_offset) noexcept nogil:
-    """Whether every record of a batch is wanted, and fits."""
-    return lies_between(b, first_offset, end_offset) and fits(base, b, out)
+    """Whether every record of a batch is wanted and fits, copies in whole steps."""
+    return lies_between(b, first_offset, end_offset) and has_slack(base, b, out) and fits(b, out)
 
 
 cdef inline bint lies_between(const Batch* b, int64_t first_offset, int64_t end_offset) noexcept nogil:
@@ -386,14 +386,16 @@ cdef inline bint lies_between(const Batch* b, int64_t first_offset, int64_t end_
         and <uint64_t>end_offset - <uint64_t>b.base_offset > <uint64_t>b.last_offset_delta
 
 
-cdef inline bint fits(const uint8_t* base, const Batch* b, const Columns* out) noexcept nogil:
-    """Whether the columns have room for every record of a batch, and for copies in whole steps."""
+cdef inline bint has_slack(const uint8_t* base, const Batch* b, const Columns* out) noexcept nogil:
+    """Whether enough of the buffer lies behind a batch for copies in whole steps, where copies are wanted."""
+    return (out.key.offsets == NULL and out.value.offsets == NULL) or \
+        out.source_end - base - b.payload_position - b.payload_size >= COPY_SLACK
+
+
+cdef inline bint fits(const Batch* b, const Columns* out) noexcept nogil:
+    """Whether the columns have room for every record of a batch, and behind copies for whole steps."""
     cdef Py_ssize_t need = <Py_ssize_t>b.payload_size + COPY_SLACK
-    if b.count > out.capacity - out.rows:
-        return False
-    if out.key.offsets == NULL and out.value.offsets == NULL:
-        return True
-    return out.source_end - base - b.payload_position >= need and (
+    return b.count <= out.capacity - out.rows and (
         out.key.offsets == NULL or out.key.room - out.key.filled >= need
     ) and (out.value.offsets == NULL or out.value.room - out.value.filled >= need)
 

@@ -107,11 +107,13 @@ class RecordReader:
             position: int = core.decode_run(buffer, columns, start, None, self.first_offset, self.end_offset, check_crc)
             if position == start:
                 return position
-            start = position
+            start, stopped_for_room = position, columns.full
             if columns.rows:
                 yield Chunk(buffer, columns)
             if not columns.collects:
                 columns.clear()
+            if not stopped_for_room:
+                return position
 
     def _read_compressed(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
         raw: Any = buffer

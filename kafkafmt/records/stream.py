@@ -92,6 +92,8 @@ def _chunks(
     while position < last:
         if transactions is None:
             position = yield from reader.read_run(buffer, position, check_crc)
+            if position == last:
+                return
         scan = scan_window(buffer, table, position, last, check_crc)
         wanted = table[: scan.count]
         if transactions is not None:
