@@ -24,24 +24,20 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from .option_text import OptionError
+from .schema import HEADERS, TYPES
 from .write_options import WriteOptions
 from .writing import Stage, Staged, commit, new_attempt, new_staging, partition_counts
 
-TYPES = {
-    "key": ("binary", "string"),
-    "value": ("binary", "string"),
-    "topic": ("string",),
-    "partition": ("int",),
-    "timestamp": ("timestamp",),
-    "timestampMillis": ("bigint",),
-    "headers": ("array<struct<key:string,value:binary>>",),
-}
+WRITTEN = ("key", "value", "topic", "partition", "timestamp", "timestampMillis", HEADERS)
+TEXT_TOO = ("key", "value")
+"""Columns that may be strings, beside what the source makes of them."""
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
     """ValueError, one line, where the rows cannot be written."""
     types = {f.name: f.dataType.simpleString() for f in schema.fields}
-    for name, allowed in TYPES.items():
+    for name in WRITTEN:
+        allowed = [TYPES[name].simpleString(), *(["string"] if name in TEXT_TOO else [])]
         if name in types and types[name] not in allowed:
             raise ValueError(f"column {name} is {types[name]}; it can be {' or '.join(allowed)}")
     if "value" not in types:
@@ -63,7 +59,7 @@ class _Writer:
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         check_columns(schema, options)
         self.options = options
-        self.names = [name for name in TYPES if name in schema.names]
+        self.names = [name for name in WRITTEN if name in schema.names]
         self.counts = partition_counts(Path(options.path))
         self.staging = new_staging(Path(options.path))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..constants import CODEC_NAMES
 from ..log.log_directory import is_topic_name
 from ..log.names import MAX_PARTITION
+from ..log.settings import LogSettings
 from ..records import BatchBuilder
 from .option_text import OptionError, check_names, local_path, size_of, whole_number, word_of
 
@@ -27,14 +28,14 @@ class WriteOptions:
     name none. app_id, version: of what is to be appended once."""
 
     path: str
-    topic: str | None = None
-    partitions: int = 1
-    codec: str = CODEC_NAMES[0]
-    level: int | None = None
-    batch_bytes: int = DEFAULT_BATCH_BYTES
-    segment_bytes: int = 1 << 30
-    app_id: str | None = None
-    version: int | None = None
+    topic: str | None
+    partitions: int
+    codec: str
+    level: int | None
+    batch_bytes: int
+    segment_bytes: int
+    app_id: str | None
+    version: int | None
 
 
 def is_write(given: Mapping[str, str]) -> bool:
@@ -81,7 +82,7 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
         codec=codec,
         level=level,
         batch_bytes=batch_bytes,
-        segment_bytes=size_of(given, "segmentBytes", 1 << 30),
+        segment_bytes=size_of(given, "segmentBytes", LogSettings.segment_bytes),
         app_id=given.get("txnAppId"),
         version=whole_number("txnVersion", given["txnVersion"], 0) if "txnVersion" in given else None,
     )

@@ -26,12 +26,10 @@ from ..log.all_or_nothing import all_or_nothing
 from ..log.files import FileView
 from ..log.log_directory import is_topic_name
 from ..log.names import MAX_PARTITION, parse_partition_name
-from ..records import BatchBuilder, Partitioner, columns_of, iter_tables
+from ..log.walk import Walker
+from ..records import BatchBuilder, Partitioner, columns_of
 from .options import Key
 from .write_options import WriteOptions
-
-AT_ONCE = 16 << 20
-"""Bytes of staged batches that are appended in one go."""
 
 
 @dataclass
@@ -149,17 +147,11 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
 def append_file(writer: LogWriter, path: Path) -> None:
     """Append a file of batches, some MB at a time."""
     with FileView(path) as view:
-        position = 0
-        while position < view.size:
-            data = view.read(position, min(AT_ONCE, view.size - position))
-            whole = 0
-            for table in iter_tables(data, check_crc=False):
-                whole = int(table["position"][-1] + table["size"][-1])
-            if not whole:  # one batch larger than what was read
-                data = view.read(position, view.size - position)
-                whole = int(next(iter_tables(data, check_crc=False))["size"][0])
-            writer.append_batches(data[:whole])
-            position += whole
+        for _, buffer, table, error in Walker(view, 0, max_batch_bytes=view.size).tables(0, view.size):
+            if len(table):
+                writer.append_batches(buffer[int(table["position"][0]) : int(table["position"][-1] + table["size"][-1])])
+            if error is not None:
+                raise error
 
 
 def new_staging(directory: Path) -> Path:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import struct
 from pathlib import Path
 
 import pytest
 from building import batch, record, simple_batch
+from golden_cases import case
 
 import kafkafmt
 from kafkafmt.errors import StructureError
@@ -265,6 +267,18 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path, place: 
     assert offsets(log, start=7) == [7, 8, 9]
     assert find_timestamp(log, 0) is not None
     assert verify_partition(log)["damaged"] == []
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
+def test_a_pipe_with_a_files_name_keeps_nobody_waiting(suffix: str, tmp_path: Path) -> None:
+    source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
+    copy = shutil.copytree(source, tmp_path / source.name)
+    path = sorted(copy.glob(f"*{suffix}"))[-1]
+    path.unlink()
+    os.mkfifo(path)
+    report = verify_partition(PartitionLog(discover([copy]).partitions[0]))
+    assert report["damaged"] == []
+    assert report["next_offset"] == 107 if suffix != ".log" else 0 < report["next_offset"] < 107
 
 
 def test_links_in_a_circle_are_named_and_keep_nothing_from_being_read(tmp_path: Path) -> None:
