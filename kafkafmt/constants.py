@@ -92,6 +92,8 @@ MAX_MILLIS = (2**63 - 1) // 1000
 NO_PRODUCER_ID = -1
 
 CONTROL_ABORT, CONTROL_COMMIT = 0, 1
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+"""A consumer's isolation.level, its default first."""
 
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from . import arguments
 from ._backend import core
-from .constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
+from .constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, MAX_OFFSET
 from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
 from .log.epochs import end_offset_for
 from .log.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 Time = int | datetime
 ON_ERROR = ("fail", "skip")
-ISOLATION = ("read_uncommitted", "read_committed")
 
 
 class Selection(TypedDict, total=False):
@@ -173,7 +172,7 @@ class Partition:
         isolation: str = "read_uncommitted",
     ) -> dict[str, Any]:
         arguments.one_of("on_error", on_error, ON_ERROR)
-        arguments.one_of("isolation", isolation, ISOLATION)
+        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
         self.damaged = []
         return {
             "start": self._offset("start", start, start_time, below_log_start),

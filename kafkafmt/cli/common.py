@@ -8,18 +8,18 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from textwrap import fill
 from typing import Any
 
 import click
 
-from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..arguments import EPOCH
+from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
 from ..log import Discovery, PartitionDir, discover
 from ..log.selection import OffsetRange, not_there, parse_offsets, select_partitions
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ONLY_OTHERS = "there are only Kafka's own topics, or partitions that are not live (see `kafkafmt ls`, and --internal)"
 SET_IN = 9
 """Where the text of a line begins that has a word before it: `DAMAGE   orders-3 …`."""
@@ -142,7 +142,7 @@ jobs_option = click.option(
 )
 isolation_option = click.option(
     "--isolation",
-    type=click.Choice(["read_uncommitted", "read_committed"]),
+    type=click.Choice(ISOLATION_LEVELS),
     default="read_uncommitted",
     show_default=True,
     help="read_committed: neither aborted records nor what is not decided yet.",
@@ -195,6 +195,12 @@ class Unreadable:
     def add_to(self, report: dict[str, Any]) -> dict[str, Any]:
         """A verify report that tells of them, where there are any."""
         return report | {"ok": False, "unreadable": self.partitions} if self.partitions else report
+
+    def exit_code(self, report: dict[str, Any]) -> int:
+        """What a command ends with that has shown such a report."""
+        if self.partitions:
+            return EXIT_UNREADABLE
+        return 0 if report["ok"] else EXIT_DAMAGE
 
 
 def choose(

@@ -17,8 +17,6 @@ from ..log.hanging import OpenTransaction, abort_open_transactions, open_transac
 from ..log.salvage import Salvaged, finish_directory, salvage_partition
 from ..log.verify import verify_partition, verify_report
 from .common import (
-    EXIT_DAMAGE,
-    EXIT_UNREADABLE,
     Unreadable,
     choice_options,
     choose,
@@ -106,7 +104,7 @@ def salvage(
         batches, size = sum(m.batches for m in made), sum(m.bytes for m in made)
         kept = f"{counted(len(made), 'partition')}, {batches:,} batches, {size:,} bytes"
         click.echo(plain(f"salvaged {kept} in {target}"))
-    return EXIT_UNREADABLE if unreadable.partitions else 0 if report["ok"] else EXIT_DAMAGE
+    return unreadable.exit_code(report)
 
 
 CAUSES = {

@@ -12,8 +12,6 @@ import click
 from ..log import PartitionLog
 from ..log.verify import verify_partition, verify_report
 from .common import (
-    EXIT_DAMAGE,
-    EXIT_UNREADABLE,
     NOTHING_MISSING,
     Unreadable,
     choice_options,
@@ -71,7 +69,7 @@ def verify(
         click.echo(json.dumps(report, ensure_ascii=False))
     else:
         _show(report, shallow, paths)
-    return EXIT_UNREADABLE if unreadable.partitions else 0 if report["ok"] else EXIT_DAMAGE
+    return unreadable.exit_code(report)
 
 
 REBUILD = "with the broker stopped, delete that segment's .index: a broker then makes all of its indexes anew"

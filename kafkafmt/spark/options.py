@@ -11,14 +11,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
 from ..log import PartitionDir
 from .option_text import OptionError, check_names, flag_of, json_value, local_path, size_of, whole_number, word_of
 from .splits import SPLIT_BYTES
 
 LATEST, EARLIEST = -1, -2
 ISOLATION_OPTION = "kafka.isolation.level"
-ISOLATION = ("read_uncommitted", "read_committed")
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 NAMES = (
     "subscribe", "subscribePattern", "assign",
@@ -144,7 +143,7 @@ def parse(given: Mapping[str, str]) -> Options:
         mode=word_of(options, "mode", MODES),
         replicas=word_of(options, "replicas", ("longest",)) if "replicas" in options else None,
         below_log_start=flag_of(options, "belowLogStart"),
-        committed=word_of(given, ISOLATION_OPTION, ISOLATION) == "read_committed",
+        committed=word_of(given, ISOLATION_OPTION, ISOLATION_LEVELS) == "read_committed",
         split_bytes=size_of(options, "splitBytes", SPLIT_BYTES),
         max_batch_bytes=size_of(options, "maxBatchBytes", DEFAULT_MAX_BATCH_BYTES),
     )
