@@ -6,6 +6,8 @@
 Clients connect to the port (on loopback). Each connection N leaves two files, N.requests and N.responses: the frames as
 they came. Brokers tell clients where to go on; so that they stay with the proxy, it changes the addresses in answers of
 Metadata, FindCoordinator and DescribeCluster (and, as it knows one broker, serves a cluster of one).
+
+Every frame is passed on: one of an API or a version that kafkafmt does not know, or that it cannot read, as it came.
 """
 
 from __future__ import annotations
@@ -60,14 +62,26 @@ class Proxied:
 
     def request(self, frame: memoryview) -> list[Any]:
         self.requests.write(frame)
-        request = protocol.read_request(frame)
+        try:
+            request = protocol.read_request(frame)
+        except KafkaFormatError as trouble:
+            self.say(f"request passed on unread: {trouble}")
+            return [frame]
         self.correlation.sent(request)
-        print(f"{self.number}: {request.api} v{request.api_version} #{request.correlation_id} {len(frame)} bytes", flush=True)
+        note = f", {request.body.why()}" if isinstance(request.body, protocol.UnknownBody) else ""
+        self.say(f"{request.api or request.api_key} v{request.api_version} #{request.correlation_id} {len(frame)} bytes{note}")
         return [frame]
 
     def response(self, frame: memoryview) -> list[Any]:
         self.responses.write(frame)
-        response = self.correlation.read_response(frame)
+        try:
+            response = self.correlation.read_response(frame)
+        except KafkaFormatError as trouble:
+            self.say(f"response passed on unread: {trouble}")
+            return [frame]
+        if isinstance(response.body, protocol.UnknownBody):
+            self.say(f"response #{response.correlation_id}: {response.body.why()}")
+            return [frame]
         if response.api_key not in NAMES_BROKERS:
             return [frame]
         named = getattr(response.body, NAMES_BROKERS[response.api_key]) or [response.body]  # FindCoordinator had one, unnamed
@@ -75,6 +89,9 @@ class Proxied:
             if getattr(broker, "host", ""):
                 broker.host, broker.port = HOST, self.port
         return protocol.write_response(response)
+
+    def say(self, message: str) -> None:
+        print(f"{self.number}: {message}", flush=True)
 
 
 def main() -> None:

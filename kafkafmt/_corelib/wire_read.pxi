@@ -37,11 +37,20 @@ cdef class WireSource:
     cdef Source source
     cdef object buffer
     cdef object view
+    cdef int64_t objects            # how many more may be made
 
     def __cinit__(self, buffer):
         self.source = Source(buffer)
+        self.objects = MAX_OBJECTS
         self.buffer = buffer
         self.view = None
+
+    cdef int take(self, Layout form, int i, int64_t count, Py_ssize_t start) except -1:
+        """Count an array and its elements, or unknown tagged fields."""
+        self.objects -= count
+        if self.objects < 0:
+            raise TooLargeError(TOO_MANY_OBJECTS.format(name=form.where(i), limit=MAX_OBJECTS), start)
+        return 0
 
     cdef object slice(self, Py_ssize_t start, Py_ssize_t length):
         if self.view is None:
@@ -78,6 +87,7 @@ cdef object read_tagged(Layout form, message, WireSource source, Py_ssize_t* p, 
         return NO_TAGS
     if count > (end - p[0]) // 2:
         raise TruncatedError(f"{form.where(-1)}: {count} of them do not fit the {end - p[0]} bytes that are left", start)
+    source.take(form, -1, count, start)
     cdef list unknown = []
     while count:
         count -= 1
@@ -86,6 +96,8 @@ cdef object read_tagged(Layout form, message, WireSource source, Py_ssize_t* p, 
         size = read_uvarint(form, -1, source, p, end)
         if tag <= last:
             raise StructureError(f"{form.where(-1)}: tag {tag} follows tag {last}", start)
+        if tag > MAX_FRAME:
+            raise StructureError(f"{form.where(-1)}: {tag} cannot be a tag", start)
         if size > end - p[0]:
             raise short(form, -1, size, end - p[0], p[0])
         last, stop = tag, p[0] + size
@@ -146,6 +158,7 @@ cdef object read_field(Layout form, int i, WireSource source, Py_ssize_t* p, Py_
         return None
     if count > (end - p[0]) // wire.element:
         raise TruncatedError(f"{form.where(i)}: {count} elements do not fit the {end - p[0]} bytes that are left", start)
+    source.take(form, i, 1 + count if wire.kind > KIND_UUID else 1, start)
     cdef list values
     if wire.kind > KIND_UUID:    # larger in memory than on the wire: the list grows with what is there
         values = []

@@ -11,11 +11,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ..constants import WIRE_BOOL, WIRE_BYTES, WIRE_RECORDS, WIRE_STRING, WIRE_STRUCT, WIRE_UUID
+from ..constants import MAX_OBJECTS, WIRE_BOOL, WIRE_BYTES, WIRE_RECORDS, WIRE_STRING, WIRE_STRUCT, WIRE_UUID
 from ..errors import StructureError, TruncatedError
 from ..types import Buffer
 from .varint import check_range, view_of
 from .wire_read import (
+    BUDGET,
     NUMBERS,
     Read,
     array_reader,
@@ -105,13 +106,14 @@ class Layout:
             read, write = span_reader(where, kind, compact, may_be_null), writer(where, compact, may_be_null)
         smallest = smallest_size(kind, compact, layout, may_be_null)
         if array:
-            read = array_reader(where, read, smallest, compact, nullable)
+            read = array_reader(where, read, smallest, compact, nullable, kind <= WIRE_UUID)
             write = array_writer(where, write, compact, nullable)
             smallest = 1 if compact else 4
         return name, read, write, smallest
 
     def read(self, buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[Any, int]:
         view = view_of(buffer)
+        BUDGET.left = MAX_OBJECTS
         return self.read_from(view, start, check_range(view, start, end))
 
     def read_from(self, view: memoryview, p: int, end: int) -> tuple[Any, int]:
@@ -135,12 +137,15 @@ class Layout:
         count, p = get_uvarint(where, view, p, end)
         if count > (end - p) // 2:
             raise TruncatedError(f"{where}: {count} of them do not fit the {end - p} bytes that are left", start)
+        BUDGET.take(where, count, start)
         for _ in range(count):
             start = p
             tag, p = get_uvarint(where, view, p, end)
             size, p = get_uvarint(where, view, p, end)
             if tag <= last:
                 raise StructureError(f"{where}: tag {tag} follows tag {last}", start)
+            if tag > MAX_FRAME:
+                raise StructureError(f"{where}: {tag} cannot be a tag", start)
             if size > end - p:
                 raise short(where, size, end - p, p)
             last = tag
@@ -176,7 +181,7 @@ class Layout:
                 inside = Output()
                 write(inside, value)
                 present.append((tag, bytes(inside.tail)))
-        for tag, value in message.unknown_tagged_fields:
+        for tag, value in message.unknown_tagged_fields or ():
             if not 0 <= tag <= MAX_FRAME:
                 raise ValueError(f"{self.type.__name__}: {tag} cannot be a tag")
             present.append((tag, bytes(view_of(value))))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from threading import local
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ..constants import (
+    MAX_OBJECTS,
     MAX_STRING,
     MAX_VARINT_BYTES,
+    TOO_MANY_OBJECTS,
     WIRE_FLOAT64,
     WIRE_INT8,
     WIRE_INT16,
@@ -20,7 +23,7 @@ from ..constants import (
     WIRE_UINT16,
     WIRE_UINT32,
 )
-from ..errors import StructureError, TruncatedError
+from ..errors import StructureError, TooLargeError, TruncatedError
 from ..text import decode_header_key as decode_text
 from .varint import raw_varint
 
@@ -131,7 +134,22 @@ def struct_reader(name: str, layout: Layout, nullable: bool, tagged: bool) -> Re
     return read
 
 
-def array_reader(name: str, element: Read, smallest: int, compact: bool, nullable: bool) -> Read:
+class Budget(local):
+    """How many more objects the message that a thread reads may contain."""
+
+    left = MAX_OBJECTS
+
+    def take(self, name: str, count: int, start: int) -> None:
+        """Count an array and its elements, or unknown tagged fields."""
+        self.left -= count
+        if self.left < 0:
+            raise TooLargeError(TOO_MANY_OBJECTS.format(name=name, limit=MAX_OBJECTS), start)
+
+
+BUDGET = Budget()
+
+
+def array_reader(name: str, element: Read, smallest: int, compact: bool, nullable: bool, numbers: bool) -> Read:
     """A count and its elements, of at least `smallest` bytes each."""
     count_of = length_reader(name, 4, compact, nullable)
 
@@ -141,6 +159,7 @@ def array_reader(name: str, element: Read, smallest: int, compact: bool, nullabl
             return None, p
         if count > (end - p) // smallest:
             raise TruncatedError(f"{name}: {count} elements do not fit the {end - p} bytes that are left", start)
+        BUDGET.take(name, 1 if numbers else 1 + count, start)
         values = []
         for _ in range(count):
             value, p = element(view, p, end)

@@ -20,12 +20,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..messages import to_json
 from . import apis
 from .error_codes import ErrorCode
 from .frames import (
-    Correlation,
-    FrameSplitter,
     Request,
     Response,
     make_request,
@@ -35,8 +32,9 @@ from .frames import (
     write_request,
     write_response,
 )
-from .messages import Message, find_class, message_class
+from .messages import Message, UnknownBody, find_class, message_class, to_json
 from .record_data import BatchesEnd, RecordData, batches_end, record_data
+from .streams import Correlation, FrameSplitter
 
 __all__ = [
     "BatchesEnd",
@@ -47,6 +45,7 @@ __all__ = [
     "RecordData",
     "Request",
     "Response",
+    "UnknownBody",
     "batches_end",
     "make_request",
     "make_response",

@@ -167,3 +167,6 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = (131, "the epoch of the Streams topology is not valid")
     STREAMS_TOPOLOGY_FENCED = (132, "the Streams topology is out of date")
     SHARE_SESSION_LIMIT_REACHED = (133, "the broker holds as many share sessions as it may", True)
+    GROUP_DELETION_FAILED = (134, "the group was not deleted: its error message has the reason")
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = (135, "the Streams topology description was not stored: the error message has the reason")
+    CONTROLLER_ID_NOT_REGISTERED = (136, "no controller is registered under this id")

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ..records import iter_tables
-from ..types import Buffer
-from .messages import REQUEST, Message
+from ..sharing import shared
+from ..types import Buffer, last_offsets
+from .messages import REQUEST, Message, UnknownBody
 
 PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 
@@ -37,11 +38,14 @@ class BatchesEnd(NamedTuple):
     next_offset: int | None
 
 
-def record_data(body: Message) -> Iterator[RecordData]:
-    """What a Produce request, a Fetch or a ShareFetch response carries, in its order; nothing for other messages.
+@shared
+def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
+    """Yield the record data of a Produce request, a Fetch response or a ShareFetch response, in its order.
 
-    Partitions whose records are null are left out.
+    Partitions whose records are null are skipped. Other messages, and an `UnknownBody`, yield nothing.
     """
+    if isinstance(body, UnknownBody):
+        return
     message: Any = body
     key, kind = message.API.key, message.KIND
     if key == PRODUCE and kind == REQUEST:
@@ -68,5 +72,5 @@ def batches_end(records: Buffer) -> BatchesEnd:
     end = BatchesEnd(0, None)
     for table in iter_tables(records, check_crc=False):
         last: Any = table[-1]
-        end = BatchesEnd(int(last["position"] + last["size"]), int(last["base_offset"] + last["last_offset_delta"]) + 1)
+        end = BatchesEnd(int(last["position"]) + int(last["size"]), int(last_offsets(table[-1:])[0]) + 1)
     return end

@@ -60,7 +60,8 @@ class TestLive:
     def test_the_six_in_every_version_that_it_announces(self, said, package):
         spoken = check(said)
         assert {key: max(spoken[key]) for key in SIX} == {key: apis.api(key).versions.last for key in SIX}
-        assert max(spoken[18]) == apis.api(18).versions.last
+        announced = protocol.read_response(said[0][1], api_key=18, api_version=0).api_keys
+        assert max(spoken[18]) == next(a.max_version for a in announced if a.api_key == 18)  # our newest is that of a newer broker
 
     def test_a_version_of_api_versions_that_it_does_not_know(self, broker):
         link = Connection(("127.0.0.1", broker.port))

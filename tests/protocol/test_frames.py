@@ -151,10 +151,7 @@ def test_a_broker_that_does_not_know_the_version_of_api_versions(package):
         (b"\0\0\0\3abcd", StructureError, 0),
         (b"\xff\xff\xff\xffabcd", StructureError, 0),
         (b"\0\0\0\4abcd", TruncatedError, 4),
-        (b"\0\0\0\x0a\x03\xe7\0\1\0\0\0\1\xff\xff", UnsupportedError, 0),  # API key 999
         (b"\0\0\0\x0a\0\3\0\x63\0\0\0\1\xff\xff", TruncatedError, 14),  # Metadata 99: header 2, whose tagged fields are missing
-        (b"\0\0\0\x0b\0\3\0\x63\0\0\0\1\xff\xff\0", UnsupportedError, 0),
-        (REQUESTS[0][:3] + bytes([REQUESTS[0][3] + 1]) + REQUESTS[0][4:] + b"!", StructureError, len(REQUESTS[0])),  # something left
     ],
 )
 def test_frames_that_are_wrong(package, frame, error, position):
@@ -175,8 +172,6 @@ def test_wrong_arguments():
     request.header.api_key = 3
     with pytest.raises(ValueError, match="api_key is 3"):
         protocol.write_request(request)
-    with pytest.raises(UnsupportedError):
-        protocol.read_response(b"\0\0\0\4\0\0\0\1", api_key=999, api_version=0)
     with pytest.raises(AttributeError):
         protocol.NonsenseRequest  # noqa: B018
     with pytest.raises(ValueError):

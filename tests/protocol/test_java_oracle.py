@@ -1,4 +1,4 @@
-"""Kafka's own classes as the oracle: every message in every version that kafka-clients 4.3.1 and 3.9.2 know, both ways.
+"""Kafka's own classes as the oracle: every message in every version that kafka-clients 4.4.0, 4.3.1 and 3.9.2 know, both ways.
 
 What they write with random values (null, empty, nested, beyond ASCII, with unknown tagged fields), and what their JSON
 converters say of it, is read and written by us, and the other way round. See java/Oracle.java.
@@ -27,15 +27,29 @@ from kafkafmt.protocol.messages import header_class, message_class  # noqa: E402
 
 pytestmark = pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")
 
-KAFKAS = ("4.3.1", "3.9.2")
+KAFKAS = ("4.4.0", "4.3.1", "3.9.2")
+NEWEST, OLDEST = KAFKAS[0], KAFKAS[-1]
 UNSTABLE = {("3.9.2", "response", 87)}
 """In 3.9 its version 0 was not stable, and had a field less than what later releases made of it."""
 
-RENAMED = {
-    ("request", 52): {"candidateEpoch": "replicaEpoch", "candidateId": "replicaId", "candidateDirectoryId": "replicaDirectoryId"},
-    ("response", 74): {"clientMetricsResources": "configResources", "name": "resourceName"},
+RENAMED_IN_4_4 = {
+    ("request", 28): {"generationId": "generationIdOrMemberEpoch"},
+    ("response", 88): {"acceptableRecoveryLag": "acceptableRecoveryLagLegacy"},
 }
-"""Fields that 3.9 called otherwise."""
+RENAMED = {
+    "4.4.0": {},
+    "4.3.1": RENAMED_IN_4_4,
+    "3.9.2": RENAMED_IN_4_4
+    | {
+        ("request", 52): {"candidateEpoch": "replicaEpoch", "candidateId": "replicaId", "candidateDirectoryId": "replicaDirectoryId"},
+        ("response", 74): {"clientMetricsResources": "configResources", "name": "resourceName"},
+    },
+}
+"""By release, the names of fields that a later release renamed."""
+ADDED = {"4.4.0": set(), "4.3.1": {93, 94}, "3.9.2": {88, 89, 90, 91, 92, 93, 94}}
+"""By release, the keys of APIs that a later release added."""
+REMOVED = {"4.4.0": {4, 5, 6, 7}, "4.3.1": {4, 5, 6, 7}, "3.9.2": set()}
+"""By release, the keys of APIs that an earlier release still had."""
 
 
 @pytest.fixture(scope="module", params=KAFKAS)
@@ -63,7 +77,7 @@ def class_of(kind, key):
 
 def todays(version, kind, key, text):
     """A line of JSON as today's names have it, in one form."""
-    names = RENAMED.get((kind, key), {}) if version == "3.9.2" else {}
+    names = RENAMED[version].get((kind, key), {})
     return json.dumps(json.loads(text, object_pairs_hook=lambda pairs: {names.get(k, k): v for k, v in pairs}))
 
 
@@ -84,12 +98,12 @@ def check(core, oracle, rows):
 
 def test_what_java_writes_is_read_and_written_back(core, oracle):
     seen = check(core, oracle, oracle("fill", 2))
-    edge = max if oracle.version == "4.3.1" else min
     for key in {key for _, key, _ in seen if key >= 0}:
         versions = apis.api(key).versions
-        assert edge(v for _, k, v in seen if k == key) == (versions.last if edge is max else versions.first), key
-    known = set(apis.keys().values()) - ({4, 5, 6, 7} if oracle.version == "4.3.1" else {88, 89, 90, 91, 92})
-    assert {key for _, key, _ in seen} - {-1} == known
+        javas = {v for _, k, v in seen if k == key}
+        assert oracle.version != NEWEST or max(javas) == versions.last, key
+        assert oracle.version != OLDEST or min(javas) == versions.first, key
+    assert {key for _, key, _ in seen} - {-1} == set(apis.keys().values()) - ADDED[oracle.version] - REMOVED[oracle.version]
 
 
 def default_message(message, version):
@@ -114,7 +128,7 @@ def test_defaults_are_those_of_java(native, oracle):
 def test_what_an_older_version_cannot_hold_is_refused_as_java_refuses_it(core, oracle):
     outcomes = {True: 0, False: 0}
     for kind, key, newest, raw, version, expected in oracle("drop", 4, parts=6):
-        if oracle.version == "3.9.2" and apis.api(max(key, 0)).versions.last != newest and key >= 0:
+        if oracle.version != NEWEST and apis.api(max(key, 0)).versions.last != newest and key >= 0:
             continue  # the newest there is not the newest here: a field dropped since may be renamed
         message, _ = layout_of(class_of(kind, key), newest, core).read(base64.b64decode(raw))
         layout = layout_of(class_of(kind, key), int(version), core)
@@ -143,7 +157,7 @@ def test_what_we_write_java_reads(native, oracle):
 def test_error_codes_are_those_of_java(oracle):
     found = [(int(code), name, retriable == "true") for code, name, retriable in oracle("errors", parts=3)]
     ours = [(e.value, e.name, e.retriable) for e in protocol.ErrorCode]
-    if oracle.version == "4.3.1":
+    if oracle.version == NEWEST:
         assert ours == found
     else:
         assert {e[:2] for e in found} <= {e[:2] for e in ours}

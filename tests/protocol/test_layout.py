@@ -204,6 +204,7 @@ def test_tagged_fields(core):
         (H("01 ffffffff0f") + bytes(30), TruncatedError, 1),
         (H("01 01 ffffffffff 00"), StructureError, 2),
         (H("01 01 02 ffffffff0f") + bytes(30), TruncatedError, 8),
+        (H("01 01 8080808008 00"), StructureError, 2),  # 2^31, which cannot be written again
     ],
 )
 def test_tagged_fields_that_are_wrong(core, wire, error, position):
@@ -224,6 +225,7 @@ def test_tagged_fields_that_cannot_be_written(core):
         with pytest.raises(TypeError):
             written(core, two(core), Two(1, [], ((4, value),)))
     assert written(core, two(core), Two(1, [], ((4, bytearray(b"x")),))) == H("01 01 04 01 78")
+    assert written(core, two(core), Two(1, [], None)) == H("01 00")
     plain = core.Layout(Two, 1, (("a", WIRE_TYPES.index("int8"), False, False, False, None, 1),), (), (("b", list, True),))
     with pytest.raises(ValueError, match="version 1 has no tagged fields"):
         written(core, plain, Two(1, [], ((4, b""),)))

@@ -1,0 +1,94 @@
+"""Messages whose objects would take far more memory than their bytes: a limit on elements, on both cores."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from typing import Any
+
+import pytest
+from building import ZSTD, batch, record
+
+from kafkafmt import TooLargeError
+from kafkafmt._pure import wire, wire_read
+from kafkafmt.cli.decode import _records_of
+from kafkafmt.constants import MAX_OBJECTS
+from kafkafmt.messages import layout_of
+from kafkafmt.protocol import message_class, read_request
+
+
+def uvarint(n: int) -> bytes:
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    return bytes([*out, n])
+
+
+def metadata_request(topics: int, unknown: int = 0) -> bytes:
+    """MetadataRequest v9 of so many topics with an empty name, and of unknown tagged fields without content."""
+    tags = b"".join(uvarint(100 + i) + b"\0" for i in range(unknown))
+    body = struct.pack(">hhihB", 3, 9, 1, -1, 0) + uvarint(topics + 1) + b"\x01\0" * topics + b"\0\0\0" + uvarint(unknown) + tags
+    return struct.pack(">i", len(body)) + body
+
+
+def test_frame_with_more_elements_than_the_limit_is_too_large() -> None:
+    frame = metadata_request(MAX_OBJECTS)
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeError, match=r"MetadataRequest\.topics: the message contains more than 8388608"):
+            read_request(frame)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20  # the elements are counted before they are made
+
+
+@pytest.mark.parametrize(("topics", "unknown"), [(9, 0), (10, 0), (0, 9), (0, 10), (4, 5), (5, 5)])
+def test_elements_and_unknown_tags_count_together(core: Any, monkeypatch: pytest.MonkeyPatch, topics: int, unknown: int) -> None:
+    fits = topics + unknown < 10  # the array counts too
+    for module in (core, wire, wire_read):
+        monkeypatch.setattr(module, "MAX_OBJECTS", 10, raising=False)
+    layout, data = layout_of(message_class("Metadata", "request"), 9, core), metadata_request(topics, unknown)[4 + 11 :]
+    for _ in range(2):  # each message has the whole limit
+        if fits:
+            message, end = layout.read(data)
+            assert (len(message.topics), len(message.unknown_tagged_fields), end) == (topics, unknown, len(data))
+        else:
+            with pytest.raises(TooLargeError, match="more than 10 array elements"):
+                layout.read(data)
+
+
+def test_numbers_are_not_counted(core: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (core, wire, wire_read):
+        monkeypatch.setattr(module, "MAX_OBJECTS", 10, raising=False)
+    fetch: Any = message_class("Fetch", "request")
+    layout = layout_of(fetch, 12, core)
+    made = fetch(forgotten_topics_data=[fetch.ForgottenTopic(topic="t", partitions=list(range(50)))])
+    message, _ = layout.read(b"".join(core.write_messages([layout], [made])))
+    assert message == made
+
+
+def test_large_message_below_the_limit_is_read() -> None:
+    request: Any = read_request(metadata_request(100_000, 1000))
+    assert (len(request.body.topics), len(request.body.unknown_tagged_fields)) == (100_000, 1000)
+
+
+def test_records_of_a_frame_are_not_collected() -> None:
+    """Some kilobytes of compressed records, 200,000 of them: one at a time is in memory."""
+    data = batch([record(i) for i in range(200_000)], codec=ZSTD)
+    produce: Any = message_class("Produce", "request")
+    body = produce(
+        acks=1,
+        timeout_ms=5,
+        topic_data=[produce.TopicProduceData(name="t", partition_data=[produce.PartitionProduceData(index=0, records=data)])],
+    )
+    trouble: list[str] = []
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in _records_of(body, 1 << 27, trouble)) == 200_000
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert trouble == []
+    assert peak < 16 << 20
