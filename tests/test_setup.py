@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import java  # noqa: E402
+from elf import BIND_NOW, FLAGS, RPATH, RUNPATH, Elf  # noqa: E402
 
 
 @pytest.fixture
@@ -42,6 +43,34 @@ def test_without_a_compiler_the_pure_core_remains_and_the_user_is_told(build):
     assert "THE NATIVE CORE WAS NOT BUILT" in said
     assert "no-such-compiler" in said
     assert "apt-get install gcc python3-dev" in said
+
+
+def test_reason_is_recorded_in_what_is_installed_and_not_in_the_source(build, tmp_path):
+    build(CC="no-such-compiler")
+    assert not (tmp_path / "kafkafmt" / "native_core.txt").exists()
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'kafkafmt'\nversion = '1'\n[tool.setuptools]\npackages = ['kafkafmt']\n")
+    command = [sys.executable, "setup.py", "build", "--build-lib", str(tmp_path / "lib")]
+    for settings, reason in (
+        ({"CC": "no-such-compiler"}, "the native core was not built: "),
+        ({"KAFKAFMT_PURE": "1"}, "this is the wheel for any platform"),
+    ):
+        shutil.rmtree(tmp_path / "lib", ignore_errors=True)
+        kept = {k: v for k, v in os.environ.items() if k not in ("CC", "CFLAGS", "KAFKAFMT_REQUIRE_NATIVE")}
+        subprocess.run(command, cwd=tmp_path, env=kept | settings, capture_output=True, check=True)
+        recorded = (tmp_path / "lib" / "kafkafmt" / "native_core.txt").read_text()
+        assert recorded.startswith(reason)
+        assert ("no-such-compiler" in recorded) == ("CC" in settings)
+        assert not list((tmp_path / "lib" / "kafkafmt").glob("*.so"))
+
+
+def test_native_core_has_no_search_path_for_libraries(build, tmp_path):
+    if sys.platform != "linux":
+        pytest.skip("ELF is Linux's")
+    build(LDFLAGS=f"-Wl,-rpath,{tmp_path}")
+    (core,) = (tmp_path / "kafkafmt").glob("_core.*.so")
+    elf = Elf(core.read_bytes())
+    assert not {RPATH, RUNPATH} & set(elf.dynamic)
+    assert elf.dynamic[FLAGS] & BIND_NOW
 
 
 def test_where_the_native_core_is_required_its_absence_is_an_error(build):
