@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ..extras import install_line
+
 _HOMES = {
     "register": "source",
     "decode_batches": "functions",
@@ -24,6 +26,7 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in ("pyspark", "py4j", "pandas"):
+        package = (missing.name or "").partition(".")[0]
+        if package not in ("pyspark", "py4j", "pandas"):
             raise
-        raise ImportError("kafkafmt on Spark needs pyspark: pip install 'kafkafmt[spark]'") from missing
+        raise ImportError(f"kafkafmt on Spark needs {package}: {install_line('spark')}") from missing

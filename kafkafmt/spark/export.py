@@ -10,21 +10,24 @@ Input and OUT must be on file systems that every executor sees under the same pa
 
 from __future__ import annotations
 
-import json
+import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
+from ..constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, NO_END
 from ..log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, SegmentFile
 from ..log.files import FileView
-from ..log.plan import SegmentPlan, plan_segment
+from ..log.plan import SegmentPlan
 from ..log.selection import OffsetRange
+from ..log.transactions import TransactionInDoubtError
+from ..paths import local_path
+from ..text import json_encoder
+from .delivered import check_missing, check_records, plan_in_task
 from .jobs import Done, group_tasks, run_job
 from .parquet import (
     QUARANTINE_BYTES,
@@ -37,7 +40,7 @@ from .parquet import (
     write_split,
 )
 from .report import PartitionResult, make_report
-from .splits import SPLIT_BYTES, Split, make_splits
+from .splits import SPLIT_BYTES, Split, alone, make_splits
 from .staging import Staging
 
 if TYPE_CHECKING:
@@ -107,8 +110,10 @@ class Export:
         self.messages: list[str] = list(found.messages)
         self._tell = tell or (lambda _: None)
         self.staging = Staging(options.output, options.overwrite)
-        _check_place(self.staging.output, [*options.paths, *(p.path for p in found.partitions)])
+        _check_place(self.staging.output, [*map(local_path, options.paths), *(p.path for p in found.partitions)])
         self.staging.check()
+        for directory in chosen:
+            _check_name(directory)
 
     def tell(self, message: str) -> None:
         if message not in self.messages:
@@ -126,6 +131,8 @@ class Export:
             damaged = [(w, d) for w in works for d in self._damage_in_plans(w)]
             if damaged and options.on_error == "fail":
                 raise DamagedLogError(damaged[0][1], str(damaged[0][0].log.directory.path))
+            if options.committed:
+                self._decide(works)
             splits = self._splits(works, context.defaultParallelism)
             manifests = self._decode(context, splits, write, show)
             seconds["exporting"] = perf_counter() - clock - seconds["planning"]
@@ -140,7 +147,7 @@ class Export:
             staging.close_attempts()
             seconds["committing"] = perf_counter() - clock - seconds["planning"] - seconds["exporting"]
             report = make_report(self, results, list(manifests), spark, started, seconds)
-            (staging.path / "report.json").write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            (staging.path / "report.json").write_text(json_encoder(indent=1)(report) + "\n", encoding="utf-8")
             staging.publish()
         return report
 
@@ -170,7 +177,7 @@ class Export:
     def _range(self, work: _Work) -> tuple[int, int]:
         low = 0 if self.options.below_log_start else work.log.log_start_offset
         low = low if work.start is None else max(low, work.start)
-        return low, MAX_OFFSET if work.end is None else work.end
+        return low, NO_END if work.end is None else work.end
 
     def _concerns(self, work: _Work, segment: SegmentFile) -> bool:
         """May a segment hold offsets that are meant?"""
@@ -179,26 +186,23 @@ class Export:
 
     def _walk(self, context: Any, wanted: list[tuple[_Work, SegmentFile]], show: Progress) -> None:
         limit, run_bytes = self.options.max_batch_bytes, self._run_bytes
-        items = [(i, s) for i, (w, s) in enumerate(wanted) if s.name not in w.planned]
-        total = sum(s.size for _, s in items)
+        items = [(i, alone(w.log.directory, s)) for i, (w, s) in enumerate(wanted) if s.name not in w.planned]
+        total = sum(_size(d) for _, d in items)
 
-        def walk(item: tuple[int, SegmentFile]) -> tuple[int, SegmentPlan | None]:
-            try:
-                return item[0], plan_segment(item[1], limit, run_bytes)
-            except FileNotFoundError:
-                return item[0], None
+        def walk(item: tuple[int, PartitionDir]) -> tuple[int, SegmentPlan | str]:
+            return item[0], plan_in_task(item[1], limit, run_bytes)
 
         def progress(done: Done) -> bool:
             show("planning", done.bytes, total)
             return True
 
         room = min(max(total // (context.defaultParallelism * SPLITS_PER_CORE), SMALLEST_TASK), PLAN_BYTES)
-        tasks = group_tasks(items, lambda item: item[1].size, room)
+        tasks = group_tasks(items, lambda item: _size(item[1]), room)
         tasks += [[] for _ in range(context.defaultParallelism - len(tasks))]  # so that every core has its worker up by the next job
-        for i, plan in run_job(context, tasks, walk, lambda item, _: Done(item[1].size), "kafkafmt: planning", progress):
+        for i, plan in run_job(context, tasks, walk, lambda item, _: Done(_size(item[1])), "kafkafmt: planning", progress):
             work, segment = wanted[i]
-            if plan is None:
-                self.tell(f"{segment.path}: gone before it was read (retention)")
+            if isinstance(plan, str):
+                check_missing(work.log, segment, plan)
                 plan = SegmentPlan(segment, 0, [], [], [])
             work.log.adopt(plan)
             work.planned.add(segment.name)
@@ -210,6 +214,18 @@ class Export:
                 first, last = damage.first_offset or 0, MAX_OFFSET if damage.last_offset is None else damage.last_offset
                 if first < high and max(first, last) >= low:
                     yield damage
+
+    def _decide(self, works: list[_Work]) -> None:
+        """Report the transactions that read_committed leaves out although they were not aborted.
+
+        Raise `TransactionInDoubtError` if damage or a missing segment is the reason, and `on_error` is "fail".
+        """
+        for log in (work.log for work in works):
+            lines = [log.transactions.undecided, *(doubt.message for doubt in log.transactions.doubts)]
+            for line in filter(None, lines):
+                self.tell(f"{log.topic}-{log.partition}: {line}")
+            if log.transactions.doubts and self.options.on_error == "fail":
+                raise TransactionInDoubtError(log.transactions.doubts[0], str(log.directory.path))
 
     def _splits(self, works: list[_Work], cores: int) -> list[Split]:
         total = sum(s.size for w in works for s in w.log.segments)
@@ -257,8 +273,6 @@ class Export:
         ordered = sorted(manifests, key=lambda m: m.split)
         if [m.split for m in ordered] != list(range(len(splits))):
             raise RuntimeError("Spark did not give exactly one result for every split")
-        for message in chain.from_iterable(m.messages for m in ordered):
-            self.tell(message)
         return ordered
 
     def _commit(self, works: list[_Work], splits: list[Split], manifests: list[Manifest]) -> list[PartitionResult]:
@@ -272,8 +286,11 @@ class Export:
                     placed = self.staging.place(m.file, *place_of(splits[i].topic, splits[i].partition, m.first_offset))
                     if placed.stat().st_size != m.bytes_written:
                         raise OSError(f"{placed}: {placed.stat().st_size} bytes where the task wrote {m.bytes_written}")
+                check_records(splits[i], m, work.log)
             own = [manifests[i] for i in work.splits]
-            results.append(PartitionResult(work.log.directory, work.plans, [splits[i] for i in work.splits], own, self._range(work)))
+            doubts = work.log.transactions.doubts if self.options.committed else []
+            mine = [splits[i] for i in work.splits]
+            results.append(PartitionResult(work.log.directory, work.plans, mine, own, self._range(work), doubts=doubts))
         if not any(m.file for m in manifests):
             write_empty(self.staging.folder("data"), self.options.compression, self.options.level)
         return results
@@ -303,6 +320,15 @@ class Export:
             }
 
 
+def _check_name(directory: PartitionDir) -> None:
+    """Raise OSError if a topic's name is not UTF-8: neither a Parquet column nor Spark's paths can hold it."""
+    try:
+        directory.topic.encode()
+    except UnicodeEncodeError:
+        message = f"the topic's name {directory.topic!a} is not UTF-8, so it cannot be exported: rename the directory, or omit it"
+        raise OSError(errno.EILSEQ, message, str(directory.path)) from None
+
+
 def in_context(plans: list[SegmentPlan], damage: Damage) -> Damage:
     """Damage that a task met, its offsets told by the neighbours in the whole segment: the task saw its own split alone."""
     plan = next(p for p in plans if p.segment.name == damage.file)
@@ -317,6 +343,10 @@ def in_context(plans: list[SegmentPlan], damage: Damage) -> Damage:
         following = min(after) if after else plan.segment.next_base
         last = None if following is None else following - 1
     return replace(damage, first_offset=first, last_offset=last)
+
+
+def _size(directory: PartitionDir) -> int:
+    return sum(s.size for s in directory.segments)
 
 
 def _level(compression: str, level: int | None) -> int | None:

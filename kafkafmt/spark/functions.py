@@ -29,6 +29,7 @@ from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ..errors import KafkaFormatError
 from ..log import Damage, DamagedLogError, PartitionLog, discover
 from ..records import Chunk, RecordReader
+from ..records.damage import DamageScanner
 from ..types import BATCH_DTYPE, Buffer, RecordColumns
 from .reading import say
 from .schema import WITH_HEADERS, ddl_of
@@ -255,9 +256,9 @@ class _Blobs:
 
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
         """The records of whole batches; what is wrong goes to `fault`, and reading goes on behind it where that returns."""
-        position, end = 0, memoryview(blob).nbytes  # type: ignore[arg-type]
-        while position < end:
-            scan = core.scan_batches(blob, self.table, position, end)
+        scanner, position = DamageScanner(blob), 0
+        while position < scanner.size:
+            scan = scanner.scan(self.table, position)
             table = self.table[: scan.count]
             if not self.control:
                 table = table[(table["attributes"] & CONTROL_BIT) == 0]
@@ -267,18 +268,18 @@ class _Blobs:
             position = scan.position
             if scan.error is not None:
                 fault(scan.error)
-                position = _behind(blob, scan.error, position, end)
+                position = _after(scanner, scan.error, position)
 
 
-def _behind(blob: Buffer, error: KafkaFormatError, position: int, end: int) -> int:
-    """Where to go on behind a damaged batch: by its length where that leads to a header or near the end, else by searching."""
+def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
+    """Return where to resume after a corrupted batch: by its length if that leads to a header or near the end, else by searching."""
     after = error.resume
     if after is not None and after > position:
         header_end = after + BATCH_HEADER_SIZE
-        if header_end > end or core.find_batch(blob, after, header_end, False) == after:
+        if header_end > scanner.size or core.find_batch(scanner.buffer, after, header_end, False) == after:
             return after
-    found = core.find_batch(blob, position + 1, end)
-    return end if found is None else found
+    found = scanner.find(position + 1)
+    return scanner.size if found is None else found
 
 
 def _read_path(path: str | os.PathLike[str], columns: RecordColumns, control: bool, max_batch_bytes: int, fault: OnFault) -> Found:
@@ -292,7 +293,11 @@ def _read_path(path: str | os.PathLike[str], columns: RecordColumns, control: bo
     for directory in found.partitions:
         if directory.state != "live" and not directory.named:
             continue
-        log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=say)
+        try:
+            log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=say)
+        except OSError as error:  # the directory cannot be listed
+            fault(error)
+            continue
 
         def hurt(damage: Damage, where: str = str(directory.path)) -> None:
             fault(DamagedLogError(damage, where))

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -26,7 +28,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 POLL_SECONDS = 0.1
+RETRY_SECONDS = 0.02
 MARK = "kafkafmt-input-error:"
+TRACEBACK = "Traceback (most recent call last):"
+MISSING_MODULE = (
+    ": the executors' Python needs it too; install 'kafkafmt[spark]' there (PYSPARK_PYTHON names that Python), or ship an environment"
+    " with spark.archives"
+)
 
 
 class TaskOSError(OSError):
@@ -113,6 +121,54 @@ def run_job(
     return results
 
 
+def in_thread(function: Callable[[], T]) -> T:
+    """Call a function in a thread of its own and return its result, so that Ctrl-C, in the main thread, cannot break a call to Java."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(POLL_SECONDS)
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Delay Ctrl-C, in the main thread, until no call to Java is open: py4j would print a traceback, and its connection would be lost.
+
+    Nothing changes if the signal is ignored, as in a background job, or handled by the caller.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def handle(_: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_globals.get("__name__", "").startswith("py4j"):
+                signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
+                return
+            frame = frame.f_back
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGALRM)}
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
 def group_tasks(items: Iterable[T], size: Callable[[T], int], room: int) -> list[list[T]]:
     """Items in tasks of about `room` bytes, the largest first, so that the last ones to run are short."""
     tasks: list[list[T]] = []
@@ -147,6 +203,33 @@ def _understood(error: BaseException) -> BaseException:
         return TaskOSError(json.loads(found[1]))
     if not isinstance(error, Py4JError | PySparkException):
         return error
+    return SparkError(f"Spark: {_cause(text) or type(error).__name__}")
+
+
+def _cause(text: str) -> str:
+    """Return the reason in an error text of Spark's, in one line: what a Python worker raised, or else the first line of Java's."""
+    before, traceback, frames = text.rpartition(TRACEBACK)
+    if traceback:
+        cause = _raised(frames)
+        missing = re.search(r"No module named '(\w+)", cause)
+        return f"a Python worker raised {cause}{MISSING_MODULE if missing else ''}{_worker_host(before)}"
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("An error occurred while calling")]
-    first = re.sub(r"^(: )?([a-z]+\.)+[A-Za-z]+(Exception|Error): ", "", lines[0]) if lines else type(error).__name__
-    return SparkError(f"Spark: {first}")
+    return re.sub(r"^(: )?([a-z]+\.)+[A-Za-z]+(Exception|Error): ", "", lines[0]) if lines else ""
+
+
+def _raised(frames: str) -> str:
+    """Return the exception at the end of a Python traceback, its lines joined; `frames` may go on with Java's stack."""
+    found: list[str] = []
+    for line in frames.splitlines():
+        if not line.strip() or line.startswith(("\tat ", "Caused by: ", "Driver stacktrace")):
+            if found:
+                break
+        elif found or not line[0].isspace():
+            found.append(line.strip())
+    return " ".join(found)
+
+
+def _worker_host(text: str) -> str:
+    """Return the host of the task that failed, in brackets, if the text before the traceback names it."""
+    hosts = re.findall(r"\(TID \d+\) \((\S+) executor", text)
+    return f" (on host {hosts[-1]})" if hosts else ""

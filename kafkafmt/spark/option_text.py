@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote, urlparse
+
+from ..paths import local_path
 
 
 class OptionError(ValueError):
@@ -25,14 +27,13 @@ def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence
             raise OptionError(f"there is no option {name}; {hint}")
 
 
-def local_path(path: str) -> str:
-    """A path, or a file: URL as Spark makes them."""
-    parts = urlparse(path)
-    if not re.match(r"[a-z][a-z0-9+.-]+:/", path):
-        return path
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        raise OptionError(f"{path}: only local files can be used so far, on paths that every worker sees")
-    return unquote(parts.path)
+def path_of(text: str) -> str:
+    """Return the absolute local path that an option means, since executors have other working directories. Raise `OptionError`."""
+    try:
+        path = local_path(text)
+    except ValueError as error:
+        raise OptionError(str(error)) from None
+    return os.path.abspath(path) if path else path
 
 
 def json_value(name: str, text: str) -> Any:
@@ -60,6 +61,19 @@ def size_of(options: Mapping[str, str], name: str, default: int) -> int:
     if not found or not (value := int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[found[2]]):
         raise OptionError(f"{name} is {options[name]!r}; it can be bytes, or 64k, 64m, 1g")
     return value
+
+
+UNITS = {"us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+"""Of Spark's time strings; milliseconds if there is none."""
+
+
+def seconds_of(options: Mapping[str, str], name: str, default: str) -> float:
+    """Return a time such as 500ms, 30s or 15m in seconds."""
+    given = options.get(name, default)
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", given.strip().lower())
+    if not found or found[2] not in UNITS:
+        raise OptionError(f"{name} is {given!r}; it can be a time such as 500ms, 30s or 15m")
+    return int(found[1]) * UNITS[found[2]]
 
 
 def flag_of(options: Mapping[str, str], name: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
 from ..log import PartitionDir
-from .option_text import OptionError, check_names, flag_of, json_value, local_path, size_of, whole_number, word_of
+from .option_text import OptionError, check_names, flag_of, json_value, path_of, seconds_of, size_of, whole_number, word_of
 from .splits import SPLIT_BYTES
 
 LATEST, EARLIEST = -1, -2
@@ -23,12 +23,16 @@ NAMES = (
     "subscribe", "subscribePattern", "assign",
     "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
     "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
-    "maxOffsetsPerTrigger", "failOnDataLoss",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "failOnDataLoss", "minPartitions",
     "includeHeaders", "mode", "replicas", "belowLogStart", "splitBytes", "maxBatchBytes",
     "path", "paths",
 )  # fmt: skip
 
-STREAM_ONLY = ("maxOffsetsPerTrigger", "failOnDataLoss")
+STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+HINTS = (
+    "maxRecordsPerPartition", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+)  # fmt: skip
+"""Options of Spark's Kafka source that are accepted and ignored: they tune a connection, or the number of tasks."""
 
 Key = tuple[str, int]
 PerPartition = dict[Key, int]
@@ -61,8 +65,10 @@ class Bound:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user asked for. start, end: None where nothing was said; ends are exclusive. stream_only: the options given that are
-    for streams."""
+    """What a user asked for.
+
+    start, end: None if not given; ends are exclusive. stream_only: the options given that a batch query ignores, as Spark's does.
+    """
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None = None
@@ -72,6 +78,9 @@ class Options:
     end: Bound | None = None
     late_start_is_error: bool = True
     max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay: float = 900.0
+    min_partitions: int | None = None
     fail_on_data_loss: bool = True
     stream_only: tuple[str, ...] = ()
     include_headers: bool = False
@@ -83,9 +92,7 @@ class Options:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def check_batch(self) -> None:
-        """OptionError for what a batch query cannot have."""
-        if self.stream_only:
-            raise OptionError(f"{self.stream_only[0]} is for streams")
+        """Raise `OptionError` for bounds that a batch query cannot have."""
         for bound, end, word in ((self.start, LATEST, "latest"), (self.end, EARLIEST, "earliest")):
             if bound is None or bound.kind != "offset":
                 continue
@@ -123,11 +130,14 @@ class Options:
 def parse(given: Mapping[str, str]) -> Options:
     """Spark's options (a mapping that ignores case) as values. OptionError for what is wrong."""
     options = {name: given[name] for name in NAMES if given.get(name) is not None}
-    check_names(given, NAMES)
+    check_names(given, NAMES, HINTS)
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
     if len(chosen) > 1:
         raise OptionError(f"{' and '.join(chosen)} are both given: only one of subscribe, subscribePattern and assign can be")
     late = word_of(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
+    least, most = _optional(options, "minOffsetsPerTrigger", 1), _optional(options, "maxOffsetsPerTrigger", 1)
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"minOffsetsPerTrigger is {least}, which is above maxOffsetsPerTrigger, {most}")
     return Options(
         paths=_paths(options),
         topics=tuple(dict.fromkeys(t.strip() for t in options["subscribe"].split(",") if t.strip())) if "subscribe" in options else None,
@@ -136,7 +146,10 @@ def parse(given: Mapping[str, str]) -> Options:
         start=_bound(options, "starting", EARLIEST),
         end=_bound(options, "ending", LATEST),
         late_start_is_error=late == "error",
-        max_offsets_per_trigger=_optional(options, "maxOffsetsPerTrigger", 1),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay=seconds_of(options, "maxTriggerDelay", "15m"),
+        min_partitions=_optional(options, "minPartitions", 1),
         fail_on_data_loss=word_of(options, "failOnDataLoss", ("true", "false")) == "true",
         stream_only=tuple(name for name in STREAM_ONLY if name in options),
         include_headers=flag_of(options, "includeHeaders"),
@@ -161,7 +174,7 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
         paths = [options["path"], *paths]
     if not paths:
         raise OptionError("no path: say which log directories, partition directories or .log files to .load()")
-    return tuple(dict.fromkeys(local_path(p) for p in paths))
+    return tuple(dict.fromkeys(path_of(p) for p in paths))
 
 
 

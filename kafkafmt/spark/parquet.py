@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 
 from ..arrow import SCHEMA, ArrowBuilder, schema_of
 from ..constants import DEFAULT_MAX_BATCH_BYTES
-from ..log import Damage
+from ..log import Damage, SegmentFile
+from .hosts import host_name
 from .splits import Split
 from .timing import Stopwatch, peak_memory
 
@@ -79,7 +80,9 @@ class Manifest:
     max_timestamp: int | None = None
     timestamps_out_of_range: int = 0
     damaged: list[Damage] = field(default_factory=list)
-    messages: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """Paths of segments that retention removed before they were read, as far as this host sees."""
+    host: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     worker_memory: int = 0
 
@@ -114,7 +117,7 @@ def open_writer(path: str | os.PathLike[str], schema: pa.Schema, compression: st
 
 def write_split(number: int, split: Split, settings: Settings) -> Manifest:
     """Decode a split and write its file under a name of its own; what came of it."""
-    manifest, watch = Manifest(number), Stopwatch()
+    manifest, watch = Manifest(number, host=host_name()), Stopwatch()
     builder = ArrowBuilder(split.topic, split.partition, schema_of(COLUMNS))
     schema = builder.schema.with_metadata({"topic": split.topic, "partition": str(split.partition)})
     name = f"{number}-{secrets.token_hex(8)}.parquet"
@@ -168,8 +171,11 @@ def _batches(split: Split, builder: ArrowBuilder, settings: Settings, manifest: 
         if settings.stop_at_damage:
             raise _StopAtDamageError
 
+    def missing(segment: SegmentFile) -> None:
+        manifest.missing.append(str(segment.path))
+
     for piece in split.pieces:
-        for chunk in piece.chunks(builder.columns, on_damage=note, max_batch_bytes=settings.max_batch_bytes, tell=manifest.messages.append):
+        for chunk in piece.chunks(builder.columns, on_damage=note, max_batch_bytes=settings.max_batch_bytes, on_missing=missing):
             yield from builder.add(chunk)
     if builder.rows:
         yield builder.flush()

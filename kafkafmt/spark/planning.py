@@ -11,15 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ..constants import MAX_OFFSET
+from ..constants import NO_END
 from ..log import Damage, Discovery, PartitionDir, PartitionLog, discover
 from ..log.directory import SegmentFile
 from ..log.times import find_timestamp
+from ..log.transactions import Doubt
 from .option_text import OptionError
 from .options import EARLIEST, LATEST, Bound, Options
 from .splits import Split, make_splits
+
+
+class DataLossError(RuntimeError):
+    """Raised if records that a query names are gone, or were never there; failOnDataLoss=false continues without them."""
+
 
 OPEN_COST = 1 << 20
 """What opening one more partition counts for in a task, in bytes read."""
@@ -37,10 +43,20 @@ class Task:
 
 @dataclass
 class Plan:
-    """tasks: in the order of topic, partition and offset. damaged: what is known to be damaged within the bounds."""
+    """What a query reads.
+
+    tasks: in the order of topic, partition and offset. damaged: what is known to be damaged within the bounds. doubts: transactions
+    with records within the bounds that read_committed leaves out because their outcome is not known.
+    """
 
     tasks: list[Task]
     damaged: list[tuple[PartitionDir, Damage]]
+    doubts: list[tuple[PartitionDir, Doubt]] = field(default_factory=list)
+
+    def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
+        """Note the transactions in doubt with offsets in [start, end)."""
+        found = log.transactions.doubts
+        self.doubts += [(log.directory, d) for d in found if d.first_offset < end and d.last_offset >= start]
 
 
 @dataclass
@@ -78,6 +94,9 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         if timed:  # a time is looked up in what the plans tell of each segment
             _plan_segments(pool, selected, every=True)
         list(pool.map(lambda s: _resolve(s, options), selected))
+        for s in selected:
+            _check_range(s, options, tell)
+        options = _finer(options, selected)
         _plan_segments(pool, selected)
     plan = Plan([], [])
     for s in selected:
@@ -85,11 +104,52 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         plans = [s.log.plan(segment) for segment in s.segments()]
         directory, below = s.log.directory, options.below_log_start
         transactions = s.log.transactions if options.committed else None
+        if options.committed:
+            plan.add_doubts(s.log, s.low, _open(s.end))
         splits = make_splits(
             directory, plans, s.start, s.end, below_log_start=below, transactions=transactions, split_bytes=options.split_bytes
         )
         pack(plan.tasks, splits, options.split_bytes)
     return plan
+
+
+def _finer(options: Options, selected: Iterable[_Selected]) -> Options:
+    """Make the splits small enough for `minPartitions` tasks, as far as batches allow it."""
+    if options.min_partitions is None:
+        return options
+    total = sum(segment.size for s in selected for segment in s.segments())
+    room = total * RUNS_A_SPLIT // (options.min_partitions * (RUNS_A_SPLIT + 1))  # a split is longer than its room by one extent at most
+    options = replace(options, split_bytes=min(options.split_bytes, max(room, 1)))
+    for s in selected:
+        s.log.run_bytes = run_bytes_of(options)
+    return options
+
+
+def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) -> None:
+    """Raise `OptionError` if the bounds contradict each other, `DataLossError` if they name offsets that the log does not have.
+
+    The second is a message with failOnDataLoss=false. As in Spark's Kafka source only bounds that name offsets can be out of range.
+    """
+    start, end, key = options.start, options.end, (s.log.topic, s.log.partition)
+    name = f"{key[0]}-{key[1]}"
+    if start is not None and end is not None and start.kind == end.kind:
+        first, stop = (s.start, s.end) if start.kind == "offset" else (start.of(key), end.of(key))
+        if first is not None and stop is not None and first > stop:
+            raise OptionError(f"{start.option} of {name} is {first}, which is above {end.option}, {stop}")
+    segments = s.log.segments
+    low = (segments[0].base_offset or 0 if segments else 0) if options.below_log_start else s.log.log_start_offset
+    for bound, offset in ((start, s.start), (end, s.end)):
+        if bound is None or bound.kind != "offset" or offset is None:
+            continue
+        what = ""
+        if offset < low:
+            what = f"the log starts at offset {low}"
+        elif offset > (segments[-1].base_offset or 0 if segments else 0) and offset > s.log.next_offset:
+            what = f"the log ends at offset {s.log.next_offset}"
+        if what and options.fail_on_data_loss:
+            raise DataLossError(f"{name}: {bound.option} is {offset}, but {what}; failOnDataLoss=false reads what is there")
+        if what:
+            tell(f"{name}: {bound.option} is {offset}, but {what}")
 
 
 def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
@@ -109,7 +169,7 @@ def run_bytes_of(options: Options) -> int:
 
 
 def _open(end: int | None) -> int:
-    return MAX_OFFSET if end is None else end
+    return NO_END if end is None else end
 
 
 def _plan_segments(pool: ThreadPoolExecutor, selected: Iterable[_Selected], every: bool = False) -> None:

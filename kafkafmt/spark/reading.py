@@ -13,6 +13,8 @@ from pyspark.sql.datasource import InputPartition
 
 from ..arrow import ArrowBuilder, schema_of
 from ..log import Damage, DamagedLogError, PartitionDir
+from ..log.transactions import TransactionInDoubtError
+from ..text import plain
 from .options import Options
 from .planning import Plan, Task
 
@@ -32,9 +34,13 @@ def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
     if plan.damaged and mode == "FAILFAST":
         directory, damage = plan.damaged[0]
         raise DamagedLogError(damage, str(directory.path))
+    if plan.doubts and mode == "FAILFAST":
+        raise TransactionInDoubtError(plan.doubts[0][1], str(plan.doubts[0][0].path))
     if mode == "PERMISSIVE":
         for directory, damage in plan.damaged:
             warn(directory, damage)
+        for directory, doubt in plan.doubts:
+            say(f"{directory.topic}-{directory.partition}: {doubt.message}")
     return [TaskPartition(task) for task in plan.tasks]
 
 
@@ -92,8 +98,16 @@ def _or_open(offset: int | None) -> str:
     return "unknown" if offset is None else str(offset)
 
 
+class _PlainFormatter(logging.Formatter):
+    """Escapes a line as the command does, since topics and paths come from files."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return plain(super().formatMessage(record))
+
+
 def _listen() -> None:
     """Give the lines a way to stderr where nobody has configured logging."""
     if not log.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_PlainFormatter())
         log.addHandler(handler)

@@ -13,6 +13,7 @@ from .. import __version__, backend
 from ..log import Damage, Discovery, PartitionDir
 from ..log.plan import SegmentPlan
 from ..log.selection import OffsetBound
+from ..log.transactions import Doubt
 from .parquet import Manifest
 from .splits import Split
 from .timing import SHARES
@@ -27,7 +28,10 @@ LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy",
 
 @dataclass
 class PartitionResult:
-    """What came of one partition. range: the offsets meant, [from, to)."""
+    """What came of one partition.
+
+    range: the offsets meant, [from, to). doubts: the transactions that read_committed leaves out because their outcome is not known.
+    """
 
     directory: PartitionDir
     plans: list[SegmentPlan]
@@ -35,6 +39,7 @@ class PartitionResult:
     manifests: list[Manifest]
     range: tuple[int, int]
     damaged: list[Damage] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
         """The partition's entry in the report."""
@@ -77,6 +82,7 @@ class PartitionResult:
                 "segments": len(self.directory.segments) - len(self.plans),
                 "findings": [asdict(f) for f in findings],
             },
+            "in_doubt": [asdict(d) | {"message": d.message} for d in self.doubts],
         }
 
 
@@ -96,7 +102,7 @@ def make_report(
     tasks = {name: round(sum(m.seconds.get(name, 0.0) for m in manifests), 3) for name in SHARES}
     quarantined = _sum(rows, "quarantined", ("spans", "bytes"))
     return {
-        "ok": not any(r.damaged for r in results),
+        "ok": not any(r.damaged or r.doubts for r in results),
         "started": started.isoformat(timespec="milliseconds"),
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "output": str(export.staging.output),
@@ -105,6 +111,7 @@ def make_report(
         "quarantined": quarantined | {"records": _total(r["quarantined"]["records"] for r in rows)},
         "skipped": _sum(rows, "skipped", ("records", "segments"))
         | {"partitions": left_out(export.found, export.chosen), "messages": export.messages},
+        "in_doubt": {"transactions": sum(len(r.doubts) for r in results)},
         "partitions": rows,
         "codec": {"name": options.compression, "level": options.level},
         "seconds": {k: round(v, 3) for k, v in seconds.items()}

@@ -16,11 +16,12 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..extras import install_line
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
-EXTRA = "pip install 'kafkafmt[spark]'"
 JAVA_REMEDY = (
     f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one"
 )
@@ -85,7 +86,7 @@ def prepare_environment() -> None:
     try:
         import pyspark  # noqa: F401
     except ImportError as missing:
-        raise SparkMissingError(f"this needs pyspark: {EXTRA}") from missing
+        raise SparkMissingError(f"this needs pyspark: {install_line('spark')}") from missing
     java = find_java()
     home = os.environ.get("JAVA_HOME")
     expected = str(Path(home, "bin", "java")) if home else shutil.which("java")
@@ -119,3 +120,9 @@ def make_session(master: str | None = "local[*]", app_name: str = "kafkafmt", **
         with warnings.catch_warnings():  # of pyspark's own, about versions of pandas; nothing here uses pandas
             warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
             return builder.getOrCreate()
+
+
+def stop_quietly(spark: SparkSession) -> None:
+    """Stop a session without a log line: tasks of a cancelled job may still be running, and log that Spark is gone."""
+    spark.sparkContext.setLogLevel("OFF")
+    spark.stop()

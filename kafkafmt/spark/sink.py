@@ -13,7 +13,6 @@ or by txnAppId where that lies on no local path (and where there is neither, a b
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +22,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from .job_staging import remove_leftovers, remove_staging, staging_of
 from .option_text import OptionError
 from .schema import HEADERS, TYPES
 from .write_options import WriteOptions
-from .writing import Stage, Staged, commit, new_attempt, new_staging, partition_counts
+from .writing import Stage, Staged, commit, new_attempt, partition_counts
 
 WRITTEN = ("key", "value", "topic", "partition", "timestamp", "timestampMillis", HEADERS)
 TEXT_TOO = ("key", "value")
@@ -54,14 +54,18 @@ class Done(WriterCommitMessage):
 
 
 class _Writer:
-    """What both kinds of query have in common. It travels to the tasks."""
+    """What both kinds of query have in common. It travels to the tasks.
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+    Spark makes a writer for the tasks of each micro-batch of a stream, and another one that commits it. query: names the stream for both.
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType, query: str | None = None) -> None:
         check_columns(schema, options)
         self.options = options
         self.names = [name for name in WRITTEN if name in schema.names]
         self.counts = partition_counts(Path(options.path))
-        self.staging = new_staging(Path(options.path))
+        self.staging = staging_of(Path(options.path), query)
+        remove_leftovers(Path(options.path), self.staging)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage a task's rows."""
@@ -77,10 +81,13 @@ class _Writer:
         try:
             commit(self.options, [m.staged for m in messages if m is not None], version)
         finally:
-            self.discard()
+            self.discard(messages)
 
-    def discard(self) -> None:
-        shutil.rmtree(self.staging, ignore_errors=True)
+    def discard(self, messages: list[Any]) -> None:
+        """Remove what the tasks have staged, and what earlier jobs have left."""
+        directory, staged = Path(self.options.path), [Path(m.staged.folder).parent for m in messages if m is not None]
+        remove_staging(directory, [self.staging, *staged])
+        remove_leftovers(directory, self.staging)
 
 
 class KafkaLogWriter(_Writer, DataSourceArrowWriter):
@@ -97,18 +104,18 @@ class KafkaLogWriter(_Writer, DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave nothing behind."""
-        self.discard()
+        self.discard(messages)
 
 
 class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """A stream's rows, batch after batch."""
 
-    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool, query: str | None = None) -> None:
         if overwrite:
             raise OptionError('a log is appended to: say .outputMode("append")')
         if options.version is not None:
             raise OptionError("txnVersion is for batch queries: a stream has its own, the number of the batch")
-        super().__init__(options, schema)
+        super().__init__(options, schema, options.app_id or query)  # the same path can be another checkpoint on another machine
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Append a batch, unless it was appended before."""
@@ -116,4 +123,4 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Leave nothing behind."""
-        self.discard()
+        self.discard(messages)

@@ -12,13 +12,14 @@ What is there is looked at once a query is planned; what the broker writes after
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
+    CaseInsensitiveDict,
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
@@ -28,16 +29,32 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from .options import Options, parse
+from .option_text import OptionError, check_names
+from .options import HINTS, Options, parse
+from .options import NAMES as READ_NAMES
 from .planning import make_plan
 from .reading import as_partitions, read_task, say
 from .schema import STANDARD, WITH_HEADERS, checked_names, struct_of
+from .tables import kept_options, table_options, with_options
+from .write_options import NAMES as WRITE_NAMES
 from .write_options import is_write, parse_write, query_id
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAME = "kafkafmt"
+OTHER_TABLE = (
+    "the columns carry the options of the SQL table that they were read from, which the new table would take over: read that log by"
+    " .load() instead of its table"
+)
+NO_TABLE_TO_WRITE = (
+    "no path: say to .save() or .start() which log directory to write; Spark does not tell a Python data source the path of a table, so"
+    " INSERT INTO and toTable cannot be used"
+)
+NO_TABLE_OPTIONS = (
+    "no path: say which log directories to .load(); Spark passes on a table's options only if it was made by CREATE TABLE … USING kafkafmt"
+    " OPTIONS (path '…') without a list of columns, or CREATE TEMPORARY VIEW, not by saveAsTable"
+)
 
 
 def register(spark: SparkSession) -> None:
@@ -55,8 +72,9 @@ class KafkaLogSource(DataSource):
     """
 
     def __init__(self, options: Any) -> None:
-        super().__init__(options)
-        if not is_write(options):
+        self.table = table_options(options, (*READ_NAMES, *WRITE_NAMES))
+        super().__init__(options if self.table is None else CaseInsensitiveDict(self.table))
+        if self.table is not None or (self._names_path and not is_write(options)):
             self.parsed  # noqa: B018 (a wrong option is told now)
 
     @classmethod
@@ -66,30 +84,73 @@ class KafkaLogSource(DataSource):
     @cached_property
     def parsed(self) -> Options:
         """The options of a query that reads."""
-        return parse(self.options)
+        return self._read_options(self.options, for_table=self.table is not None)
+
+    def _read_options(self, given: Mapping[str, str], for_table: bool) -> Options:
+        """Parse the options for reading; those of a table may be for writing too."""
+        if for_table:
+            check_names(given, (*READ_NAMES, *WRITE_NAMES), HINTS)
+        return parse(_without(given, WRITE_NAMES, READ_NAMES) if for_table else given)
 
     def schema(self) -> StructType:
-        return struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
+        schema = struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
+        return schema if self.table is None else with_options(schema, self.table)
+
+    @property
+    def _names_path(self) -> bool:
+        return "path" in self.options or "paths" in self.options
+
+    def _for_reading(self, schema: StructType) -> Options:
+        """Return the options of the query; if it names no path, those of the table that it reads, with its own."""
+        if self._names_path:
+            return self.parsed
+        kept = kept_options(schema)
+        if not kept:
+            raise OptionError(NO_TABLE_OPTIONS)
+        return self._read_options(CaseInsensitiveDict({**kept, **self.options}), for_table=True)
+
+    def _for_writing(self, schema: StructType) -> Mapping[str, str]:
+        """Return the options of a query that writes.
+
+        The columns of the rows may carry the options of the table that they were read from. Spark does not say which table they go to,
+        and saveAsTable would keep those options for the new table.
+        """
+        if not self._names_path:
+            raise OptionError(NO_TABLE_TO_WRITE)
+        if kept_options(schema):
+            raise OptionError(OTHER_TABLE)
+        return self.options
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        self.parsed.check_batch()
-        return KafkaLogReader(self.parsed, checked_names(schema))
+        options = self._for_reading(schema)
+        options.check_batch()
+        for name in options.stream_only:
+            say(f"{name} is ignored in a batch query")
+        return KafkaLogReader(options, checked_names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from .stream import KafkaLogStreamReader
 
-        return KafkaLogStreamReader(self.parsed, checked_names(schema))
+        return KafkaLogStreamReader(self._for_reading(schema), checked_names(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from .sink import KafkaLogWriter
 
-        return KafkaLogWriter(parse_write(self.options), schema, overwrite)
+        return KafkaLogWriter(parse_write(self._for_writing(schema)), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from .sink import KafkaLogStreamWriter
 
-        options = parse_write(self.options)
-        return KafkaLogStreamWriter(replace(options, app_id=options.app_id or query_id(self.options)), schema, overwrite)
+        given = self._for_writing(schema)
+        options = parse_write(given)
+        options = replace(options, app_id=options.app_id or query_id(given))
+        return KafkaLogStreamWriter(options, schema, overwrite, given.get("checkpointLocation"))
+
+
+def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]) -> CaseInsensitiveDict:
+    """Return options without those of the names that are not also among the kept ones."""
+    dropped = {name.lower() for name in names} - {name.lower() for name in kept}
+    return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 
 
 class KafkaLogReader(DataSourceReader):

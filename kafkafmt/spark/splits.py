@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
-from ..log import Damage, PartitionDir, PartitionLog
+from ..constants import DEFAULT_MAX_BATCH_BYTES, NO_END
+from ..log import Damage, PartitionDir, PartitionLog, SegmentFile
 from ..log.plan import SegmentPlan
 from ..log.transactions import Transactions
 from ..log.walk import Run
 from ..records import Chunk
 from ..types import RecordColumns
+from .hosts import with_host
 
 SPLIT_BYTES = 64 << 20
 """A task's share of a partition, cut at a batch border; a task costs Spark about 30 ms."""
@@ -43,14 +44,21 @@ class Piece:
         on_damage: Callable[[Damage], None] | None = None,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         tell: Callable[[str], None] | None = None,
+        on_missing: Callable[[SegmentFile], None] | None = None,
     ) -> Iterator[Chunk]:
-        """The records of the piece, decoded into `columns` in the order of offsets. tell: called with a line where retention took
-        the file meanwhile."""
-        log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell)
+        """Yield the records of the piece, decoded into `columns`, in the order of offsets.
+
+        tell, on_missing: called with a message, and with the segment, if retention removed the file after it was planned. Raise an
+        OSError that names this host if the file is missing for another reason, or is not the one that was planned.
+        """
+        log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell, on_missing=on_missing)
         log.adopt(self.plan, self.transactions)
         committed = self.transactions is not None
         selection: dict[str, Any] = {"start": self.start, "end": self.end, "below_log_start": True, "committed": committed}
-        return log.chunks(columns, control=control, on_damage=on_damage, **selection)
+        try:
+            yield from log.chunks(columns, control=control, on_damage=on_damage, **selection)
+        except OSError as error:
+            raise with_host(error) from error
 
 
 @dataclass
@@ -89,7 +97,7 @@ def make_splits(
     """
     low = 0 if below_log_start else directory.log_start_offset
     low = low if start is None else max(low, start)
-    high = MAX_OFFSET if end is None else end
+    high = NO_END if end is None else end
     if transactions is not None:
         high = min(high, transactions.last_stable_offset)
     splits: list[Split] = []
@@ -104,7 +112,7 @@ def make_splits(
             room -= sum(e.end - e.position for e in taken)
             wanted = wanted[len(taken) :]
             part = replace(plan, extents=taken, damaged=[], findings=[])
-            splits[-1].pieces.append(Piece(_alone(directory, plan), part, low, high, transactions))
+            splits[-1].pieces.append(Piece(alone(directory, plan.segment), part, low, high, transactions))
     return splits
 
 
@@ -117,6 +125,6 @@ def _take(extents: list[Run], room: int) -> list[Run]:
     return extents[:n]
 
 
-def _alone(directory: PartitionDir, plan: SegmentPlan) -> PartitionDir:
-    """The directory with nothing but the one segment: what a task needs of it."""
-    return replace(directory, segments=[plan.segment], problems=[])
+def alone(directory: PartitionDir, segment: SegmentFile) -> PartitionDir:
+    """Return the directory with nothing but one segment, which is all that a task needs of it."""
+    return replace(directory, segments=[segment], problems=[])

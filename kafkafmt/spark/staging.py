@@ -24,6 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+from ..paths import local_path
+
 ATTEMPTS = "_attempts"
 SUCCESS = "_SUCCESS"
 AT_FDCWD = -100
@@ -39,7 +41,7 @@ class Staging:
     """The directory in which one export is put together; a context that leaves nothing behind unless `publish` was called."""
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
-        self.output = Path(os.path.realpath(output))
+        self.output = Path(os.path.realpath(local_path(output)))
         self.overwrite = overwrite
         self.path = Path()
         self._lock = -1

@@ -12,18 +12,19 @@ is repeated after a restart has the same records; with a sink that takes a batch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from time import monotonic
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from ..constants import MAX_OFFSET
+from ..constants import NO_END
 from ..log import Damage, NoLogError, PartitionLog
 from ..log.transactions import TransactionWalk
 from ..log.walk import Run
 from .option_text import OptionError
 from .options import EARLIEST, LATEST, Bound, Key, Options
-from .planning import Plan, discovered, offset_of, pack, run_bytes_of
+from .planning import DataLossError, Plan, discovered, offset_of, pack, run_bytes_of
 from .reading import as_partitions, read_task, say
 from .splits import make_splits
 
@@ -34,10 +35,6 @@ except ImportError as missing:
 
 Offsets = dict[Key, int]
 Nested = dict[str, dict[str, int]]
-
-
-class DataLossError(RuntimeError):
-    """Records are gone that the stream had not read; failOnDataLoss=false goes on without them."""
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -51,6 +48,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         self._walks: dict[Key, tuple[int, TransactionWalk]] = {}
         self._said: set[str] = set()
+        self._triggered: float | None = None
 
     def initialOffset(self) -> Nested:
         """Where a new stream begins."""
@@ -76,9 +74,24 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is not None:
             ends = {key: min(end, self._target[key]) for key, end in ends.items() if key in self._target}
         begins = {key: begin.get(key, logs[key].log_start_offset) for key in ends}
+        if self._waits(sum(max(ends[key] - begins[key], 0) for key in ends)):
+            return _nested(begin)
         if isinstance(limit, ReadMaxRows):
             ends = _share(begins, ends, limit.max_rows)
         return _nested(begin | {key: max(end, begins[key]) for key, end in ends.items()})
+
+    def _waits(self, new: int) -> bool:
+        """Return whether a batch of so many new offsets is put off: minOffsetsPerTrigger, at most for maxTriggerDelay.
+
+        As in Spark's Kafka source (``KafkaMicroBatchStream.delayBatch``), the first batch is not put off.
+        """
+        least, now = self.options.min_offsets_per_trigger, monotonic()
+        if least is None or self._target is not None:
+            return False
+        if self._triggered is not None and new < least and now - self._triggered < self.options.max_trigger_delay:
+            return True
+        self._triggered = now
+        return False
 
     def reportLatestOffset(self) -> Nested | None:
         """For the query's progress: the logs' ends as they were last seen."""
@@ -146,7 +159,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The offset after the last sound batch (at read_committed: the first that is not decided yet), at little cost behind `known`."""
         end = 0
         if known > log.log_start_offset:
-            for _, event in log.events(known - 1, MAX_OFFSET):
+            for _, event in log.events(known - 1, NO_END):
                 if isinstance(event, Run):
                     end = max(end, event.last_offset + 1)
         if end < known or not end:
@@ -156,7 +169,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _decide(self, log: PartitionLog, end: int) -> int:
         """The last stable offset of a log that ends at `end`, which learns what became of its transactions."""
         key = log.topic, log.partition
-        upto, walk = self._walks.get(key, (MAX_OFFSET, TransactionWalk(log)))
+        upto, walk = self._walks.get(key, (NO_END, TransactionWalk(log)))
         hurt: list[Damage] = []
         if upto <= end:
             for part in log.parts(upto, end, hurt.append):
@@ -183,7 +196,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         segments, reached = {}, first
         for segment, event in log.events(first, stop):
             segments[segment.segment.name] = segment
-            reached = max(reached, MAX_OFFSET if event.last_offset is None else event.last_offset + 1)
+            reached = max(reached, NO_END if event.last_offset is None else event.last_offset + 1)
             if isinstance(event, Damage):
                 plan.damaged.append((log.directory, event))
         if reached < stop and log.next_offset < stop:
@@ -194,6 +207,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._decide(log, log.next_offset)
             else:
                 log.transactions = walk.found
+            plan.add_doubts(log, first, stop)
         splits = make_splits(
             log.directory,
             segments.values(),

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..constants import CODEC_NAMES
-from ..log.log_directory import is_topic_name
-from ..log.names import MAX_PARTITION
+from ..log.names import MAX_PARTITION, is_topic_name
 from ..log.settings import LogSettings
 from ..records import BatchBuilder
-from .option_text import OptionError, check_names, local_path, size_of, whole_number, word_of
+from .option_text import OptionError, check_names, path_of, size_of, whole_number, word_of
 
 NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path")
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")
 """What Spark hands on of a stream."""
+HINTS = ("includeHeaders",)
+"""Options of Spark's Kafka sink that are accepted and ignored: headers are written if there is a column of that name."""
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
 """Larger than a producer's, since no record waits here for others."""
@@ -48,7 +49,7 @@ def is_write(given: Mapping[str, str]) -> bool:
 def query_id(given: Mapping[str, str]) -> str | None:
     """The id of a streaming query, which stays with its checkpoint; None where that cannot be read from here."""
     try:
-        metadata = Path(local_path(given["checkpointLocation"]), "metadata").read_text()
+        metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()
         return f"spark query {json.loads(metadata.splitlines()[-1])['id']}"
     except (KeyError, IndexError, OSError, ValueError):
         return None
@@ -56,7 +57,7 @@ def query_id(given: Mapping[str, str]) -> str | None:
 
 def parse_write(given: Mapping[str, str]) -> WriteOptions:
     """Spark's options (a mapping that ignores case) as values. OptionError for what is wrong."""
-    check_names(given, NAMES, SPARKS_OWN)
+    check_names(given, NAMES, (*SPARKS_OWN, *HINTS))
     if not given.get("path"):
         raise OptionError("no path: say to .save() or .start() which log directory to write")
     topic = given.get("topic")
@@ -76,7 +77,7 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
     if ("txnVersion" in given) > ("txnAppId" in given):
         raise OptionError("txnVersion is given without txnAppId, whose version it is")
     return WriteOptions(
-        path=local_path(given["path"]),
+        path=path_of(given["path"]),
         topic=topic,
         partitions=partitions,
         codec=codec,

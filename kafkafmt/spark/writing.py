@@ -1,6 +1,6 @@
 """Rows into Kafka's batches, and these into a log directory: what a task of the data sink does, and what its driver does.
 
-    <directory>/..  .<name>.kafkafmt-<job>/<attempt>/<topic>-<partition>     staged batches, with offsets from 0 on
+    <directory>/..  .<name>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>     staged batches, with offsets from 0 on
 
 Each task builds batches and stages them, beside the log directory, so that a broker never meets what it does not know. The
 driver then appends those of the tasks that succeeded, in their order, all or nothing, and gives them their offsets: a copy of
@@ -10,6 +10,7 @@ however often it is tried.
 
 from __future__ import annotations
 
+import errno
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,8 +25,8 @@ import pyarrow.compute as pc
 from ..log import LogDirectory, LogWriter, files
 from ..log.all_or_nothing import all_or_nothing
 from ..log.files import FileView
-from ..log.log_directory import is_topic_name
-from ..log.names import MAX_PARTITION, parse_partition_name
+from ..log.names import MAX_PARTITION, is_topic_name, parse_partition_name
+from ..log.process import OwnerLock
 from ..log.walk import Walker
 from ..records import BatchBuilder, Partitioner, columns_of
 from .options import Key
@@ -34,10 +35,11 @@ from .write_options import WriteOptions
 
 @dataclass
 class Staged:
-    """What one task has staged: a file of batches for each partition."""
+    """What one task has staged: a file of batches for each partition, and its size in bytes."""
 
     folder: str
     files: dict[Key, str] = field(default_factory=dict)
+    sizes: dict[Key, int] = field(default_factory=dict)
 
 
 def partition_counts(directory: Path) -> dict[str, int]:
@@ -59,9 +61,11 @@ class Stage:
         self._files: dict[Key, BinaryIO] = {}
         self._partitioners: dict[str, Partitioner] = {}
         self._staged = Staged(str(folder))
+        self._owner = OwnerLock(repr(str(folder)))
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Append rows of the columns that a sink takes."""
+        self._owner.check()
         for topic, of_topic in self._by_topic(rows):
             for partition, chosen in self._by_partition(topic, of_topic):
                 self._append((topic, partition), chosen)
@@ -113,13 +117,17 @@ class Stage:
     def _write(self, key: Key, batches: Iterable[bytes]) -> None:
         for batch in batches:
             if key not in self._files:
-                self._folder.mkdir(parents=True, exist_ok=True)
+                if not self._files:  # and not later: a task that outlives its job must not make the directory again
+                    self._folder.mkdir(parents=True, exist_ok=True)
                 name = self._staged.files[key] = f"{key[0]}-{key[1]}"
-                self._files[key] = open(self._folder / name, "wb")
-            self._files[key].write(batch)
+                self._staged.sizes[key] = 0
+                self._files[key] = open(self._folder / name, "wb", buffering=0)  # a forked process has nothing to flush
+            files.write_all(self._files[key].fileno(), batch)
+            self._staged.sizes[key] += len(batch)
 
     def finish(self) -> Staged:
         """The last batches; everything is in its file."""
+        self._owner.check()
         try:
             for key, builder in self._builders.items():
                 self._write(key, [builder.finish()] if builder.count else [])
@@ -141,22 +149,22 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
     if "timestamp" not in rows.schema.names:
         return now
     micros = rows.column("timestamp").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).fill_null(now * 1000)
-    return pa.array(micros.to_numpy() // 1000)
+    millis = micros.to_numpy() // 1000
+    if len(millis) and int(millis.min()) < 0:
+        raise ValueError(f"a row's timestamp is {int(millis.min())} ms, which is before 1970; a record cannot have it")
+    return pa.array(millis)
 
 
-def append_file(writer: LogWriter, path: Path) -> None:
-    """Append a file of batches, some MB at a time."""
+def append_file(writer: LogWriter, path: Path, size: int) -> None:
+    """Append a file of batches of `size` bytes, some MB at a time."""
     with FileView(path) as view:
+        if view.size != size:
+            raise OSError(errno.ESTALE, f"it has {view.size} bytes here, but a task staged {size}: the driver sees another file", str(path))
         for _, buffer, table, error in Walker(view, 0, max_batch_bytes=view.size).tables(0, view.size):
             if len(table):
                 writer.append_batches(buffer[int(table["position"][0]) : int(table["position"][-1] + table["size"][-1])])
             if error is not None:
                 raise error
-
-
-def new_staging(directory: Path) -> Path:
-    """Where one job stages: beside the log directory."""
-    return directory.parent / f".{directory.name}.kafkafmt-{uuid.uuid4().hex}"
 
 
 def new_attempt(staging: Path) -> Path:
@@ -174,5 +182,5 @@ def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None)
             return False
         for s in every:
             for key, name in s.files.items():
-                append_file(writers[key], Path(s.folder) / name)
+                append_file(writers[key], Path(s.folder) / name, s.sizes[key])
     return True

@@ -11,14 +11,15 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 SECONDS = 90
 
 
 @contextlib.contextmanager
-def standalone_cluster(folder: Path, hosts: list[str]) -> Iterator[str]:
+def standalone_cluster(folder: Path, hosts: list[str], wrappers: Sequence[list[str]] = ()) -> Iterator[str]:
+    """wrappers: commands in front of those that start the first workers."""
     from kafkafmt.spark.session import prepare_environment
 
     prepare_environment()
@@ -27,10 +28,11 @@ def standalone_cluster(folder: Path, hosts: list[str]) -> Iterator[str]:
     master = f"spark://127.0.0.1:{port}"
     running = []
     try:
-        running.append(_start(folder, "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)))
+        running.append(_start(folder, [], "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)))
         for i, host in enumerate(hosts):
             work = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder / f"work-{i}")]
-            running.append(_start(folder, "worker.Worker", "--host", host, *work, master))
+            wrapper = wrappers[i] if i < len(wrappers) else []
+            running.append(_start(folder, wrapper, "worker.Worker", "--host", host, *work, master))
         _wait_for(f"http://127.0.0.1:{page}/json/", len(hosts), folder)
         yield master
     finally:
@@ -43,13 +45,13 @@ def standalone_cluster(folder: Path, hosts: list[str]) -> Iterator[str]:
                 process.kill()
 
 
-def _start(folder: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+def _start(folder: Path, wrapper: list[str], name: str, *arguments: str) -> subprocess.Popen[bytes]:
     import pyspark
 
     home = Path(pyspark.__file__).parent
     environment = os.environ | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
     with open(folder / f"{name}.log", "ab") as log:
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
+        command = [*wrapper, str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
         return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, cwd=folder)
 
 

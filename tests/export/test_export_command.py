@@ -83,7 +83,7 @@ def test_an_extra_that_is_missing(tmp_path, package):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "hiding"), str(Path(__file__).parents[2])])}
     command = [sys.executable, "-m", "kafkafmt", "export", str(TORN), "--output", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert "kafkafmt[" in one_line(done, 2)
+    assert f"export needs {package}: pip install '" in one_line(done, 3)
 
 
 def test_no_java(tmp_path, monkeypatch):

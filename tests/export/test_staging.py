@@ -152,3 +152,10 @@ def test_a_link_is_followed(tmp_path):
     export(tmp_path / "link", "newer")
     assert content(tmp_path / "there" / "out") == "newer"
     assert (tmp_path / "link").is_symlink()
+
+
+def test_output_with_a_scheme_is_refused_and_a_file_url_is_taken(tmp_path: Path) -> None:
+    assert Staging((tmp_path / "o ut").as_uri()).output == tmp_path / "o ut"
+    for output in ("s3://bucket/out", "hdfs:/out", "C:\\out", "file://host/out"):
+        with pytest.raises(ValueError, match="only local files"):
+            Staging(output)

@@ -9,7 +9,10 @@ from golden_cases import case, same_rows
 from source_rows import offsets, plan, read, rows, source
 
 from kafkafmt.log import DamagedLogError, NoLogError
+from kafkafmt.log.transactions import TransactionInDoubtError
 from kafkafmt.spark.options import NAMES, OptionError
+from kafkafmt.spark.planning import DataLossError
+from kafkafmt.spark.write_options import parse_write
 
 SEGMENTS = case("segments")
 TIME = "segments-time"  # 200 records, 7 s apart
@@ -247,9 +250,19 @@ def test_wrong_paths(paths):
         source([], paths=paths)
 
 
-def test_only_local_paths():
-    with pytest.raises(OptionError, match="s3://bucket/data: only local files"):
-        source("s3://bucket/data")
+@pytest.mark.parametrize("path", ["s3://bucket/data", "dbfs:/mnt/x", "hdfs://nn/x", "C:\\logs", "file://host/x"])
+def test_only_local_paths(path):
+    with pytest.raises(OptionError, match="only local files"):
+        source(path)
+    with pytest.raises(OptionError, match="only local files"):
+        parse_write({"path": path, "topic": "t"})
+
+
+def test_relative_paths_and_file_urls_become_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for given in ("a b", "./a b", (tmp_path / "a b").as_uri()):
+        assert parse_write({"path": given, "topic": "t"}).path == str(tmp_path / "a b")
+        assert source(given).parsed.paths == (str(tmp_path / "a b"),)
 
 
 def test_paths_with_no_log(tmp_path):
@@ -272,3 +285,111 @@ def test_a_schema_that_does_not_fit(spark, schema, message):
 
     with pytest.raises(ValueError, match=message):
         source(SEGMENTS.roots).reader(StructType.fromDDL(schema))
+
+
+def log_in_doubt(folder):
+    """Offsets 0 to 9 of a transaction whose marker may be in a missing segment; plain records follow from offset 20."""
+    (folder / "t-0").mkdir()
+    of = {"attributes": 0x10, "producer_id": 7, "producer_epoch": 0}
+    for base, fields in ((0, of), (5, of), (20, {}), (25, {})):
+        (folder / "t-0" / f"{base:020}.log").write_bytes(batch([record(i) for i in range(5)], base_offset=base, **fields))
+
+
+def test_transactions_in_doubt_are_reported_as_the_mode_says(tmp_path, caplog):
+    log_in_doubt(tmp_path)
+    committed = {"kafka.isolation.level": "read_committed"}
+    assert offsets(read(tmp_path, **committed)) == {("t", 0): list(range(20, 30))}
+    told = [r.getMessage() for r in caplog.records]
+    assert any("t-0: a missing segment may hide how producer 7's transaction ended: offsets 0 to 9" in t for t in told)
+    with pytest.raises(TransactionInDoubtError, match="offsets 0 to 9"):
+        read(tmp_path, mode="FAILFAST", **committed)
+    caplog.clear()
+    late = committed | {"startingOffsets": '{"t": {"0": 20}}'}
+    assert read(tmp_path, mode="FAILFAST", **late).num_rows == 10
+    assert read(tmp_path, mode="DROPMALFORMED", **committed).num_rows == 10
+    assert caplog.records == []
+
+
+START = {"startingOffsets": '{"t": {"0": %d}}'}
+END = {"endingOffsets": '{"t": {"0": %d}}'}
+
+
+def log_of_two_segments(folder):
+    """Offsets 10 to 29; the log starts at 15."""
+    (folder / "t-0").mkdir()
+    for base in (10, 20):
+        batches = [batch([record(i) for i in range(5)], base_offset=base + at) for at in (0, 5)]
+        (folder / "t-0" / f"{base:020}.log").write_bytes(b"".join(batches))
+    (folder / "log-start-offset-checkpoint").write_text("0\n1\nt 0 15\n")
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "below", "first", "last", "message"),
+    [
+        (15, 30, False, 15, 29, None),
+        (30, None, False, None, None, None),
+        (None, 15, False, None, None, None),
+        (10, None, True, 10, 29, None),
+        (14, None, False, 15, 29, "t-0: startingOffsets is 14, but the log starts at offset 15"),
+        (0, None, False, 15, 29, "t-0: startingOffsets is 0, but the log starts at offset 15"),
+        (9, None, True, 10, 29, "t-0: startingOffsets is 9, but the log starts at offset 10"),
+        (31, None, False, None, None, "t-0: startingOffsets is 31, but the log ends at offset 30"),
+        (5000, 6000, False, None, None, "t-0: startingOffsets is 5000, but the log ends at offset 30"),
+        (None, 31, False, 15, 29, "t-0: endingOffsets is 31, but the log ends at offset 30"),
+        (16, 5000, False, 16, 29, "t-0: endingOffsets is 5000, but the log ends at offset 30"),
+        (None, 14, False, None, None, "t-0: endingOffsets is 14, but the log starts at offset 15"),
+    ],
+)
+def test_offsets_out_of_range_fail_unless_data_loss_is_allowed(tmp_path, caplog, start, end, below, first, last, message):
+    log_of_two_segments(tmp_path)
+    bounds = {name: text % value for options, value in ((START, start), (END, end)) if value is not None for name, text in options.items()}
+    bounds["belowLogStart"] = str(below).lower()
+    want = list(range(first, last + 1)) if first is not None else []
+    if message is None:
+        assert offsets(read(tmp_path, **bounds)).get(("t", 0), []) == want
+    else:
+        for given in ({}, {"failOnDataLoss": "true"}):
+            with pytest.raises(DataLossError, match=f"^{message}; failOnDataLoss=false reads what is there$"):
+                read(tmp_path, **bounds, **given)
+    caplog.clear()
+    assert offsets(read(tmp_path, **bounds, failOnDataLoss="false")).get(("t", 0), []) == want
+    assert [r.getMessage().removeprefix("kafkafmt: ") for r in caplog.records][:1] == ([message] if message else [])
+
+
+def test_bounds_in_the_wrong_order_are_an_error(tmp_path):
+    log_of_two_segments(tmp_path)
+    for loss in ("true", "false"):
+        with pytest.raises(OptionError, match="startingOffsets of t-0 is 25, which is above endingOffsets, 20"):
+            read(tmp_path, startingOffsets='{"t": {"0": 25}}', endingOffsets='{"t": {"0": 20}}', failOnDataLoss=loss)
+        with pytest.raises(OptionError, match="startingTimestamp of t-0 is 5, which is above endingTimestamp, 4"):
+            read(tmp_path, startingTimestamp="5", endingTimestamp="4", startingOffsetsByTimestampStrategy="latest", failOnDataLoss=loss)
+
+
+HINTED = {
+    "maxRecordsPerPartition": "1000",
+    "groupIdPrefix": "spark",
+    "kafkaConsumer.pollTimeoutMs": "512",
+    "fetchOffset.numRetries": "3",
+    "fetchOffset.retryIntervalMs": "10",
+    "kafka.group.id": "x",
+    "kafka.bootstrap.servers": "host:9092",
+}
+
+
+def test_hints_of_sparks_kafka_source_are_accepted(tmp_path, caplog):
+    log_of_two_segments(tmp_path)
+    assert read(tmp_path, **HINTED).num_rows == 15
+    assert caplog.records == []
+    stream_only = {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "1m"}
+    assert read(tmp_path, **stream_only).num_rows == 15
+    assert [r.getMessage() for r in caplog.records] == [f"kafkafmt: {name} is ignored in a batch query" for name in stream_only]
+    assert parse_write({"path": "x", "topic": "t", "includeHeaders": "true"}).topic == "t"
+
+
+def test_min_partitions_makes_at_least_so_many_tasks():
+    for least in (1, 7, 20):
+        reader, partitions = plan(SEGMENTS.partition_dir(TIME, 0), columns=("offset",), minPartitions=least)
+        assert least <= len(partitions) <= 3 * least + 5
+        assert [o for p in partitions for b in reader.read(p) for o in b.column("offset").to_pylist()] == list(range(200))
+    with pytest.raises(OptionError, match="minPartitions is 0; it can be 1 at least"):
+        source(".", minPartitions="0")

@@ -79,4 +79,4 @@ def test_without_pyspark():
         "    except ImportError as error: print(error)"
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120).stdout.splitlines()
-    assert said == ["this needs pyspark: pip install 'kafkafmt[spark]'", "kafkafmt on Spark needs pyspark: pip install 'kafkafmt[spark]'"]
+    assert said == ["this needs pyspark: pip install 'pyspark>=4.0'", "kafkafmt on Spark needs pyspark: pip install 'pyspark>=4.0'"]

@@ -175,6 +175,7 @@ def test_what_a_plan_no_longer_finds(tmp_path: Path) -> None:
     assert read(reader(tmp_path, failOnDataLoss="false"), {"t": {"0": 3}}, {"t": {"0": 10}}) == [("t", 0, 3), ("t", 0, 4)]
     stream = reader(tmp_path)
     (part,) = stream.partitions({"t": {"0": 0}}, {"t": {"0": 5}})
+    put(tmp_path, "t-0", five(5), base=5)
     (tmp_path / "t-0" / f"{0:020}.log").unlink()
     with pytest.raises(DataLossError, match="gone"):
         list(stream.read(part))
@@ -188,9 +189,31 @@ def test_options_of_streams_and_of_batch_queries(tmp_path: Path) -> None:
         reader(tmp_path, maxOffsetsPerTrigger="0")
     with pytest.raises(OptionError, match="startingOffsets says nothing about t-0"):
         reader(tmp_path, startingOffsets="{}").initialOffset()
-    source = KafkaLogSource(CaseInsensitiveDict({"path": str(tmp_path), "failOnDataLoss": "false"}))
-    with pytest.raises(OptionError, match="failOnDataLoss is for streams"):
-        source.reader(source.schema())
+    with pytest.raises(OptionError, match="minOffsetsPerTrigger is 9, which is above maxOffsetsPerTrigger, 8"):
+        reader(tmp_path, minOffsetsPerTrigger="9", maxOffsetsPerTrigger="8")
+    with pytest.raises(OptionError, match="maxTriggerDelay is 'soon'; it can be a time such as 500ms, 30s or 15m"):
+        reader(tmp_path, maxTriggerDelay="soon")
+
+
+def test_stream_waits_for_min_offsets_per_trigger_or_max_trigger_delay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkafmt.spark import stream as module
+
+    now = 100.0
+    monkeypatch.setattr(module, "monotonic", lambda: now)
+    put(tmp_path, "t-0", five(0))
+    waiting = reader(tmp_path, startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="2m")
+    first = waiting.latestOffset(waiting.initialOffset(), ALL)
+    assert first == {"t": {"0": 5}}  # the first batch is not put off
+    put(tmp_path, "t-0", five(5))
+    now += 119
+    assert waiting.latestOffset(first, ALL) == first
+    put(tmp_path, "t-0", five(10))
+    second = waiting.latestOffset(first, ALL)
+    assert second == {"t": {"0": 15}}
+    put(tmp_path, "t-0", five(15))
+    assert waiting.latestOffset(second, ALL) == second
+    now += 120
+    assert waiting.latestOffset(second, ALL) == {"t": {"0": 20}}
 
 
 @pytest.mark.parametrize("golden", [c for c in CASES + LEGACY if not c.torn and not c.internal and "nested" not in c.name], ids=str)

@@ -1,0 +1,22 @@
+"""Name the host in what a task reports about files: executors may see other files than the driver under the same paths."""
+
+from __future__ import annotations
+
+import socket
+
+from ..log import UnavailableSegmentError
+
+
+def host_name() -> str:
+    """Return the name of the host that this process runs on."""
+    return socket.gethostname()
+
+
+def with_host(error: OSError) -> OSError:
+    """Return the same error with the name of this host in its message."""
+    where = f"(on host {host_name()})"
+    if isinstance(error, UnavailableSegmentError):
+        return UnavailableSegmentError(error.errno, f"{error.strerror} {where}", error.filename)
+    if error.errno is not None and error.strerror and error.filename:
+        return OSError(error.errno, f"{error.strerror} {where}", error.filename)
+    return OSError(f"{error} {where}")

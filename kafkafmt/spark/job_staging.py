@@ -1,0 +1,112 @@
+"""Name the directories in which jobs of the sink stage their batches, and remove those that no job uses any more.
+
+    .<log directory>.kafkafmt-write-<owner>-<job>
+
+owner: the driver, as <boot and pid namespace>-<pid>-<start time of the process>. So any later job on the same machine can tell whether
+the driver still runs. job: random for a batch query; for a stream derived from what stays the same across its restarts, so that the
+writer that commits a micro-batch, and the next run of the query, find what the tasks have staged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+MARK = ".kafkafmt-write-"
+_NAME = re.compile(r"(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d+)-(?P<job>q[0-9a-f]{16}|[0-9a-f]{12})")
+JVM = "java"
+
+
+def staging_of(directory: Path, query: str | None = None) -> Path:
+    """Return the staging directory of a job of this driver, next to the log directory; it is not created.
+
+    query: what names a streaming query across its restarts, or None for a job that is run once.
+    """
+    job = uuid.uuid4().hex[:12] if query is None else _job_of(query)
+    pid = _driver()
+    return _prefixed(directory, f"{_place()}-{pid}-{_started(pid) or 0}-{job}")
+
+
+def remove_staging(directory: Path, used: Iterable[Path]) -> None:
+    """Remove staging directories of a job that has ended, as far as they are next to the log directory."""
+    for path in set(used):
+        if path.parent == directory.parent and _parsed(directory, path.name):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_leftovers(directory: Path, own: Path) -> None:
+    """Remove what earlier jobs left next to a log directory: earlier runs of the query that owns `own`, and drivers that are dead.
+
+    A directory of a driver that runs, or that ran on another machine, is left alone unless it belongs to the same query.
+    """
+    try:
+        names = os.listdir(directory.parent)
+    except OSError:
+        return
+    mine = _parsed(directory, own.name)
+    for name in names:
+        found = _parsed(directory, name)
+        if found is None or name == own.name:
+            continue
+        here = found["place"] == _place()
+        alive = here and found["start"] != "0" and _started(int(found["pid"])) == int(found["start"])
+        same_query = mine is not None and found["job"] == mine["job"] and found["job"].startswith("q")
+        if (here and found["start"] != "0" and not alive) or (same_query and not alive):
+            shutil.rmtree(directory.parent / name, ignore_errors=True)
+
+
+def _prefixed(directory: Path, name: str) -> Path:
+    return directory.parent / f".{directory.name}{MARK}{name}"
+
+
+def _parsed(directory: Path, name: str) -> re.Match[str] | None:
+    prefix = _prefixed(directory, "").name
+    return _NAME.fullmatch(name[len(prefix) :]) if name.startswith(prefix) else None
+
+
+def _job_of(query: str) -> str:
+    return "q" + hashlib.sha256(query.encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def _place() -> str:
+    """Return what distinguishes this boot of this machine, and this container, from others: pids are unique within it."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        text = boot + os.readlink("/proc/self/ns/pid")
+    except OSError:
+        text = f"unknown {uuid.getnode()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _driver() -> int:
+    """Return the pid of the JVM that started this Python process, or of this process if no JVM did."""
+    pid = os.getpid()
+    while pid > 1:
+        status = _status(pid)
+        if status is None:
+            break
+        if status[0] == JVM:
+            return pid
+        pid = int(status[2])
+    return os.getpid()
+
+
+def _started(pid: int) -> int | None:
+    """Return the start time of a process in clock ticks since the boot, or None if it has ended."""
+    status = _status(pid)
+    return None if status is None or status[1] in "ZX" else int(status[20])
+
+
+def _status(pid: int) -> list[str] | None:
+    """Return the fields of /proc/<pid>/stat from the command name on: name, state, parent, …"""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    return [name, *rest.split()]

@@ -1,0 +1,74 @@
+"""What a Python worker raised is what an export says, in one line with a remedy, not the first line of Spark's report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from command import kafkafmt
+from golden_cases import case
+from pyspark.errors import PySparkException
+
+from kafkafmt.spark.jobs import SparkError, TaskOSError, _understood
+
+FRAMES = '  File "/x/worker.py", line 4197, in invoke_udf\n    func = read_command()\n           ^^^^^^^^^^^^^^\n'
+LOST = "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times: Lost task 0.3 in stage 0.0 (TID 7) (10.0.0.7 executor 2): "
+JAVA = "\n\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)\nCaused by: java.io.EOFException\n\t... 1 more\n"
+MANY = [
+    (
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n" + FRAMES + "ValueError: two\nlines\n",
+        "ValueError: two lines",
+    ),
+    (
+        "An error occurred while calling o52.collect.\n: org.apache.spark.SparkException: " + LOST
+        + "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n" + FRAMES + "KeyError: 3\n" + JAVA,
+        "KeyError: 3 (on host 10.0.0.7)",
+    ),
+    (
+        "Traceback (most recent call last):\n" + FRAMES + "OSError: first\n\nThe above exception was the direct cause of the following "
+        "exception:\n\nTraceback (most recent call last):\n" + FRAMES + "RuntimeError: second\n" + JAVA,
+        "RuntimeError: second",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "cause"), MANY)
+def test_error_of_a_worker_shows_what_it_raised(text: str, cause: str) -> None:
+    error = _understood(PySparkException(text))
+    assert isinstance(error, SparkError)
+    assert str(error) == f"Spark: a Python worker raised {cause}"
+
+
+def test_missing_module_of_a_worker_names_the_remedy() -> None:
+    text = "An exception:\nTraceback (most recent call last):\n" + FRAMES + "ModuleNotFoundError: No module named 'pyarrow'\n"
+    assert "No module named 'pyarrow': the executors' Python needs it too; install" in str(_understood(PySparkException(text)))
+
+
+def test_error_of_java_shows_its_first_line() -> None:
+    text = "An error occurred while calling o1.x.\n: java.lang.IllegalStateException: no more\n\tat x.Y.z(Y.java:1)\n"
+    assert str(_understood(PySparkException(text))) == "Spark: no more"
+
+
+def test_oserror_of_a_task_stays_an_oserror() -> None:
+    text = 'Traceback (most recent call last):\nRuntimeError: kafkafmt-input-error:"/a: Permission denied"\n'
+    assert str(_understood(PySparkException(text))) == "/a: Permission denied"
+    assert isinstance(_understood(PySparkException(text)), TaskOSError)
+
+
+def test_export_names_the_module_that_executors_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hiding = tmp_path / "hiding"
+    hiding.mkdir()
+    (hiding / "kafkafmt.py").write_text("raise ModuleNotFoundError(\"No module named 'kafkafmt'\", name='kafkafmt')")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{hiding}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    monkeypatch.chdir(tmp_path)  # or the workers would find the package in the working directory
+    done = kafkafmt("export", case("epochs").roots[0], "--output", tmp_path / "out", "--master", "local[1]")
+    assert done.returncode == 3
+    (line,) = done.stderr.splitlines()
+    assert "No module named 'kafkafmt'" in line
+    assert "kafkafmt[spark]" in line
+    assert "PYSPARK_PYTHON" in line
+    assert not (tmp_path / "out").exists()

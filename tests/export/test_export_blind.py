@@ -1,0 +1,149 @@
+"""An export whose executors do not see what the driver sees: it fails, with host and path, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import blind
+import pytest
+from blind import VIEWS, segments_of
+from exporting import read_with_pyarrow, rows_of, wanted
+from golden_cases import case, same_rows
+from pyspark import cloudpickle
+from standalone import standalone_cluster
+
+from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
+from kafkafmt.spark.delivered import check_missing, plan_in_task
+from kafkafmt.spark.jobs import TaskOSError
+from kafkafmt.spark.parquet import write_split
+from kafkafmt.spark.splits import alone
+
+GOLDEN = case("segments")
+TOPIC = "segments-time"
+LIMITS = (1 << 27, 1 << 23)
+cloudpickle.register_pickle_by_value(blind)  # Spark's workers do not find the module
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A partition with 200 records in several segments."""
+    return Path(shutil.copytree(GOLDEN.partition_dir(TOPIC, 0), tmp_path / "log" / f"{TOPIC}-0"))
+
+
+def in_tasks(folder: Path) -> list[PartitionDir]:
+    """What each planning task gets."""
+    (directory,) = discover([folder.parent]).partitions
+    return [alone(directory, segment) for segment in directory.segments]
+
+
+@pytest.mark.parametrize("view", [name for name in VIEWS if name != "blank one"])
+def test_planning_task_raises_if_it_sees_another_directory(folder: Path, view: str) -> None:
+    tasks = in_tasks(folder)
+    VIEWS[view](folder)
+    with pytest.raises(UnavailableSegmentError, match=r"on host"):
+        [plan_in_task(task, *LIMITS) for task in tasks]
+
+
+def test_driver_refuses_retention_that_it_does_not_see(folder: Path) -> None:
+    (directory,) = discover([folder.parent]).partitions
+    with pytest.raises(UnavailableSegmentError, match="missing on host elsewhere, but the driver sees it"):
+        check_missing(PartitionLog(directory), directory.segments[0], "elsewhere")
+
+
+def test_planning_task_reports_what_retention_removed(folder: Path) -> None:
+    tasks = in_tasks(folder)
+    told: list[str] = []
+    log = PartitionLog(discover([folder.parent]).partitions[0], tell=told.append)
+    segments_of(folder)[0].unlink()
+    host = plan_in_task(tasks[0], *LIMITS)
+    assert isinstance(host, str)
+    check_missing(log, tasks[0].segments[0], host)
+    assert "retention" in told[0]
+
+
+def left_over(folder: Path) -> list[str]:
+    return [p.name for p in folder.iterdir() if p.name.startswith((".", "out"))]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_export_fails_if_a_task_sees_another_directory(run_export, folder, tmp_path, view):
+    act = VIEWS[view]
+
+    def late(number, split, settings):
+        if number == 0:
+            act(folder)
+        return write_split(number, split, settings)
+
+    with pytest.raises(TaskOSError, match=rf"{folder}/\d+\.log: .*\(on host"):
+        run_export([folder.parent], write=late, split_bytes=2000)
+    assert left_over(tmp_path) == []
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_export_fails_if_retention_is_not_seen_by_the_driver(run_export, folder, tmp_path, committed):
+    """The task finds a plausible view without the oldest segment, which the driver then has again."""
+    first, kept = segments_of(folder)[0], tmp_path / "kept"
+
+    def late(number, split, settings):
+        if first.exists():
+            first.rename(kept)
+        try:
+            return write_split(number, split, settings)
+        finally:
+            kept.rename(first)
+
+    with pytest.raises(OSError, match=rf"{first}: the file is missing on host .*, but the driver sees it"):
+        run_export([folder.parent], write=late, committed=committed)
+    assert left_over(tmp_path) == []
+
+
+def test_export_fails_if_a_task_delivers_fewer_or_more_records(run_export, folder, tmp_path):
+    for off in (-1, 1):
+
+        def wrong(number, split, settings, off=off):
+            manifest = write_split(number, split, settings)
+            manifest.rows += off
+            return manifest
+
+        with pytest.raises(OSError, match=rf"{TOPIC}-0, from offset 0: a task on host .* delivered {200 + off} records of 200"):
+            run_export([folder.parent], write=wrong)
+        assert left_over(tmp_path) == []
+
+
+def test_counts_of_the_report_add_up_for_ranges_and_damage(run_export):
+    committed = {"committed": True, "internal": True}
+    for golden, options in ((GOLDEN, {"offsets": "7:93"}), (case("torn"), {}), (case("transactions"), committed)):
+        report, _ = run_export(golden.roots, overwrite=True, **options)
+        for part in report["partitions"]:
+            lost = part["read"]["records"] - part["written"]["records"] - part["skipped"]["records"]
+            assert 0 <= lost <= sum(d["last_offset"] - d["first_offset"] + 1 for d in part["quarantined"]["damaged"] if d["last_offset"])
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_cluster_with_executors_that_do_not_see_the_log(tmp_path, folder, workers):
+    """One blind worker of two: its tasks are tried again on the other. Two: the export fails and names a host."""
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs a mount namespace of its own")
+    out = tmp_path / "out"
+    hide = f'mount --make-rprivate / && mount -t tmpfs none {folder.parent} && exec "$@"'
+    wrap = ["unshare", "-m", "sh", "-c", hide, "sh"]
+    settings = {"spark.driver.host": "127.0.0.1", "spark.executor.cores": "1", "spark.executor.memory": "512m"}
+    settings |= {"spark.task.maxFailures": "4", "spark.excludeOnFailure.enabled": "true"}
+    with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"], [wrap] * workers) as master:
+        command = [sys.executable, "-m", "kafkafmt", "export", str(folder.parent), "--output", str(out), "--master", master]
+        command += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
+    if workers == 1:
+        assert done.returncode == 0, done.stderr
+        want = {at: row for at, row in wanted(GOLDEN).items() if at[:2] == (TOPIC, 0)}
+        same_rows(rows_of(read_with_pyarrow(out / "data")), want)
+    else:
+        assert done.returncode == 3, done.stderr
+        assert "(on host" in done.stderr
+        assert f"{folder}/" in done.stderr
+        assert left_over(tmp_path) == []

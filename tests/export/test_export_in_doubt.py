@@ -1,0 +1,92 @@
+"""An export at read_committed names the transactions that damage or a missing segment leaves in doubt, and exits with 1, as `cat` does."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from building import batch, control_batch, record
+from command import inside, kafkafmt
+from exporting import read_with_pyarrow
+
+from kafkafmt.log.transactions import TransactionInDoubtError
+
+TRANSACTIONAL = 0x10
+COMMIT = 1
+SEVEN = {"producer_id": 7, "producer_epoch": 0}
+
+
+def sent(base: int) -> bytes:
+    return batch([record(i) for i in range(2)], base_offset=base, attributes=TRANSACTIONAL, **SEVEN)
+
+
+def plain(base: int) -> bytes:
+    return batch([record(i) for i in range(2)], base_offset=base)
+
+
+def marker(base: int) -> bytes:
+    return control_batch(COMMIT, base_offset=base, **SEVEN)
+
+
+def damaged(data: bytes) -> bytes:
+    hurt = bytearray(data)
+    hurt[-3] ^= 1
+    return bytes(hurt)
+
+
+def log(folder: Path, **segments: bytes) -> Path:
+    (folder / "log" / "t-0").mkdir(parents=True)
+    for name, data in segments.items():
+        (folder / "log" / "t-0" / f"{int(name[2:]):020}.log").write_bytes(data)
+    return folder / "log"
+
+
+WAYS = {
+    "damage": {"at0": plain(0) + sent(2) + damaged(marker(4)) + sent(5) + marker(7) + plain(8)},
+    "a missing segment": {"at0": plain(0) + sent(2), "at5": sent(5) + marker(7) + plain(8)},
+}
+
+
+@pytest.mark.parametrize("why", WAYS)
+@pytest.mark.parametrize(("offsets", "want"), [(":", [0, 1, 5, 6, 8, 9]), (":4", [0, 1]), ("8:", [8, 9])])
+def test_export_names_transactions_in_doubt(run_export, tmp_path, why, offsets, want):
+    path, told = log(tmp_path, **WAYS[why]), []
+    report, out = run_export([path], offsets=offsets, committed=True, tell=told.append)
+    assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == want
+    assert not report["ok"]
+    assert report["in_doubt"] == {"transactions": 1}
+    (doubt,) = report["partitions"][0]["in_doubt"]
+    assert (doubt["producer_id"], doubt["first_offset"], doubt["last_offset"]) == (7, 2, 3)
+    assert doubt["hidden_by"] == why
+    assert f"t-0: {doubt['message']}" in told
+    assert inside("cat", path, "--isolation", "read_committed", "-o", offsets, "--on-error", "skip").returncode == 1
+
+
+def test_export_at_read_uncommitted_names_no_transaction(run_export, tmp_path):
+    report, _ = run_export([log(tmp_path, **WAYS["a missing segment"])])
+    assert report["ok"]
+    assert report["in_doubt"] == {"transactions": 0}
+
+
+def test_export_tells_where_an_open_transaction_begins(run_export, tmp_path):
+    told: list[str] = []
+    report, out = run_export([log(tmp_path, at0=plain(0) + sent(2) + plain(4))], committed=True, tell=told.append)
+    assert report["ok"]
+    assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == [0, 1]
+    assert told == ["t-0: undecided from offset 2 on: producer 7 has a transaction open there"]
+
+
+def test_export_that_fails_on_damage_fails_on_doubt_too(run_export, tmp_path):
+    path = log(tmp_path, **WAYS["a missing segment"])
+    with pytest.raises(TransactionInDoubtError, match=r"t-0: a missing segment may hide how producer 7's transaction ended") as caught:
+        run_export([path], committed=True, on_error="fail", offsets=":4")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_command_prints_transactions_in_doubt_and_exits_with_1(tmp_path):
+    path = log(tmp_path, **WAYS["damage"])
+    done = kafkafmt("export", path, "--output", tmp_path / "out", "--isolation", "read_committed", "-o", ":4", "--master", "local[1]")
+    assert done.returncode == 1
+    assert "DOUBT   t-0: damage may hide how producer 7's transaction ended: offsets 2 to 3 of it are left out" in done.stdout

@@ -1,0 +1,71 @@
+"""Ctrl-C during an export: one line, exit code 130, and nothing is left, whatever the process is doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from golden_cases import case
+
+
+def java_runs(process: subprocess.Popen[str], folder: Path) -> bool:
+    """A child of the process is Java, which is starting."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = status.read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue
+        if name == "java" and int(rest.split()[1]) == process.pid:
+            return True
+    return False
+
+
+def spark_works(process: subprocess.Popen[str], folder: Path) -> bool:
+    """The staging directory exists, so the first job is submitted."""
+    return any(p.name.startswith(".out.kafkafmt-") for p in folder.iterdir())
+
+
+def session(pid: int) -> list[str]:
+    """The processes of a session."""
+    found = subprocess.run(["ps", "-o", "pid=,args=", "-s", str(pid)], capture_output=True, text=True, check=False)
+    return found.stdout.splitlines()
+
+
+@pytest.mark.parametrize("moment", [java_runs, spark_works])
+@pytest.mark.parametrize("delay", [0.0, 1.0])
+def test_export_that_is_interrupted_says_so_in_one_line(
+    tmp_path: Path, moment: Callable[[subprocess.Popen[str], Path], bool], delay: float
+) -> None:
+    command = [sys.executable, "-m", "kafkafmt", "export", str(case("segments").roots[0]), "--output", str(tmp_path / "out")]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # the tests may run in the background, where it is ignored
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not moment(process, tmp_path) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(delay)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == (130, ""), err
+        assert err == "kafkafmt: interrupted: nothing was exported\n"
+        assert list(tmp_path.iterdir()) == []
+        while (left := session(process.pid)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert left == []
+    finally:
+        if session(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)

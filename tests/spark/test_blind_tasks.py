@@ -1,0 +1,81 @@
+"""Tasks of the data source that do not see the files that were planned: the query fails and names host and path."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blind import VIEWS, segments_of
+from golden_cases import case
+from pyspark.errors import PythonException
+from pyspark.sql.datasource import CaseInsensitiveDict
+from source_rows import plan
+
+from kafkafmt.log import UnavailableSegmentError
+from kafkafmt.spark.schema import struct_of
+from kafkafmt.spark.source import KafkaLogSource
+from kafkafmt.spark.stream import DataLossError
+
+TOPIC = "segments-time"
+MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A partition with 200 records in several segments."""
+    made = Path(shutil.copytree(case("segments").partition_dir(TOPIC, 0), tmp_path / "log" / f"{TOPIC}-0"))
+    assert len(segments_of(made)) > 3
+    return made
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_batch_task_raises_if_it_sees_another_directory(folder: Path, view: str, mode: str) -> None:
+    reader, partitions = plan(folder.parent, mode=mode, splitBytes=1)
+    VIEWS[view](folder)
+    with pytest.raises(OSError, match=rf"{TOPIC}-0/\d+\.log: .*\(on host {socket.gethostname()}\)"):
+        sum(b.num_rows for p in partitions for b in reader.read(p))
+
+
+@pytest.mark.parametrize("loss", ["true", "false"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_stream_task_raises_if_it_sees_another_directory(folder: Path, view: str, loss: str) -> None:
+    source = KafkaLogSource(CaseInsensitiveDict({"path": str(folder.parent), "startingOffsets": "earliest", "failOnDataLoss": loss}))
+    stream: Any = source.streamReader(struct_of(["offset"]))
+    partitions = stream.partitions({}, {TOPIC: {"0": 200}})
+    VIEWS[view](folder)
+    with pytest.raises(UnavailableSegmentError, match="on host"):
+        sum(b.num_rows for p in partitions for b in stream.read(p))
+
+
+@pytest.mark.parametrize("loss", ["true", "false"])
+def test_stream_task_meets_retention_as_fail_on_data_loss_says(folder: Path, loss: str) -> None:
+    source = KafkaLogSource(CaseInsensitiveDict({"path": str(folder.parent), "failOnDataLoss": loss}))
+    stream: Any = source.streamReader(struct_of(["offset"]))
+    partitions = stream.partitions({}, {TOPIC: {"0": 200}})
+    segments_of(folder)[0].unlink()
+    if loss == "true":
+        with pytest.raises(DataLossError, match="retention"):
+            sum(b.num_rows for p in partitions for b in stream.read(p))
+    else:
+        left = sum(b.num_rows for p in partitions for b in stream.read(p))
+        assert left == 200 - int(segments_of(folder)[0].stem)
+
+
+def test_query_fails_if_its_directory_moves_after_planning(spark: Any, folder: Path) -> None:
+    frame = spark.read.format("kafkafmt").load(str(folder.parent))
+    assert frame.count() == 200  # the DataFrame keeps its plan
+    folder.parent.rename(folder.parent.with_name("elsewhere"))
+    with pytest.raises(PythonException, match=rf"{folder}/\d+\.log: the file is missing, and so is its directory"):
+        frame.count()
+
+
+def test_query_goes_on_if_retention_removes_the_oldest_segments(spark: Any, folder: Path) -> None:
+    frame = spark.read.format("kafkafmt").option("splitBytes", "1").load(str(folder.parent))
+    assert frame.count() == 200
+    for path in segments_of(folder)[:2]:
+        path.unlink()
+    assert frame.count() == 200 - int(segments_of(folder)[0].stem)

@@ -1,0 +1,21 @@
+"""The data sink says if no broker would serve what it wrote."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import kafkafmt
+from kafkafmt.spark.job_staging import staging_of
+from kafkafmt.spark.write_options import parse_write
+from kafkafmt.spark.writing import Stage, commit, new_attempt
+
+pytest.importorskip("pyspark")
+
+
+def test_commit_of_the_sink_warns_about_partitions_that_no_broker_would_serve(tmp_path: Path) -> None:
+    options = parse_write({"path": str(tmp_path / "log"), "topic": "orders", "partitions": "2"})
+    stage = Stage(options, {}, new_attempt(staging_of(tmp_path / "log")))
+    stage.add(pa.record_batch({"value": pa.array([b"a", b"b", b"c"], pa.binary())}))
+    with pytest.warns(kafkafmt.StrayPartitionWarning, match="orders-0, orders-1"):
+        assert commit(options, [stage.finish()], None)
