@@ -13,6 +13,8 @@ The wire protocol: `kafkafmt.protocol`. On Spark: `spark.read.format("kafkafmt")
 
 from __future__ import annotations
 
+from . import _interrupt as _interrupt  # isort: skip  # first, for Ctrl-C while the rest loads
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,17 @@ from .errors import (
     TruncatedError,
     UnsupportedError,
 )
-from .log import Damage, DamagedLogError, DuplicatePartitionError, LogDirectory, LogSettings, LogWriter, NoLogError
+from .log import (
+    Damage,
+    DamagedLogError,
+    DuplicatePartitionError,
+    LogDirectory,
+    LogSettings,
+    LogWriter,
+    NoLogError,
+    StrayPartitionWarning,
+    WrongProcessError,
+)
 from .records import (
     BatchBuilder,
     LogValidator,
@@ -72,10 +84,12 @@ __all__ = [
     "Partition",
     "Partitioner",
     "Record",
+    "StrayPartitionWarning",
     "StructureError",
     "TooLargeError",
     "TruncatedError",
     "UnsupportedError",
+    "WrongProcessError",
     "assign_offsets",
     "backend",
     "build_batch",

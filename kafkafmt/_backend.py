@@ -9,7 +9,12 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from typing import Any
+
+from ._interrupt import is_command
+from .text import plain
 
 core: Any
 """The core in use: a module with the names of `_core.pyi`."""
@@ -22,11 +27,31 @@ backend_reason: str
 
 
 def _end_the_command(error: Exception) -> None:
-    """Of the command wrong usage, in one line: it is loaded after this package, too late to catch the error. Elsewhere nothing."""
-    program = os.path.basename((getattr(sys, "argv", None) or [""])[0])
-    if program in ("kafkafmt", "-m"):  # while `python -m` looks for a module, that is what stands there
-        sys.stderr.write(f"kafkafmt: {error}\n")
+    """If this process is the `kafkafmt` command, print `error` to stderr and exit with status 2; otherwise do nothing.
+
+    The command's own error handling is imported after this module, too late to catch `error`. In other programs the caller raises it.
+    """
+    if is_command():
+        sys.stderr.write(f"kafkafmt: {plain(str(error))}\n")
         raise SystemExit(2)
+
+
+def _why_not_native(error: ImportError, package: Path = Path(__file__).parent) -> str:
+    """Return why there is no native core, and what to do. A build that went without it has recorded its reason."""
+    recorded = package / RECORD
+    if recorded.exists():
+        return recorded.read_text(encoding="utf-8").strip()
+    built = [file.name for file in package.glob("_core.*") if file.suffix in (".so", ".pyd")]
+    if any(name.removeprefix("_core") in EXTENSION_SUFFIXES for name in built):
+        return f"the native core cannot be imported: {error}"
+    if built:
+        version = ".".join(map(str, sys.version_info[:2]))
+        return f"the native core was compiled for another Python ({', '.join(sorted(built))}), this is {version}; reinstall for this one"
+    return "the native core was not compiled; install a C compiler and Python's headers, and reinstall"
+
+
+RECORD = "native_core.txt"
+"""Written by setup.py if the native core was not built: the reason."""
 
 
 choice = os.environ.get("KAFKAFMT_BACKEND") or "auto"
@@ -42,14 +67,16 @@ if choice != "pure":
         core = _core
         backend, backend_reason = "native", "compiled for this Python" if choice == "auto" else "KAFKAFMT_BACKEND=native"
     except ImportError as error:
+        reason = plain(_why_not_native(error))
         if choice == "native":
-            _end_the_command(error)
-            raise
+            missing = ImportError(reason, name=f"{__package__}._core")
+            _end_the_command(missing)
+            raise missing from error
         from . import _pure
 
         core = _pure
-        backend, backend_reason = "pure", f"the native core cannot be imported: {error}"
-        warnings.warn(f"kafkafmt runs on its pure Python core, many times slower: {error}", RuntimeWarning, stacklevel=2)
+        backend, backend_reason = "pure", reason
+        warnings.warn(f"kafkafmt runs on its pure Python core, many times slower: {reason}", RuntimeWarning, stacklevel=2)
 else:
     from . import _pure
 

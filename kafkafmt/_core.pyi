@@ -33,6 +33,18 @@ def crc32c(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = Non
 def crc32(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
     """CRC-32 (that of gzip, which messages of formats 0 and 1 carry) of the bytes; `value` is that of the bytes before them."""
 
+def crc32c_of_rest(whole: int, prefix: int, size: int) -> int:
+    """Return the CRC-32C of the last `size` bytes of some data, given the CRC-32C of all of it and that of the bytes before them.
+
+    The formula is its own inverse: with the CRC of the last bytes in place of `whole`, the result is the CRC of all of the data.
+    """
+
+def crc32_of_rest(whole: int, prefix: int, size: int) -> int:
+    """Return the CRC-32 of the last `size` bytes of some data, given the CRC-32 of all of it and that of the bytes before them.
+
+    The formula is its own inverse: with the CRC of the last bytes in place of `whole`, the result is the CRC of all of the data.
+    """
+
 def crc32c_way(way: int | None = None) -> str:
     """How CRC-32C is computed, by name. For tests: the native core has up to three ways, and `way` (0 the slowest, to 2) chooses
     one, for the whole process; one that this processor does not offer is not taken. The pure core has one."""
@@ -53,12 +65,54 @@ def scan_batches(buffer: Buffer, table: BatchTable, start: int = 0, end: int | N
     """
 
 def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> int | None:
-    """The first position at which a batch of magic 2 stands, None if there is none.
+    """Return the first position at which a batch or message begins, or None.
 
-    With `check_crc` the whole batch lies before `end` and its CRC holds. Without it, 61 bytes lie before `end` that can be a sound
-    header (magic 2, base offset, last offset delta and count not negative, a known codec, no attribute bits that Kafka does
-    not use, a possible length); the batch may well be longer than what is there: a caller that walks a file piece by
-    piece checks the CRC itself. Leader epoch, timestamps and producer fields are not judged. Without the GIL.
+    With `check_crc` the whole batch is before `end` and its CRC matches. Without it, only the header is checked: magic, base offset,
+    length, codec, attribute bits, and (magic 2) last offset delta and count not negative, or (magic 0 and 1) key and value lengths
+    that fill the message. The batch may then end after `end`. Linear in the bytes, whatever lengths the headers claim. Without the GIL.
+    """
+
+def find_batches(
+    buffer: Buffer, found: IntArray, beyond: IntArray, start: int = 0, end: int | None = None, lowest_offset: int = 0
+) -> tuple[int, int, int]:
+    """Find every valid batch or message that begins in [start, end), even inside another one.
+
+    Positions of batches that are whole in the buffer and whose CRC matches go into `found`. `beyond`, an array of shape (n, 2), gets the
+    position of each plausible header whose batch ends after the buffer, and the CRC of its covered bytes up to the buffer's end, if
+    its offset is from `lowest_offset` to `lowest_offset` + 2**31 - 1: in ordinary data, many positions look like such a header.
+    Headers are checked as by `find_batch`. Return the number of rows of `found` and of `beyond` that were filled, and the
+    position up to which the search went: `end`, or that of the first batch for which a row was missing. Linear in the bytes,
+    whatever lengths the headers claim. Without the GIL.
+    """
+
+def skip_corrupted(buffer: Buffer, positions: IntArray, start: int = 0, end: int | None = None, expected: int = 0) -> tuple[int, int]:
+    """Skip batches whose CRC does not match, from the one at `start`, by their length fields.
+
+    A batch is skipped if its header and the header after it have offsets from `expected` to `expected` + 2**31 - 1, a known
+    magic and a possible length, and if between the two neither a valid batch begins nor a plausible header with such an offset
+    whose batch ends after the second. The skip ends at a valid batch, at a batch of which this is not so, or when `positions` is
+    full. Return the number of skipped batches, whose positions go into `positions`, and the position of the first batch that was
+    not skipped. Without the GIL.
+    """
+
+def heaviest_chain(
+    first: IntArray,
+    last: IntArray,
+    weight: IntArray,
+    left_out: IntArray,
+    damage: IntArray,
+    start_bonus: IntArray,
+    parent: IntArray,
+    score: IntArray,
+    reach: int,
+) -> None:
+    """Store, for each run of batches, the score of the heaviest chain that ends with it, and the run before it in that chain.
+
+    A chain is a sequence of runs whose offsets rise. Its score is the sum of the runs' `weight`, the `start_bonus` of its first run,
+    and for each following run: 1 if it continues without a gap, 0 if the gap has the size of the offsets left out between the two
+    (`left_out` holds the number of offsets before each run, and their total) or if `damage` (a count of damaged spans before each
+    run) differs, -1 otherwise. `parent` is -1 for the first run of a chain. A run is compared with the `reach` runs before it; of
+    equal scores, that of the earliest counts. Without the GIL.
     """
 
 def decode_records(
@@ -66,7 +120,7 @@ def decode_records(
     batches: BatchTable,
     columns: RecordColumns,
     first_offset: int = -9223372036854775808,
-    end_offset: int = 9223372036854775807,
+    end_offset: int | None = None,
 ) -> KafkaFormatError | None:
     """The deep walk: records of many batches, whose payloads lie uncompressed in `buffer`, into the columns; without the GIL.
 
@@ -74,10 +128,13 @@ def decode_records(
     (only the timestamp type), magic, payload_position and payload_size are used; `position` only for messages. A payload
     that does not lie in the buffer is a ValueError.
 
-    Only records with first_offset <= offset < end_offset are given; all others are checked just the same. With LogAppendTime
+    Only records with first_offset <= offset < end_offset are given; all others are checked just the same. If `end_offset` is None,
+    there is no end: an exclusive end could not include the largest offset, 2**63 - 1. With LogAppendTime
     every record has the batch's maximum timestamp. Microseconds that cannot be had are marked, and `columns.odd_times` is set.
     Control batches are decoded like any other. Columns that were not asked for are skipped, and faults that lie behind the last
     one asked for, inside a record, are not looked for.
+
+    A record with more than `columns.max_headers` headers gives a TooLargeError, if headers are decoded.
 
     Rows are added behind `columns.rows`, headers behind `columns.headers`. The call returns None when all batches are done
     (`cursor[0] == len(batches)`), or when the columns are full: empty them (`columns.clear()`) and call again with the
@@ -103,7 +160,7 @@ def decode_run(
     start: int = 0,
     end: int | None = None,
     first_offset: int = -9223372036854775808,
-    end_offset: int = 9223372036854775807,
+    end_offset: int | None = None,
     check_crc: bool = True,
 ) -> int:
     """A short cut through `scan_batches` and `decode_records`: batches from `start` on straight into the columns; without the GIL.
@@ -226,6 +283,14 @@ class Record:
     ) -> None: ...
     def __reduce__(self) -> tuple[type[Record], tuple[Any, ...]]: ...
 
+def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray) -> None:
+    """Store the first and the highest offset, and the number, of the messages of each row of a table of formats 0 and 1.
+
+    The payloads are in `buffer`, uncompressed. Offsets of format 1 are absolute, computed as `decode_records` computes them. If
+    the messages of a row are corrupted, its count is -1 and both of its offsets are the row's own. If the messages' offsets do
+    not increase, the first is 2**63 - 1 and the last -2**63. Without the GIL.
+    """
+
 def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record]:
     """Rows `start` to `stop` (None: `columns.rows`) of decoded columns as Record objects.
 
@@ -233,6 +298,17 @@ def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: i
     `views`, keys and values and header values are read-only memoryviews instead, which keep the buffer alive (and a
     bytearray from being resized). ValueError for rows that are not there, or spans that do not lie in the buffer.
     """
+
+class RecordIterator:
+    """Yield the records of list after list, as `itertools.chain.from_iterable` does, for several threads at once.
+
+    Each record goes to one thread. A thread that needs the next list waits while another one gets it. (CPython's chain drops a
+    generator that is running in another thread, and crashes.) An error ends the iteration.
+    """
+
+    def __init__(self, lists: Iterable[list[Record]]) -> None: ...
+    def __iter__(self) -> RecordIterator: ...
+    def __next__(self) -> Record: ...
 
 def make_values(
     buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, views: bool = False
@@ -303,8 +379,9 @@ class RecordBuffer:
     def extend(self, records: Sequence[Any], start: int = 0) -> int:
         """Add records of a list or tuple from `start` on, as long as they fit; the position of the first one not taken.
 
-        A record is a tuple of `append`'s arguments, in their order, or a Record, whose offset and timestamp type are not used.
-        An error leaves those before it added.
+        A record is a tuple of `append`'s arguments, in their order, or a Record, whose timestamp type is not used. A Record keeps its
+        offset, unless that is -1. ValueError if some records are Records that keep their offsets and others have none. An error
+        leaves the records before it added.
         """
     def append_columns(
         self,
@@ -324,11 +401,12 @@ class RecordBuffer:
         """
     def records(self) -> bytes:
         """The records of the batch under way, as they are compressed: with no header before them."""
-    def close(self, compressed: Buffer | None = None, last_offset: int | None = None) -> int:
+    def close(self, compressed: Buffer | None = None, last_offset: int | None = None, count: int | None = None) -> int:
         """End the batch under way and begin the next; its size, 0 if there was no record (then nothing is done).
 
         `compressed` takes the records' place, for attributes that name a codec and only then. `last_offset` is the batch's where
-        that is above its last record's. Base offset and base sequence go on behind it.
+        that is above its last record's. Base offset and base sequence go on behind it. `count` is how many records were
+        compressed: RuntimeError if another thread has appended some since.
         """
     def take_closed(self) -> bytes:
         """The bytes of the closed batches, which are then forgotten; the one under way stays."""
@@ -360,7 +438,8 @@ class Layout:
         Its `__init__` is not called. Absent fields have their defaults; tagged fields that are not known are kept in
         `unknown_tagged_fields`, a tuple of (tag, bytes). Text that is not UTF-8 is decoded as Java does it. Record data is a
         memoryview of the buffer, all else a copy. TruncatedError where a field would run past the end, StructureError for a
-        null that is not allowed, a string of more than MAX_STRING bytes, tags that do not rise; the error names the field.
+        null that is not allowed, a string of more than MAX_STRING bytes, tags that do not rise; TooLargeError for more than
+        MAX_OBJECTS arrays, elements other than numbers, and unknown tagged fields. The error names the field.
         """
 
 def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[Any]:

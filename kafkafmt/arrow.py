@@ -20,15 +20,17 @@ from . import arguments
 from ._backend import core
 from .constants import MICROS_BEYOND, MICROS_NONE
 from .errors import KafkaFormatError
+from .extras import install_line
 from .log.groups import CommittedOffset
 from .records import Chunk, read_chunks
+from .sharing import shared
 from .text import decode_header_key
 from .types import Buffer, CopiedColumns
 
 try:
     import pyarrow as pa
 except ImportError as missing:
-    raise ImportError("Arrow output needs pyarrow: pip install 'kafkafmt[arrow]'") from missing
+    raise ImportError(f"Arrow output needs pyarrow: {install_line('arrow')}") from missing
 
 HEADER_FIELDS = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct(HEADER_FIELDS)))
@@ -195,6 +197,15 @@ class _Columns(CopiedColumns):
         return pa.Array.from_buffers(type_, rows, buffers, 0 if bits is None else -1)
 
 
+def _topic_bytes(topic: str) -> bytes:
+    """Return a topic's name in UTF-8. The name of a directory need not be UTF-8, but Arrow's and Spark's text is."""
+    try:
+        return topic.encode()
+    except UnicodeEncodeError:
+        message = f"the name of topic {topic!a}, as its directory has it, is not UTF-8, so Arrow cannot hold it: omit the column topic"
+        raise ValueError(message) from None
+
+
 class ArrowBuilder:
     """Record batches of about `target_bytes`, of one partition at a time, out of what is decoded into `columns`.
 
@@ -303,7 +314,7 @@ class ArrowBuilder:
         if known is None or len(known) < self.rows:
             size = min(max(self.rows, 1 << 14) * 2, MAX_ROWS)
             if name == "topic":
-                raw = self._home[0].encode()
+                raw = _topic_bytes(self._home[0])
                 offsets = np.arange(0, (size + 1) * len(raw), len(raw), dtype=np.int32)[: size + 1] if raw else np.zeros(size + 1, np.int32)
                 known = pa.Array.from_buffers(type_, size, [None, pa.py_buffer(offsets), pa.py_buffer(raw * size)], 0)
             else:
@@ -335,6 +346,7 @@ def _as_text(keys: pa.StringArray) -> pa.StringArray:
         return pa.array([decode_header_key(k) for k in raw], pa.string())
 
 
+@shared
 def record_batches(chunks: Iterable[Chunk], builder: ArrowBuilder) -> Iterator[pa.RecordBatch]:
     """Record batches out of chunks that are decoded into the builder's columns; the last one may be small, none is empty.
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 import zlib as plain_zlib
+from threading import Lock
 from typing import Any
 
 import lz4.frame
@@ -45,6 +46,8 @@ XERIAL_BLOCK = 32 * 1024
 LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WBITS = 31
+GZIP_WINDOW = 128
+"""Bytes of the second and every later gzip member that are fed at first."""
 ZSTD_MAGIC, ZSTD_SKIPPABLE = 0xFD2FB528, 0x184D2A50
 ZSTD_SMALLEST = 8
 """Bytes of the smallest frame that one can meet: a skippable one that skips nothing."""
@@ -87,7 +90,7 @@ class Arena:
 
 
 class Compressor:
-    """Compresses batch after batch with one codec and level, contexts reused. Not for two threads at once."""
+    """Compress batch after batch with one codec and level. Contexts are reused, so two threads at once get a RuntimeError."""
 
     def __init__(self, codec: int, level: int | None = None) -> None:
         if codec not in range(CODEC_GZIP, CODEC_ZSTD + 1):
@@ -98,6 +101,7 @@ class Compressor:
                 there = f"{lowest} to {highest}" if codec in LEVELS else "none"
                 raise ValueError(f"{CODEC_NAMES[codec]} has no level {level}; there are: {there}")
         self.codec = codec
+        self._busy = Lock()  # zstandard crashes if two threads use one context
         self._level = LEVELS[codec][2] if level is None and codec in LEVELS else level or 0
         if codec == CODEC_ZSTD:
             self._zstd = zstandard.ZstdCompressor(level=self._level)
@@ -105,7 +109,18 @@ class Compressor:
             self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
 
     def compress(self, data: Buffer) -> bytes:
-        """The data as the records of a batch, or the value of a wrapper message."""
+        """Return the data as the records of a batch, or the value of a wrapper message.
+
+        Raise RuntimeError if another thread is compressing with this object.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise RuntimeError("another thread is compressing with this Compressor")
+        try:
+            return self._compress(data)
+        finally:
+            self._busy.release()
+
+    def _compress(self, data: Buffer) -> bytes:
         raw: Any = data
         if self.codec == CODEC_GZIP:
             stream = plain_zlib.compressobj(self._level, plain_zlib.DEFLATED, GZIP_WBITS)
@@ -140,22 +155,31 @@ def _xerial(data: memoryview) -> bytes:
 
 
 class Decompressor:
-    """Decompresses batch after batch into an arena, none to more than `max_batch_bytes`. Not for two threads at once."""
+    """Decompress batch after batch into an arena, none to more than `max_batch_bytes`. Two threads at once get a RuntimeError."""
 
     def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
         if max_batch_bytes < 1:
             raise ValueError("max_batch_bytes must be at least 1")
         self.limit = max_batch_bytes
+        self._busy = Lock()  # zstandard crashes if two threads use one context
         self._zstd = zstandard.ZstdDecompressor()
         self._zstd_ratio = 4.0  # what to expect of the next batch, by one before it
         self._lz4: Any = lz4.frame.create_decompression_context()
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
-        """Append the decompressed payload to the arena; its size in bytes.
+        """Append the decompressed payload to the arena. Return its size in bytes.
 
-        Raises UnsupportedError for an unknown codec, TooLargeError beyond the limit, StructureError for data that
-        does not decompress. The arena is then filled as before.
+        Raise UnsupportedError for an unknown codec, TooLargeError beyond the limit, StructureError for data that
+        does not decompress. The arena is then filled as before. Raise RuntimeError if another thread is decompressing with this object.
         """
+        if not self._busy.acquire(blocking=False):
+            raise RuntimeError("another thread is decompressing with this Decompressor or RecordReader")
+        try:
+            return self._decompress(codec, payload, arena)
+        finally:
+            self._busy.release()
+
+    def _decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
         start = arena.filled
         raw: Any = payload
         view = raw if type(raw) is memoryview and raw.format == "B" and raw.ndim == 1 else memoryview(raw).cast("B")
@@ -193,24 +217,32 @@ class Decompressor:
             raise TooLargeError(f"{CODEC_NAMES[codec]} data decompresses to more than the limit of {self.limit} bytes")
 
     def _gzip(self, data: memoryview, arena: Arena, start: int) -> None:
-        member = zlib.decompressobj(GZIP_WBITS)
-        part = member.decompress(data, self._room(0, 4 * len(data)))
-        arena.append(part)
+        """Decompress the members of gzip data, one after the other.
+
+        zlib copies the input that it leaves unread. So the data of the second and later members are fed in windows, which begin
+        small and double: a member of n bytes costs O(n), however many members follow it.
+        """
+        position, window = 0, len(data)
         while True:
-            if arena.filled - start > self.limit:
-                self._check(arena.filled - start, CODEC_GZIP)
-            pending: Any
-            if member.eof:
-                pending = member.unused_data
-                if pending[:2] != GZIP_MAGIC:
-                    return
-                member = zlib.decompressobj(GZIP_WBITS)
-            else:
-                pending = member.unconsumed_tail
-                if not part and not pending:
-                    raise StructureError("gzip data ends before its end mark")
-            part = member.decompress(pending, self._room(arena.filled - start, 4 * len(data)))
-            arena.append(part)
+            member = zlib.decompressobj(GZIP_WBITS)
+            while not member.eof:
+                if position == len(data):
+                    part = member.decompress(b"", self._room(arena.filled - start, 4 * len(data)))
+                    if not part:
+                        raise StructureError("gzip data ends before its end mark")
+                    left = 0
+                else:
+                    part = member.decompress(data[position : position + window], self._room(arena.filled - start, 4 * len(data)))
+                    left = len(member.unused_data) if member.eof else len(member.unconsumed_tail)
+                position = min(position + window, len(data)) - left
+                arena.append(part)
+                if arena.filled - start > self.limit:
+                    self._check(arena.filled - start, CODEC_GZIP)
+                if not left:
+                    window *= 2
+            if data[position : position + 2] != GZIP_MAGIC:
+                return
+            window = GZIP_WINDOW
 
     def _snappy(self, data: memoryview, arena: Arena, start: int) -> None:
         if data[:8] != XERIAL_MAGIC:

@@ -57,6 +57,8 @@ BASE_SEQUENCE_AT = 53
 COUNT_AT = 57
 BATCH_HEADER_SIZE = 61
 MIN_BATCH_LENGTH = BATCH_HEADER_SIZE - ENTRY_OVERHEAD
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""Largest distance of an offset from its segment's base offset; an offset index stores the distance as an int32."""
 MAX_BATCH_LENGTH = 2**31 - 1 - ENTRY_OVERHEAD
 """Largest length field of a batch or message: its size with the first 12 bytes is an int32 in Kafka, and here."""
 MIN_LEGACY_LENGTH = 14
@@ -90,6 +92,9 @@ MICROS_BEYOND, MICROS_NONE = -(2**63), -(2**63) + 1
 MAX_MILLIS = (2**63 - 1) // 1000
 """The largest timestamp in milliseconds that int64 holds in microseconds."""
 NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+MAX_SEQUENCE = 2**31 - 1
+"""The largest sequence number; 0 follows it."""
 
 CONTROL_ABORT, CONTROL_COMMIT = 0, 1
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
@@ -100,6 +105,8 @@ MAX_VARLONG_BYTES = 10
 
 MIN_OFFSET = -(2**63)
 MAX_OFFSET = 2**63 - 1
+NO_END = MAX_OFFSET + 1
+"""The exclusive end of a range that has none: MAX_OFFSET would leave out a record with the largest offset."""
 
 DEFAULT_MAX_BATCH_BYTES = 128 * 1024 * 1024
 """What one batch may decompress to, unless the caller says otherwise."""
@@ -151,11 +158,17 @@ FAULTS = (
     FAULT_INNER_OFFSET,
 ) = range(1, len(FAULTS))
 
+MANY_HEADERS = 1 << 17
+"""Headers that one record may have whatever `max_batch_bytes` is."""
+HEADER_MEMORY = 128
+"""Bytes of memory that a header is counted as: its row in the columns, a tuple, a place in the record's tuple."""
+TOO_MANY_HEADERS = "a record has {count} headers, more than the limit of {limit}"
+
 # What keeps a record from being appended: the rule's name and what the message says; the cores agree on the indexes.
 BUILD_FAULTS = (
     ("", ""),
     ("", ""),
-    ("offset_order", "offset {offset} is not between {next}, the next one, and 2**63 - 2"),
+    ("offset_order", "offset {offset} is refused: the next offset is {next}, and the highest that a batch can be built with is 2**63 - 2"),
     ("offset_delta", "offset {offset} is more than 2**31 - 1 above the batch's base offset"),
     ("timestamp", "timestamp {timestamp} is negative and not -1"),
     ("timestamp_in_format", "format {magic} has no timestamps, so {timestamp} would be lost"),
@@ -175,6 +188,12 @@ BUILD_FAULTS = (
     BUILD_HEADER_KEY,
 ) = range(2, len(BUILD_FAULTS))
 
+CHANGED_MEANWHILE = "another thread has changed the batch while its records were compressed"
+MIXED_OFFSETS = (
+    "some records are Record objects, which keep their offsets, and others have none: "
+    "give all of them an offset, as (key, value, timestamp, headers, offset), or none"
+)
+
 WIRE_TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes", "records", "struct")
 """What a field of a message, or an element of its array, can be."""
 (
@@ -192,5 +211,8 @@ WIRE_TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "fl
     WIRE_RECORDS,
     WIRE_STRUCT,
 ) = range(len(WIRE_TYPES))
+MAX_OBJECTS = 1 << 23
+"""Arrays, their elements except numbers, and unknown tagged fields that one message may contain: some 100 bytes of memory each."""
+TOO_MANY_OBJECTS = "{name}: the message contains more than {limit} array elements and unknown tagged fields"
 MAX_STRING = 32767
 """Bytes of a string, also where its length is a varint."""

@@ -69,6 +69,17 @@ class TooLargeError(KafkaFormatError):
     code = "too_large"
 
 
+class OffsetOverflowError(OverflowError, ValueError):
+    """Offsets to be assigned would exceed 2**63 - 2, the largest that leaves an offset for the next record."""
+
+    def __init__(self, next_offset: int) -> None:
+        super().__init__(f"offsets from {next_offset} on do not fit into 64 bits: the last one can be 2**63 - 2")
+        self.next_offset = next_offset
+
+    def __reduce__(self) -> tuple[type[OffsetOverflowError], tuple[int]]:
+        return type(self), (self.next_offset,)
+
+
 class RecordError(NamedTuple):
     """One record against a rule: its place among the records that were given, counted from 0, the rule, and what is wrong."""
 
@@ -80,7 +91,7 @@ class RecordError(NamedTuple):
 class InvalidError(KafkaFormatError):
     """Well-formed, but against one of Kafka's rules of validation.
 
-    rule: the rule's name, a word that stays the same. records: the records concerned, where the rule is about records.
+    rule: the rule's name, which stays the same. records: the records concerned (the first 65,536), if the rule is about records.
     """
 
     code = "invalid"

@@ -1,8 +1,14 @@
-"""Text as Java decodes it: what a header key that is not UTF-8 becomes."""
+"""Text: header keys decoded as Java does it, and the two rules by which output is escaped, for terminals and for JSON.
+
+Whatever comes from files, frames or arguments passes `plain` before a person sees it, and `json_encoder` before a program does.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
+from typing import Any
 
 _LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
@@ -16,3 +22,44 @@ def decode_header_key(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         return _LONE_SURROGATE.sub("\ufffd".encode(), raw).decode(errors="replace")
+
+
+# DEL and C1, which steer a terminal; the separators of lines and paragraphs; characters that change the direction of text; characters
+# without width or sign, which hide text or make two names look alike; lone surrogates, which UTF-8 cannot hold. Not the joiners U+200C
+# and U+200D, which scripts and emoji need.
+_UNSEEN = (
+    "\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff"
+    "\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a\\U000e0000-\\U000e007f"
+)
+_UNSAFE = re.compile(f"[\\x00-\\x1f{_UNSEEN}]")
+_UNSAFE_IN_JSON = re.compile(f"[{_UNSEEN}]")  # JSON itself escapes C0; outside strings it may have line feeds
+
+
+def plain(text: str) -> str:
+    """Escape what could steer a terminal, end the line, reorder it or hide in it, as in Python: `\\x1b`, `\\u202e`."""
+    return text if text.isprintable() else _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
+
+
+def json_encoder(**options: Any) -> Callable[[Any], str]:
+    """Return a function that encodes a value as JSON; `options` are those of `json.JSONEncoder`.
+
+    Text stays readable. The characters that `plain` escapes become `\\uXXXX`, so the parsed value is the same.
+    """
+    encode = json.JSONEncoder(ensure_ascii=False, **options).encode
+
+    def encode_safely(value: Any) -> str:
+        text = encode(value)
+        if text.isascii() and "\x7f" not in text:  # both are much quicker than the search
+            return text
+        return _UNSAFE_IN_JSON.sub(_json_escape, text)
+
+    return encode_safely
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+encode_json = json_encoder()
+"""Encode a value as one line of JSON."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .constants import MAX_OFFSET
 from .errors import KafkaFormatError
 
 if TYPE_CHECKING:
@@ -53,6 +54,17 @@ LengthArray = npt.NDArray[np.int32]
 ByteArray = npt.NDArray[np.uint8]
 BatchTable = npt.NDArray[np.void]
 """Rows of BATCH_DTYPE."""
+
+
+def last_offsets(batches: BatchTable) -> IntArray:
+    """Return the last offset of each batch.
+
+    If a batch's last offset delta is negative, this is its base offset. If the last offset does not fit into 64 bits, it is 2**63 - 1.
+    """
+    first = batches["base_offset"]
+    last: IntArray = first + np.maximum(batches["last_offset_delta"], 0)
+    last[last < first] = MAX_OFFSET
+    return last
 
 
 class Scan(NamedTuple):
@@ -118,6 +130,8 @@ class RecordColumns:
     """Whether rows stay until the holder of the columns takes them, or only until the next chunk."""
     full = False
     """Whether decoding has stopped because nothing more fits: set by RecordReader and `decode_run`."""
+    max_headers = 1 << 20
+    """Headers that one record may have. Decoding a record with more gives a TooLargeError."""
     odd_times = False
     """Whether timestamp_micros may hold a MICROS_NONE or MICROS_BEYOND: set by decoding, for its reader to set back."""
     key_offsets: LengthArray | None = None

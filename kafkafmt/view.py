@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from . import arguments
 from ._backend import core
-from .constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, MAX_OFFSET
+from .constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, NO_END
 from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
 from .log.epochs import end_offset_for
 from .log.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
@@ -127,9 +126,13 @@ class Partition:
         return self.records()
 
     def records(self, *, views: bool = False, **selection: Unpack[Selection]) -> Iterator[Any]:
-        """Record objects. With `views` keys and values are memoryviews, valid until the next record."""
+        """Return an iterator of Record objects, which several threads may share: each record goes to one of them.
+
+        With `views`, keys and values are memoryviews. They are valid until the next record, so threads cannot share these.
+        """
         chunks = self.log.chunks(capacity=1024, **self._selected(selection))
-        return itertools.chain.from_iterable(core.make_records(source, columns, views=views) for source, columns in chunks)
+        records: Iterator[Any] = core.RecordIterator(core.make_records(source, columns, views=views) for source, columns in chunks)
+        return records
 
     def to_batches(self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
         """pyarrow record batches of about 8 MB, in constant memory. columns: names of the schema, None for the standard eight."""
@@ -191,7 +194,7 @@ class Partition:
         if offset is None:
             return None
         offset = arguments.integer(name, offset, kind="an offset")
-        return min(offset, MAX_OFFSET) if offset >= 0 else max(self.next_offset + offset, 0)
+        return min(offset, NO_END) if offset >= 0 else max(self.next_offset + offset, 0)
 
 
 class Groups:
@@ -301,11 +304,38 @@ def open_log(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     mapped: bool = False,
 ) -> Log:
-    """Open one or several log directories, partition directories or `.log` files, or a list of such, for reading.
+    """Open Kafka log directories, partition directories or `.log` files for reading.
 
-    replicas: "longest" takes, of a partition that lies in two of the paths, the one that ends higher; else that is a
-    DuplicatePartitionError. max_batch_bytes: what one batch may decompress to. mapped: map the files instead of
-    reading them, for directories that no broker writes to. Raises OSError for what cannot be read, NoLogError where no log is.
+    Parameters
+    ----------
+    *paths : str, os.PathLike, or a list or tuple of these
+        One path or more. The result contains the partitions of all of them.
+    replicas : "longest", optional
+        If two paths contain the same partition, read the copy with the higher end offset. By default, such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is reported as damage, with the error "too_large". So
+        is a batch with a record of more than ``max_batch_bytes // 128`` headers, if these are also more than 131,072.
+    mapped : bool, default False
+        Map the files into memory instead of reading them. Use it only for directories that no broker writes to. If a mapped file is
+        truncated while it is read, the operating system ends the process with SIGBUS; Python cannot catch this. A file that was
+        truncated before it was mapped is reported as damage.
+
+    Returns
+    -------
+    Log
+        ``log[topic, partition]`` is a `Partition`. Files are open only while they are read, so there is nothing to close.
+
+    Raises
+    ------
+    OSError
+        A path does not exist or cannot be read. `NoLogError`, a subclass, if a path contains no Kafka log.
+    TypeError, ValueError
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same partition and `replicas` is not given.
+
+    Notes
+    -----
+    Opening reads directories and checkpoints; Kafka's counterpart is ``LogManager.loadLogs``. Batches are read on demand, or to
+    compare replicas.
     """
     given: list[str | os.PathLike[str]] = []
     for path in paths:

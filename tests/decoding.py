@@ -55,7 +55,7 @@ def copies_of(columns, name):
     return [raw[a:b] if valid else None for a, b, valid in zip(ends, ends[1:], bits[: columns.rows], strict=False)]
 
 
-def decode_steps(core, data, table, names=COLUMNS, capacity=64, header_capacity=0, first=MIN, end=MAX, room=None):
+def decode_steps(core, data, table, names=COLUMNS, capacity=64, header_capacity=0, first=MIN, end=None, room=None):
     """Call after call of decode_records: what each one gave, up to the end or the first error. room: of copied keys and values."""
     columns = RecordColumns(capacity, names, header_capacity) if room is None else CopiedColumns(capacity, names, header_capacity, room)
     while True:

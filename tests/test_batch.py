@@ -1,10 +1,13 @@
 """The shallow walk: headers byte for byte, where it stops and why, and the search for a batch."""
 
+import struct
+
 import numpy as np
 import pytest
 from building import batch, message, mutate, repair_crc, simple_batch
 from decoding import scan, what
 
+from kafkafmt import iter_batches
 from kafkafmt.errors import ChecksumError, StructureError, UnsupportedError
 from kafkafmt.types import BATCH_DTYPE
 
@@ -220,3 +223,45 @@ def test_a_batch_whose_crc_fails_is_passed_over(core):
     bad, good = simple_batch([b"a"], crc=1), simple_batch([b"b"])
     assert core.find_batch(bad + good) == len(bad)
     assert core.find_batch(bad + good, 0, None, False) == 0
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("rest", range(5))
+@pytest.mark.parametrize("length", [-(2**31), -(2**31) + 1, -1, 0, 1, 3, 13, 2**31 - 12, 2**31 - 1])
+def test_tail_below_17_bytes_with_an_impossible_length_is_corrupt(core, length, rest, check):
+    """As Java: `Record size 3 is less than the minimum record overhead (14)`."""
+    good = simple_batch([b"a"])
+    tail = struct.pack(">qi", 5, length) + bytes(rest)
+    for data, options in ((good + tail, {}), (good + tail + b"zzzzzzz", {"end": len(good + tail)}), (good + tail + bytes(20), {})):
+        table, result = scan(core, data, check_crc=check, **options)
+        assert (len(table), result.position) == (1, len(good))
+        message = f"length field is {length}, which no batch can have (position {len(good)}, batch at offset 5)"
+        assert what(result.error) == ("StructureError", len(good), 5, None, message)
+    assert scan(core, good + tail[:11])[1] == (1, len(good), None)
+
+
+@pytest.mark.parametrize("length", [14, 15, 21, 22, 48, 49, 1000, 2**31 - 13])
+@pytest.mark.parametrize("rest", range(5))
+def test_tail_below_17_bytes_with_a_possible_length_is_a_normal_end(core, length, rest):
+    """A length below the minimum of magic 2 may belong to a message of magic 0: the magic is cut off."""
+    good = simple_batch([b"a"])
+    assert scan(core, good + struct.pack(">qi", 5, length) + bytes(rest))[1] == (1, len(good), None)
+
+
+@pytest.mark.parametrize(
+    ("base", "delta", "expected"),
+    [
+        (-1, 5, -1), (0, 0, 0), (0, 9, 9), (7, 0, 7), (2**31 - 1, 0, 2**31 - 1), (2**31 - 1, 1, 0), (2**31 - 2, 5, 3), (-5, 2, -3),
+        (5, -1, -(2**31) + 4), (-2, 2**31 - 1, 2**31 - 3),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("producer_id", [-1, 3])
+def test_last_sequence_is_that_of_java(base, delta, expected, producer_id):
+    """Java's `lastSequence()` looks at the base sequence only; its int arithmetic wraps."""
+    data = simple_batch([b"a"], base_sequence=base, last_offset_delta=delta, producer_id=producer_id)
+    (found,) = iter_batches(data)
+    assert found.last_sequence == expected
+
+
+def test_last_sequence_of_a_message_is_none():
+    assert [b.last_sequence for b in iter_batches(message(1, None, b"a"))] == [-1]

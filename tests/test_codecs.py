@@ -215,6 +215,127 @@ def test_what_is_no_buffer_is_a_type_error():
         Decompressor().decompress(GZIP, "text", Arena())
 
 
+# --- work, counted in bytes: linear in the input, whatever its framing
+
+
+class CountedMember:
+    """A zlib decompressor that counts the bytes it is given, returns, and leaves over (which zlib copies)."""
+
+    work = 0
+
+    def __init__(self, wbits):
+        self._member = zlib.decompressobj(wbits)
+
+    def decompress(self, data, max_length):
+        part = self._member.decompress(data, max_length)
+        CountedMember.work += len(data) + len(part) + len(self._member.unused_data) + len(self._member.unconsumed_tail)
+        return part
+
+    def __getattr__(self, name):
+        return getattr(self._member, name)
+
+
+class CountedZlib:
+    decompressobj = CountedMember
+
+
+GZIP_SHAPES = {
+    "empty members": lambda n: gzip.compress(b"") * n,
+    "small members": lambda n: gzip.compress(NOISE[:300]) * n,
+    "a large member, then empty ones": lambda n: gzip.compress(NOISE[: 40 * n]) + gzip.compress(b"") * n,
+    "an empty member, then a large one": lambda n: gzip.compress(b"") + gzip.compress(NOISE[: 40 * n]),
+    "members that expand": lambda n: gzip.compress(bytes(70_000)) * (n // 10),
+    "a member, then bytes that are ignored": lambda n: gzip.compress(b"x") + bytes(40 * n),
+}
+
+
+@pytest.mark.parametrize("shape", GZIP_SHAPES)
+def test_gzip_work_is_linear_in_its_input(monkeypatch, shape):
+    monkeypatch.setattr(codecs, "zlib", CountedZlib)
+    work = []
+    for n in (500, 1000, 2000):
+        CountedMember.work = 0
+        payload = GZIP_SHAPES[shape](n)
+        size = len(unpack(GZIP, payload))
+        work.append(CountedMember.work)
+        assert CountedMember.work <= 16 * (len(payload) + size) + 4096
+    assert work[2] <= 2.2 * work[1] <= 2.2 * 2.2 * work[0]
+
+
+class CountedBytes:
+    """Counts the bytes of slices of a payload, and of what the codec packages are given."""
+
+    def __init__(self, monkeypatch):
+        self.work = self.calls = 0
+        for owner, name in (
+            (codecs.lz4.frame, "decompress_chunk"),
+            (codecs._raw_snappy, "decompress_raw_into"),
+        ):
+            if owner is not None:
+                monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
+
+    def _counted(self, function):
+        def call(*arguments, **options):
+            self.calls += 1
+            self.work += sum(memoryview(a).nbytes for a in arguments[:2] if isinstance(a, bytes | memoryview))
+            return function(*arguments, **options)
+
+        return call
+
+
+FRAMED = {
+    "empty xerial blocks": (SNAPPY, lambda n: build.xerial(b"")[:16] + (struct.pack(">i", 1) + b"\0") * n),
+    "xerial streams": (SNAPPY, lambda n: build.xerial(b"a") * n),
+    "small lz4 blocks": (LZ4, lambda n: lz4_of_blocks(n)),
+}
+
+
+def lz4_of_blocks(n):
+    """One lz4 frame of n stored blocks of 8 bytes."""
+    whole = lz4.frame.compress(b"", block_linked=False, store_size=False)
+    return whole[:7] + (struct.pack("<I", 0x80000008) + b"abcdefgh") * n + bytes(4)
+
+
+@pytest.mark.parametrize("framing", FRAMED)
+def test_work_is_linear_in_the_number_of_blocks(monkeypatch, framing):
+    codec, make = FRAMED[framing]
+    work = []
+    for n in (500, 1000, 2000):
+        with monkeypatch.context() as patch:
+            counted = CountedBytes(patch)
+            payload = make(n)
+            unpack(codec, payload)
+        work.append((counted.work, counted.calls))
+        assert counted.work <= 2 * len(payload)
+    assert work[2][0] <= 2.2 * work[1][0] <= 2.2 * 2.2 * work[0][0]
+    assert work[2][1] <= 2.2 * work[1][1] + 8
+
+
+@pytest.mark.parametrize("frame", [zstandard.compress(b""), zstandard.compress(b"a"), struct.pack("<II", 0x184D2A50, 0)], ids=len)
+def test_zstd_frames_are_each_read_once(monkeypatch, frame):
+    """The header check advances through the payload, and one reader takes all of it."""
+    readers = []
+
+    class Counted:
+        def __init__(self):
+            self._zstd = zstandard.ZstdDecompressor()
+
+        def decompress(self, data, size):
+            readers.append(len(data))
+            return self._zstd.decompress(data, size)
+
+        def stream_reader(self, data, **options):
+            readers.append(len(data))
+            return self._zstd.stream_reader(data, **options)
+
+    for n in (500, 1000, 2000):
+        readers.clear()
+        decompressor = Decompressor()
+        decompressor._zstd = Counted()
+        decompressor.decompress(ZSTD, frame * n, Arena())
+        assert readers == [len(frame) * n]
+
+
 # --- what is too large
 
 

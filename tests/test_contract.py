@@ -3,6 +3,7 @@
 import ast
 import inspect
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +89,32 @@ def test_falling_back_is_said_once():
     result = run("auto", WITHOUT_NATIVE + "; import kafkafmt._backend")
     assert result.stdout.startswith("pure kafkafmt._pure the native core cannot be imported")
     assert result.stderr.count("RuntimeWarning") == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ([], "the native core was not compiled; install a C compiler and Python's headers, and reinstall"),
+        (["_core.cpython-27-linux.so"], "the native core was compiled for another Python (_core.cpython-27-linux.so)"),
+        (["_core.abi3.so"], "the native core cannot be imported: "),
+        (["native_core.txt"], "recorded while it was built"),
+    ],
+)
+def test_reason_for_the_pure_core_is_the_true_one(tmp_path, files, reason):
+    shutil.copytree(Path(kafkafmt.__file__).parent, tmp_path / "kafkafmt", ignore=shutil.ignore_patterns("_core.*.so", "__pycache__"))
+    for name in files:
+        (tmp_path / "kafkafmt" / name).write_text("recorded while it was built")
+    program = "import kafkafmt; print(kafkafmt.backend); from kafkafmt.cli.main import group; group(['--version'])"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert done.stdout.splitlines()[0] == "pure"
+    assert f"many times slower: {reason}" in done.stderr
+    assert f"core: pure ({reason}" in done.stdout
+    assert "circular" not in done.stdout + done.stderr
+    command = [sys.executable, "-m", "kafkafmt", "ls"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment | {"KAFKAFMT_BACKEND": "native"}, cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert reason in done.stderr
 
 
 def test_native_never_falls_back():

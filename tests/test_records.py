@@ -111,7 +111,8 @@ def test_offsets_near_the_end_of_64_bits(core):
     data = batch([(i, 0, None, b"a", ()) for i in range(3)], base_offset=2**63 - 4)
     assert [r[0] for r in records(core, data)] == [2**63 - 4, 2**63 - 3, 2**63 - 2]
     wrapped = batch([(0, 0, None, b"a", ()), (1, 0, None, b"b", ())], base_offset=2**63 - 1)
-    assert [r[0] for r in records(core, wrapped)] == [-(2**63)]  # the other one is not below the exclusive end
+    assert [r[0] for r in records(core, wrapped)] == [2**63 - 1, -(2**63)]
+    assert [r[0] for r in records(core, wrapped, end_offset=2**63 - 1)] == [-(2**63)]
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5])

@@ -469,3 +469,14 @@ def test_hurt_data_gives_our_errors_only(package):
                 pass
 
     check()
+
+
+def test_error_lists_the_first_records_only(package, monkeypatch):
+    """One error for a batch of a million bad records would take some 300 bytes for each."""
+    monkeypatch.setattr("kafkafmt.records.rules._MOST_ERRORS", 5)
+    data = build_batch([(None if i % 2 else b"k", b"v", NOW if i % 3 else 1) for i in range(100)])
+    with pytest.raises(InvalidError) as caught:
+        validate(data, compacted=True, before_max_ms=1000)
+    assert [e.batch_index for e in caught.value.records] == [0, 1, 3, 5, 6]
+    assert [e.rule for e in caught.value.records] == ["timestamp_bounds", "key", "key", "key", "timestamp_bounds"]
+    assert "; and 2 more" in caught.value.message

@@ -75,18 +75,47 @@ cdef int take_record(RecordBuffer self, object key, object value, object timesta
     raise building_error(self, status, offset, when)
 
 
+cdef enum:
+    FROM_RECORD = 1             # the offset of a Record is kept
+    NEXT = 2                    # the record gets the next offset
+    BOTH = 3
+
+
+cdef inline bint keeps_offset(object record) except -1:
+    """Whether a Record has an offset: -1 stands for a field that was not read."""
+    cdef int overflow = 0
+    return PyLong_AsLongLongAndOverflow(<object>kf_record_offset(record), &overflow) != -1 or overflow
+
+
+cdef inline int origin_of(object record) except -1:
+    """Where a record's offset comes from; 0 for a tuple with an offset, and for what is no record."""
+    if PyTuple_CheckExact(record):
+        return NEXT if PyTuple_GET_SIZE(record) < 5 or <object>PyTuple_GET_ITEM(record, 4) is None else 0
+    if kf_is_record(record):
+        return FROM_RECORD if keeps_offset(record) else NEXT
+    return 0
+
+
 cdef Py_ssize_t append_records(RecordBuffer self, object records, Py_ssize_t i) except -1:
     cdef Py_ssize_t n
     cdef object record, timestamp, headers, offset, none = (), unset = -1
     if type(records) is not list and type(records) is not tuple:
         raise TypeError(f"a list or tuple of records is needed, not {type(records).__name__}")
     cdef bint listed = type(records) is list
+    cdef int origins = origin_of(records[i - 1]) if 0 < i <= len(records) else 0
+    cdef Py_ssize_t before
     while i < len(records):
-        if listed and self.plain_end and not self.busy:
+        if listed and self.plain_end and not self.busy and not origins & FROM_RECORD:
+            before = i
             i = fill_tuples(self, records, i)
+            if i > before:
+                origins |= NEXT
             if i == len(records):
                 break
         record = records[i]
+        origins |= origin_of(record)
+        if origins == BOTH:
+            raise ValueError(MIXED_OFFSETS)
         timestamp, headers, offset = unset, none, None
         if PyTuple_CheckExact(record):
             n = PyTuple_GET_SIZE(record)
@@ -103,7 +132,7 @@ cdef Py_ssize_t append_records(RecordBuffer self, object records, Py_ssize_t i) 
                 break
         elif kf_is_record(record):
             if take_record(self, <object>kf_record_key(record), <object>kf_record_value(record), <object>kf_record_timestamp(record),
-                         <object>kf_record_headers(record), None, False):
+                           <object>kf_record_headers(record), <object>kf_record_offset(record) if keeps_offset(record) else None, False):
                 break
         else:
             raise TypeError(f"a record is a tuple or a Record, not {type(record).__name__}")

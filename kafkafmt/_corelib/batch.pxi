@@ -130,6 +130,8 @@ cdef int scan(const uint8_t* base, const uint8_t** at, const uint8_t* end, Batch
             read_message(base, p, length, &rows[n])
         n += 1
         p += 12 + <Py_ssize_t>length
+    if status == SCAN_END and 12 <= end - p < 17 and not 14 <= int32_at(p + 8) <= MAX_LENGTH:
+        status = SCAN_LENGTH                        # the magic is cut off, but no magic allows this length
     at[0] = p
     count[0] = n
     return status
@@ -162,46 +164,3 @@ def scan_batches(buffer, table, start=0, end=None, check_crc=True):
         status = scan(source.data, &p, source.data + last, rows, capacity, &count, check, &crc)
     at = p - source.data
     return Scan(count, at, None if status <= SCAN_FULL else scan_error(status, source, at, last, crc))
-
-
-cdef inline bint plausible(const uint8_t* p, Py_ssize_t readable, bint check_crc) noexcept nogil:
-    """Could a sound batch or message stand here, as far as its header tells? With `check_crc`: does one?"""
-    cdef int32_t length, key_length, value_at
-    if p[16] > 2 or p[0] & 0x80 or readable < 12 + min_length(p[16]):
-        return False
-    length = int32_at(p + 8)
-    if length < min_length(p[16]) or length > MAX_LENGTH:
-        return False
-    if p[16] == 2:
-        if p[21] != 0 or p[22] & 0x80 or (p[22] & 7) > 4 or int32_at(p + 23) < 0 or int32_at(p + 57) < 0:
-            return False
-    else:
-        if p[17] & 0xF0 or (p[17] & 7) > 3:
-            return False
-        value_at = 30 if p[16] else 22
-        key_length = int32_at(p + value_at - 4)
-        if key_length < -1 or key_length > length - min_length(p[16]):
-            return False
-        value_at += key_length if key_length > 0 else 0
-        if readable - 4 >= value_at and int32_at(p + value_at) != length + 8 - value_at and (
-                int32_at(p + value_at) != -1 or length + 8 != value_at):
-            return False
-    if not check_crc:
-        return True
-    return length <= readable - 12 and actual_crc(p, length) == stored_crc(p)
-
-
-def find_batch(buffer, start=0, end=None, check_crc=True):
-    cdef Source source = Source(buffer)
-    cdef Py_ssize_t first, last, found = -1
-    first, last = bounds(source, start, end)
-    cdef const uint8_t* p = source.data + first
-    cdef const uint8_t* stop = source.data + last
-    cdef bint check = check_crc
-    with nogil:
-        while stop - p >= 26:                       # the smallest message of all
-            if p[16] <= 2 and plausible(p, stop - p, check):
-                found = p - source.data
-                break
-            p += 1
-    return None if found < 0 else found

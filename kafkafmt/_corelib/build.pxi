@@ -8,11 +8,18 @@
 from libc.stdlib cimport free, realloc
 from libc.string cimport memmove
 
-from .errors import InvalidError, TooLargeError
+from .errors import InvalidError
 
 cdef enum:
     COPY_ROOM = 64              # bytes kept free behind what is written, and asked for behind what is read, for copies in whole steps
     FIRST_ROOM = 4096
+
+cdef extern from *:
+    """
+    /* put_plain writes offset deltas below 2^26 only, so no plain record after this offset reaches INT64_MAX */
+    #define KF_LAST_PLAIN_OFFSET (INT64_MAX - (1 << 27))
+    """
+    const int64_t LAST_PLAIN_OFFSET "KF_LAST_PLAIN_OFFSET"
 
 @cython.final
 cdef class RecordBuffer:
@@ -184,7 +191,7 @@ cdef class RecordBuffer:
         self.filled = p - self.data
         self.base_timestamp = base_timestamp
         self.placed(timestamp, offset, base)
-        self.plain_end = min(self.start + self.max_size, self.capacity - COPY_ROOM)
+        self.plain_end = min(self.start + self.max_size, self.capacity - COPY_ROOM) if offset < LAST_PLAIN_OFFSET else 0
         return PLACED
 
     cdef inline int place_message(self, const Field* key, const Field* value, int64_t timestamp, int64_t offset, bint dry) noexcept nogil:
@@ -257,10 +264,12 @@ cdef class RecordBuffer:
         self.begin()
         return PLACED
 
-    def close(self, compressed=None, last_offset=None):
+    def close(self, compressed=None, last_offset=None, count=None):
         cdef Source source
         cdef int64_t last = -1 if last_offset is None else last_offset
         self.enter(False)
+        if count is not None and self.count != count:
+            raise RuntimeError(CHANGED_MEANWHILE)
         if self.count == 0:
             return 0
         if last_offset is not None and (last < self.next_offset - 1 or last == INT64_MAX

@@ -67,6 +67,10 @@ cdef inline bint short_varint(const uint8_t** at, uint32_t* raw) noexcept nogil:
     return True
 
 
+cdef enum:
+    MANY = 131072               # headers of one record, which the slow path compares with its limit (MANY_HEADERS)
+
+
 cdef inline bint short_headers(const uint8_t** at, const uint8_t* stop, uint32_t count) noexcept nogil:
     """Passes the headers of a record, behind whose end as much can be read as their varints take."""
     cdef const uint8_t* p = at[0]
@@ -108,7 +112,7 @@ cdef inline const uint8_t* plain_record(const uint8_t* p, const uint8_t* limit, 
             return NULL
     else:
         p += value >> 1
-    if p >= stop or not short_varint(&p, &count) or count & 1 or (count and not short_headers(&p, stop, count >> 1)) or p != stop:
+    if p >= stop or not short_varint(&p, &count) or count & 1 or (count >> 1) > MANY or (count and not short_headers(&p, stop, count >> 1)) or p != stop:
         return NULL
     timestamp[0] = <int64_t>(time >> 1) ^ -<int64_t>(time & 1)
     return stop
@@ -139,7 +143,7 @@ cdef const uint8_t* any_record(const uint8_t* p, const uint8_t* end, int64_t* de
     if p == NULL or n > stop - p:
         return NULL
     p = get_varint(p + max(n, 0), stop, &n)
-    if p == NULL or n < 0 or n > stop - p or walk_headers(p, p, stop, n, NULL, -1):
+    if p == NULL or n < 0 or n > MANY or n > stop - p or walk_headers(p, p, stop, n, NULL, -1):
         return NULL
     return stop
 

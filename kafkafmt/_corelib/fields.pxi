@@ -20,12 +20,14 @@ cdef extern from "_corelib/record.h":
     #define kf_record_key(o) (((KfRecord *)(o))->key)
     #define kf_record_value(o) (((KfRecord *)(o))->value)
     #define kf_record_timestamp(o) (((KfRecord *)(o))->timestamp)
+    #define kf_record_offset(o) (((KfRecord *)(o))->offset)
     #define kf_record_headers(o) (((KfRecord *)(o))->headers)
     """
     bint kf_is_record(object o)
     PyObject* kf_record_key(object o)
     PyObject* kf_record_value(object o)
     PyObject* kf_record_timestamp(object o)
+    PyObject* kf_record_offset(object o)
     PyObject* kf_record_headers(object o)
 
 cdef enum:

@@ -155,7 +155,7 @@ cdef int give_at_once(const uint8_t* base, const Batch* batch, Columns* out, Fau
     return WALK_DONE
 
 
-cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int64_t first_offset, int64_t end_offset,
+cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int64_t first_offset, int64_t last_offset,
                   Fault* fault) noexcept nogil:
     """The messages of a set from the cursor on, whole unless they alone fill the columns."""
     cdef const uint8_t* p
@@ -166,7 +166,7 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
     cdef Py_ssize_t row = out.rows
     cdef int full = WALK_DONE
     cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
-    if record == 0 and first_offset == INT64_MIN and end_offset == INT64_MAX:
+    if record == 0 and first_offset == INT64_MIN and last_offset == INT64_MAX:
         full = give_at_once(base, batch, out, fault)
         if full != WALK_FULL:
             return full
@@ -190,7 +190,7 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
             take_back(out, out.rows, row)
             return WALK_FAULT
         offset = <int64_t>(<uint64_t>first + <uint64_t>m.offset)
-        if offset < first_offset or offset >= end_offset:
+        if offset < first_offset or offset > last_offset:
             p += 12 + <Py_ssize_t>m.size
             record += 1
             continue
@@ -211,7 +211,7 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
 
 
 cdef int64_t give_plain(const uint8_t* base, const Batch* batches, int64_t count, int64_t at, Columns* out, int64_t first_offset,
-                        int64_t end_offset) noexcept nogil:
+                        int64_t last_offset) noexcept nogil:
     """Plain messages in a row, a set of one each, up to a row that is something else, or at fault, or finds no room."""
     cdef const Batch* b
     cdef const uint8_t* p
@@ -224,7 +224,7 @@ cdef int64_t give_plain(const uint8_t* base, const Batch* batches, int64_t count
         if (b.magic != 0 and b.magic != 1) or b.attributes & 7 or b.payload_size < 12 + min_length(<uint8_t>b.magic) or \
                 p[16] != <uint8_t>b.magic or read_fields(base, p, p + b.payload_size, &m) or m.size + 12 != b.payload_size:
             break
-        if m.offset < first_offset or m.offset >= end_offset:
+        if m.offset < first_offset or m.offset > last_offset:
             at += 1
             continue
         if not has_room(&m, out):
@@ -235,3 +235,40 @@ cdef int64_t give_plain(const uint8_t* base, const Batch* batches, int64_t count
         row += 1
     out.rows = row
     return at
+
+
+cdef inline bint offsets_rise(const uint8_t* p, int64_t count) noexcept nogil:
+    """Return whether the offsets of `count` valid messages at `p` increase from one to the next."""
+    cdef int64_t i, before = int64_at(p)
+    for i in range(1, count):
+        p += 12 + <Py_ssize_t>int32_at(p + 8)
+        if int64_at(p) <= before:
+            return False
+        before = int64_at(p)
+    return True
+
+
+def message_offsets(buffer, batches, first, last, count):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = len(batches), i
+    cdef const Batch* rows = <const Batch*>required(arrays.take(batches, n, sizeof(Batch), False))
+    cdef int64_t* firsts = <int64_t*>required(arrays.take(first, n, 8))
+    cdef int64_t* lasts = <int64_t*>required(arrays.take(last, n, 8))
+    cdef int64_t* counts = <int64_t*>required(arrays.take(count, n, 8))
+    cdef int64_t added, highest
+    cdef Fault fault
+    with nogil:
+        for i in range(n):
+            counts[i] = -1
+            firsts[i] = lasts[i] = rows[i].base_offset
+            if rows[i].magic < 0 or rows[i].magic > 1 or rows[i].payload_position < 0 or rows[i].payload_size < 0 or \
+                    rows[i].payload_position > source.size or rows[i].payload_size > source.size - rows[i].payload_position:
+                continue
+            if walk_set(source.data, &rows[i], NULL, False, &counts[i], &added, &highest, &fault) == WALK_FAULT:
+                counts[i] = -1
+                continue
+            firsts[i] = <int64_t>(<uint64_t>added + <uint64_t>int64_at(source.data + rows[i].payload_position))
+            lasts[i] = <int64_t>(<uint64_t>added + <uint64_t>highest)
+            if not offsets_rise(source.data + rows[i].payload_position, counts[i]):
+                firsts[i], lasts[i] = INT64_MAX, INT64_MIN

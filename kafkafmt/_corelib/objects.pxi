@@ -6,6 +6,8 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 
+from threading import RLock
+
 from .text import decode_header_key
 
 cdef extern from "_corelib/record.h":
@@ -113,3 +115,51 @@ def make_values(buffer, positions, lengths, count, views=False):
         Py_INCREF(value)
         PyList_SET_ITEM(values, i, value)
     return values
+
+
+@cython.final
+cdef class RecordIterator:
+    # The lock is needed at the end of a list only: up to there nothing gives up the GIL.
+    cdef object lists, lock
+    cdef list records
+    cdef Py_ssize_t at
+    cdef bint busy
+
+    def __cinit__(self, lists):
+        self.lists, self.lock, self.records, self.at = iter(lists), RLock(), [], 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef object record
+        if KF_LIKELY(self.at < PyList_GET_SIZE(self.records)):
+            record = <object>PyList_GET_ITEM(self.records, self.at)
+            self.at += 1
+            return record
+        return self.next_of_next_list()
+
+    cdef object next_of_next_list(self):
+        cdef object held = self     # the caller may hold a reference that another thread drops meanwhile
+        cdef object lists, record
+        cdef list records, done
+        with self.lock:
+            while self.at >= PyList_GET_SIZE(self.records):
+                lists = self.lists
+                if lists is None:
+                    raise StopIteration
+                if self.busy:
+                    raise RuntimeError("the iterator was called by code that runs while it reads")
+                self.busy = True
+                try:
+                    records = next(lists)
+                except BaseException:
+                    self.lists = None
+                    raise
+                finally:
+                    self.busy = False
+                done = self.records     # freed only once the two fields agree
+                self.records, self.at = records, 0
+            record = <object>PyList_GET_ITEM(self.records, self.at)
+            self.at += 1
+            return record

@@ -7,7 +7,7 @@ include "legacy.pxi"
 
 
 cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int64_t* batch, Cursor* cursor, Columns* out, int want,
-                int64_t first_offset, int64_t end_offset, Fault* fault) noexcept nogil:
+                int64_t first_offset, int64_t last_offset, Fault* fault) noexcept nogil:
     """Batches from `batch` on, until all are done, the columns are full, or one is at fault."""
     cdef const Batch* b
     cdef Py_ssize_t rows, headers
@@ -23,10 +23,10 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
         if b.magic == 0 or b.magic == 1:
             if whole and not b.attributes & 7:
                 rows = batch[0]
-                batch[0] = give_plain(base, batches, count, rows, out, first_offset, end_offset)
+                batch[0] = give_plain(base, batches, count, rows, out, first_offset, last_offset)
                 if batch[0] > rows:
                     continue
-            status = give_set(base, b, out, cursor, first_offset, end_offset, fault)
+            status = give_set(base, b, out, cursor, first_offset, last_offset, fault)
             if status != WALK_DONE:
                 return status
             batch[0] += 1
@@ -51,8 +51,8 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
                 if check(base, b, out, &probe, want, fault, SLACK) == WALK_FAULT:
                     return WALK_FAULT
         probe = cursor[0]
-        easy = cursor.record == 0 and is_easy(base, b, out, first_offset, end_offset)
-        status = give(base, b, out, cursor, want, first_offset, end_offset, fault, easy, AHEAD)
+        easy = cursor.record == 0 and is_easy(base, b, out, first_offset, last_offset)
+        status = give(base, b, out, cursor, want, first_offset, last_offset, fault, easy, AHEAD)
         if status == WALK_FAULT:
             return WALK_FAULT
         if status != WALK_DONE:
@@ -65,16 +65,18 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
                 return WALK_FULL
             if check(base, b, out, &probe, want, fault, SLACK) == WALK_FAULT:
                 return WALK_FAULT
-            status = give(base, b, out, cursor, want, first_offset, end_offset, fault, False, AHEAD)
+            status = give(base, b, out, cursor, want, first_offset, last_offset, fault, False, AHEAD)
             return WALK_FULL if out.rows else status
         batch[0] += 1
         cursor.record = 0
     return WALK_DONE
 
 
-cdef decode_error(const Batch* batch, Fault* fault):
+cdef decode_error(const Batch* batch, Fault* fault, int32_t max_headers):
     if fault.code == FAULT_UNSUPPORTED:
         return UnsupportedError(f"magic {batch.magic} is not supported", fault.position, batch.base_offset)
+    if fault.code == FAULT_MANY_HEADERS:
+        return TooLargeError(TOO_MANY_HEADERS.format(count=fault.delta, limit=max_headers), fault.position, batch.base_offset)
     return StructureError(FAULTS[fault.code], fault.position, batch.base_offset)
 
 
@@ -119,6 +121,7 @@ cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) excep
     take_binary(arrays, &out.value, capacity, columns.value_offsets, columns.value_data, columns.value_validity)
     out.capacity = capacity
     out.header_capacity = header_capacity
+    out.max_headers = min(natural(columns.max_headers), 2147483647)
     out.rows = natural(columns.rows)
     out.headers = natural(columns.headers)
     out.odd_times = False
@@ -149,39 +152,52 @@ cdef close_columns(columns, Columns* out):
         columns.odd_times = True
 
 
-def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=2**63 - 1):
+cdef int64_t last_before(int64_t* first_offset, object end_offset) except? -1:
+    """The last offset before an exclusive end, of which None is none at all. Before the lowest of all is nothing."""
+    cdef int64_t end
+    if end_offset is None:
+        return INT64_MAX
+    end = end_offset
+    if end == INT64_MIN:
+        first_offset[0] = 0
+        return -1
+    return end - 1
+
+
+def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=None):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t count = len(batches), i
     cdef const Batch* table = <const Batch*>arrays.take(batches, count, sizeof(Batch), False)
     cdef int64_t* state = <int64_t*>required(arrays.take(columns.cursor, 4, 8))
-    cdef int64_t first = first_offset, end = end_offset
+    cdef int64_t first = first_offset, last = last_before(&first, end_offset)
+    cdef int64_t at = state[0]      # a copy: another thread that shares the columns could move the cursor after it is checked
     cdef Columns out
     cdef Cursor cursor
     cdef Fault fault
     cdef int status, want = open_columns(arrays, source, columns, &out)
-    for i in range(max(state[0], 0), count):
+    for i in range(max(at, 0), count):
         if table[i].payload_position < 0 or table[i].payload_size < 0 or table[i].payload_position > source.size \
                 or table[i].payload_size > source.size - table[i].payload_position:
             raise ValueError(f"row {i} of the table: its payload does not lie in the buffer")
-    if state[0] < 0 or state[1] < 0 or (state[0] < count and state[1] and (
-        (table[state[0]].magic == 2 and state[1] > table[state[0]].count) or state[2] < table[state[0]].payload_position
-        or state[2] > table[state[0]].payload_position + table[state[0]].payload_size
+    cursor.record, cursor.position, cursor.delta = state[1], state[2], state[3]
+    if at < 0 or cursor.record < 0 or (at < count and cursor.record and (
+        (table[at].magic == 2 and cursor.record > table[at].count) or cursor.position < table[at].payload_position
+        or cursor.position > table[at].payload_position + table[at].payload_size
     )):
         raise ValueError("the cursor does not lie in the table of batches")
-    cursor.record, cursor.position, cursor.delta = state[1], state[2], state[3]
     with nogil:
-        status = decode(source.data, table, count, &state[0], &cursor, &out, want, first, end, &fault)
+        status = decode(source.data, table, count, &at, &cursor, &out, want, first, last, &fault)
     close_columns(columns, &out)
-    state[1], state[2], state[3] = cursor.record, cursor.position, cursor.delta
+    state[0], state[1], state[2], state[3] = at, cursor.record, cursor.position, cursor.delta
     if status == WALK_FAULT:
         if fault.code != FAULT_UNSUPPORTED and fault.code != FAULT_COUNT_FIELD and fault.code < FAULT_MESSAGE_END:
             cursor.record, cursor.position, cursor.delta = fault.record, fault.position, fault.delta
-            check(source.data, &table[state[0]], &out, &cursor, want, &fault, PY_SSIZE_T_MAX)
-        return decode_error(&table[state[0]], &fault)
+            check(source.data, &table[at], &out, &cursor, want, &fault, PY_SSIZE_T_MAX)
+        return decode_error(&table[at], &fault, out.max_headers)
     if out.rows == 0 and status != WALK_DONE:
         if status == WALK_FULL_HEADERS:
-            columns.grow_headers(max(2 * out.header_capacity, 16))
+            columns.grow_headers(min(max(2 * out.header_capacity, 16), max(out.max_headers, 16)))
         else:
             columns.grow_data()
         return decode_records(buffer, batches, columns, first_offset, end_offset)
@@ -194,7 +210,7 @@ cdef enum:
 
 
 cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* end, Columns* out, int want, int64_t first_offset,
-                        int64_t end_offset, bint check_crc, bint* full) noexcept nogil:
+                        int64_t last_offset, bint check_crc, bint* full) noexcept nogil:
     """Easy batches from `p` on, up to the first that is something else, or at fault, or finds no room.
 
     A batch is checked and walked while it is in the nearest cache, and the next one fetched meanwhile: memory is waited for once.
@@ -214,7 +230,7 @@ cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* en
         read_header(base, p, length, &b)
         if b.count < 0 or b.count > b.payload_size // 7:
             break
-        if not lies_between(&b, first_offset, end_offset) or not has_slack(base, &b, out):
+        if not lies_between(&b, first_offset, last_offset) or not has_slack(base, &b, out):
             break
         if not fits(&b, out):
             full[0] = True
@@ -226,7 +242,7 @@ cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* en
         cursor.record = 0
         cursor.position = b.payload_position
         cursor.delta = -1
-        status = give(base, &b, out, &cursor, want, first_offset, end_offset, &fault, True, b.size if b.size <= NEARBY else AHEAD)
+        status = give(base, &b, out, &cursor, want, first_offset, last_offset, &fault, True, b.size if b.size <= NEARBY else AHEAD)
         if status != WALK_DONE:
             if status != WALK_FAULT:
                 take_back(out, rows, out.rows)
@@ -237,13 +253,13 @@ cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* en
     return p
 
 
-def decode_run(buffer, columns, start=0, end=None, first_offset=-(2**63), end_offset=2**63 - 1, check_crc=True):
+def decode_run(buffer, columns, start=0, end=None, first_offset=-(2**63), end_offset=None, check_crc=True):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
     cdef Columns out
     cdef int want = open_columns(arrays, source, columns, &out)
     cdef Py_ssize_t begin, stop
-    cdef int64_t first = first_offset, last = end_offset
+    cdef int64_t first = first_offset, last = last_before(&first, end_offset)
     cdef const uint8_t* p
     cdef bint check = check_crc, full
     begin, stop = bounds(source, start, end)

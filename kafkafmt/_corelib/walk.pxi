@@ -26,6 +26,7 @@ cdef enum:
     WALK_FAULT = 4
     FAULT_COUNT_FIELD = 1
     FAULT_UNSUPPORTED = 100
+    FAULT_MANY_HEADERS = 101        # with their number in Fault.delta
     SLACK = 32
     AHEAD = 512
 
@@ -56,6 +57,7 @@ cdef struct Columns:
     const uint8_t* source_end
     Py_ssize_t capacity
     Py_ssize_t header_capacity
+    int32_t max_headers         # of one record
     Py_ssize_t rows
     Py_ssize_t headers
     bint odd_times              # a timestamp that microseconds cannot hold, or none, was met
@@ -160,7 +162,7 @@ cdef void take_back(Columns* out, Py_ssize_t rows, Py_ssize_t end) noexcept nogi
 
 
 cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, bint give,
-                     int64_t first_offset, int64_t end_offset, Fault* fault, Py_ssize_t slack=SLACK, bint copied=False,
+                     int64_t first_offset, int64_t last_offset, Fault* fault, Py_ssize_t slack=SLACK, bint copied=False,
                      bint easy=False, Py_ssize_t ahead=AHEAD) noexcept nogil:
     """The records of one batch from the cursor on; `give` fills columns, else they are only checked.
 
@@ -259,9 +261,13 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
         elif KF_UNLIKELY(p > stop):
             code = 5
             break
-        inside = easy or (offset >= first_offset and offset < end_offset)
+        inside = easy or (offset >= first_offset and offset <= last_offset)
         if want & WANT_HEADERS:
             if header_count:
+                if KF_UNLIKELY(header_count > out.max_headers):
+                    last_delta = header_count
+                    code = FAULT_MANY_HEADERS
+                    break
                 if KF_UNLIKELY(give and inside and header_count > out.header_capacity - header):
                     code = walk_headers(base, p, stop, header_count, out, -1)
                     if code == 0:
@@ -335,35 +341,35 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
 # The walk compiled for the columns that are wanted most, each a function of its own: chosen once a call, by pointer.
 
 ctypedef int (*Walk)(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, int64_t first_offset,
-                     int64_t end_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil
+                     int64_t last_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil
 
 
 cdef int give_bodies(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, int64_t first_offset,
-                     int64_t end_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
+                     int64_t last_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy:
         return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE, True, 0, 0, fault, SLACK, False, True, ahead)
-    return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE, True, first_offset, end_offset, fault)
+    return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE, True, first_offset, last_offset, fault)
 
 
 cdef int give_all(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, int64_t first_offset,
-                  int64_t end_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
+                  int64_t last_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy:
         return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE | WANT_HEADERS, True, 0, 0, fault, SLACK, False, True, ahead)
-    return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE | WANT_HEADERS, True, first_offset, end_offset, fault)
+    return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE | WANT_HEADERS, True, first_offset, last_offset, fault)
 
 
 cdef int give_any(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, int64_t first_offset,
-                  int64_t end_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
-    return walk(base, batch, out, cursor, want, True, first_offset, end_offset, fault)
+                  int64_t last_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
+    return walk(base, batch, out, cursor, want, True, first_offset, last_offset, fault)
 
 
 cdef int give_copies(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, int64_t first_offset,
-                     int64_t end_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
+                     int64_t last_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy and want == (WANT_KEY | WANT_VALUE):
         return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE, True, 0, 0, fault, SLACK, True, True, ahead)
     if easy:
         return walk(base, batch, out, cursor, want, True, 0, 0, fault, SLACK, True, True, ahead)
-    return walk(base, batch, out, cursor, want, True, first_offset, end_offset, fault, SLACK, True)
+    return walk(base, batch, out, cursor, want, True, first_offset, last_offset, fault, SLACK, True)
 
 
 cdef inline Walk chosen_walk(const Columns* out, int want) noexcept nogil:
@@ -376,14 +382,14 @@ cdef inline Walk chosen_walk(const Columns* out, int want) noexcept nogil:
     return give_any
 
 
-cdef inline bint is_easy(const uint8_t* base, const Batch* b, const Columns* out, int64_t first_offset, int64_t end_offset) noexcept nogil:
+cdef inline bint is_easy(const uint8_t* base, const Batch* b, const Columns* out, int64_t first_offset, int64_t last_offset) noexcept nogil:
     """Whether every record of a batch is wanted and fits, copies in whole steps."""
-    return lies_between(b, first_offset, end_offset) and has_slack(base, b, out) and fits(b, out)
+    return lies_between(b, first_offset, last_offset) and has_slack(base, b, out) and fits(b, out)
 
 
-cdef inline bint lies_between(const Batch* b, int64_t first_offset, int64_t end_offset) noexcept nogil:
-    return b.last_offset_delta >= 0 and first_offset <= b.base_offset < end_offset \
-        and <uint64_t>end_offset - <uint64_t>b.base_offset > <uint64_t>b.last_offset_delta
+cdef inline bint lies_between(const Batch* b, int64_t first_offset, int64_t last_offset) noexcept nogil:
+    return b.last_offset_delta >= 0 and first_offset <= b.base_offset <= last_offset \
+        and <uint64_t>last_offset - <uint64_t>b.base_offset >= <uint64_t>b.last_offset_delta
 
 
 cdef inline bint has_slack(const uint8_t* base, const Batch* b, const Columns* out) noexcept nogil:

@@ -1,14 +1,17 @@
 """The pure core: the readable specification of `_core`, its fallback and its partner in tests and benchmarks."""
 
 from .assign import number_batches, write_offsets
-from .batch import find_batch, scan_batches
+from .batch import scan_batches
 from .build import RecordBuffer
+from .chain import heaviest_chain
 from .check import look_at_payload, number_buffer, validate_buffer
 from .crc import crc32, crc32c, crc32c_way
 from .gather import gather, total_length
+from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
-from .objects import Record, make_records, make_values
+from .objects import Record, RecordIterator, make_records, make_values
 from .records import decode_records, decode_run
+from .search import crc32_of_rest, crc32c_of_rest, find_batch, find_batches, skip_corrupted
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
@@ -16,16 +19,22 @@ __all__ = [
     "Layout",
     "Record",
     "RecordBuffer",
+    "RecordIterator",
     "crc32",
+    "crc32_of_rest",
     "crc32c",
+    "crc32c_of_rest",
     "crc32c_way",
     "decode_records",
     "decode_run",
     "find_batch",
+    "find_batches",
     "gather",
+    "heaviest_chain",
     "look_at_payload",
     "make_records",
     "make_values",
+    "message_offsets",
     "murmur2",
     "murmur2_spans",
     "number_batches",
@@ -34,6 +43,7 @@ __all__ = [
     "read_varint",
     "read_varlong",
     "scan_batches",
+    "skip_corrupted",
     "total_length",
     "validate_buffer",
     "write_messages",

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import struct
 
 from ..constants import (
     BATCH_HEADER_SIZE,
-    CODEC_LZ4,
     CODEC_MASK,
-    CODEC_NAMES,
     CRC_AT,
     CRC_START,
     ENTRY_OVERHEAD,
@@ -39,8 +36,6 @@ INT32 = struct.Struct(">i")
 INT64 = struct.Struct(">q")
 UINT32 = struct.Struct(">I")
 INT8_OF = [n if n < 128 else n - 256 for n in range(256)]
-CHUNK = 1 << 20
-MAGICS = re.compile(rb"[\x00-\x02]")
 
 
 def checksums(view: memoryview, p: int, length: int) -> tuple[int, int]:
@@ -51,6 +46,10 @@ def checksums(view: memoryview, p: int, length: int) -> tuple[int, int]:
     return UINT32.unpack_from(view, p + LEGACY_CRC_AT)[0], crc32(view, 0, p + MAGIC_AT, end)
 
 
+def length_error(length: int, p: int, base_offset: int) -> StructureError:
+    return StructureError(f"length field is {length}, which no batch can have", p, base_offset, None)
+
+
 def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFormatError | None:
     """What is wrong with the batch or message at `p`, whose first 17 bytes lie before `end`; None also where it is cut off."""
     (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
@@ -59,7 +58,7 @@ def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFor
     magic = INT8_OF[view[p + MAGIC_AT]]
     known = MAGIC_V0 <= magic <= MAGIC_V2
     if not (MIN_LENGTHS[magic] if known else MIN_LEGACY_LENGTH) <= length <= MAX_BATCH_LENGTH:
-        return StructureError(f"length field is {length}, which no batch can have", p, base_offset, None)
+        return length_error(length, p, base_offset)
     if not known:
         return UnsupportedError(f"magic {magic} is not supported", p, base_offset, resume)
     if whole and check_crc:
@@ -109,51 +108,8 @@ def scan_batches(buffer: Buffer, table: BatchTable, start: int = 0, end: int | N
                         size, epoch, crc, last_delta, sequence, count, attributes, producer_epoch, magic)  # fmt: skip
         n += 1
         p += size
+    if ENTRY_OVERHEAD <= last - p < MAGIC_END:
+        (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
+        if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:  # the magic is cut off, but no magic allows this length
+            return Scan(n, p, length_error(length, p, base_offset))
     return Scan(n, p, None)
-
-
-def plausible(view: memoryview, p: int, end: int, check_crc: bool) -> bool:
-    """Could a sound batch or message stand at `p`, as far as its header tells? With `check_crc`: does one?"""
-    magic, readable = view[p + MAGIC_AT], end - p
-    if readable < ENTRY_OVERHEAD + MIN_LENGTHS[magic]:
-        return False
-    (offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
-    if offset < 0 or not MIN_LENGTHS[magic] <= length <= MAX_BATCH_LENGTH:
-        return False
-    stands = batch_stands(view, p) if magic == MAGIC_V2 else message_stands(view, p, readable, length, magic)
-    if not stands or not check_crc:
-        return stands
-    if length > readable - ENTRY_OVERHEAD:
-        return False
-    stored, actual = checksums(view, p, length)
-    return stored == actual
-
-
-def batch_stands(view: memoryview, p: int) -> bool:
-    _, _, _, _, _, attributes, last_delta, _, _, _, _, _, count = HEADER.unpack_from(view, p)
-    return bool(0 <= attributes < 0x80 and attributes & CODEC_MASK < len(CODEC_NAMES) and last_delta >= 0 and count >= 0)
-
-
-def message_stands(view: memoryview, p: int, readable: int, length: int, magic: int) -> bool:
-    """Key and value fill a message exactly, which chance seldom brings about."""
-    attributes, key_at = view[p + LEGACY_ATTRIBUTES_AT], LEGACY_KEY_AT[magic]
-    (key_length,) = INT32.unpack_from(view, p + key_at)
-    if attributes & 0xF0 or attributes & CODEC_MASK > CODEC_LZ4 or not -1 <= key_length <= length - MIN_LENGTHS[magic]:
-        return False
-    value_at = key_at + 4 + max(key_length, 0)
-    if readable - 4 < value_at:
-        return True
-    (value_length,) = INT32.unpack_from(view, p + value_at)
-    rest = ENTRY_OVERHEAD + length - value_at - 4
-    return bool(value_length == rest or (value_length == -1 and rest == 0))
-
-
-def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> int | None:
-    view = view_of(buffer)
-    last = check_range(view, start, end)
-    for a in range(start + MAGIC_AT, last, CHUNK):  # chunks keep the copies small, the pattern finds magic bytes fast
-        for hit in MAGICS.finditer(bytes(view[a : min(a + CHUNK, last)])):
-            p = a + hit.start() - MAGIC_AT
-            if plausible(view, p, last, check_crc):
-                return p
-    return None

@@ -6,6 +6,7 @@ import itertools
 import struct
 from collections.abc import Iterable, Sequence
 from operator import index
+from threading import RLock
 from typing import Any, NamedTuple
 
 from ..constants import (
@@ -18,6 +19,7 @@ from ..constants import (
     BUILD_OFFSET,
     BUILD_TIMESTAMP,
     BUILD_TOO_LARGE,
+    CHANGED_MEANWHILE,
     CODEC_MASK,
     CRC_AT,
     CRC_START,
@@ -33,6 +35,7 @@ from ..constants import (
     MAX_BATCH_LENGTH,
     MAX_OFFSET,
     MIN_LENGTHS,
+    MIXED_OFFSETS,
     NO_TIMESTAMP,
 )
 from ..errors import InvalidError, KafkaFormatError, TooLargeError
@@ -152,6 +155,23 @@ def need_rows(array: Any, rows: int) -> None:
         raise ValueError(f"an array of at least {rows} items is needed, this one has {len(array)}")
 
 
+FROM_RECORD, NEXT = 1, 2
+
+
+def _offset_of(record: Record) -> int | None:
+    """Return the offset of a Record, or None if its offset field was not read (-1)."""
+    return None if record.offset == -1 else record.offset
+
+
+def _origin_of(record: Any) -> int:
+    """Where a record's offset comes from; 0 for a tuple with an offset, and for what is no record."""
+    if type(record) is tuple:
+        return NEXT if len(record) < 5 or record[4] is None else 0
+    if type(record) is Record:
+        return NEXT if record.offset == -1 else FROM_RECORD
+    return 0
+
+
 class RecordBuffer:
     def __init__(
         self,
@@ -178,6 +198,7 @@ class RecordBuffer:
         self.base_sequence, self._append_time, self._delete_horizon = base_sequence, append_time, delete_horizon
         self._wrapped = magic < MAGIC_V2 and attributes & CODEC_MASK != 0
         self._head = BATCH_HEADER_SIZE if magic == MAGIC_V2 else ENTRY_OVERHEAD + MIN_LENGTHS[magic] if self._wrapped else 0
+        self._lock = RLock()  # as the native core, which appends while it holds the GIL
         self._data = bytearray()
         self._ends: list[int] = []
         self.closed_size = 0
@@ -258,7 +279,8 @@ class RecordBuffer:
 
     def _take(self, record: Fields, dry: bool = False) -> bool:
         try:
-            return self._place(record, dry)
+            with self._lock:
+                return self._place(record, dry)
         except Broken as broken:
             raise self._error(broken, record) from None
 
@@ -272,14 +294,18 @@ class RecordBuffer:
         i = natural(start)
         if type(records) is not list and type(records) is not tuple:
             raise TypeError(f"a list or tuple of records is needed, not {type(records).__name__}")
+        origins = _origin_of(records[i - 1]) if 0 < i <= len(records) else 0
         while i < len(records):  # which may grow or shrink in between
             record = records[i]
+            origins |= _origin_of(record)
+            if origins == FROM_RECORD | NEXT:
+                raise ValueError(MIXED_OFFSETS)
             if type(record) is tuple:
                 if not 2 <= len(record) <= 5:
                     raise ValueError(f"a record is (key, value[, timestamp[, headers[, offset]]]), this tuple has {len(record)} items")
                 taken = self.append(*record)
             elif type(record) is Record:
-                taken = self.append(record.key, record.value, record.timestamp, record.headers)
+                taken = self.append(record.key, record.value, record.timestamp, record.headers, _offset_of(record))
             else:
                 raise TypeError(f"a record is a tuple or a Record, not {type(record).__name__}")
             if not taken:
@@ -337,12 +363,23 @@ class RecordBuffer:
         if count and (count < 0 or first < 0 or count > total - first):
             raise IndexError
         keys, values = view_of(headers.keys.buffer), view_of(headers.values.buffer)
-        return [(span_of(keys, headers.keys, h), span_of(values, headers.values, h)) for h in range(first, first + count)]
+        pairs: list[tuple[bytes | None, bytes | None]] = []
+        for h in range(first, first + count):
+            pairs.append((span_of(keys, headers.keys, h), span_of(values, headers.values, h)))
+            if pairs[-1][0] is None:  # the first fault counts: what follows a null key is not looked at
+                break
+        return pairs
 
     def records(self) -> bytes:
         return bytes(self._data[self.closed_size + self._head :])
 
-    def close(self, compressed: Buffer | None = None, last_offset: int | None = None) -> int:
+    def close(self, compressed: Buffer | None = None, last_offset: int | None = None, count: int | None = None) -> int:
+        with self._lock:
+            return self._close(compressed, last_offset, count)
+
+    def _close(self, compressed: Buffer | None, last_offset: int | None, count: int | None) -> int:
+        if count is not None and self.count != count:
+            raise RuntimeError(CHANGED_MEANWHILE)
         if not self.count:
             return 0
         reached = self.next_offset - 1
@@ -390,13 +427,15 @@ class RecordBuffer:
         UINT32.pack_into(data, p + LEGACY_CRC_AT, crc32(data, 0, p + MAGIC_AT, p + size))
 
     def take_closed(self) -> bytes:
-        closed = bytes(self._data[: self.closed_size])
-        del self._data[: self.closed_size]
-        self._ends.clear()
-        self.closed_size = 0
-        return closed
+        with self._lock:
+            closed = bytes(self._data[: self.closed_size])
+            del self._data[: self.closed_size]
+            self._ends.clear()
+            self.closed_size = 0
+            return closed
 
     def take_batches(self) -> list[bytes]:
-        ends = self._ends.copy()
-        closed = self.take_closed()
+        with self._lock:
+            ends = self._ends.copy()
+            closed = self.take_closed()
         return [closed[start:end] for start, end in itertools.pairwise([0, *ends])]

@@ -18,6 +18,7 @@ from ..constants import (
     CRC_START,
     LOG_APPEND_TIME_BIT,
     MAGIC_V2,
+    MANY_HEADERS,
     MAX_OFFSET,
     MAX_TIMESTAMP_AT,
     MIN_OFFSET,
@@ -93,7 +94,7 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
     row = dict.fromkeys(("position", "base_offset", "base_timestamp", "max_timestamp", "attributes", "payload_position"), 0)
     batch = Batch(row | {"magic": MAGIC_V2, "last_offset_delta": last_offset_delta, "count": count, "payload_size": len(view)})
     try:
-        records = list(batch.rows(view, BODY, 0, 0, -1)) if count > 0 else []
+        records = list(batch.rows(view, BODY, 0, 0, -1, MANY_HEADERS)) if count > 0 else []
     except KafkaFormatError:
         return None
     if not records:

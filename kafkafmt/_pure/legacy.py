@@ -6,6 +6,7 @@ its last offset, which the relative ones of magic 1 count from; then its message
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import Any, NamedTuple
 
@@ -27,12 +28,16 @@ from ..constants import (
     LOG_APPEND_TIME_BIT,
     MAGIC_AT,
     MAGIC_V1,
+    MAX_OFFSET,
     MIN_LENGTHS,
+    MIN_OFFSET,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_NONE,
 )
 from ..errors import StructureError
+from ..types import BatchTable, Buffer, IntArray
 from .batch import INT32, INT64, checksums
+from .varint import view_of
 
 
 class Message(NamedTuple):
@@ -108,3 +113,33 @@ class MessageSet:
         if last > self.base_offset:
             raise self.fault(FAULT_INNER_OFFSET, self.start)
         return count, self.base_offset - last
+
+
+def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray) -> None:
+    view = view_of(buffer)
+    if min(map(len, (first, last, count))) < len(batches):
+        raise ValueError(f"an array of at least {len(batches)} items is needed")
+    for i, row in enumerate(batches):
+        first[i] = last[i] = row["base_offset"]
+        count[i] = -1
+        start, size = int(row["payload_position"]), int(row["payload_size"])
+        if not 0 <= row["magic"] <= MAGIC_V1 or start < 0 or size < 0 or start + size > len(view):
+            continue
+        messages = MessageSet(row)
+        try:
+            found, added = messages.check(view)
+        except StructureError:
+            continue
+        offsets, p = [], messages.start
+        while p < messages.end:
+            message = messages.read(view, p)
+            offsets.append(message.offset)
+            p = message.next
+        first[i], last[i], count[i] = _wrapped(added + offsets[0]), _wrapped(added + max(offsets)), found
+        if any(b <= a for a, b in itertools.pairwise(offsets)):
+            first[i], last[i] = MAX_OFFSET, MIN_OFFSET
+
+
+def _wrapped(value: int) -> int:
+    """Return the value that an int64 has after an overflow."""
+    return (value + 2**63) % 2**64 - 2**63

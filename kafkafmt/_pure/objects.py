@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import repeat
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -124,3 +125,32 @@ def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: i
             headers,
         )
     )
+
+
+class RecordIterator:
+    def __init__(self, lists: Iterable[list[Record]]) -> None:
+        self._lists: Iterator[list[Record]] | None = iter(lists)
+        self._lock = RLock()
+        self._records: Iterator[Record] = iter(())
+        self._busy = False
+
+    def __iter__(self) -> RecordIterator:
+        return self
+
+    def __next__(self) -> Record:
+        with self._lock:
+            while True:
+                for record in self._records:
+                    return record
+                if self._lists is None:
+                    raise StopIteration
+                if self._busy:
+                    raise RuntimeError("the iterator was called by code that runs while it reads")
+                self._busy = True
+                try:
+                    self._records = iter(next(self._lists))
+                except BaseException:
+                    self._lists = None
+                    raise
+                finally:
+                    self._busy = False

@@ -22,10 +22,10 @@ from ..constants import (
     MIN_RECORD_SIZE,
     TIMESTAMP_TYPE_NONE,
 )
-from ..errors import KafkaFormatError, StructureError, UnsupportedError
+from ..errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
 from ..types import BatchTable, Buffer, IntArray, RecordColumns
 from .legacy import MessageSet
-from .varint import view_of
+from .varint import natural, view_of
 from .walk import BODY, Batch, Row, as_int64, fault
 
 
@@ -123,7 +123,7 @@ def data_room(offsets: Any, data: Any, rows: int) -> int:
     return room - filled
 
 
-def give_messages(view: memoryview, messages: MessageSet, columns: RecordColumns, first_offset: int, end_offset: int) -> bool:
+def give_messages(view: memoryview, messages: MessageSet, columns: RecordColumns, first_offset: int, last_offset: int) -> bool:
     """A set of format 0 or 1 into the columns, whole unless it alone fills them; False where the columns are full."""
     cursor = columns.cursor
     count, add = messages.check(view)
@@ -136,7 +136,7 @@ def give_messages(view: memoryview, messages: MessageSet, columns: RecordColumns
     while position < messages.end and output.room():
         message = messages.read(view, position)
         offset = as_int64(message.offset + add)
-        if first_offset <= offset < end_offset:
+        if first_offset <= offset <= last_offset:
             if not output.take_data(message.key[1], message.value[1]):
                 if cursor[1] == 0 and columns.rows:
                     return False  # the set goes out whole, next time
@@ -165,10 +165,12 @@ def check_table(size: int, batches: BatchTable, cursor: IntArray) -> None:
 
 
 def decode_records(
-    buffer: Buffer, batches: BatchTable, columns: RecordColumns, first_offset: int = MIN_OFFSET, end_offset: int = MAX_OFFSET
+    buffer: Buffer, batches: BatchTable, columns: RecordColumns, first_offset: int = MIN_OFFSET, end_offset: int | None = None
 ) -> KafkaFormatError | None:
     view = view_of(buffer)
     cursor = columns.cursor
+    last_offset = MAX_OFFSET if end_offset is None else end_offset - 1
+    max_headers = min(natural(columns.max_headers), 2**31 - 1)
     names = BODY.intersection(columns.names)
     if not 0 <= columns.rows <= columns.capacity or not 0 <= columns.headers <= columns.header_capacity:
         raise ValueError("rows and headers filled so far do not lie within the capacity")
@@ -176,7 +178,7 @@ def decode_records(
     while cursor[0] < len(batches):
         if 0 <= batches[int(cursor[0])]["magic"] < MAGIC_V2:
             try:
-                done = give_messages(view, MessageSet(batches[int(cursor[0])]), columns, first_offset, end_offset)
+                done = give_messages(view, MessageSet(batches[int(cursor[0])]), columns, first_offset, last_offset)
             except StructureError as error:
                 return StructureError(error.message, error.position, error.base_offset)
             if not done and columns.rows:
@@ -199,9 +201,9 @@ def decode_records(
         full, no_data_room, add = False, False, output.rows.append
         try:
             room = output.room()
-            for row in batch.rows(view, names, record, position, last_delta):
+            for row in batch.rows(view, names, record, position, last_delta, max_headers):
                 offset, _, _, _, headers, delta, following = row
-                wanted = first_offset <= offset < end_offset
+                wanted = first_offset <= offset <= last_offset
                 if room == 0 or (wanted and headers and len(headers) > output.header_room()):
                     full = True
                     break
@@ -216,10 +218,10 @@ def decode_records(
             if full and not parts:
                 if columns.rows:
                     return None  # the batch goes out next time, into empty columns
-                for _ in batch.rows(view, names, record, position, last_delta):
+                for _ in batch.rows(view, names, record, position, last_delta, max_headers):
                     pass
-        except StructureError as error:  # made anew, since the one raised holds our frames, and with them the buffer
-            return StructureError(error.message, error.position, error.base_offset)
+        except (StructureError, TooLargeError) as error:  # a copy, since the one raised holds our frames, and with them the buffer
+            return type(error)(error.message, error.position, error.base_offset)
         output.store()
         if full:
             cursor[1:] = record, position, last_delta
@@ -228,7 +230,7 @@ def decode_records(
             if no_data_room:
                 columns.grow_data()
             else:
-                columns.grow_headers(max(2 * columns.header_capacity, 16))
+                columns.grow_headers(min(max(2 * columns.header_capacity, 16), max(max_headers, 16)))
         else:
             cursor[:] = cursor[0] + 1, 0, position, last_delta
     return None
@@ -240,7 +242,7 @@ def decode_run(
     start: int = 0,
     end: int | None = None,
     first_offset: int = MIN_OFFSET,
-    end_offset: int = MAX_OFFSET,
+    end_offset: int | None = None,
     check_crc: bool = True,
 ) -> int:
     """Takes no batch: a table of many and one call for all of it are no slower here."""

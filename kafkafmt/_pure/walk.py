@@ -23,8 +23,9 @@ from ..constants import (
     MAX_OFFSET,
     MAX_VARINT_BYTES,
     MAX_VARLONG_BYTES,
+    TOO_MANY_HEADERS,
 )
-from ..errors import StructureError
+from ..errors import StructureError, TooLargeError
 from .varint import raw_varint
 
 
@@ -66,7 +67,7 @@ def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
     return ((p, length), p + length) if length >= 0 else ((p, -1), p)
 
 
-def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, names: frozenset[str]) -> Row:
+def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, names: frozenset[str], max_headers: int) -> Row:
     """The record at `start` of a payload that ends at `end`. Columns behind the last one wanted are skipped, not decoded."""
     base_offset = batch.base_offset
     code = FAULT_LENGTH
@@ -97,6 +98,8 @@ def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, na
                 count, p = varint(data, p, stop)
                 if not 0 <= count <= stop - p:
                     raise IndexError
+                if count > max_headers:
+                    raise TooLargeError(TOO_MANY_HEADERS.format(count=count, limit=max_headers), start, base_offset)
                 for _ in range(count):
                     code = FAULT_HEADER_KEY
                     name, p = span(data, p, stop)
@@ -216,7 +219,7 @@ class Batch:
             return self.max_timestamp
         return as_int64(self.base_timestamp + ((raw >> 1) ^ -(raw & 1)))
 
-    def rows(self, data: Any, names: frozenset[str], record: int, position: int, last_delta: int) -> Iterator[Row]:
+    def rows(self, data: Any, names: frozenset[str], record: int, position: int, last_delta: int, max_headers: int) -> Iterator[Row]:
         """Every record from the cursor on; an error where one, or what follows the last, is not as it should be."""
         end = self.payload_end
         plain = self.never_wraps and (names == BODY or names == KEY_AND_VALUE)
@@ -230,7 +233,7 @@ class Batch:
                     pass
             if row is None:
                 plain = False  # what one record is not, the others of its batch rarely are
-                row = read_record(data, position, end, self, last_delta, names)
+                row = read_record(data, position, end, self, last_delta, names, max_headers)
             position, last_delta = row.next, row.delta
             yield row
         if position != self.payload_end:

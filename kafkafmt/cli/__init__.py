@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from typing import NoReturn
+
+from .. import _interrupt
+from ..extras import extra_of, install_line
+
+EXIT_UNREADABLE = 3
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Entry point of the script."""
+    code: int | str | None = _interrupt.INTERRUPTED
     try:
         from .main import run
+
+        _interrupt.raise_again()
+        run()
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich"):
+        if extra_of(error.name) != "cli":
             raise
-        sys.exit("kafkafmt: the command needs click and rich: pip install 'kafkafmt[cli]'")
-    run()
+        sys.stderr.write(f"kafkafmt: the command needs click and rich: {install_line('cli')}\n")
+        code = EXIT_UNREADABLE
+    except SystemExit as stop:
+        code = stop.code
+    except KeyboardInterrupt:
+        pass
+    _interrupt.end_at_once()
+    if code == _interrupt.INTERRUPTED and "pyspark" not in sys.modules:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(_interrupt.INTERRUPTED)  # without waiting for threads that still read
+    sys.exit(code)

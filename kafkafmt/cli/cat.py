@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import base64
-import json
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
+from ..constants import TIMESTAMP_TYPE_NONE
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
 from ..log.follow import Follower
 from ..log.partition import OnDamage
 from ..log.selection import OffsetRange, select_partitions
+from ..text import encode_json, plain
 from .common import (
     EXIT_DAMAGE,
     choose,
@@ -21,7 +22,6 @@ from .common import (
     isolation_option,
     moment,
     paths_argument,
-    plain,
     range_options,
     reading_options,
     selection_options,
@@ -37,7 +37,7 @@ BYTES: dict[str, Callable[[bytes], str]] = {
 }
 EXPLAINED = 3
 """Partitions that a word about an empty range names."""
-TYPES = {-1: "", 0: "", 1: " (append)"}
+TYPES = {0: "", 1: " (append)"}
 
 
 @click.command(epilog="Example: kafkafmt cat /var/lib/kafka/data -t orders -p 3 -o @2026-01-01: -n 10")
@@ -164,21 +164,18 @@ def why_nothing(chosen: list[PartitionDir], offsets: OffsetRange) -> str:
 def _undecided(log: PartitionLog) -> bool:
     """Tell what read_committed leaves out beside what was aborted; True where damage is the reason."""
     found, name = log.transactions, f"{log.topic}-{log.partition}"
-    if found.open:
-        holder = min(found.open, key=lambda producer: found.open[producer])
-        tell(f"{name}: undecided from offset {found.last_stable_offset} on: producer {holder} has a transaction open there")
+    if found.undecided:
+        tell(f"{name}: {found.undecided}")
     for d in found.doubts:
-        span = f"offsets {d.first_offset} to {d.last_offset} of it are left out"
-        tell(f"{name}: {d.hidden_by} may hide how producer {d.producer_id}'s transaction ended: {span}")
+        tell(f"{name}: {d.message}")
     return bool(found.doubts)
 
 
 def json_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
     """Shows a record of a log, as a line; bytes appear by `text`."""
-    encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
 
     def show(log: Any, r: Any) -> str:
-        return encode(json_row(log, r, text)) + "\n"
+        return encode_json(json_row(log, r, text)) + "\n"
 
     return show
 
@@ -208,7 +205,7 @@ def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
 
     def show(log: Any, r: Any) -> str:
         headers = "".join(f"  {plain(k)}={field(v)}" for k, v in r.headers)
-        when = moment(r.timestamp) + TYPES.get(r.timestamp_type, "")
-        return f"{log.topic}-{log.partition}  {r.offset}  {when}  {field(r.key)}  {field(r.value)}{headers}\n"
+        when = "-" if r.timestamp_type == TIMESTAMP_TYPE_NONE else moment(r.timestamp) + TYPES.get(r.timestamp_type, "")
+        return f"{plain(log.topic)}-{log.partition}  {r.offset}  {when}  {field(r.key)}  {field(r.value)}{headers}\n"
 
     return show

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -18,18 +19,29 @@ from ..arguments import EPOCH
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
 from ..log import Discovery, PartitionDir, discover
 from ..log.selection import OffsetRange, not_there, parse_offsets, select_partitions
+from ..paths import local_path
+from ..text import plain
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 ONLY_OTHERS = "there are only Kafka's own topics, or partitions that are not live (see `kafkafmt ls`, and --internal)"
 SET_IN = 9
 """Where the text of a line begins that has a word before it: `DAMAGE   orders-3 …`."""
 NOTHING_MISSING = "no offset is missing"
-EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE = 1, 2, 3
+EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 2, 3, 130
 
 
 def tell(message: str) -> None:
-    """A line on stderr."""
+    """Print a line on stderr."""
     click.echo(f"kafkafmt: {plain(message)}", err=True)
+
+
+def show(line: str) -> None:
+    """Print a line for people on stdout."""
+    click.echo(plain(line))
+
+
+def raw_in_a_pipe(text: str) -> str:
+    """Return the text as it is if stdout is a pipe or a file, as Kafka's own tools print it, and escaped for a terminal."""
+    return plain(text) if sys.stdout.isatty() else text
 
 
 def reason(error: OSError) -> str:
@@ -44,11 +56,6 @@ def say(line: str) -> None:
         width = max(shutil.get_terminal_size().columns, 40)
         text = fill(text, width, subsequent_indent=" " * SET_IN, break_long_words=False, break_on_hyphens=False)
     click.echo(text)
-
-
-def plain(text: str) -> str:
-    """Control characters escaped, so that a text stays on its line and cannot steer a terminal."""
-    return CONTROL.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
 
 
 def moment(ms: int) -> str:
@@ -87,6 +94,10 @@ class NotThereError(click.UsageError):
     """What was asked for by name is not there: wrong usage too, but no help text would help."""
 
 
+class MissingError(Exception):
+    """Something that the command needs is not installed."""
+
+
 class Numbers(click.ParamType):  # type: ignore[type-arg]
     """`N[,N…]`"""
 
@@ -118,7 +129,19 @@ class Offsets(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+class LocalPath(click.ParamType):  # type: ignore[type-arg]
+    """A path of the local file system, or its `file:` URL."""
+
+    name = "PATH"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return local_path(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=LocalPath())
 replicas_option = click.option(
     "--replicas", type=click.Choice(["longest"]), help="Of a partition that lies in two PATHs, take the one that ends higher."
 )
@@ -176,6 +199,18 @@ def find(paths: tuple[str, ...], replicas: str | None) -> Discovery:
     return found
 
 
+@contextmanager
+def workers(jobs: int) -> Iterator[ThreadPoolExecutor]:
+    """Yield a pool of threads. An error or Ctrl-C does not wait for the work that they still have."""
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
 class Unreadable:
     """Partitions that cannot be read, so that the others still are: a failing disk rarely takes all of them."""
 
@@ -183,14 +218,22 @@ class Unreadable:
         self.partitions: list[dict[str, Any]] = []
 
     @contextmanager
-    def noting(self, directory: PartitionDir) -> Iterator[None]:
-        """Tell of an OSError, and go on."""
+    def noting(self, directory: PartitionDir, passes: Callable[[OSError], bool] = lambda _: False) -> Iterator[None]:
+        """Report an OSError and continue. Errors that `passes` accepts are raised."""
         try:
             yield
         except OSError as error:
+            if passes(error):
+                raise
             tell(f"{directory.topic}-{directory.partition} cannot be read: {reason(error)}")
             where = {"topic": directory.topic, "partition": directory.partition, "path": str(directory.path)}
             self.partitions.append(where | {"error": reason(error)})
+
+    def note(self, directory: PartitionDir | None, path: Path, why: str) -> None:
+        """Report a file that is not read. directory: its partition, None for a file of the whole log directory."""
+        tell(f"{path}: {why}")
+        topic, partition = (None, None) if directory is None else directory.key
+        self.partitions.append({"topic": topic, "partition": partition, "path": str(path), "error": why})
 
     def add_to(self, report: dict[str, Any]) -> dict[str, Any]:
         """A verify report that tells of them, where there are any."""
@@ -219,12 +262,13 @@ def choose(
 
 
 def show_table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), spare: Sequence[str] = ()) -> None:
-    """A table for people, a line a row; nothing is cut off, and columns without a word are left out.
+    """Print a table for people, a line a row. Cells are escaped and never cut off; empty columns are left out.
 
-    Where it does not fit a terminal, columns of `spare` are left out too, in that order, as many as needed; that is told.
+    If the table is wider than the terminal, columns of `spare` are left out too, in that order, and a message names them.
     """
     from rich.cells import cell_len
 
+    rows = [[plain(cell) for cell in row] for row in rows]
     if not rows:
         return
     kept = [i for i in range(len(names)) if any(row[i] for row in rows)]

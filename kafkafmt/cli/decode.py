@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -11,9 +11,11 @@ from typing import Any
 
 import click
 
-from ..errors import KafkaFormatError, StructureError
+from ..errors import KafkaFormatError, StructureError, UnsupportedError
+from ..log import NoLogError
+from ..log.recognize import HEAD_BYTES, packing_of_content
 from ..messages.as_json import uuid_text
-from ..protocol import Correlation, FrameSplitter, Request, apis, record_data, to_json
+from ..protocol import Correlation, FrameSplitter, Request, UnknownBody, apis, record_data, to_json
 from ..protocol.frames import (
     SIZE_BYTES,
     correlation_id_of,
@@ -25,8 +27,9 @@ from ..protocol.frames import (
 )
 from ..protocol.messages import REQUEST, RESPONSE
 from ..records import read_records
+from ..text import encode_json, plain
 from .cat import BYTES, json_row, text_line
-from .common import EXIT_DAMAGE, format_option, limit_batch_option, plain, tell
+from .common import EXIT_DAMAGE, LocalPath, counted, format_option, limit_batch_option, tell
 
 CHUNK = 1 << 20
 MAX_FRAME = 2**31 - 1
@@ -48,8 +51,8 @@ class ApiName(click.ParamType):  # type: ignore[type-arg]
 
 
 @click.command(epilog="Example: kafkafmt decode --requests client.bin --responses broker.bin --format json")
-@click.option("--requests", metavar="FILE", help="What a client sent; - is stdin.")
-@click.option("--responses", metavar="FILE", help="What a broker sent.")
+@click.option("--requests", metavar="FILE", type=LocalPath(), help="What a client sent; - is stdin.")
+@click.option("--responses", metavar="FILE", type=LocalPath(), help="What a broker sent.")
 @click.option("--api", type=ApiName(), help="What responses answer for which there is no request.")
 @click.option("--api-version", type=click.IntRange(0, 32767), help="The version of it.")
 @click.option("--records", is_flag=True, help="Show what record data holds too.")
@@ -69,7 +72,8 @@ def decode(
     """Frames of the wire protocol, requests first, one line a frame.
 
     FILE is a stream of frames, each with its size before it, as one side of a connection sent them. Responses are matched to
-    requests by correlation id. A frame that cannot be read shows its error, the next one is read.
+    requests by correlation id. A frame that cannot be read shows its error, and the next one is read. If its API or version is not
+    known, the error names it, and says how many bytes were not decoded. Bytes after a message are counted ("trailingBytes" in JSON).
     """
     if requests is None and responses is None:
         raise click.UsageError("give --requests, --responses or both")
@@ -81,17 +85,19 @@ def decode(
     waiting = Correlation()
     failed = False
     for row, body in itertools.chain(_requests(requests, waiting), _responses(responses, waiting, (api, api_version))):
-        found, trouble = _records_of(body, max_batch_bytes) if records and body is not None else ([], [])
-        sys.stdout.write(show(row, body, found))
+        trouble: list[str] = []
+        found = _records_of(body, max_batch_bytes, trouble) if records and body is not None else iter(())
+        for part in show(row, body, found):
+            sys.stdout.write(part)
         for message in trouble:
             sys.stdout.flush()
             tell(f"{row['direction']} at {row['position']}: {message}")
-        failed = failed or body is None or bool(trouble)
+        failed = failed or "error" in row or bool(trouble)
     return EXIT_DAMAGE if failed else 0
 
 
 Row = dict[str, Any]
-Found = list[tuple[Any, Any]]
+Found = Iterator[tuple[Any, Any]]
 """Where records stand (what has a topic and a partition), and each record."""
 
 
@@ -102,6 +108,10 @@ def _frames(path: str | None) -> Iterator[tuple[int, int, memoryview | None, str
     splitter, position = FrameSplitter(MAX_FRAME), 0
     stream: Any
     with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
+        head = stream.peek(HEAD_BYTES)[:HEAD_BYTES] if stream.seekable() else b""
+        packed = packing_of_content(head)
+        if packed and not 0 <= int.from_bytes(head[:SIZE_BYTES], "big", signed=True) <= os.path.getsize(path) - SIZE_BYTES:
+            raise NoLogError(f"{path}: no frames: it is {packed}; unpack it first")
         try:
             while data := stream.read1(CHUNK):  # what a pipe has, at once
                 for frame in splitter.feed(data):
@@ -125,6 +135,16 @@ def _name_api(row: Row, key: int, version: int) -> None:
     row |= {"apiKey": key, "api": known and known.name, "apiVersion": version}
 
 
+def _add_body(row: Row, body: Any, version: int, trailing: bytes) -> None:
+    """Add a body that was read, and how many bytes follow it; raise `UnsupportedError` if the body is not known."""
+    if isinstance(body, UnknownBody):
+        row["undecodedBytes"] = len(body.data)
+        raise UnsupportedError(body.why(), row["bytes"] - len(body.data))
+    row["body"] = to_json(body, version)
+    if trailing:
+        row["trailingBytes"] = len(trailing)
+
+
 def _requests(path: str | None, waiting: Correlation) -> Iterator[tuple[Row, Any]]:
     """Every request's row and body, or None and an error in the row."""
     for position, size, frame, error in _frames(path):
@@ -137,8 +157,8 @@ def _requests(path: str | None, waiting: Correlation) -> Iterator[tuple[Row, Any
             row["correlationId"] = header.correlation_id
             row["header"] = to_json(header, header_version(REQUEST, header.api_key, header.api_version))
             waiting.expect(header.correlation_id, header.api_key, header.api_version)
-            body = read_request_body(frame, header, end)
-            row["body"] = to_json(body, header.api_version)
+            body, trailing = read_request_body(frame, header, end)
+            _add_body(row, body, header.api_version, trailing)
             if not Request(header, body).has_response:
                 waiting.forget(header.correlation_id)
         except KafkaFormatError as failure:
@@ -161,47 +181,54 @@ def _responses(path: str | None, waiting: Correlation, default: tuple[int | None
             _name_api(row, key, version)
             header, end = read_response_header(frame, key, version)
             row["header"] = to_json(header, header_version(RESPONSE, key, version))
-            body, row["apiVersion"] = read_response_body(frame, end, key, version)
-            row["body"] = to_json(body, row["apiVersion"])
+            body, row["apiVersion"], trailing = read_response_body(frame, end, key, version)
+            _add_body(row, body, row["apiVersion"], trailing)
         except KafkaFormatError as failure:
             row["error"] = error or str(failure)
         yield row, body
 
 
-def _records_of(body: Any, max_batch_bytes: int) -> tuple[Found, list[str]]:
-    """The records in a message's record data as far as they can be read, and what is wrong with the rest."""
-    found: Found = []
-    trouble = []
+def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
+    """Yield the records in a message's record data as far as they can be read; add to `trouble` what is wrong with the rest.
+
+    They are not collected: a frame of some kilobytes can contain millions of records.
+    """
     for data in record_data(body):
         where = data if data.topic else data._replace(topic=uuid_text(data.topic_id))
         try:
-            found.extend((where, record) for record in read_records(data.records, max_batch_bytes=max_batch_bytes))
+            for record in read_records(data.records, max_batch_bytes=max_batch_bytes):
+                yield where, record
         except KafkaFormatError as error:
             trouble.append(f"record data of {where.topic}-{where.partition}: {error}")
-    return found, trouble
 
 
-def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[Row, Any, Found], str]:
-    encode = json.JSONEncoder(ensure_ascii=False).encode
-
-    def show(row: Row, body: Any, found: Found) -> str:
-        if records and body is not None:
-            row["records"] = [json_row(where, record, text) for where, record in found]
-        return encode(row) + "\n"
+def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[Row, Any, Found], Iterator[str]]:
+    def show(row: Row, body: Any, found: Found) -> Iterator[str]:
+        line = encode_json(row)
+        if not records or "body" not in row:
+            yield line + "\n"
+            return
+        yield line[:-1] + ', "records": ['
+        for i, (where, record) in enumerate(found):
+            yield (", " if i else "") + encode_json(json_row(where, record, text))
+        yield "]}\n"
 
     return show
 
 
-def _text_lines(records: bool, text: Callable[[bytes], str]) -> Callable[[Row, Any, Found], str]:
+def _text_lines(records: bool, text: Callable[[bytes], str]) -> Callable[[Row, Any, Found], Iterator[str]]:
     line = text_line(text)
 
-    def show(row: Row, body: Any, found: Found) -> str:
+    def show(row: Row, body: Any, found: Found) -> Iterator[str]:
         api = row["api"] or ("?" if row["apiKey"] is None else f"API {row['apiKey']}")
         version = "" if row["apiVersion"] is None else f" v{row['apiVersion']}"
         number = "" if row["correlationId"] is None else f"  #{row['correlationId']}"
         client = row["header"].get("clientId")
-        what = f"error: {row['error']}" if body is None else repr(body)
+        what = f"error: {row['error']}" if "error" in row else repr(body)
+        what += f"  and {counted(row['trailingBytes'], 'byte')} after the message" if "trailingBytes" in row else ""
         shown = f"{row['direction']:8}  {row['position']}  {api}{version}{number}{'' if client is None else '  ' + client}  {what}"
-        return plain(shown) + "\n" + "".join("    " + line(where, record) for where, record in found)
+        yield plain(shown) + "\n"
+        for where, record in found:
+            yield "    " + line(where, record)
 
     return show

@@ -16,8 +16,10 @@ import click
 from ..internal.decode import coordinator_texts, metadata_text
 from ..log import NoLogError, files
 from ..log.dump import Item, LogDump, index_findings, index_items, index_sanity, snapshot_items, transaction_items
+from ..log.recognize import packing
+from ..text import json_encoder, plain
 from .cat import BYTES
-from .common import EXIT_DAMAGE, format_option, limit_batch_option, options, tell
+from .common import EXIT_DAMAGE, LocalPath, format_option, limit_batch_option, options, raw_in_a_pipe, tell
 from .dump_text import text_of
 
 SUFFIXES = (".checkpoint", ".index", ".log", ".snapshot", ".timeindex", ".txnindex")
@@ -25,6 +27,7 @@ BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.)|[0-9]{1,19}(?=_)")
 """Of a segment's file; of an index that was fetched from tiered storage, `<base offset>_<id>.index`."""
 METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
 BOOTSTRAP = "bootstrap.checkpoint"
+encode = json_encoder(default=lambda data: base64.b64encode(data).decode())
 Decoder = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
 DECODERS: dict[str, Decoder] = {
     "offsets": partial(coordinator_texts, "__consumer_offsets"),
@@ -89,7 +92,7 @@ def dump(
         base, gaps = _base_offset(path), []
         show = partial(as_json, path) if output_format == "json" else as_text
         if output_format == "text":
-            sys.stdout.write(f"Dumping {path}\n{_title(path)}")
+            sys.stdout.write(raw_in_a_pipe(f"Dumping {path}") + "\n" + _title(path))
         for item in _items(path, base, index_sanity_check, verify_index_only, deep_iteration or contents, max_bytes, max_batch_bytes):
             if item["type"] == "record" and decoder is not None and "control" not in item:
                 item["key"], item["value"] = decoder(item["offset"], item["key"], item["value"])
@@ -104,7 +107,7 @@ def dump(
             sys.stdout.write(show(item))
         if gaps and output_format == "text":
             sys.stdout.flush()
-            click.echo("\n".join([f"Non-consecutive offsets in {path}", *gaps]), err=True)
+            click.echo("\n".join([plain(f"Non-consecutive offsets in {path}"), *gaps]), err=True)
     return worst
 
 
@@ -132,11 +135,12 @@ def _items(
 
 def _paths(names: tuple[str, ...]) -> Iterator[Path]:
     """The files meant: those named, and of directories those of a kind that is known, in order."""
-    given = [Path(n) for text in names for n in text.split(",") if n]
+    given = [Path(LocalPath().convert(n, None, None)) for text in names for n in text.split(",") if n]
     if not given:
         raise click.UsageError("--files names no file")
     if not any(path.is_dir() or path.suffix in SUFFIXES or not path.exists() for path in given):
-        raise NoLogError(f"{', '.join(map(str, given))}: no file that dump knows ({', '.join(SUFFIXES)})")
+        packed = [f"; {path}: {how}" for path in given if (how := packing(path))]
+        raise NoLogError(f"{', '.join(map(str, given))}: no file that dump knows ({', '.join(SUFFIXES)})" + "".join(packed))
     for path in given:
         path.stat()  # an OSError where it is missing
         if path.is_dir():
@@ -147,7 +151,8 @@ def _paths(names: tuple[str, ...]) -> Iterator[Path]:
         elif path.suffix in SUFFIXES:
             yield path
         else:
-            tell(f"Ignoring unknown file {path}")
+            how = packing(path)
+            tell(f"Ignoring unknown file {path}" + (f": {how}" if how else ""))
 
 
 def _below(path: Path) -> Iterator[Path]:
@@ -189,4 +194,4 @@ def _json_line(text: Callable[[bytes], str], path: Path, item: Item) -> str:
         if "control" in row:
             control = row["control"]
             row["control"] = {"error": str(control)} if isinstance(control, Exception) else control._asdict()
-    return json.dumps(row, ensure_ascii=False, default=lambda data: base64.b64encode(data).decode()) + "\n"
+    return encode(row) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ from ..constants import MAGIC_V2
 from ..internal.decode import json_text
 from ..log.dump import Item
 from ..text import decode_header_key
-from .common import plain
+from .common import raw_in_a_pipe
 
 CONTROL_TITLES = {
     "LEADER_CHANGE": "LeaderChange:",
@@ -25,8 +24,8 @@ def text_of(item: Item, contents: bool = False, skip_metadata: bool = False) -> 
     """The line, or nothing. contents: keys and values of records too."""
     kind = item["type"]
     if kind == "record":
-        return _record(item, contents, skip_metadata)
-    return LINES[kind](item) + "\n" if kind in LINES else ""
+        return raw_in_a_pipe(_record(item, contents, skip_metadata)) + "\n"
+    return raw_in_a_pipe(LINES[kind](item)) + "\n" if kind in LINES else ""
 
 
 def _batch(b: Item) -> str:
@@ -51,9 +50,7 @@ def _record(r: Item, contents: bool, skip_metadata: bool) -> str:
             line += _control(r["control"])
     if contents and "control" not in r:
         line += "".join(f" {title}: {_text(r[name])}" for title, name in (("key", "key"), ("payload", "value")) if r[name] is not None)
-    if line == "|":
-        line = ""
-    return (plain(line) if sys.stdout.isatty() else line) + "\n"
+    return "" if line == "|" else line
 
 
 def _control(control: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -11,10 +10,15 @@ from typing import Any
 
 import click
 
+from ..extras import install_line
 from ..log.selection import OffsetRange
+from ..text import encode_json, plain
 from .common import (
     EXIT_DAMAGE,
+    EXIT_INTERRUPTED,
     EXIT_UNREADABLE,
+    LocalPath,
+    MissingError,
     choose,
     find,
     isolation_option,
@@ -34,7 +38,7 @@ CODECS = ["zstd", "snappy", "lz4", "none"]
 
 @click.command(epilog="Example: kafkafmt export /var/lib/kafka/data -t 'orders*' --output /archive/orders --master 'local[8]'")
 @paths_argument
-@click.option("--output", required=True, metavar="OUT", type=click.Path(), help="The directory to make; its parents are made too.")
+@click.option("--output", required=True, metavar="OUT", type=LocalPath(), help="The directory to make; its parents are made too.")
 @click.option("--overwrite", is_flag=True, help="Replace an OUT that is there; it stays whole until the new one is.")
 @selection_options
 @range_options
@@ -73,57 +77,64 @@ def export(
     if level is not None and compression != "zstd":
         raise click.UsageError("--compression-level is for --compression zstd")
     settings = dict(_setting(text) for text in conf)
-    with _missing():
-        from ..spark.export import Export, ExportOptions, OutputPlaceError
-        from ..spark.jobs import SparkError, spark_errors
-        from ..spark.quiet import quiet_start
-        from ..spark.session import make_session, prepare_environment
-        from ..spark.staging import OutputExistsError
-
-        prepare_environment()
-    found = find(paths, replicas)
-    chosen = choose(found, topics, numbers, internal)
-    damaged = False
-    if group is not None:
-        chosen, offsets, damaged = start_at_group(found, chosen, group, offsets)
-        if damaged and on_error == "fail":
-            return EXIT_DAMAGE
-    shown = {"topics": list(topics), "partitions": numbers, "internal": internal, "replicas": replicas, "group": group}
+    report: dict[str, Any] | None = None
     try:
-        job = Export(
-            found,
-            chosen,
-            ExportOptions(
-                output,
-                paths,
-                offsets=offsets,
-                below_log_start=below_log_start,
-                committed=isolation == "read_committed",
-                on_error=on_error,
-                compression=compression,
-                level=level,
-                overwrite=overwrite,
-                max_batch_bytes=max_batch_bytes,
-                shown=shown,
-            ),
-            tell,
-        )
-        with _progress() as progress:
-            progress("starting Spark", 0, 0)
-            with _missing(), spark_errors(), quiet_start():
-                spark = make_session(master, "kafkafmt export", **settings)
-            try:
-                report = job.run(spark, progress)
-            except SparkError as error:
-                tell(str(error))
-                return EXIT_UNREADABLE
-            finally:
-                with contextlib.suppress(Exception):
-                    spark.stop()
-    except (OutputExistsError, OutputPlaceError, SparkError) as error:
-        raise click.UsageError(str(error)) from error
+        with _missing():
+            from ..spark.export import Export, ExportOptions, OutputPlaceError
+            from ..spark.jobs import SparkError, in_thread, interruptible, spark_errors
+            from ..spark.quiet import quiet_start
+            from ..spark.session import make_session, prepare_environment, stop_quietly
+            from ..spark.staging import OutputExistsError
+
+            prepare_environment()
+        found = find(paths, replicas)
+        chosen = choose(found, topics, numbers, internal)
+        damaged = False
+        if group is not None:
+            chosen, offsets, damaged = start_at_group(found, chosen, group, offsets)
+            if damaged and on_error == "fail":
+                return EXIT_DAMAGE
+        shown = {"topics": list(topics), "partitions": numbers, "internal": internal, "replicas": replicas, "group": group}
+        try:
+            job = Export(
+                found,
+                chosen,
+                ExportOptions(
+                    output,
+                    paths,
+                    offsets=offsets,
+                    below_log_start=below_log_start,
+                    committed=isolation == "read_committed",
+                    on_error=on_error,
+                    compression=compression,
+                    level=level,
+                    overwrite=overwrite,
+                    max_batch_bytes=max_batch_bytes,
+                    shown=shown,
+                ),
+                tell,
+            )
+            with _progress() as progress, interruptible():
+                progress("starting Spark", 0, 0)
+                with _missing(), spark_errors(), quiet_start():
+                    spark = in_thread(lambda: make_session(master, "kafkafmt export", **settings))
+                try:
+                    report = job.run(spark, progress)
+                except SparkError as error:
+                    tell(str(error))
+                    return EXIT_UNREADABLE
+                finally:
+                    with contextlib.suppress(Exception):
+                        in_thread(lambda: stop_quietly(spark))
+        except (OutputExistsError, OutputPlaceError, SparkError) as error:
+            raise click.UsageError(str(error)) from error
+    except KeyboardInterrupt:
+        if report is None:
+            tell("interrupted: nothing was exported")
+            return EXIT_INTERRUPTED
+        raise
     if output_format == "json":
-        click.echo(json.dumps(report, ensure_ascii=False))
+        click.echo(encode_json(report))
     else:
         show(report)
     return 0 if report["ok"] and not damaged else EXIT_DAMAGE
@@ -142,8 +153,9 @@ def _missing() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        if error.name in PACKAGES:
-            raise click.ClickException(f"export needs {error.name}: pip install 'kafkafmt[spark]'") from error
+        package = (error.name or "").partition(".")[0]
+        if package in PACKAGES:
+            raise MissingError(f"export needs {package}: {install_line('spark')}") from error
         raise click.ClickException(str(error)) from error
 
 
@@ -176,6 +188,7 @@ def show(report: dict[str, Any]) -> None:
     """The report for people: a table, the damage, where things lie."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console()
     written, seconds = report["written"], report["seconds"]
@@ -190,7 +203,7 @@ def show(report: dict[str, Any]) -> None:
     for r in shown:
         spans = r["quarantined"]["spans"]
         table.add_row(
-            f"{r['topic']}-{r['partition']}",
+            Text(plain(f"{r['topic']}-{r['partition']}")),
             f"{r['written']['records']:,}",
             size(r["read"]["bytes"]),
             size(r["written"]["bytes"]),
@@ -199,14 +212,14 @@ def show(report: dict[str, Any]) -> None:
     if len(rows) > len(shown):
         table.add_row(f"… {len(rows) - len(shown)} partitions more", "", "", "", "")
     console.print(table)
-    for line in damage_lines(report):
-        console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+    for line in damage_lines(report) + doubt_lines(report):
+        console.print(plain(line), style="red", markup=False, highlight=False, soft_wrap=True)
     rate = seconds["rows_per_second"]
     speed = f", {rate:,} rows/s" if rate else ""
     console.print(f"\n{written['records']:,} records in {seconds['total']:.1f} s{speed} (Spark's start not counted)", highlight=False)
     out = report["output"]
     for what, path in (("Parquet", f"{out}/data"), ("quarantine", f"{out}/quarantine"), ("report", f"{out}/report.json")):
-        console.print(f"{what:<12}{path}", markup=False, highlight=False, soft_wrap=True)
+        console.print(plain(f"{what:<12}{path}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def damage_lines(report: dict[str, Any]) -> list[str]:
@@ -218,6 +231,14 @@ def damage_lines(report: dict[str, Any]) -> list[str]:
             lines.append(f"DAMAGE  {r['topic']}-{r['partition']}: {may_be_lost(d)} ({where}: {d['message']})")
     if len(lines) > MOST_LINES:
         lines[MOST_LINES:] = [f"… and {len(lines) - MOST_LINES} damaged spans more: see the report"]
+    return lines
+
+
+def doubt_lines(report: dict[str, Any]) -> list[str]:
+    """Return a line for each transaction that is left out because its outcome is not known; if there are many, for the first ones."""
+    lines = [f"DOUBT   {r['topic']}-{r['partition']}: {d['message']}" for r in report["partitions"] for d in r["in_doubt"]]
+    if len(lines) > MOST_LINES:
+        lines[MOST_LINES:] = [f"… and {len(lines) - MOST_LINES} transactions more: see the report"]
     return lines
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import click
 
+from ..constants import NO_TIMESTAMP
 from ..log import Damage, DamagedLogError, Discovery, NoLogError, PartitionDir, PartitionLog
 from ..log.groups import GROUPS_TOPIC, CommittedOffset, Group, GroupState, Member, read_group_state
 from ..log.selection import OffsetBound, OffsetRange, like
-from .common import EXIT_DAMAGE, NotThereError, find, format_option, moment, paths_argument, plain, replicas_option, show_table, tell
+from ..text import encode_json
+from .common import EXIT_DAMAGE, NotThereError, find, format_option, moment, paths_argument, replicas_option, show_table, tell
 
 
 class GroupStart(NamedTuple):
@@ -39,7 +40,7 @@ def groups(paths: tuple[str, ...], names: tuple[str, ...], members: bool, replic
         _only(state, names)
     if output_format == "json":
         rows = {"offsets": [c._asdict() for c in state.offsets], "groups": [_as_json(g) for g in state.groups]}
-        click.echo(json.dumps(rows, ensure_ascii=False))
+        click.echo(encode_json(rows))
     elif members:
         _show_groups(state.groups)
     else:
@@ -109,12 +110,12 @@ def _as_json(group: Group) -> dict[str, Any]:
 def _show_offsets(offsets: list[CommittedOffset]) -> None:
     rows = [
         (
-            plain(c.group),
-            plain(f"{c.topic}-{c.partition}"),
+            c.group,
+            f"{c.topic}-{c.partition}",
             f"{c.offset}",
-            moment(c.commit_timestamp)[:19],
-            "" if c.expire_timestamp is None else moment(c.expire_timestamp)[:19],
-            plain(c.metadata),
+            _second(c.commit_timestamp),
+            "" if c.expire_timestamp is None else _second(c.expire_timestamp),
+            c.metadata,
         )
         for c in offsets
     ]
@@ -124,14 +125,19 @@ def _show_offsets(offsets: list[CommittedOffset]) -> None:
         tell("no group has committed an offset")
 
 
+def _second(ms: int) -> str:
+    """Return a time to the second; `-` if there is none."""
+    return "-" if ms == NO_TIMESTAMP else moment(ms)[:19]
+
+
 def _show_groups(groups: list[Group]) -> None:
     rows = []
     for g in groups:
-        about = (plain(g.group), g.type, f"{g.epoch}", plain(g.protocol or g.protocol_type or ""))
+        about = (g.group, g.type, f"{g.epoch}", g.protocol or g.protocol_type or "")
         rows += [(*about, *_about(m)) for m in g.members] or [(*about, "no members", "", "")]
     show_table(["group", "type", "epoch", "protocol", "member", "client", "topics"], rows, right=("epoch",))
 
 
 def _about(m: Member) -> tuple[str, str, str]:
     static = f" (static: {m.instance_id})" if m.instance_id else ""
-    return plain(m.member_id + static), plain(f"{m.client_id} {m.client_host}"), plain(", ".join(m.topics or []))
+    return m.member_id + static, f"{m.client_id} {m.client_host}", ", ".join(m.topics or [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -12,15 +11,17 @@ from ..log import PartitionDir, PartitionLog
 from ..log.plan import SegmentPlan
 from ..log.verify import count_from
 from ..log.walk import Run
+from ..text import encode_json
 from .common import (
     EXIT_DAMAGE,
+    EXIT_UNREADABLE,
+    Unreadable,
     choice_options,
     choose,
     find,
     format_option,
     moment,
     paths_argument,
-    plain,
     progress_bar,
     replicas_option,
     show_table,
@@ -40,18 +41,22 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], repl
     """Partitions with their state, segments, offsets, records, bytes, formats, codecs and time range.
 
     gaps: offsets that no record has, most often after compaction. stable: the last stable offset, where transactions are open.
-    epoch: the last leader epoch. Every batch header is read, so damage shows here too; `kafkafmt verify` tells where.
+    epoch: the last leader epoch. Every batch header is read, so damage shows here too; `kafkafmt verify` tells where. If a partition
+    cannot be read, a message names it, the others are listed, and the exit code is 3.
     """
     states = choose(find(paths, replicas), topics, numbers, every_state=True)
-    rows = []
+    rows, unreadable = [], Unreadable()
     with progress_bar(sum(s.size for p in states for s in p.segments), "reading headers") as bar:
         for directory in states:
-            rows.append(_describe(directory))
-            bar.update(bar.task_ids[0], advance=rows[-1]["bytes"])
+            with unreadable.noting(directory):
+                rows.append(_describe(directory))
+            bar.update(bar.task_ids[0], advance=sum(s.size for s in directory.segments))
     if output_format == "json":
-        click.echo(json.dumps({"partitions": rows}, ensure_ascii=False))
+        click.echo(encode_json({"partitions": rows} | ({"unreadable": unreadable.partitions} if unreadable.partitions else {})))
     else:
         _show(rows)
+    if unreadable.partitions:
+        return EXIT_UNREADABLE
     return EXIT_DAMAGE if any(r["damaged"] for r in rows) else 0
 
 
@@ -119,7 +124,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
     for r in rows:
         lines.append(
             (
-                plain(f"{r['topic']}-{r['partition']}"),
+                f"{r['topic']}-{r['partition']}",
                 r["state"] + (f", {r['damaged']} damaged" if r["damaged"] else ""),
                 f"{r['segments']}",
                 f"{r['log_start_offset']}",
@@ -138,9 +143,9 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 
 def _times(first: int | None, last: int | None) -> str:
-    """From when to when; the day once where it is one."""
+    """Return the first and the last time, the day once if both are on it. The first is `-` if no batch has one."""
     if last is None:
         return ""
-    start, end = (moment(ms).partition(".")[0] for ms in (first or 0, last))
+    start, end = ("-" if ms is None else moment(ms).partition(".")[0] for ms in (first, last))
     day = start[:11] if "T" in start else ""  # else a number, where the calendar does not reach
     return f"{start} to {end.removeprefix(day)}"

@@ -15,8 +15,10 @@ import click
 from .. import __version__, backend
 from .._backend import backend_reason
 from ..errors import KafkaFormatError
+from ..extras import extra_of, install_line
 from ..log import DuplicatePartitionError
-from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, NotThereError, plain, reason, tell
+from ..text import plain
+from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, MissingError, NotThereError, reason, tell
 
 COMMANDS = {
     "ls": "Partitions: state, offsets, records, bytes, times.",
@@ -98,8 +100,8 @@ def _discard_output() -> None:
 
 def run() -> NoReturn:
     """The command, every error as one line and an exit code."""
-    _prepare_streams()
     try:
+        _prepare_streams()
         with group.make_context("kafkafmt", sys.argv[1:]) as context:  # group.main would end a closed pipe with status 1
             code = group.invoke(context)
         sys.stdout.flush()
@@ -120,6 +122,15 @@ def run() -> NoReturn:
     except DuplicatePartitionError as error:
         tell(str(error))
         code = EXIT_USAGE
+    except MissingError as error:
+        tell(str(error))
+        code = EXIT_UNREADABLE
+    except ModuleNotFoundError as error:
+        extra = extra_of(error.name)
+        if extra is None:
+            raise
+        tell(f"the command needs {error.name}: {install_line(extra)}")
+        code = EXIT_UNREADABLE
     except BrokenPipeError:
         _discard_output()
         code = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from glob import escape
@@ -10,10 +9,12 @@ from typing import Any, NamedTuple
 
 import click
 
+from ..constants import NO_TIMESTAMP
 from ..log import PartitionLog
 from ..log.selection import parse_time
 from ..log.times import Place, find_max_timestamp, find_offset, find_timestamp
-from .common import choose, counted, find, moment, paths_argument, reading_options, tell
+from ..text import encode_json
+from .common import choose, counted, find, moment, paths_argument, reading_options, show, tell
 
 ORDER = "kafkafmt.seek.order"
 LATEST, EARLIEST, MAX_TIMESTAMP = "latest", "earliest", "max-timestamp"
@@ -121,11 +122,12 @@ def _show(log: PartitionLog, question: str, answer: Answer, cost: list[int], out
     read = f"({way}, {cost[0]:,} bytes read)" if cost[2] else f"({way}, {cost[0]:,} bytes in {counted(cost[1], 'read')})"
     if output_format == "json":
         row = {"topic": log.topic, "partition": log.partition} | answer._asdict() | {"bytes_read": cost[0]}
-        click.echo(json.dumps(row, ensure_ascii=False))
+        click.echo(encode_json(row))
     elif answer.offset is None:
-        click.echo(f"{question}: nothing at or after it {read}")
+        show(f"{question}: nothing at or after it {read}")
     else:
         time = "" if answer.timestamp is None else f", timestamp {answer.timestamp} ({moment(answer.timestamp)})"
+        time = ", no timestamp" if answer.timestamp == NO_TIMESTAMP else time
         where = "" if answer.segment is None else f", in {answer.segment} at {answer.position}"
         what = {LATEST: ", where the log ends", EARLIEST: ", where the log starts"}.get(question, "")
-        click.echo(f"{question}: offset {answer.offset}{what}{time}{where} {read}")
+        show(f"{question}: offset {answer.offset}{what}{time}{where} {read}")

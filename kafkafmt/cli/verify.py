@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import click
 
-from ..log import PartitionLog
+from ..log import PartitionDir, PartitionLog
 from ..log.verify import verify_partition, verify_report
+from ..text import encode_json
 from .common import (
     NOTHING_MISSING,
     Unreadable,
@@ -21,11 +20,12 @@ from .common import (
     jobs_option,
     may_be_lost,
     paths_argument,
-    plain,
     progress_bar,
     reading_options,
     say,
+    show,
     tell,
+    workers,
 )
 
 SPANS_SHOWN = 10
@@ -55,18 +55,18 @@ def verify(
     Damage is what cannot be read (exit 1). Findings are all else worth a line: a lying index, an unfinished tail.
     """
     chosen, unreadable = choose(find(paths, replicas), topics, numbers), Unreadable()
-    logs = [PartitionLog(d, max_batch_bytes=max_batch_bytes, tell=tell) for d in chosen]
-    with progress_bar(sum(s.size for log in logs for s in log.segments), "verifying") as bar:
+    with progress_bar(sum(s.size for d in chosen for s in d.segments), "verifying") as bar:
 
-        def check(log: PartitionLog) -> dict[str, Any] | None:
-            with unreadable.noting(log.directory):
+        def check(directory: PartitionDir) -> dict[str, Any] | None:
+            with unreadable.noting(directory):
+                log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
                 return verify_partition(log, shallow, lambda n: bar.update(bar.task_ids[0], advance=n))
             return None
 
-        with ThreadPoolExecutor(jobs) as pool:
-            report = unreadable.add_to(verify_report([entry for entry in pool.map(check, logs) if entry], strict))
+        with workers(jobs) as pool:
+            report = unreadable.add_to(verify_report([entry for entry in pool.map(check, chosen) if entry], strict))
     if output_format == "json":
-        click.echo(json.dumps(report, ensure_ascii=False))
+        click.echo(encode_json(report))
     else:
         _show(report, shallow, paths)
     return unreadable.exit_code(report)
@@ -90,6 +90,7 @@ ADVICE = {
     "leader_epoch_mismatch": ANEW,
     "checkpoint_beyond_end": "the log has lost its end: another replica, if there is one, knows more",
     "unreadable_checkpoint": ANEW,
+    "read_committed_differs": "salvage writes an index and markers that agree; read_uncommitted shows all records",
     "transaction_in_doubt": "read_committed leaves its records out; read_uncommitted shows them",
 }
 """What to do about a finding, in a line."""
@@ -107,8 +108,8 @@ def _show(report: dict[str, Any], shallow: bool, paths: tuple[str, ...]) -> None
         do = "Start no broker here before there is a copy: its recovery drops everything behind the first damage of a log."
         say(f"to do    {counted(damage, 'damaged span')}; all else is intact. {do} Where a replica is whole, let it replicate. Else:")
         given = " ".join(shlex.quote(p) for p in paths)
-        click.echo(plain(f"         kafkafmt salvage {given} --output NEW    what is intact, for a broker"))
-        click.echo(plain(f"         kafkafmt cat {given} --on-error skip     what is intact, as records"))
+        show(f"         kafkafmt salvage {given} --output NEW    what is intact, for a broker")
+        show(f"         kafkafmt cat {given} --on-error skip     what is intact, as records")
     advice: dict[str, list[str]] = {}
     for error in dict.fromkeys(f["error"] for p in partitions for f in p["findings"]):
         if error in ADVICE:
@@ -139,10 +140,10 @@ def show_lost(report: dict[str, Any]) -> None:
     hurt = [p for p in report["partitions"] if p["damaged"]]
     for p in hurt:
         lost = None if p["records"] is None else p["records"] - p["records_recovered"]
-        spans = [d for d in p["damaged"] if may_be_lost(d) != NOTHING_MISSING]
+        spans = [span for span in dict.fromkeys(map(may_be_lost, p["damaged"])) if span != NOTHING_MISSING]  # neighbours share one
         if spans:
             known = "their number is unknown" if lost is None else counted(lost, "record")
-            firsts = "; ".join(may_be_lost(d).removesuffix(" may be lost") for d in spans[:SPANS_SHOWN])
+            firsts = "; ".join(span.removesuffix(" may be lost") for span in spans[:SPANS_SHOWN])
             more = f" and {len(spans) - SPANS_SHOWN} spans more" if len(spans) > SPANS_SHOWN else ""
             say(f"lost     {p['topic']}-{p['partition']}: {firsts}{more} ({known})")
     if hurt:

@@ -2,8 +2,11 @@
 
 from .directory import Discovery, DuplicatePartitionError, NoLogError, PartitionDir, SegmentFile, discover
 from .log_directory import LogDirectory
+from .missing import UnavailableSegmentError
+from .mounting import StrayPartitionWarning
 from .partition import DamagedLogError, PartitionLog
 from .plan import Damage, Finding
+from .process import WrongProcessError
 from .settings import LogSettings
 from .writer import Appended, LogWriter
 
@@ -21,5 +24,8 @@ __all__ = [
     "PartitionDir",
     "PartitionLog",
     "SegmentFile",
+    "StrayPartitionWarning",
+    "UnavailableSegmentError",
+    "WrongProcessError",
     "discover",
 ]

@@ -35,6 +35,7 @@ class ActiveSegment:
         self.created = created
         self.broken = False
         self._files = [os.open(self.path.with_suffix(s), os.O_RDWR | os.O_CLOEXEC) for s in SUFFIXES]
+        self.mode = os.fstat(self._files[0]).st_mode & 0o777
         self._ends = [size, indexes.offset_entries * 8, indexes.time_entries * 12]
 
     def append(self, data: Any, table: np.ndarray) -> None:
@@ -77,7 +78,7 @@ class ActiveSegment:
         if not aborted:
             return
         try:
-            files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted))
+            files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
         except OSError:
             self.broken = True  # the batches are in the log: the next opening makes the entries anew
             raise

@@ -67,6 +67,7 @@ def all_or_nothing(
     With the name of an application and a number that rises from one of its blocks to the next: None in place of the writers
     where that version, or a later one, was appended before.
     """
+    directory.check_process()
     versions = read_note(directory.path)["versions"]
     done = versions
     if app is not None and version is not None:
@@ -80,13 +81,15 @@ def all_or_nothing(
         write_note(directory.path, {"under_way": under_way, "versions": versions})
         try:
             yield writers
+            directory.check_process()
             for writer in writers.values():
                 writer.flush()
         except BaseException:
-            with suppress(OSError):  # then the note stays, and the next to open the directory does it
-                for topic, partition, offset, _ in under_way:
-                    writers[topic, partition].truncate_to(offset)
-                write_note(directory.path, {"under_way": [], "versions": versions})
+            if directory.is_owner:
+                with suppress(OSError):  # then the note stays, and the next to open the directory does it
+                    for topic, partition, offset, _ in under_way:
+                        writers[topic, partition].truncate_to(offset)
+                    write_note(directory.path, {"under_way": [], "versions": versions})
             raise
         write_note(directory.path, {"under_way": [], "versions": done})
     finally:

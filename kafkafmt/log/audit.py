@@ -8,6 +8,7 @@ import numpy as np
 
 from ..constants import MAX_OFFSET
 from ..errors import StructureError
+from ..types import last_offsets
 from . import files
 from .audit_indexes import IndexAudit
 from .audit_states import StateAudit
@@ -71,18 +72,34 @@ class PartitionAudit:
         if self._states:
             self._states.open(segment)
         self._indexes = None if segment.base_offset is None else IndexAudit(segment, segment.base_offset)
-        self._before = self._expected, self._states and self._states.copy()
+        self._before = self._expected
+        if self._states:
+            self._states.mark()
 
     def take_back(self) -> None:
         """Forget the batches of the segment at hand."""
-        self._expected, self._states = self._before
+        self._expected = self._before
+        if self._states:
+            self._states.take_back()
         if self._indexes:
             self._indexes.begin()
 
     def add(self, segment: SegmentFile, position: int, buffer: Any, table: np.ndarray) -> None:
-        """Batches in the order of offsets; `position` is where the buffer begins that their positions count from."""
+        """Add batches in the order of offsets; `position` is the file position of their buffer."""
+        if self._states and self._states.whole and len(table) > 1:
+            lasts = last_offsets(table)
+            gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
+            if len(gaps):  # what is before the first gap is compared with nothing missing
+                n = int(gaps[0]) + 1
+                self._add(segment, position, buffer, table[:n])
+                table = table[n:]
+        self._add(segment, position, buffer, table)
+
+    def _add(self, segment: SegmentFile, position: int, buffer: Any, table: np.ndarray) -> None:
         first, last = int(table["base_offset"][0]), int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0)
-        if self._states and (first != (first if self._expected is None else self._expected) or table["count"].sum() != last - first + 1):
+        if self._expected is None:
+            self._expected = first if segment.base_offset is None else segment.base_offset
+        if self._states and (first != self._expected or table["count"].sum() != last - first + 1):
             self._states.incomplete()
         self._expected = last + 1
         if self._indexes:
@@ -95,6 +112,8 @@ class PartitionAudit:
         if self._states and any(not d.empty for d in plan.damaged):
             self._states.incomplete()
         if not plan.extents:
+            if self._states and self._expected is not None and self._expected != plan.segment.base_offset:
+                self._states.incomplete()  # offsets between the segments are missing
             self._expected = plan.segment.base_offset
         self._found += self._indexes.findings(plan) if self._indexes else []
 
@@ -108,6 +127,10 @@ class PartitionAudit:
                 message = f"it says {offset}, but the log ends at {end}: {meaning}"
                 found.append(Finding(name, "checkpoint_beyond_end", message))
         return found
+
+    def read_committed_findings(self) -> list[Finding]:
+        """Return what a broker's consumers at read_committed see otherwise than we do, once every segment was given."""
+        return self._states.read_committed(self._log.transactions) if self._states else []
 
     def _missing_indexes(self) -> list[Finding]:
         """A segment without an index where others have theirs; a copy of bare `.log` files lacks nothing."""

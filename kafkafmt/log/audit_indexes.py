@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..constants import MAGIC_V0, MAGIC_V2
+from ..types import last_offsets
 from . import files
 from .directory import SegmentFile
 from .entries import OFFSET_ENTRY, TIME_ENTRY, Columns, all_offset_entries, all_time_entries, read_offset_index, read_time_index
@@ -77,7 +78,7 @@ class IndexAudit:
     def add(self, table: np.ndarray, position: int) -> None:
         """Batches of the segment; `position` is where the buffer begins that their positions count from."""
         starts = table["position"] + position
-        lasts = table["base_offset"] + np.maximum(table["last_offset_delta"], 0)
+        lasts = last_offsets(table)
         offsets, positions = self._offset.columns
         here = _between(positions, int(starts[0]), int(starts[-1]))
         at = np.searchsorted(starts, positions[here])

@@ -6,16 +6,19 @@ compacted, or damage hides batches, less can be held against a file: then only w
 
 from __future__ import annotations
 
-import copy
 import itertools
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2
 from ..errors import KafkaFormatError
+from ..types import last_offsets
 from . import files
+from .audit_isolation import IsolationAudit
 from .checkpoints import LEADER_EPOCHS
 from .directory import SegmentFile
 from .entries import TRANSACTION_ENTRY, read_transaction_index
@@ -24,6 +27,7 @@ from .names import snapshot_offset_of
 from .plan import Finding
 from .producers import Aborted, Producers, marker_reader, read_markers
 from .snapshots import ProducerEntry, read_snapshot
+from .transactions import Transactions
 
 FIELDS = ("epoch", "last_sequence", "last_offset", "offset_delta", "txn_first_offset")
 """What is compared of a producer: not its time, which releases took from different batches."""
@@ -41,14 +45,17 @@ class StateAudit:
         self._snapshots = {offset: n for n in names if (offset := snapshot_offset_of(n)) is not None}
         self._producers = Producers(self._load(self._start) or ())
         self._reader = marker_reader(max_batch_bytes)
-        self._pending = [offset for offset in sorted(self._snapshots) if offset > self._start]
+        self._isolation = IsolationAudit()
+        self._pending = deque(offset for offset in sorted(self._snapshots) if offset > self._start)
         self._indexes: dict[str, bytes] = {}
         self._aborted: dict[str, list[Aborted]] = defaultdict(list)
         self._abort_markers: set[tuple[int, int]] = set()
         self._epochs = epochs
         self._epochs_told: set[int] = set()
-        self._whole = True
+        self.whole = True
         """Nothing is known to be missing so far: neither to compaction nor to damage."""
+        self._undo: list[Callable[[], None]] = []
+        """What to do, from the last to the first, to return to the last `mark`."""
 
     def _load(self, offset: int) -> list[ProducerEntry] | None:
         """The snapshot at an offset; None where there is none, or none that can be read."""
@@ -62,14 +69,25 @@ class StateAudit:
             self._found.append(Finding(name, "unreadable_snapshot", f"{error.message}; a broker drops it and takes the one before"))
             return None
 
-    def copy(self) -> StateAudit:
-        """Another one that knows the same, so that one of them can be thrown away."""
-        other = copy.copy(self)
-        other._found, other._pending = list(self._found), list(self._pending)
-        other._producers = self._producers.copy()
-        other._aborted = defaultdict(list, {name: list(entries) for name, entries in self._aborted.items()})
-        other._abort_markers, other._epochs_told = set(self._abort_markers), set(self._epochs_told)
-        return other
+    def mark(self) -> None:
+        """Remember this point, so that `take_back` can return to it. The cost does not depend on how much is known."""
+        found, whole = len(self._found), self.whole
+
+        def restore() -> None:
+            del self._found[found:]
+            self.whole = whole
+
+        self._undo = [restore]
+        self._producers.mark()
+        self._isolation.mark()
+
+    def take_back(self) -> None:
+        """Return to the point of the last `mark`. The cost is that of what has been added since."""
+        while self._undo:
+            self._undo.pop()()
+        self._producers.take_back()
+        self._isolation.take_back()
+        self.mark()
 
     def open(self, segment: SegmentFile) -> None:
         """Read a segment's transaction index, before its batches."""
@@ -77,14 +95,16 @@ class StateAudit:
 
     def incomplete(self) -> None:
         """From here on batches are known to be missing."""
-        self._whole = False
+        self.whole = False
 
     def add(self, segment: SegmentFile, buffer: Any, table: np.ndarray) -> None:
-        lasts = table["base_offset"] + np.maximum(table["last_offset_delta"], 0)
+        lasts = last_offsets(table)
         while self._pending and lasts[-1] >= self._pending[0]:
             cut = int(np.searchsorted(lasts, self._pending[0]))
             self._follow(segment, buffer, table[:cut])
-            self._compare(self._pending.pop(0))
+            offset = self._pending.popleft()
+            self._undo.append(partial(self._pending.appendleft, offset))
+            self._compare(offset)
             table, lasts = table[cut:], lasts[cut:]
         self._follow(segment, buffer, table)
 
@@ -95,9 +115,14 @@ class StateAudit:
         if markers:
             rows = table[(table["attributes"] & CONTROL_BIT) != 0]
             for producer_id, offset in zip(rows["producer_id"].tolist(), rows["base_offset"].tolist(), strict=True):
-                if offset in markers and markers[offset].kind == CONTROL_ABORT:
-                    self._abort_markers.add((producer_id, offset))
-        self._aborted[segment.name] += self._producers.add(table, markers)
+                at = producer_id, offset
+                if offset in markers and markers[offset].kind == CONTROL_ABORT and at not in self._abort_markers:
+                    self._abort_markers.add(at)
+                    self._undo.append(partial(self._abort_markers.remove, at))
+        aborted = self._aborted[segment.name]
+        self._undo.append(partial(aborted.__delitem__, slice(len(aborted), None)))
+        aborted += self._producers.add(table, markers)
+        self._isolation.add(table, markers)
         self._check_epochs(segment, table)
 
     def _check_epochs(self, segment: SegmentFile, table: np.ndarray) -> None:
@@ -109,11 +134,12 @@ class StateAudit:
         at = np.searchsorted(starts, rows["base_offset"], "right") - 1
         said = np.array([epoch for epoch, _ in self._epochs])[at]
         last = at == len(starts) - 1
-        at_end = np.searchsorted(starts, rows["base_offset"] + rows["last_offset_delta"], "right") - 1
+        at_end = np.searchsorted(starts, last_offsets(rows), "right") - 1
         wrong = (at >= 0) & (np.where(last, rows["leader_epoch"] < said, rows["leader_epoch"] != said) | (at_end != at))
         for i in np.flatnonzero(wrong).tolist():
             if int(at[i]) not in self._epochs_told:
                 self._epochs_told.add(int(at[i]))
+                self._undo.append(partial(self._epochs_told.remove, int(at[i])))
                 epoch, offset = self._epochs[int(at_end[i])]
                 batch = f"the batch from offset {rows['base_offset'][i]} on in {segment.name} has epoch {rows['leader_epoch'][i]}"
                 message = f"epoch {epoch} begins at offset {offset}, but {batch}"
@@ -124,13 +150,14 @@ class StateAudit:
         producers = self._load(offset)
         if producers is None:
             return
-        known = {p.producer_id for p in producers}
         wrong = [(p.producer_id, why) for p in producers if (why := self._why_wrong(p, offset))]
-        for own in self._producers.entries.values():
-            if self._whole and own.txn_first_offset >= 0 and own.producer_id not in known:
-                wrong.append((own.producer_id, f"not at all, although its transaction from offset {own.txn_first_offset} on is open there"))
+        count, own = self._producers.open_besides(p.producer_id for p in producers) if self.whole else (0, None)
+        count += len(wrong)
+        if own is not None:
+            why = f"not at all, although its transaction from offset {own.txn_first_offset} on is open there"
+            wrong.append((own.producer_id, why))
         if wrong:
-            message = f"it has producer {wrong[0][0]} {wrong[0][1]}" + _others(len(wrong), len(producers))
+            message = f"it has producer {wrong[0][0]} {wrong[0][1]}" + _others(count, len(producers))
             self._found.append(Finding(self._snapshots[offset], "snapshot_mismatch", message))
 
     def _why_wrong(self, theirs: ProducerEntry, offset: int) -> str | None:
@@ -139,10 +166,10 @@ class StateAudit:
             return f"at offset {highest}, behind the snapshot's own"
         own = self._producers.entries.get(theirs.producer_id)
         if own is None:
-            if self._whole and theirs.last_offset >= self._start:
+            if self.whole and theirs.last_offset >= self._start:
                 return f"with a batch that ends at offset {theirs.last_offset}, where the log has none of it"
-        elif own.last_offset == theirs.last_offset or (self._whole and max(own.last_offset, theirs.last_offset) >= self._start):
-            for field in FIELDS if self._whole else FIELDS[:-1]:
+        elif own.last_offset == theirs.last_offset or (self.whole and max(own.last_offset, theirs.last_offset) >= self._start):
+            for field in FIELDS if self.whole else FIELDS[:-1]:
                 if getattr(own, field) != getattr(theirs, field):
                     return f"with {field.replace('_', ' ')} {getattr(theirs, field)} where the log has {getattr(own, field)}"
         return None
@@ -158,6 +185,20 @@ class StateAudit:
         for segment in self._segments:
             self._found += self._wrong_transactions(segment)
         return self._found
+
+    def read_committed(self, ours: Transactions) -> list[Finding]:
+        """Return a finding if a broker's consumers at read_committed get other records than we deliver."""
+        if not self._indexed:  # a broker rebuilds the indexes from the batches
+            return []
+        entries = [Aborted(*e[1:]) for data in self._indexes.values() for e in read_transaction_index(data).tolist()]
+        wrong = list(self._isolation.differences(ours, entries))
+        if not wrong:
+            return []
+        first = min(wrong, key=lambda d: d.first)
+        base = max((s.base_offset or 0 for s in self._segments if (s.base_offset or 0) <= first.first), default=0)
+        more = f"; so it is with {len(wrong)} transactions" if len(wrong) > 1 else ""
+        message = f"at read_committed, offsets {first.first} to {first.last} of producer {first.producer_id}: {first.what}{more}"
+        return [Finding(f"{base:020}.txnindex", "read_committed_differs", message)]
 
     def _wrong_transactions(self, segment: SegmentFile) -> list[Finding]:
         path = segment.path.with_suffix(".txnindex")
@@ -181,7 +222,7 @@ class StateAudit:
         return found
 
     def _why_not(self, entry: Aborted, own: Aborted | None) -> str | None:
-        if not self._whole:
+        if not self.whole:
             return None
         said = f"producer {entry.producer_id} aborted offsets {entry.first} to {entry.last}"
         if own is None:

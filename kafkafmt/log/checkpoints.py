@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from ..constants import MAX_OFFSET
 from ..errors import StructureError
+from .names import can_be_checkpointed
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -40,12 +41,13 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     if len(lines) < 2:
         raise StructureError(f"{name}: line 2, the number of entries, is missing")
     count = _number(lines[1].strip(), name, 2)
-    entries = [line.split() for line in lines[2:] if line.strip()]
+    entries = [line.split(None, parts) for line in lines[2:] if line.strip()]  # one part too many is enough to refuse a line
     if len(entries) != count:
         raise StructureError(f"{name}: {len(entries)} entries where line 2 says {count}")
     for number, entry in enumerate(entries, 3):
         if len(entry) != parts:
-            raise StructureError(f"{name}: line {number} has {len(entry)} parts, not {parts}")
+            found = len(entry) if len(entry) < parts else f"more than {parts}"
+            raise StructureError(f"{name}: line {number} has {found} parts, not {parts}")
     return entries
 
 
@@ -75,8 +77,19 @@ def read_leader_epochs(text: str, name: str = LEADER_EPOCHS) -> list[tuple[int, 
 
 
 def offset_checkpoint_text(offsets: Mapping[tuple[str, int], int]) -> str:
-    """An offset checkpoint as a broker writes it."""
-    return _checkpoint_text(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+    """Return the text of an offset checkpoint as a broker writes it.
+
+    Raises ValueError for a topic name, partition or offset that would make the whole file unreadable.
+    """
+    return _checkpoint_text(_offset_line(*key, offset) for key, offset in offsets.items())
+
+
+def _offset_line(topic: str, partition: int, offset: int) -> str:
+    if not can_be_checkpointed(topic, partition):
+        raise ValueError(f"a checkpoint cannot name partition {partition} of topic {topic!r}: no broker accepts that name or number")
+    if not 0 <= offset <= MAX_OFFSET:
+        raise ValueError(f"a checkpoint cannot contain offset {offset} of {topic}-{partition}")
+    return f"{topic} {partition} {offset}"
 
 
 def leader_epochs_text(epochs: Iterable[tuple[int, int]]) -> str:

@@ -14,13 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import StructureError
-from . import files
+from ..paths import local_path
+from . import files, recognize
 from .checkpoints import CLEANER_OFFSETS, LEADER_EPOCHS, LOG_STARTS, OFFSET_CHECKPOINTS, PARTITION_METADATA, read_offset_checkpoint
+from .missing import UnavailableSegmentError, check_retention
 from .names import base_offset_of, parse_partition_name
 
+Checkpoints = dict[str, dict[tuple[str, int], int]]
 INTERNAL_PREFIX = "__"
 LOOKED_INTO = 200
 """Directories below one that holds no log, to say where a log is."""
+INCOMPLETE = ".kafkafmt-salvage"
+"""Directory in which salvage builds its result. While it is there, the directory around it is not complete."""
 LOST_AND_FOUND = "lost+found"
 """Stands in a log directory that is a file system of its own, and only root may look into it."""
 
@@ -54,8 +59,10 @@ class PartitionDir:
 
     state: live, delete, stray or future. log_start: from the checkpoint beside the directory, 0 where there is none.
     cleaned: the cleaner's checkpoint knows it, so gaps in its offsets are compaction's. named: it was itself a PATH.
-    checkpoints: what each of the offset checkpoints says of it, by their names.
+    checkpoints: what each of the offset checkpoints says of it, by their names. inode: of the directory, when it was listed.
+    ignored: names of files in the directory that salvage must not use.
     problems: (file, error word, message) of checkpoints that cannot be believed and of `.log` files that are no segments.
+    error: why the directory cannot be listed; `PartitionLog` raises it.
     """
 
     topic: str
@@ -68,6 +75,9 @@ class PartitionDir:
     named: bool = False
     problems: list[tuple[str, str, str]] = field(default_factory=list)
     checkpoints: dict[str, int] = field(default_factory=dict)
+    error: OSError | None = None
+    ignored: frozenset[str] = frozenset()
+    inode: int | None = None
 
     @property
     def key(self) -> tuple[str, int]:
@@ -97,7 +107,7 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
 
     replicas: None makes the same live partition in two places a DuplicatePartitionError; "longest" takes the one that
     ends higher. Raises OSError for a path that cannot be read and
-    NoLogError for one that holds no log.
+    NoLogError for one that holds no log; ValueError for one that is not local (see `local_path`).
     """
     if replicas not in (None, "longest"):
         raise ValueError(f"replicas is {replicas!r}; it can be 'longest' or nothing")
@@ -111,7 +121,7 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
 def _absolute(path: str | os.PathLike[str]) -> Path:
     if not os.fspath(path):  # which abspath takes for the working directory
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
-    return Path(os.path.abspath(path))
+    return Path(os.path.abspath(local_path(path)))
 
 
 def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
@@ -133,24 +143,56 @@ def _segment_order(segment: SegmentFile) -> tuple[bool, int, str]:
 
 def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
     if path.is_file():
-        if path.suffix != ".log":
-            raise NoLogError(f"{path}: not a .log file, a partition directory or a log directory")
+        _check_log_file(path)
         _, names = files.list_directory(path.parent)
         return [_partition(path.parent, [path.name], names, messages, named=True)]
     directories, names = files.list_directory(path)
+    if INCOMPLETE in directories:
+        raise NoLogError(f"{path}: incomplete, because `kafkafmt salvage` was interrupted (or still runs); delete it and salvage again")
     logs = [n for n in names if n.endswith(".log")]
     if any(base_offset_of(n) is not None for n in logs):
         return [_partition(path, logs, names, messages, named=True)]
+    packed = recognize.packed_logs(names)
     links = [n for n in names if parse_partition_name(n).parsed and (path / n).is_symlink() and not (path / n).exists()]
     messages += [f"{path / link}: the link leads nowhere" for link in links]
     found = _partitions_in(path, directories, messages)
     if found:
+        messages += [_packed_message(path / name) for name in packed]
         return found
-    if logs:
-        return [_partition(path, logs, names, messages, named=True)]
+    valid = [n for n in logs if recognize.has_valid_batch(path / n)]
+    if valid:
+        return [_partition(path, valid, names, messages, named=True)]
     if parse_partition_name(path.name).parsed and PARTITION_METADATA in names:
         return [_partition(path, [], names, messages, named=True)]
-    raise NoLogError(f"{path}: no log in it (no .log file, no partition directory){_nearby(path)}")
+    why = "no .log file, no partition directory"
+    if logs:
+        why = f"no Kafka log: no file is named by a base offset of 20 digits, and {_few(logs)}"
+    hint = f"; {_packed_message(path / packed[0]).removeprefix(f'{path}/')}" if packed else _nearby(path)
+    raise NoLogError(f"{path}: no log in it ({why}){hint}")
+
+
+def _check_log_file(path: Path) -> None:
+    """Raise `NoLogError` for a file that is no Kafka log. A `.log` file named by 20 digits is one, however damaged it is."""
+    log = path.suffix == ".log"
+    if log and recognize.starts_with_batch(path):
+        return
+    packing = recognize.packing(path)
+    if log and packing is None and (base_offset_of(path.name) is not None or recognize.has_valid_batch(path)):
+        return
+    what = "no Kafka log: its name is no base offset of 20 digits, and it has no valid batch"
+    if not log:
+        what = "not a .log file, a partition directory or a log directory"
+    raise NoLogError(f"{path}: {packing or what}")
+
+
+def _packed_message(path: Path) -> str:
+    return f"{path}: not read; {recognize.packing(path) or 'unpack it first'}"
+
+
+def _few(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]} has no valid batch"
+    return f"none of {len(names)} .log files, such as {names[0]}, has a valid batch"
 
 
 def _nearby(path: Path) -> str:
@@ -187,7 +229,7 @@ def _has_log(path: Path) -> bool:
 
 
 def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> list[PartitionDir]:
-    """The partition directories of a log directory."""
+    """Return the partition directories of a log directory. One that cannot be read has an `error`."""
     checkpoints = _read_checkpoints(path)
     found = []
     for directory in directories:
@@ -195,20 +237,40 @@ def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> l
             continue
         name = parse_partition_name(directory)
         try:
-            _, inner = files.list_directory(path / directory)
-        except FileNotFoundError:
-            messages.append(f"{path / directory}: gone before it was read (retention or a deleted topic)")
+            partition = _partition_in(path / directory, name.parsed, messages, checkpoints)
+        except OSError as error:
+            if name.parsed:
+                found.append(PartitionDir(name.topic, name.partition, path / directory, name.state, [], error=error))
+            else:
+                messages.append(f"{path / directory}: cannot be read: {error.strerror}")
             continue
-        inner_logs = [n for n in inner if n.endswith(".log")]
-        if not name.parsed and not any(base_offset_of(n) is not None for n in inner_logs):
-            continue
-        if not inner_logs and PARTITION_METADATA not in inner and LEADER_EPOCHS not in inner:
-            continue
-        found.append(_partition(path / directory, inner_logs, inner, messages, checkpoints=checkpoints))
+        if partition is not None:
+            found.append(partition)
     return found
 
 
-Checkpoints = dict[str, dict[tuple[str, int], int]]
+def _partition_in(
+    path: Path, parsed: bool, messages: list[str], checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]]
+) -> PartitionDir | None:
+    """Return the partition directory at `path`; None if it is none. parsed: its name is that of a partition."""
+    try:
+        _, inner = files.list_directory(path)
+    except FileNotFoundError:
+        messages.append(f"{path}: gone before it was read (retention or a deleted topic)")
+        return None
+    logs = _segments_among(path, inner)
+    if not parsed and not any(base_offset_of(n) is not None for n in logs):
+        return None
+    if not logs and PARTITION_METADATA not in inner and LEADER_EPOCHS not in inner:
+        return None
+    return _partition(path, logs, inner, messages, checkpoints=checkpoints)
+
+
+def _segments_among(path: Path, names: list[str]) -> list[str]:
+    """Return the `.log` files of a directory. If none is named by a base offset, only those that have a valid batch."""
+    logs = [n for n in names if n.endswith(".log")]
+    named = any(base_offset_of(n) is not None for n in logs)
+    return logs if named else [n for n in logs if recognize.has_valid_batch(path / n)]
 
 
 def _read_checkpoints(root: Path) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
@@ -245,21 +307,21 @@ def _partition(
         messages.append(f"{path.parent / LOG_STARTS}: cannot be believed; each log starts with its first segment")
     key = name.topic, name.partition
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
-    segments = []
+    segments: list[SegmentFile] = []
+    vanished: list[SegmentFile] = []
     for log in logs:
         if len(logs) > 1 and bases and base_offset_of(log) is None:  # Kafka names segments by 20 digits
             problems.append((log, "not_a_segment", f"{log}: the name is no base offset; not read"))
             continue
         size = files.file_size(path / log)
-        if size is None:
-            messages.append(f"{path / log}: gone before it was read (retention)")
-            continue
         base = base_offset_of(log)
         after = len(bases) if base is None else bisect_right(bases, base)
-        segments.append(SegmentFile(path / log, base, bases[after] if after < len(bases) else None, after == len(bases), size))
+        segment = SegmentFile(path / log, base, bases[after] if after < len(bases) else None, after == len(bases), size or 0)
+        (segments if size is not None else vanished).append(segment)
     segments.sort(key=_segment_order)
+    messages += [_packed_message(path / n) for n in recognize.packed_segments(names)]
     live = name.state == "live"
-    return PartitionDir(
+    found = PartitionDir(
         name.topic,
         name.partition,
         path,
@@ -270,7 +332,15 @@ def _partition(
         named,
         problems,
         {file: offsets[key] for file, offsets in values.items() if live and key in offsets},
+        inode=files.inode(path),
     )
+    for segment in vanished:
+        try:
+            check_retention(found, segment)
+            messages.append(f"{segment.path}: gone before it was read (retention)")
+        except UnavailableSegmentError:  # reading it raises the error, for this partition alone
+            found.segments = sorted([*found.segments, segment], key=_segment_order)
+    return found
 
 
 def _without_replicas(found: list[PartitionDir], replicas: str | None, messages: list[str]) -> list[PartitionDir]:

@@ -35,10 +35,10 @@ from ..constants import (
 )
 from ..errors import KafkaFormatError
 from ..records import RecordReader, decode_control_record
-from ..types import BATCH_DTYPE
+from ..types import BATCH_DTYPE, last_offsets
 from . import files
 from .audit_indexes import IndexAudit
-from .directory import discover
+from .directory import NoLogError, discover
 from .entries import (
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -88,7 +88,7 @@ class LogDump:
                     for i in range(len(rows)):
                         yield from self._batch(start, buffer, rows[i : i + 1], True)
                     if len(rows):
-                        lasts = np.concatenate(([expected - 1], rows["base_offset"] + rows["last_offset_delta"]))
+                        lasts = np.concatenate(([expected - 1], last_offsets(rows)))
                         rising = rising and bool((lasts[1:] > lasts[:-1]).all())
                         position, expected = start + int(rows[-1]["position"] + rows[-1]["size"]), int(lasts[-1]) + 1
                 if error is None or (cut and error.code == "truncated"):
@@ -104,7 +104,10 @@ class LogDump:
         """What the plan tells of bad spans and contradicting offsets: an unfinished tail is no damage, nor a batch repeated."""
         if self.path.suffix != ".log":
             return bad
-        log = PartitionLog(discover([self.path]).partitions[0], max_batch_bytes=self.max_batch_bytes)
+        try:
+            log = PartitionLog(discover([self.path]).partitions[0], max_batch_bytes=self.max_batch_bytes)
+        except NoLogError:  # its name is no segment's, and it has no valid batch
+            return bad
         plan = log.plan(log.segments[0])
         near = [d for d in plan.damaged if self.max_bytes is None or d.position < self.max_bytes]
         damaged = [self._problem("damage", d.error, f"{d.message}; {d.lost}", d.position, d.length) for d in near]

@@ -29,7 +29,13 @@ from ..errors import StructureError
 ALIGNMENT = 64
 CRC_STEP = 1 << 20
 MAX_TEXT_BYTES = 64 << 20
+MAX_TEXT_LINES = 1 << 20
+"""Lines of a text file: a broker's checkpoint has one for each partition, and each takes some 250 bytes of memory when it is read."""
 MAX_INDEX_BYTES = 1 << 28
+_LINE_ENDS = (b"\n", b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+"""What `str.splitlines` takes for the end of a line."""
+NEW_FILE = 0o644
+"""Mode of a new file, which the umask narrows."""
 
 
 def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
@@ -170,9 +176,34 @@ def write_at(target: int, data: Any, position: int) -> None:
         rest, position = rest[written:], position + written
 
 
-def append_to(path: Path, data: bytes) -> None:
-    """Write at the end of a file, which is made if it is not there; what cannot be written whole is taken back."""
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def mode_of(path: Path) -> int | None:
+    """Return the permission bits of a file or directory, without set-id bits and sticky bit; None if it does not exist."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode) & 0o777
+    except FileNotFoundError:
+        return None
+
+
+def narrowed(mode: int, *sources: Path) -> int:
+    """Return `mode` without the permissions that a source lacks. Sources that do not exist are passed over."""
+    for source in sources:
+        known = mode_of(source)
+        mode &= 0o777 if known is None else known
+    return mode
+
+
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return inode, size and modification time of a file, which differ after a change; None if it does not exist."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
+    """Append to a file, which is created with `mode` if it does not exist; undo a write that fails half way."""
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
         end = os.fstat(target).st_size
         try:
@@ -194,14 +225,14 @@ def truncate(path: Path, size: int) -> None:
         os.close(handle)
 
 
-def create(path: Path) -> int:
-    """A descriptor of a new, empty file for writing. The file must not be there."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+def create(path: Path, mode: int = NEW_FILE) -> int:
+    """Create an empty file and return a descriptor for writing. FileExistsError if the path exists. The umask narrows `mode`."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
 
-def write_new(path: Path, data: bytes) -> None:
-    """A new file with this content, on disk."""
-    target = create(path)
+def write_new(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
+    """Create a file with this content, and sync it to disk."""
+    target = create(path, mode)
     try:
         write_all(target, data)
         os.fsync(target)
@@ -209,11 +240,15 @@ def write_new(path: Path, data: bytes) -> None:
         os.close(target)
 
 
-def replace(path: Path, data: bytes) -> None:
-    """A file's content as a whole: whoever looks, now or after a crash, sees the old one or the new one."""
+def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
+    """Replace a file's content atomically: readers, now or after a crash, see the old content or the new content.
+
+    An existing file keeps its mode. `mode` is for a file that does not exist yet.
+    """
     beside = path.with_name(f"{path.name}.tmp")
     beside.unlink(missing_ok=True)
-    write_new(beside, data)
+    known = mode_of(path)
+    write_new(beside, data, mode if known is None else known)
     os.replace(beside, path)
     sync_directory(path.parent)
 
@@ -253,17 +288,27 @@ def list_directory(path: Path) -> tuple[list[str], list[str]]:
 
 
 def file_size(path: Path) -> int | None:
-    """The size of a file, None where it is gone."""
+    """Return the size of a file; None if it does not exist, or is a link that leads nowhere or to itself."""
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return None
+        raise
+
+
+def inode(path: Path) -> int | None:
+    """Return the number that identifies a file or directory within its file system, or None if it cannot be read."""
+    try:
+        return path.stat().st_ino
+    except OSError:
         return None
 
 
 def read_text(path: Path) -> str | None:
     """A small text file's content, None where it is missing. Bytes that are not UTF-8 are replaced.
 
-    StructureError where it is a directory, or too large for what it should be.
+    StructureError if it is a directory, or has more bytes or lines than such a file can have.
     """
     try:
         with os.fdopen(_open(path), "rb") as file:
@@ -275,6 +320,9 @@ def read_text(path: Path) -> str | None:
         raise StructureError(f"{path.name}: a directory, not a file") from None
     if size > MAX_TEXT_BYTES:
         raise StructureError(f"{path.name}: {size} bytes, more than the limit of {MAX_TEXT_BYTES}")
+    lines = sum(map(data.count, _LINE_ENDS))
+    if lines > MAX_TEXT_LINES:
+        raise StructureError(f"{path.name}: {lines} lines, more than the limit of {MAX_TEXT_LINES}")
     return data.decode(errors="replace")
 
 

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ..constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES
+from ..constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from ..errors import KafkaFormatError
+from ..types import last_offsets
 from .directory import NoLogError, PartitionDir, SegmentFile, discover
 from .files import FileView
 from .partition import OnDamage, PartitionLog
-from .transactions import TransactionWalk
+from .transactions import TransactionWalk, settle_hidden
 from .walk import FIRST_READ, Walker
 
 Stamp = tuple[int, ...]
@@ -87,6 +88,8 @@ class Follower:
             self.next = self._low
         end = self._end
         if self._committed:
+            for doubt in settle_hidden(self._walk):
+                self._tell(f"{self.name}: {doubt.message}; its records are left out")
             end = min([end, *self._walk.found.open.values()])
             self._walk.found.last_stable_offset = end
             self.log.transactions = self._walk.found
@@ -162,14 +165,17 @@ class Follower:
                         break
                 if error is not None and (not segment.last or self._is_damage(view, error)):
                     self._judge(segment)
-        except FileNotFoundError:  # retention, just now
-            return
+        except FileNotFoundError:
+            if self.log.directory.path.exists():  # otherwise the next look reports that the partition is gone
+                self.log.skip_missing(segment)
 
     def _rising(self, rows: np.ndarray) -> int:
         """How many of these batches follow what was seen, each with higher offsets than the one before."""
-        first, last = rows["base_offset"], rows["base_offset"] + rows["last_offset_delta"]
+        first, last = rows["base_offset"], last_offsets(rows)
         before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last
-        falls = np.flatnonzero((last < first) | np.where(rows["count"] < 0, last <= before, first <= before))
+        falls = np.flatnonzero(
+            (last == MAX_OFFSET) | (rows["last_offset_delta"] < 0) | np.where(rows["count"] < 0, last <= before, first <= before)
+        )
         return int(falls[0]) if len(falls) else len(rows)
 
     def _take(self, start: int, buffer: Any, rows: np.ndarray, file: str) -> None:
@@ -192,6 +198,9 @@ class Follower:
         """Let the plan of the whole segment decide; what it delivers behind damage is seen then."""
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size
+        for late in [e for e in plan.extents if e.position >= self._position and e.first_offset < self._end]:
+            span = f"offsets {late.first_offset} to {min(late.last_offset, self._end - 1)}"
+            self._tell(f"{self.name}: {span} were written after higher ones and are not shown while following")
         if plan.next_offset is not None and plan.next_offset > self._end:
             if self._committed:
                 for part in self.log.parts(self._end, plan.next_offset, self._walk.damage):

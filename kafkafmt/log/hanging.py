@@ -8,11 +8,14 @@ open in the source, or its marker lies in what was lost. An abort marker at the 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .log_directory import LogDirectory, is_topic_name
+from .log_directory import LogDirectory
+from .mounting import StrayPartitionWarning
+from .names import is_topic_name
 from .partition import PartitionLog
 from .plan import Damage
 from .salvage import Salvaged
@@ -54,7 +57,8 @@ def abort_open_transactions(output: Path, hanging: Iterable[OpenTransaction]) ->
     wanted = {(t.topic, t.partition, t.producer_id): t for t in hanging if is_topic_name(t.topic)}
     if not wanted:
         return
-    with LogDirectory(output) as directory:
+    with warnings.catch_warnings(), LogDirectory(output) as directory:
+        warnings.simplefilter("ignore", StrayPartitionWarning)  # the caller looks at all partitions
         for topic, partition in dict.fromkeys(key[:2] for key in wanted):
             for producer, offset in directory.writer(topic, partition).abort_open_transactions():
                 wanted[topic, partition, producer.producer_id].aborted_at = offset

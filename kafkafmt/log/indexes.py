@@ -14,7 +14,7 @@ import numpy as np
 
 from .._backend import core
 from ..constants import MAX_OFFSET, NO_TIMESTAMP
-from ..types import BATCH_DTYPE
+from ..types import BATCH_DTYPE, last_offsets
 from .directory import SegmentFile
 from .entries import OFFSET_ENTRY, TIME_ENTRY, in_use
 from .files import FileView
@@ -72,7 +72,7 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
         return None if upto is None else TimeBounds(segment.base_offset - 1, upto)
     offset = segment.base_offset + before.second
     for rows in _batches_from(view, position_before(segment, view, offset), offset):
-        if (rows["max_timestamp"][_last_offsets(rows) == offset] == before.first).any():
+        if (rows["max_timestamp"][last_offsets(rows) == offset] == before.first).any():
             return TimeBounds(offset, upto)
     return None
 
@@ -86,9 +86,9 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
         return None
     offset, largest, found = segment.base_offset + entry.second, entry.first, False
     for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(position_before(segment, view, offset), view.size):
-        found = found or bool((rows["max_timestamp"][_last_offsets(rows) == offset] == entry.first).any())
+        found = found or bool((rows["max_timestamp"][last_offsets(rows) == offset] == entry.first).any())
         largest = max(largest, int(rows["max_timestamp"].max(initial=NO_TIMESTAMP)))
-        if error is not None or (not found and len(rows) and _last_offsets(rows)[-1] >= offset):
+        if error is not None or (not found and len(rows) and last_offsets(rows)[-1] >= offset):
             return None
     return largest if found else None
 
@@ -124,13 +124,8 @@ def _batches_from(view: FileView, position: int, offset: int) -> Iterator[np.nda
     """Tables of sound batches from a position to the batch that holds an offset, or not far behind it."""
     for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(position, min(view.size, position + SCAN_BYTES)):
         yield rows
-        if error is not None or (len(rows) and _last_offsets(rows)[-1] >= offset):
+        if error is not None or (len(rows) and last_offsets(rows)[-1] >= offset):
             return
-
-
-def _last_offsets(rows: np.ndarray) -> np.ndarray:
-    last: np.ndarray = rows["base_offset"] + rows["last_offset_delta"]
-    return last
 
 
 def _batch_at(view: FileView, position: int) -> np.void | None:

@@ -15,8 +15,9 @@ import numpy as np
 from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, NO_PRODUCER_ID
 from ..errors import KafkaFormatError, StructureError
 from ..records import RecordReader
+from ..types import last_offsets
 from .entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
-from .epochs import Epochs, epochs_of
+from .epochs import epoch_runs
 from .files import FileView
 from .producers import Aborted, Producers, read_markers
 from .walk import Walker
@@ -90,14 +91,20 @@ class State:
 
     reader: RecordReader
     producers: Producers = field(default_factory=Producers)
-    epoch_changes: Epochs = field(default_factory=list)
-    """Every change of the leader epoch that batches name, even where that falls."""
+    epoch_runs: list[tuple[int, int, int]] = field(default_factory=list)
+    """(epoch, first offset, last offset) of neighbouring batches with the same leader epoch."""
+
+    def copy(self) -> State:
+        """Return another one that knows the same."""
+        return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
 
     def add(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
         """Take in batches in the order of their offsets; the transactions that were aborted by them."""
-        for epoch, offset in epochs_of(table):
-            if not self.epoch_changes or epoch != self.epoch_changes[-1][0]:
-                self.epoch_changes.append((epoch, offset))
+        for epoch, first, last in epoch_runs(table):
+            if not self.epoch_runs or epoch != self.epoch_runs[-1][0]:
+                self.epoch_runs.append((epoch, first, last))
+            else:
+                self.epoch_runs[-1] = epoch, self.epoch_runs[-1][1], last
         return self.add_producers(buffer, table)
 
     def add_producers(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
@@ -134,7 +141,7 @@ def read_through(
     for position, buffer, table, error in Walker(view, base_offset, max_batch_bytes).tables(0, view.size):
         made.error = error
         ends = position + table["position"] + table["size"]
-        lasts = table["base_offset"] + np.maximum(table["last_offset_delta"], 0)
+        lasts = last_offsets(table)
         before = np.concatenate(([made.next_offset - 1], lasts))[: len(lasts)]
         falls = (table["base_offset"] <= before) | (lasts < table["base_offset"])
         wrong = falls | (lasts - base_offset > MAX_RELATIVE_OFFSET) | (ends > MAX_SEGMENT_BYTES)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
+import warnings
 from pathlib import Path
-from typing import Any
+from threading import Lock, RLock
+from typing import Any, NoReturn
 
 from ..arguments import integer
 from ..errors import StructureError
+from ..paths import local_path
 from . import files
 from .all_or_nothing import roll_back
 from .checkpoints import (
@@ -31,15 +33,33 @@ from .checkpoints import (
     read_partition_metadata,
     uuid_bytes,
 )
-from .names import MAX_PARTITION, parse_partition_name
+from .directory import INCOMPLETE
+from .mounting import StrayPartitionWarning, strays
+from .names import MAX_PARTITION, can_be_checkpointed, is_topic_name, parse_partition_name
+from .process import OwnerLock, refuse_pickling
 from .settings import LogSettings
 from .writer import LogWriter
 
 LOCK = ".lock"
 KEPT = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
-_locked: set[tuple[int, int]] = set()
-"""The lock files that this process holds: it could lock them a second time."""
+_locked: dict[tuple[int, int], int] = {}
+"""Descriptors of the lock files that this process holds: it could lock them a second time."""
+_taking = Lock()
+
+
+def _forget_locks() -> None:
+    """Close the lock files that a forked child has inherited.
+
+    The child does not hold these locks. If it locked one of the files later, closing the inherited descriptor would unlock it.
+    """
+    global _taking
+    _taking = Lock()  # another thread of the parent may have held it
+    for handle in _locked.values():
+        os.close(handle)
+    _locked.clear()
+
+
+os.register_at_fork(after_in_child=_forget_locks)
 
 
 class LogDirectory:
@@ -51,14 +71,23 @@ class LogDirectory:
 
     settings: LogSettings' for every writer, unless that says otherwise. BlockingIOError where another process, or a
     broker, has the directory. clean: was it closed in order the last time?
+
+    The directory and its writers belong to the process that opened it. After a fork, every use in the child raises
+    `WrongProcessError`, and closing there does nothing. They cannot be pickled.
     """
 
     def __init__(self, path: str | os.PathLike[str], **settings: Any) -> None:
-        self.path = Path(os.path.abspath(path))
+        self.path = Path(os.path.abspath(local_path(path)))
         self.settings = settings
         LogSettings(**settings)
+        if (self.path / INCOMPLETE).exists():
+            why = "incomplete, because `kafkafmt salvage` was interrupted (or still runs); delete it and salvage again"
+            raise OSError(errno.EBUSY, why, str(self.path))
         self.path.mkdir(parents=True, exist_ok=True)
+        self._owner = OwnerLock(repr(str(self.path)))
         self._lock = _take_lock(self.path / LOCK)
+        self._threads = RLock()  # taken while a writer's own lock is held, never the other way round
+        self._closing = False
         self._writers: dict[tuple[str, int], LogWriter] = {}
         self._opened: set[str] = set()
         self._in_doubt = False
@@ -66,6 +95,7 @@ class LogDirectory:
         try:
             self._offsets = {name: self._read(name) for name in KEPT}
             self.clean = files.file_size(self.path / CLEAN_SHUTDOWN) is not None
+            self._mark_mode = files.narrowed(files.NEW_FILE, self.path / CLEAN_SHUTDOWN)
             if self.clean:
                 (self.path / CLEAN_SHUTDOWN).unlink()
                 files.sync_directory(self.path)
@@ -79,11 +109,15 @@ class LogDirectory:
         return f"<kafkafmt.LogDirectory {str(self.path)!r}, {len(self._writers)} writers>"
 
     def _read(self, name: str) -> dict[tuple[str, int], int]:
-        """A checkpoint; one that cannot be believed says nothing, and recovery begins at the beginning."""
+        """Return the entries of a checkpoint; none if the file is corrupted, so that recovery reads the whole log.
+
+        Entries that no broker could have written are dropped, because the checkpoint is written again.
+        """
         try:
-            return read_offset_checkpoint(files.read_text(self.path / name) or "", name)
+            found = read_offset_checkpoint(files.read_text(self.path / name) or "", name)
         except StructureError:
             return {}
+        return {key: offset for key, offset in found.items() if can_be_checkpointed(*key) and offset >= 0}
 
     def writer(
         self, topic: str, partition: int = 0, *, leader_epoch: int | None = None, topic_id: str | None = None, **settings: Any
@@ -93,8 +127,13 @@ class LogDirectory:
         leader_epoch: of the batches that get their offsets here; None goes on with the log's own. topic_id: 22
         characters of base64url for a new partition's partition.metadata, which a broker wants that is to mount it.
         """
+        self._owner.check()
+        with self._threads:
+            return self._writer(topic, partition, leader_epoch, topic_id, settings)
+
+    def _writer(self, topic: str, partition: int, leader_epoch: int | None, topic_id: str | None, settings: dict[str, Any]) -> LogWriter:
         key, folder = (topic, partition), self.path / f"{topic}-{partition}"
-        if self._lock < 0:
+        if self._lock < 0 or self._closing:
             raise ValueError(f"{self!r} is closed")
         if not isinstance(topic, str) or not is_topic_name(topic):
             raise ValueError(f"{topic!r} is no topic's name: up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
@@ -134,10 +173,11 @@ class LogDirectory:
             raise ValueError(f"{folder.name} has topic id {known}, not {topic_id}")
 
     def _closed(self, writer: LogWriter, clean: bool) -> None:
-        self._note(writer)
-        del self._writers[writer.topic, writer.partition]
-        self._in_doubt = self._in_doubt or not clean
-        self._save()
+        with self._threads:
+            self._note(writer)
+            del self._writers[writer.topic, writer.partition]
+            self._in_doubt = self._in_doubt or not clean
+            self._save()
 
     def _note(self, writer: LogWriter) -> None:
         key = writer.topic, writer.partition
@@ -151,18 +191,46 @@ class LogDirectory:
 
     def _save(self) -> None:
         """Write the checkpoints as they are now."""
-        for writer in self._writers.values():
-            self._note(writer)
-        for name in KEPT:
-            text = offset_checkpoint_text(self._offsets[name])
-            if self._saved.get(name) != text:
-                files.replace(self.path / name, text.encode())
-                self._saved[name] = text
+        with self._threads:
+            for writer in self._writers.values():
+                self._note(writer)
+            for name in KEPT:
+                text = offset_checkpoint_text(self._offsets[name])
+                if self._saved.get(name) != text:
+                    files.replace(self.path / name, text.encode())
+                    self._saved[name] = text
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether this process opened the directory."""
+        return self._owner.is_owner
+
+    def check_process(self) -> None:
+        """Raise `WrongProcessError` in any other process than the one that opened the directory."""
+        self._owner.check()
 
     def close(self) -> None:
-        """Close every writer, and leave word that all is in order, if it is. Closing twice is nothing."""
-        if self._lock < 0:
+        """Close every writer, and mark the directory as cleanly closed if nothing is in doubt. Closing twice does nothing.
+
+        Warns
+        -----
+        StrayPartitionWarning
+            A KRaft broker would not serve partitions that were written: it renames directories to `…-stray` whose topic id its
+            metadata log does not contain. If no broker shall mount the directory, filter this category.
+
+        Notes
+        -----
+        In a forked process this does nothing: the directory belongs to the process that opened it.
+        """
+        self._close(stacklevel=3)
+
+    def _close(self, stacklevel: int) -> None:
+        if not self._owner.is_owner:
             return
+        with self._threads:
+            if self._lock < 0 or self._closing:
+                return
+            self._closing = True
         errors = []
         try:
             for writer in list(self._writers.values()):
@@ -173,47 +241,48 @@ class LogDirectory:
             there = {d for d in files.list_directory(self.path)[0] if parse_partition_name(d)[2:] == ("live", True)}
             if not errors and not self._in_doubt and (self.clean or there <= self._opened):
                 self._save()
-                files.replace(self.path / CLEAN_SHUTDOWN, clean_shutdown_text().encode())
+                files.replace(self.path / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), self._mark_mode)
         finally:
             _release_lock(self._lock)
             self._lock = -1
         if errors:
             raise errors[0]
+        for message in strays(self.path, [parse_partition_name(name)[:2] for name in self._opened & there]):
+            warnings.warn(message, StrayPartitionWarning, stacklevel=stacklevel)
 
     def __enter__(self) -> LogDirectory:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        self._close(stacklevel=3)
 
-
-def is_topic_name(name: str) -> bool:
-    """Could Kafka have a topic of this name?"""
-    return _TOPIC.match(name) is not None and name not in (".", "..")
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self)
 
 
 def _take_lock(path: Path) -> int:
     """Lock a file as Java does. A second descriptor of the same process must not even be opened: closing it would unlock."""
-    try:
-        known = os.stat(path)
-    except FileNotFoundError:
-        known = None
-    if known is not None and (known.st_dev, known.st_ino) in _locked:
-        raise BlockingIOError(errno.EAGAIN, "this process writes the directory already", str(path.parent))
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            raise BlockingIOError(errno.EAGAIN, "another process, perhaps a broker, has the directory", str(path.parent)) from None
-        raise
-    status = os.fstat(handle)
-    _locked.add((status.st_dev, status.st_ino))
-    return handle
+    with _taking:
+        try:
+            known = os.stat(path)
+        except FileNotFoundError:
+            known = None
+        if known is not None and (known.st_dev, known.st_ino) in _locked:
+            raise BlockingIOError(errno.EAGAIN, "this process writes the directory already", str(path.parent))
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise BlockingIOError(errno.EAGAIN, "another process, perhaps a broker, has the directory", str(path.parent)) from None
+            raise
+        status = os.fstat(handle)
+        _locked[status.st_dev, status.st_ino] = handle
+        return handle
 
 
 def _release_lock(handle: int) -> None:
     status = os.fstat(handle)
-    _locked.discard((status.st_dev, status.st_ino))
+    _locked.pop((status.st_dev, status.st_ino), None)
     os.close(handle)

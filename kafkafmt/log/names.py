@@ -9,7 +9,8 @@ from ..constants import MAX_OFFSET
 
 _MOVED = re.compile(r"(.+)-(delete|stray|future)\Z", re.DOTALL)
 _PARTITION = re.compile(r"(.+)-([0-9]{1,19})\Z", re.DOTALL)
-_OFFSET = re.compile(r"([0-9]{20})(\.log|\.snapshot)\Z")
+_OFFSET = re.compile(r"([0-9]{20})(\.log|\.snapshot|\.txnindex)\Z")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 MAX_PARTITION = 2**31 - 1
 
 
@@ -43,6 +44,21 @@ def snapshot_offset_of(file_name: str) -> int | None:
     return _offset_of(file_name, ".snapshot")
 
 
+def index_base_of(file_name: str) -> int | None:
+    """The base offset that a transaction index is named by; None for any other name."""
+    return _offset_of(file_name, ".txnindex")
+
+
 def _offset_of(file_name: str, suffix: str) -> int | None:
     match = _OFFSET.match(file_name)
     return int(match[1]) if match and match[2] == suffix and int(match[1]) <= MAX_OFFSET else None
+
+
+def is_topic_name(name: str) -> bool:
+    """Return whether a broker accepts the name for a topic (Kafka: `Topic.validate`)."""
+    return _TOPIC.match(name) is not None and name not in (".", "..")
+
+
+def can_be_checkpointed(topic: str, partition: int) -> bool:
+    """Return whether a checkpoint line can name the partition: a reader splits lines at white space and parses an int32."""
+    return is_topic_name(topic) and 0 <= partition <= MAX_PARTITION

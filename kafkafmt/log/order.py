@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .._backend import core
 from ..constants import MAX_OFFSET
 from .indexes import MAX_RELATIVE
 from .walk import Bad, Run
@@ -61,24 +62,10 @@ def believable(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> set
     last = np.array([r.last_offset for r in runs if isinstance(r, Run)], np.int64)
     batches = np.array([r.batches for r in runs if isinstance(r, Run)], np.int64)
     spans = np.cumsum(np.concatenate(([0], last - first + 1)))
-    bad = np.cumsum([isinstance(p, Bad) for p in parts])[index]
-    score = np.zeros(len(runs), np.int64)
-    parent = np.full(len(runs), -1, np.int64)
-    for j in range(len(runs)):
-        a = max(0, j - REACH)
-        before = np.flatnonzero(last[a:j] < first[j]) + a
-        own = int(batches[j]) << 32
-        start = _bonus(int(first[j]) - lower, int(spans[j]), bool(bad[j]))
-        score[j] = own + start
-        if len(before):
-            gap = first[j] - last[before] - 1
-            explained = (gap == spans[j] - spans[before + 1]) | (bad[before] != bad[j])
-            bonus = np.where(gap == 0, 1, np.where(explained, 0, -1))
-            reached = score[before] + bonus
-            best = int(np.argmax(reached))
-            if int(reached[best]) + own > score[j]:
-                score[j] = int(reached[best]) + own
-                parent[j] = before[best]
+    bad = np.cumsum([isinstance(p, Bad) for p in parts], dtype=np.int64)[index]
+    start = [_bonus(f - lower, int(o), bool(d)) for f, o, d in zip(first.tolist(), spans, bad, strict=False)]
+    score, parent = np.empty(len(runs), np.int64), np.empty(len(runs), np.int64)
+    core.heaviest_chain(first, last, batches << 32, spans, bad, np.array(start, np.int64), parent, score, REACH)
     total = score.copy()
     if upper is not None:
         for j in range(len(runs)):

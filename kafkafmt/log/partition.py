@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,23 +14,28 @@ from typing import Any
 import numpy as np
 
 from .._backend import core
-from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET
+from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET, NO_END
 from ..errors import KafkaFormatError, StructureError
 from ..records import Chunk, RecordReader
-from ..types import COLUMNS, IntArray, RecordColumns
+from ..types import BATCH_DTYPE, COLUMNS, IntArray, RecordColumns, last_offsets
 from . import files
 from .checkpoints import LEADER_EPOCHS, read_leader_epochs
 from .directory import PartitionDir, SegmentFile
 from .epochs import Epochs, believable_epochs, epochs_of
 from .files import FileView
 from .indexes import position_before
+from .missing import check_retention, unavailable
 from .plan import Damage, SegmentPlan, plan_segment
 from .ranges import MAX_HEADERS_READ, reach, sound_runs
 from .transactions import Transactions, find_transactions
-from .walk import FIRST_READ, Run, See, Walker
+from .walk import FIRST_READ, TABLE_ROWS, Run, See, Walker
 
 OnDamage = Callable[[Damage], None]
 Tell = Callable[[str], None]
+FEW_EXTENTS = 4
+"""A segment with more extents than this has its small extents read in groups."""
+SMALL_EXTENT = 1 << 16
+GROUP_BYTES = 1 << 20
 UNKNOWN = MIN_OFFSET
 """A largest timestamp that was not looked up yet."""
 
@@ -50,9 +56,9 @@ class DamagedLogError(KafkaFormatError):
 class PartitionLog:
     """The segments of one partition directory, planned when they are first needed.
 
-    run_bytes: extents are cut at about that size. mapped: files are mapped, not read; a file that a broker truncates
-    meanwhile then kills the process. tell: called with a line about what is worth saying and is not
-    damage (a file that retention removed meanwhile). `bytes_read` and `reads` count what has been read of the segments and their indexes.
+    run_bytes: extents are cut at about that size. mapped: files are mapped, not read; a file that a broker truncates meanwhile then
+    kills the process. tell: called with a line about something that is not damage, such as a file that retention removed.
+    on_missing: called with the segment of such a file. `bytes_read` and `reads` count what has been read of the segments and indexes.
     """
 
     def __init__(
@@ -63,14 +69,21 @@ class PartitionLog:
         run_bytes: int = sys.maxsize,
         mapped: bool = False,
         tell: Tell | None = None,
+        on_missing: Callable[[SegmentFile], None] | None = None,
     ) -> None:
+        if directory.error is not None:
+            raise directory.error
         self.directory = directory
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
         self.mapped = mapped
         self.tell = tell or (lambda _: None)
+        self._on_missing = on_missing or (lambda _: None)
+        self._adopted: set[str] = set()
         self.bytes_read = self.reads = 0
         self._plans: dict[str, SegmentPlan] = {}
+        self.stamps: dict[str, tuple[int, int, int] | None] = {}
+        """`files.stamp` of each segment, taken before its plan was made."""
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.directory.topic}-{self.directory.partition}, {len(self.segments)} segments>"
@@ -97,7 +110,7 @@ class PartitionLog:
         found = self.leader_epoch_checkpoint
         if found is not None:
             return found
-        return believable_epochs([e for part in self.parts(0, MAX_OFFSET, lambda _: None) for e in epochs_of(part.table)])
+        return believable_epochs([e for part in self.parts(0, NO_END, lambda _: None) for e in epochs_of(part.table)])
 
     @cached_property
     def largest_timestamps(self) -> IntArray:
@@ -121,17 +134,27 @@ class PartitionLog:
                 self.reads += view.reads
 
     def plan(self, segment: SegmentFile, see: See | None = None) -> SegmentPlan:
-        """What of a segment is delivered. Empty, and told, where the file has gone since it was listed. see: as `plan_segment` takes it."""
+        """Return what of a segment is delivered. The plan is empty if retention has removed the file since it was listed.
+
+        see: as `plan_segment` takes it. Raise `UnavailableSegmentError` if the file is missing for another reason.
+        """
         plan = self._plans.get(segment.name)
         if plan is None:
+            self.stamps[segment.name] = files.stamp(segment.path)
             try:
                 plan = plan_segment(segment, self.max_batch_bytes, self.run_bytes, self.mapped, see)
             except FileNotFoundError:
-                self.tell(f"{segment.path}: gone before it was read (retention)")
+                self.skip_missing(segment)
                 plan = SegmentPlan(segment, 0, [], [], [])
             self._plans[segment.name] = plan
             self.bytes_read += plan.size
         return plan
+
+    def skip_missing(self, segment: SegmentFile, moment: str = "before") -> None:
+        """Report a file that retention has removed; raise `UnavailableSegmentError` if retention does not explain that it is missing."""
+        check_retention(self.directory, segment)
+        self.tell(f"{segment.path}: gone {moment} it was read (retention)")
+        self._on_missing(segment)
 
     @cached_property
     def leader_epoch_checkpoint(self) -> Epochs | None:
@@ -162,8 +185,12 @@ class PartitionLog:
         return 0
 
     def adopt(self, plan: SegmentPlan, transactions: Transactions | None = None) -> None:
-        """Take a plan made elsewhere (another process, another machine) for one of the segments, and what became of transactions."""
+        """Use a plan that another process or machine made for one of the segments, and the outcomes of transactions.
+
+        If the file then turns out not to be the one that was planned, `parts` raises `UnavailableSegmentError`.
+        """
         self._plans[plan.segment.name] = plan
+        self._adopted.add(plan.segment.name)
         if transactions is not None:
             self.transactions = transactions
 
@@ -194,7 +221,7 @@ class PartitionLog:
         and (unless the log is compacted) without a gap: then only the whole segment tells what is damage and what lies out of place.
         """
         base = segment.base_offset
-        if segment.name in self._plans or base is None or (start <= base and (segment.next_base or MAX_OFFSET) <= end):
+        if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):
             return None
         try:
             with self.view(segment, self.mapped) as view:
@@ -206,7 +233,7 @@ class PartitionLog:
                     if found is None:
                         return None
                     position = found.before
-                if position == 0 and end == MAX_OFFSET:
+                if position == 0 and end == NO_END:
                     return None
                 extents = sound_runs(walker, position, start if position else base, end, gaps=compacted)
         except FileNotFoundError:
@@ -215,43 +242,85 @@ class PartitionLog:
             return None
         return SegmentPlan(segment, walker.size, extents, [], [], walker.stats)
 
-    def parts(self, start: int, end: int, on_damage: OnDamage | None) -> Iterator[Part]:
-        """The batches that hold offsets in [start, end), in the order of offsets; damage on the way."""
+    def parts(self, start: int, end: int, on_damage: OnDamage | None, grouped: bool = False) -> Iterator[Part]:
+        """Yield the batches with offsets in [start, end), in the order of offsets; raise damage, or hand it to `on_damage`.
+
+        grouped: a part can hold several extents, and batches below `start`. Damage between them is handed over after the part.
+        """
+        group: _Group | None = None
         view: FileView | None = None
         walker: Walker | None = None
+        missing: SegmentFile | None = None
         try:
             for plan, event in self.events(start, end):
                 if isinstance(event, Damage):
+                    if group and on_damage is not None:
+                        group.damage.append(event)
+                        continue
+                    if group:
+                        yield from self._flush(group, on_damage)
                     self.damage(event, on_damage)
                     continue
+                if missing is plan.segment:
+                    continue
                 if view is None or view.path != plan.segment.path:
+                    if group:
+                        yield from self._flush(group, on_damage)
                     if view is not None:
                         self._close(view)
-                        view = None
+                        view = group = None
                     try:
                         view = FileView(plan.segment.path, self.mapped)
                     except FileNotFoundError:
-                        self.tell(f"{plan.segment.path}: gone while it was read (retention)")
+                        missing = plan.segment
+                        self.skip_missing(missing, "while")
                         continue
                     walker = Walker(view, event.first_offset, self.max_batch_bytes)
+                    if grouped and len(plan.extents) > FEW_EXTENTS:
+                        group = _Group(plan, walker, view)
                 assert walker is not None
+                if group is not None and group.takes(event):
+                    continue
+                if group:
+                    yield from self._flush(group, on_damage)
+                    if group.takes(event):
+                        continue
+                adopted = plan.segment.name in self._adopted
+                if adopted and view.size < event.end:
+                    raise _changed(plan.segment, f"it has {view.size} bytes, but had at least {event.end}")
                 begin, before = event.position, event.first_offset - 1
                 long = event.end - begin > MAX_HEADERS_READ
                 if before + 1 < start and long and (found := reach(view, start, begin, event.end, before)):
                     begin, before = found.position, found.last
+                batches = 0
                 for position, buffer, table, error in walker.tables(begin, event.end):
                     part = Part(plan, event, walker, position, buffer, table, before)
+                    batches += len(table)
                     if len(table):
                         before = part.last_offset(len(table) - 1)
                         if before >= start:
                             yield part
                     if error is not None:
+                        if adopted:
+                            raise _changed(plan.segment, f"{error.message} at position {error.position}")
                         self.damage(part.unreadable_rest(error), on_damage)
                     if before + 1 >= end:
                         break
+                else:
+                    if adopted and begin == event.position and (batches, before) != (event.batches, event.last_offset):
+                        raise _changed(plan.segment, f"{batches} batches up to offset {before} are where {event.batches} were planned")
+            if group:
+                yield from self._flush(group, on_damage)
         finally:
             if view is not None:
                 self._close(view)
+
+    def _flush(self, group: _Group, on_damage: OnDamage | None) -> Iterator[Part]:
+        """Yield what a group has read, then hand over the damage met meanwhile."""
+        yield group.part()
+        damaged, group.damage = group.damage, []
+        for damage in damaged:
+            self.damage(damage, on_damage)
 
     def _close(self, view: FileView) -> None:
         self.bytes_read += view.bytes_read
@@ -286,11 +355,11 @@ class PartitionLog:
         """
         low = 0 if below_log_start else self.log_start_offset
         low = low if start is None else max(start, low)
-        high = MAX_OFFSET if end is None else end
+        high = NO_END if end is None else end
         if committed and not past_open:
             high = min(high, self.transactions.last_stable_offset)
         reader = RecordReader(names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes)
-        for part in self.parts(low, high, on_damage):
+        for part in self.parts(low, high, on_damage, grouped=True):
             table = part.table if control else part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
             if committed:
                 table = self.transactions.committed(table)
@@ -316,11 +385,18 @@ class PartitionLog:
             yield from core.make_records(source, columns, views=views)
 
 
+def _changed(segment: SegmentFile, how: str) -> OSError:
+    """Return the error for a file that is not the one that was planned."""
+    what = f"the file is not as it was when it was planned: {how}"
+    return unavailable(segment, f"{what}; this host sees another file, or a broker truncated or compacted the log", errno.ESTALE)
+
+
 @dataclass
 class Part:
-    """Batches of one extent as they lie in a buffer, whose first byte is the file's at `position`.
+    """Batches in a buffer, whose first byte is the file's at `position`. Reused: valid until the next one.
 
-    before: the last offset in front of the table's first batch. Reused: valid until the next one.
+    extent: the extent that the batches are in; the last one if they are in several. before: the last offset before the first batch.
+    group: if they are in several extents, these, each with the number of batches before it in the table.
     """
 
     plan: SegmentPlan
@@ -330,33 +406,84 @@ class Part:
     buffer: Any
     table: np.ndarray
     before: int
+    group: Sequence[tuple[int, Run]] = ()
 
     def last_offset(self, i: int) -> int:
         row = self.table[i]
         return int(row["base_offset"]) + max(int(row["last_offset_delta"]), 0)
 
     def batch_damage(self, row: Any, error: KafkaFormatError) -> Damage:
-        """Damage of a batch whose CRC holds but whose records cannot be read; its neighbours tell its offsets."""
-        i = int(np.searchsorted(self.table["position"], row["position"]))
+        """Return the damage of a batch whose CRC matches but whose records cannot be read. Its offsets come from its neighbours."""
+        i = int(np.argmax(self.table["position"] == row["position"]))
+        extent, begin, before = self.extent, 0, self.before
+        if self.group:
+            begin, extent = self.group[bisect_right(self.group, i, key=lambda g: g[0]) - 1]
+            before = extent.first_offset - 1
         start = self.position + int(row["position"])
-        first = (self.last_offset(i - 1) if i else self.before) + 1
+        first = (self.last_offset(i - 1) if i > begin else before) + 1
         following: int | None
-        if start + int(row["size"]) < self.extent.end:
+        if start + int(row["size"]) < extent.end:
             following = self.walker.first_offset_at(start + int(row["size"]))
         else:
-            following = self._behind_extent()
+            following = self._after(extent)
         count, span = int(row["count"]), int(row["last_offset_delta"]) + 1
         known = None if not 0 <= count <= span else 0 if int(row["attributes"]) & CONTROL_BIT else count
         last = None if following is None else following - 1
         return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
 
     def unreadable_rest(self, error: KafkaFormatError) -> Damage:
-        """Damage that was not there when the segment was planned: the file has changed since."""
+        """Return the damage that was not there when the segment was planned: the file has changed since."""
         first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
         message = f"the file changed while it was read: {error.message}"
         length = max(self.extent.end - error.position, 0)
         return Damage(self.plan.segment.name, error.position, length, first, self.extent.last_offset, error.code, message)
 
-    def _behind_extent(self) -> int | None:
-        firsts = [e.first_offset for e in self.plan.extents if e.first_offset > self.extent.last_offset]
-        return min(firsts) if firsts else self.plan.segment.next_base
+    def _after(self, extent: Run) -> int | None:
+        """Return the first offset that is delivered after an extent, or that of the next segment."""
+        extents = self.plan.extents
+        at = bisect_right(extents, extent.last_offset, key=lambda e: e.first_offset)
+        return extents[at].first_offset if at < len(extents) else self.plan.segment.next_base
+
+
+class _Group:
+    """Small extents that are near each other in the file, read together. Without it, each would cost as much as a large one."""
+
+    def __init__(self, plan: SegmentPlan, walker: Walker, view: FileView) -> None:
+        self._plan = plan
+        self._walker = walker
+        self._view = view
+        self._buffer = files.aligned_buffer(min(GROUP_BYTES, max(view.size, 1)))
+        self._rows = np.zeros(TABLE_ROWS, BATCH_DTYPE)
+        self._position = self._got = self._count = 0
+        self._extents: list[tuple[int, Run]] = []
+        self.damage: list[Damage] = []
+        """Damage that was met after the first of these extents."""
+
+    def __len__(self) -> int:
+        return len(self._extents)
+
+    def takes(self, extent: Run) -> bool:
+        """Read an extent, if it is near those before it, and as it was planned."""
+        if extent.end - extent.position > SMALL_EXTENT:
+            return False
+        if not self._extents:
+            self._position, self._count = max(extent.position - SMALL_EXTENT, 0), 0  # offsets out of order are near each other
+            self._got = self._view.read_into(self._buffer, self._position)
+        end = extent.end - self._position
+        if extent.position < self._position or end > self._got or self._count + extent.batches > len(self._rows):
+            return False
+        scan = core.scan_batches(self._buffer, self._rows[self._count :], extent.position - self._position, end)
+        if scan.count != extent.batches or scan.position != end:
+            return False
+        rows = self._rows[self._count : self._count + scan.count]
+        if int(last_offsets(rows[-1:])[0]) != extent.last_offset:
+            return False
+        self._extents.append((self._count, extent))
+        self._count += scan.count
+        return True
+
+    def part(self) -> Part:
+        """Return the batches of the extents, and begin with new ones."""
+        extents, self._extents = self._extents, []
+        before = extents[0][1].first_offset - 1
+        return Part(self._plan, extents[-1][1], self._walker, self._position, self._buffer, self._rows[: self._count], before, extents)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, ENTRY_OVERHEAD, LENGTH_AT, MAGIC_END, MAX_OFFSET
 from ..errors import KafkaFormatError, TruncatedError
+from ..types import last_offsets
 from .directory import SegmentFile
 from .files import FileView, list_directory
 from .names import base_offset_of
@@ -21,7 +23,7 @@ MIN_ZERO_TAIL = 8
 """Zeros at a file's end that make a last batch with a wrong CRC an unfinished one: pages that were never written."""
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Damage:
     """A span of a `.log` that cannot be delivered.
 
@@ -52,7 +54,7 @@ class Damage:
         return self.first_offset is not None and self.last_offset is not None and self.last_offset < self.first_offset
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Finding:
     """Something worth a line that keeps nothing from being delivered."""
 
@@ -102,6 +104,9 @@ def plan_segment(
             for border in (lower, MAX_OFFSET if segment.next_base is None else segment.next_base):
                 for run in runs:
                     cut_at |= _cuts(walker, run, border) if run.first_offset < border <= run.last_offset else set()
+            for run, following in itertools.pairwise(runs):
+                if run.batches > 1 and run.first_offset < following.first_offset <= run.last_offset:
+                    cut_at |= _cuts(walker, run, following.first_offset)  # its last batch can have a wrong last offset delta
             parts = list(walker.walk(cut_gaps=True, cut_at=cut_at))
             return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
         return _resolve(segment, walker, stats, parts, lower, None)
@@ -113,7 +118,7 @@ def _cuts(walker: Walker, run: Run, border: int) -> set[int]:
     for start, _, rows, _ in walker.tables(run.position, run.end):
         if cuts and len(rows):
             return cuts | {int(rows["base_offset"][0])}
-        last = rows["base_offset"] + np.maximum(rows["last_offset_delta"], 0)
+        last = last_offsets(rows)
         for i in np.flatnonzero(last >= border)[:1].tolist():
             (piece,) = walker.runs(rows[i : i + 1], start)
             cuts = {piece.first_offset, piece.last_offset + 1, *rows["base_offset"][i : i + 2].tolist()}
@@ -143,11 +148,12 @@ def _resolve(
                     findings.append(_finding(segment, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once"))
                 elif _fills_gap(piece, extents, lower):
                     moved.append(piece)
+                    insort(extents, piece, key=lambda r: r.first_offset)
                     findings.append(_finding(segment, "batch_out_of_place", piece, "lies out of place; delivered where its offsets fit"))
                 else:
                     lost.append((i, piece))
+    moved.sort(key=lambda r: r.first_offset)
     damaged = [_damage(segment, parts, chosen, moved, lower, i, part) for i, part in lost]
-    extents = sorted(extents + moved, key=lambda r: r.first_offset)
     return SegmentPlan(segment, walker.size, extents, damaged, findings, stats)
 
 
@@ -246,12 +252,12 @@ def _damage(
         first = before.last_offset + 1
     if at < len(chosen) and isinstance(after := parts[chosen[at]], Run):
         last = after.first_offset - 1
-    for run in sorted(moved, key=lambda r: r.first_offset):
-        if run.first_offset == first:
-            first = run.last_offset + 1
-    for run in sorted(moved, key=lambda r: -r.first_offset):
-        if run.last_offset == last:
-            last = run.first_offset - 1
+    k = bisect_left(moved, first, key=lambda r: r.first_offset)
+    while k < len(moved) and moved[k].first_offset == first:
+        first, k = moved[k].last_offset + 1, k + 1
+    k = 0 if last is None else bisect_right(moved, last, key=lambda r: r.last_offset)
+    while k and moved[k - 1].last_offset == last:
+        last, k = moved[k - 1].first_offset - 1, k - 1
     if isinstance(part, Run):
         code, message = "contradicting_offsets", f"offsets {part.first_offset} to {part.last_offset} fit neither of the batch's neighbours"
     else:

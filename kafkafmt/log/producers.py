@@ -7,6 +7,7 @@ control batch that the cleaner has emptied, end nothing. Nobody is forgotten for
 from __future__ import annotations
 
 from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,16 +68,46 @@ class Producers:
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self.entries = {e.producer_id: e for e in entries}
         self._open = {e.producer_id: e.txn_first_offset for e in self.entries.values() if e.txn_first_offset >= 0}
+        self._oldest = [(first, producer_id) for producer_id, first in self._open.items()]
+        """A heap of the open transactions. It may also contain some that have ended."""
+        heapify(self._oldest)
+        self._before: dict[int, tuple[ProducerEntry | None, int | None]] | None = None
 
     def copy(self) -> Producers:
-        other = Producers()
-        other.entries, other._open = self.entries.copy(), self._open.copy()
-        return other
+        """Return other producers that know the same."""
+        return Producers(self.entries.values())
+
+    def mark(self) -> None:
+        """Remember this point, so that `take_back` can return to it."""
+        self._before = {}
+
+    def take_back(self) -> None:
+        """Return to the point of the last `mark`. The cost is that of the producers that have changed since."""
+        for producer_id, (entry, first) in (self._before or {}).items():
+            if entry is None:
+                self.entries.pop(producer_id, None)
+            else:
+                self.entries[producer_id] = entry
+            if first is None:
+                self._open.pop(producer_id, None)
+            else:
+                self._open[producer_id] = first
+                heappush(self._oldest, (first, producer_id))
+        self._before = {}
 
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of the oldest open transaction, None where none is open."""
-        return min(self._open.values(), default=None)
+        while self._oldest and self._open.get(self._oldest[0][1]) != self._oldest[0][0]:
+            heappop(self._oldest)
+        return self._oldest[0][0] if self._oldest else None
+
+    def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
+        """Return how many producers other than these have a transaction open, and one of them."""
+        ids = set(known)
+        count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
+        found = next((producer_id for producer_id in self._open if producer_id not in ids), None) if count else None
+        return count, None if found is None else self.entries[found]
 
     @property
     def open_producers(self) -> set[int]:
@@ -101,6 +132,8 @@ class Producers:
         aborted = []
         names = ("producer_id", "producer_epoch", "base_offset", "last_offset_delta", "base_sequence", "max_timestamp", "attributes")
         for producer_id, epoch, base, delta, sequence, timestamp, attributes in zip(*(rows[n].tolist() for n in names), strict=True):
+            if self._before is not None and producer_id not in self._before:
+                self._before[producer_id] = self.entries.get(producer_id), self._open.get(producer_id)
             if attributes & CONTROL_BIT:
                 marker = markers.get(base)
                 if marker is not None and marker.kind in (CONTROL_ABORT, CONTROL_COMMIT):
@@ -110,6 +143,7 @@ class Producers:
             first = self._open.get(producer_id, -1)
             if attributes & TRANSACTIONAL_BIT and first < 0:
                 first = self._open[producer_id] = base
+                heappush(self._oldest, (base, producer_id))
             coordinator = -1 if before is None else before.coordinator_epoch
             last_sequence = sequence_after(sequence, delta) if sequence >= 0 else -1
             self.entries[producer_id] = ProducerEntry(

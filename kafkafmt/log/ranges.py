@@ -7,9 +7,18 @@ from typing import NamedTuple
 import numpy as np
 
 from .._backend import core
-from ..constants import BATCH_HEADER_SIZE, ENTRY_OVERHEAD, LAST_OFFSET_DELTA_AT, LENGTH_AT, MAGIC_AT, MAGIC_V2, MIN_LEGACY_LENGTH
+from ..constants import (
+    BATCH_HEADER_SIZE,
+    ENTRY_OVERHEAD,
+    LAST_OFFSET_DELTA_AT,
+    LENGTH_AT,
+    MAGIC_AT,
+    MAGIC_V2,
+    MAX_OFFSET,
+    MIN_LEGACY_LENGTH,
+)
 from ..errors import KafkaFormatError, StructureError, TruncatedError
-from ..types import BATCH_DTYPE
+from ..types import BATCH_DTYPE, last_offsets
 from .files import FileView, aligned_buffer
 from .walk import GROWTH, TABLE_ROWS, Run, Walker, total
 
@@ -42,7 +51,7 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
         if scan.count:
             rows = table[: scan.count]
             starts, firsts, consumed = rows["position"], rows["base_offset"], scan.position
-            lasts = firsts + np.maximum(rows["last_offset_delta"], 0)
+            lasts = last_offsets(rows)
         else:  # a batch that is longer than what was read
             try:
                 first, reached, consumed = read_head(view, position)
@@ -73,10 +82,12 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
     """
     runs: list[Run] = []
     for at, _, rows, error in walker.tables(position, walker.size):
+        if ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any():
+            return None  # only the plan of the whole segment compares the offsets of wrapper messages with what they contain
         for part in walker.runs(rows, at, cut_gaps=True) if len(rows) else []:
             expected = runs[-1].last_offset + 1 if runs else min(start, part.first_offset)
             follows = part.dense and part.first_offset == expected
-            if part.first_offset < max(expected, walker.base_offset) or not (follows or gaps):
+            if part.first_offset < max(expected, walker.base_offset) or not (follows or gaps) or part.last_offset == MAX_OFFSET:
                 return None
             if runs and part.end - runs[-1].position <= walker.run_bytes:
                 runs[-1].dense = runs[-1].dense and follows

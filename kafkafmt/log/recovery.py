@@ -22,7 +22,7 @@ from .active import SUFFIXES
 from .checkpoints import LEADER_EPOCHS, read_leader_epochs
 from .directory import SegmentFile
 from .entries import transaction_index_bytes
-from .epochs import Epochs, assigned, believable_epochs, within
+from .epochs import Epochs, assigned, believable_runs, epochs_from, within
 from .files import FileView
 from .indexing import MAX_SEGMENT_BYTES, State, read_through
 from .indexing import Segment as Read
@@ -143,7 +143,7 @@ def _write_indexes(folder: Path, base: int, made: Read) -> None:
         path = path_of(folder, base, suffix)
         there = files.read_bytes(path)
         if there != data and (data or suffix != ".txnindex"):
-            files.replace(path, data)
+            files.replace(path, data, files.narrowed(files.NEW_FILE, path_of(folder, base)))
         elif there and not data:
             path.unlink()
 
@@ -161,17 +161,17 @@ def _epoch_checkpoint(folder: Path) -> Epochs | None:
 
 def _with_later(epochs: Epochs, state: State) -> Epochs:
     """These, and the later ones that batches name."""
-    for epoch, offset in believable_epochs(state.epoch_changes):
+    for epoch, offset in epochs_from(believable_runs(state.epoch_runs)):
         if not epochs or epoch > epochs[-1][0]:
             epochs = assigned(epochs, epoch, offset)
     return epochs
 
 
-def make_segment(folder: Path, base: int) -> None:
-    """The files of a new, empty segment; the `.log` last, without which the others are nothing."""
+def make_segment(folder: Path, base: int, mode: int = files.NEW_FILE) -> None:
+    """Create the files of an empty segment; the `.log` last, because the other files count only with it."""
     for suffix in reversed(SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)
-        files.write_new(path_of(folder, base, suffix), b"")
+        files.write_new(path_of(folder, base, suffix), b"", mode)
     files.sync_directory(folder)
 
 

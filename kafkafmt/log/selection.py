@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ..arguments import to_millis
-from ..constants import MAX_OFFSET
+from ..constants import NO_END
 from .directory import INTERNAL_PREFIX, PartitionDir
 from .partition import PartitionLog
 from .times import find_timestamp
@@ -29,7 +29,7 @@ class OffsetBound(NamedTuple):
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
         """The offset that is meant in a partition; of a time later than every record's, the log's end."""
         if self.kind == "offset":
-            return min(self.n, MAX_OFFSET)
+            return min(self.n, NO_END)
         if self.kind == "before_end":
             return max(log.next_offset - self.n, 0)
         if self.kind == "group":

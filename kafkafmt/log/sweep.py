@@ -53,7 +53,7 @@ class Sweep:
         if bits & CONTROL_BIT:  # markers are read from the buffer
             self._hand_on()
             self._add(position, buffer, rows)
-        elif self.audit is not None or bits & TRANSACTIONAL_BIT:
+        elif self.audit is not None or bits & TRANSACTIONAL_BIT or (self._walk is not None and self._walk.entries is not None):
             if self._waits + len(rows) > len(self._waiting):
                 self._hand_on()
             waiting = self._waiting[self._waits : self._waits + len(rows)]

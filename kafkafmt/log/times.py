@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP
+from ..constants import CONTROL_BIT, NO_END, NO_TIMESTAMP
 from ..records import RecordReader
 from .directory import SegmentFile
 from .indexes import largest_timestamp, time_bounds
@@ -38,10 +38,11 @@ def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = Fa
             with log.view(segment) as view:
                 bounds = time_bounds(segment, view, timestamp)
         except FileNotFoundError:
+            log.skip_missing(segment)
             continue
         if bounds is not None:
             first, upto = max(first, bounds.after + 1), bounds.upto
-        end = segment.next_base if segment.next_base is not None else MAX_OFFSET
+        end = segment.next_base if segment.next_base is not None else NO_END
         hit = None
         if upto is not None:
             hit = _first_in_segment(log, segment, reader, timestamp, first, min(upto + 1, end))
@@ -82,6 +83,7 @@ def _largest(log: PartitionLog, segment: SegmentFile) -> int:
         with log.view(segment) as view:
             largest = largest_timestamp(segment, view)
     except FileNotFoundError:
+        log.skip_missing(segment)
         return NO_TIMESTAMP
     return log.plan(segment).stats.max_timestamp if largest is None else largest
 
@@ -90,7 +92,7 @@ def find_offset(log: PartitionLog, offset: int) -> Place | None:
     """The first record at or after an offset (or the log start); control records are none."""
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low)
-    for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in (low + 1, MAX_OFFSET)):  # most often it is there
+    for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in (low + 1, NO_END)):  # most often it is there
         for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
             place = _first_record(reader, part, i, None)
             if place is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from ..constants import MAX_OFFSET
+from ..constants import NO_END
 from ..errors import KafkaFormatError
 from .directory import SegmentFile
 from .files import FileView
@@ -44,7 +44,7 @@ def send(
     offset: int,
     max_bytes: int | None = None,
     *,
-    end: int = MAX_OFFSET,
+    end: int = NO_END,
     whole_batches: bool = True,
 ) -> Sent:
     """Send the batches from the one that holds `offset` on, up to the log's end or the first one at or behind `end`.
@@ -63,7 +63,7 @@ def send(
                 stop = found.end if whole_batches else found.cut
                 view.transfer(handle, found.start, stop)
         except FileNotFoundError:
-            log.tell(f"{segment.path}: gone before it was read (retention)")
+            log.skip_missing(segment)
             continue
         sent, following = sent + stop - found.start, found.next_offset
         if found.full:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields
 from typing import Any
 
+import numpy as np
+
+from .._backend import core
 from ..constants import CONTROL_BIT
 from ..records import RecordReader
+from ..types import BATCH_DTYPE
 from .audit import PartitionAudit
+from .files import FileView
 from .partition import OnDamage, PartitionLog
 from .plan import Damage, Finding, SegmentPlan
 from .sweep import Sweep
 from .walk import Run
+
+REPORTED = tuple(f.name for f in fields(Damage) if f.name != "records")
+"""Fields of a damaged span in the report."""
 
 
 def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
@@ -44,10 +52,11 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
                 records += sweep.records
             else:
                 records += _count_records(log, plan, low, deep)
-        damaged += [d for d in deep if d not in plan.damaged]
+        planned = set(plan.damaged)
+        damaged += [d for d in deep if d not in planned]
         if audit:
             if not stands and plan.extents:
-                for part in log.parts(plan.extents[0].first_offset, plan.extents[-1].last_offset + 1, lambda _: None):
+                for part in log.parts(plan.extents[0].first_offset, plan.extents[-1].last_offset + 1, lambda _: None, grouped=True):
                     audit.add(segment, part.position, part.buffer, part.table)
             audit.close(plan)
         if progress is not None:
@@ -58,6 +67,7 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
         whose = f"the transaction of producer {doubt.producer_id} from offset {doubt.first_offset} on"
         message = f"{doubt.hidden_by} may hide how {whose} ended"
         findings.append(Finding(doubt.file, "transaction_in_doubt", message))
+    findings += audit.read_committed_findings() if audit else []
     damaged.sort(key=lambda d: (d.file, d.position))
     lost = _lost_records(damaged, low)
     return {
@@ -72,9 +82,28 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
         "log_start_offset": low,
         "next_offset": log.next_offset,
         "last_stable_offset": log.transactions.last_stable_offset,
-        "damaged": [{k: v for k, v in asdict(d).items() if k != "records"} for d in damaged],
+        "damaged": [_shown(d) for d in damaged],
         "findings": [asdict(f) for f in findings],
     }
+
+
+def add_damage(entry: dict[str, Any], log: PartitionLog, damaged: list[Damage]) -> None:
+    """Add damage that was found later to a partition's entry. The records in it count as lost."""
+    if not damaged:
+        return
+    known = [Damage(**d) for d in entry["damaged"]] + damaged
+    entry["damaged"] = [_shown(d) for d in sorted(known, key=lambda d: (d.file, d.position))]
+    for d in damaged:
+        with FileView(log.directory.path / d.file) as view:
+            batch = view.read(d.position, d.length)
+        table = np.empty(1, BATCH_DTYPE)
+        if core.scan_batches(batch, table).count:
+            reader = RecordReader(("offset",), first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
+            entry["records_recovered"] -= sum(c.columns.rows for c in reader.read(batch, table, lambda _, __: None))
+
+
+def _shown(damage: Damage) -> dict[str, Any]:
+    return {name: getattr(damage, name) for name in REPORTED}
 
 
 def verify_report(partitions: list[dict[str, Any]], strict: bool = False) -> dict[str, Any]:
@@ -90,13 +119,16 @@ def _count_records(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Da
 
 
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
-    """The same by the headers' word; only the batch that `low` lies in is decoded, and wrapper messages, which do not say."""
+    """Return the number of data records of a segment from `low` on, according to the headers.
+
+    Only the batch that contains `low` is decoded, or, if a segment contains wrapper messages, whose headers give no number, all of it.
+    """
+    if any(extent.records is None for extent in plan.extents):
+        return _count_records(log, plan, low, deep)
     total = 0
     for extent in plan.extents:
-        if extent.records is None:
-            total += _count_records(log, replace(plan, extents=[extent]), low, deep)
-        elif extent.first_offset >= low:
-            total += extent.records
+        if extent.first_offset >= low:
+            total += extent.records or 0
         elif extent.last_offset >= low:
             total += count_from(log, extent, low, deep.append)[0]
     return total

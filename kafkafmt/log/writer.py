@@ -8,12 +8,11 @@ segment ends, leader epochs when one begins. So what a crash leaves can always b
 from __future__ import annotations
 
 import errno
-import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from .incoming import check, check_transactions
 from .indexing import MAX_RELATIVE_OFFSET, SegmentIndexes
 from .names import snapshot_offset_of
 from .plan import Damage
+from .process import OwnerLock, refuse_pickling
 from .ranges import reach
 from .recovery import delete_segment, load, make_segment, path_of
 from .retention import too_many, too_old
@@ -76,7 +76,7 @@ class LogWriter:
         self.path, self.topic, self.partition, self.settings = path, topic, partition, settings
         self.log_start_offset = log_start
         self._changed, self._on_close = changed, closed
-        self._lock = threading.RLock()
+        self._lock = OwnerLock(f"{topic}-{partition} in {str(path.parent)!r}")
         self.closed = False
         self._unflushed, self._flushed_at = 0, _ticks()
         self.cut: list[Damage] = []
@@ -128,9 +128,10 @@ class LogWriter:
         return self.next_offset if first is None else first
 
     def append(self, records: Iterable[Any], **options: Any) -> Appended:
-        """Append records: tuples (key, value, timestamp, headers), or Records. `options` are BatchBuilder's: codec, max_bytes and so on.
+        """Append records: tuples (key, value[, timestamp[, headers[, offset]]]), or Records. `options` are BatchBuilder's.
 
-        Offsets go on from the last one; a tuple may bring one of its own that is higher.
+        Offsets go on from the last one. A tuple with an offset, and a Record, keep theirs, which must be `next_offset` or higher;
+        InvalidError ("offset_order") if it is not. To give Records new offsets, append tuples of their fields.
         """
         with self._lock:
             first = self.next_offset
@@ -148,6 +149,7 @@ class LogWriter:
 
     def end_transaction(self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int = 0) -> Appended:
         """Append the marker that ends a producer's transaction."""
+        self._lock.check()
         marker = build_marker(producer_id, producer_epoch, commit=commit, coordinator_epoch=coordinator_epoch, timestamp=_now())
         return self.append_batches(marker)
 
@@ -249,7 +251,7 @@ class LogWriter:
         if epochs is not self._epochs:
             path, text = self.path / LEADER_EPOCHS, leader_epochs_text(epochs).encode()
             if files.read_bytes(path) != text:
-                files.replace(path, text)
+                files.replace(path, text, self._active.mode)
             self._epochs = epochs
 
     def _roll(self, offset: int) -> None:
@@ -258,7 +260,7 @@ class LogWriter:
         self.recovery_point = self.next_offset
         self._take_snapshot(offset)
         try:
-            make_segment(self.path, offset)
+            make_segment(self.path, offset, self._active.mode)
             active = ActiveSegment(self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, _now())
         except OSError:
             self._active.broken = True  # until it is certain that no file tells of the new segment
@@ -271,7 +273,7 @@ class LogWriter:
         self._changed()
 
     def _take_snapshot(self, offset: int) -> None:
-        files.replace(path_of(self.path, offset, ".snapshot"), snapshot_bytes(self._state.producers.entries.values()))
+        files.replace(path_of(self.path, offset, ".snapshot"), snapshot_bytes(self._state.producers.entries.values()), self._active.mode)
 
     def flush(self) -> None:
         """All that was appended is on disk once this returns."""
@@ -368,7 +370,9 @@ class LogWriter:
         self._changed()
 
     def close(self) -> None:
-        """Put everything on disk and close the files. Closing twice is nothing."""
+        """Put everything on disk and close the files. Closing twice does nothing; nor does closing in a forked process."""
+        if not self._lock.is_owner:
+            return
         with self._lock:
             if self.closed:
                 return
@@ -389,6 +393,9 @@ class LogWriter:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self)
 
     def _check_open(self) -> None:
         if self.closed:

@@ -25,7 +25,7 @@ from ..constants import (
     MAX_OFFSET,
     MAX_TIMESTAMP_AT,
 )
-from ..errors import InvalidError, TruncatedError
+from ..errors import InvalidError, OffsetOverflowError, TruncatedError
 from ..types import BATCH_DTYPE, Buffer
 from .reader import RecordReader
 
@@ -53,6 +53,14 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> np.ndarray:
     return table[:rows]
 
 
+def next_offset_of(value: Any) -> int:
+    """Check the argument `next_offset`: a whole number that is not negative and has 64 bits."""
+    next_offset = integer("next_offset", value, 0)
+    if next_offset > MAX_OFFSET:
+        raise OffsetOverflowError(next_offset)
+    return next_offset
+
+
 def assign_offsets(
     buffer: Buffer,
     next_offset: int,
@@ -66,7 +74,7 @@ def assign_offsets(
     Only base offsets are written, and the leader epoch where it is given, which no CRC covers. Gaps inside batches stay. All batches
     are checked before the first is written to. InvalidError for a wrapper of format 0, whose records hold offsets of their own.
     """
-    next_offset = integer("next_offset", next_offset, 0)
+    next_offset = next_offset_of(next_offset)
     leader_epoch = None if leader_epoch is None else fitting("leader_epoch", leader_epoch, 32)
     at_once: int | None = core.number_buffer(buffer, next_offset, leader_epoch, check_crc)
     if at_once is not None:
@@ -88,14 +96,14 @@ def _number(buffer: Buffer, table: np.ndarray, next_offset: int, leader_epoch: i
         row: Any = table[int(np.argmax(negative))]
         raise InvalidError("last offset delta is negative", int(row["position"]), int(row["base_offset"]), rule="record_count")
     if int(table["last_offset_delta"].sum(dtype=np.int64)) + len(table) > MAX_OFFSET - next_offset:
-        raise ValueError(f"offsets from {next_offset} on do not fit into 64 bits")
+        raise OffsetOverflowError(next_offset)
     following: int = core.number_batches(buffer, table, next_offset, leader_epoch)
     return following
 
 
 def _open_wrappers(buffer: Buffer, table: np.ndarray, max_batch_bytes: int) -> None:
     """The last offset delta of each wrapper message, by its records."""
-    reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes)
+    reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes, check_offsets=False)
     for i in np.flatnonzero(table["count"] < 0).tolist():
         row: Any = table[i]
         if row["magic"] == MAGIC_V0:

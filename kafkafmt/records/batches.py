@@ -21,15 +21,24 @@ from ..constants import (
     MAGIC_AT,
     MAGIC_V0,
     MAGIC_V2,
-    NO_PRODUCER_ID,
+    MAX_SEQUENCE,
+    NO_SEQUENCE,
     TIMESTAMP_TYPE_NONE,
     TRANSACTIONAL_BIT,
 )
+from ..errors import StructureError
+from ..sharing import shared
 from ..types import Buffer
 from .reader import iter_tables
 from .stream import read_records
 
 
+def _as_int32(n: int) -> int:
+    """Return the low 32 bits of a number as a signed one, as Java's int arithmetic does."""
+    return (n + 2**31) % 2**32 - 2**31
+
+
+@shared
 def iter_batches(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
     """Every batch, wrapper and plain message of a buffer. One that the end cuts off is a normal end; what is wrong raises its error."""
     for table in iter_tables(buffer, check_crc=check_crc):
@@ -98,8 +107,13 @@ class Batch:
 
     @property
     def base_offset(self) -> int:
-        """Of a wrapper its first record's offset, for which it is opened."""
-        return int(next(self.records()).offset) if self.count is None else self._int("base_offset")
+        """Return the offset of the first record. A wrapper message is decompressed to find it."""
+        if self.count is not None:
+            return self._int("base_offset")
+        first = next(self.records(), None)
+        if first is None:
+            raise StructureError("message set of a wrapper is empty", self.position, self._int("base_offset"))
+        return int(first.offset)
 
     @property
     def last_offset(self) -> int:
@@ -142,10 +156,16 @@ class Batch:
 
     @property
     def last_sequence(self) -> int:
-        """-1 without a producer id or a base sequence."""
-        if self.producer_id == NO_PRODUCER_ID or self.base_sequence < 0:
-            return -1
-        return (self.base_sequence + self._int("last_offset_delta")) & 0x7FFFFFFF
+        """Return the sequence number of the last offset, or -1 if the base sequence is -1.
+
+        As Kafka's ``DefaultRecordBatch.lastSequence``, which looks at neither the producer id nor the count, and wraps to 0 after
+        2**31 - 1. The int32 arithmetic is Java's, also if a field of a corrupted batch is negative.
+        """
+        base, delta = self.base_sequence, self._int("last_offset_delta")
+        if base == NO_SEQUENCE:
+            return NO_SEQUENCE
+        wraps = base > _as_int32(MAX_SEQUENCE - delta)
+        return _as_int32(delta - (MAX_SEQUENCE - base) - 1 if wraps else base + delta)
 
     @property
     def crc(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from .._backend import core
@@ -29,6 +30,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError, TooLargeError
+from ..sharing import shared
 from .columns import Columns
 from .lz4v0 import with_wrong_checksum
 
@@ -56,15 +58,23 @@ def format_number(magic: int) -> int:
 
 
 class BatchBuilder:
-    """Builds batch after batch: append until there is no more room, `finish` gives the bytes and begins the next batch.
+    """Build batch after batch: append until there is no more room; `finish` returns the bytes and begins the next batch.
 
-        append(key, value, timestamp=-1, headers=(), offset=None) → was there room for it?
-        extend(records, start=0) → the position of the first record of a list or tuple that found no room; each is a tuple of
-            append's arguments, or a Record (of which key, value, timestamp and headers are taken)
+        append(key, value, timestamp=-1, headers=(), offset=None) → whether there was room for the record
+        extend(records, start=0) → the position of the first record of a list or tuple that found no room
         has_room_for(…) → what append would return, or raise
 
-    A record whose offset is None gets the next one, and offsets go on from batch to batch; so do sequence numbers. Timestamps
-    are milliseconds, -1 for none.
+    A record is a tuple ``(key, value[, timestamp[, headers[, offset]]])`` or a `Record`. Timestamps are milliseconds, -1 for none.
+
+    Offsets of records:
+
+    - A tuple of five items with an offset, and a Record, keep their offset. Gaps stay: leaving a record out moves no other one.
+    - A tuple without an offset, or with None, gets the next one; so does a Record with offset -1, a field that was not read.
+    - Offsets must rise. One that is not above those before it, or below `base_offset`, raises InvalidError ("offset_order").
+    - `extend` raises ValueError if some records are Records that keep their offsets, and others get the next one.
+
+    Offsets go on from batch to batch; so do sequence numbers. Several threads may use one builder; `finish` raises RuntimeError if
+    another thread appends while the records are compressed.
 
     magic: the format, 2, 1 or 0. codec, level: as in compression.type and compression.zstd.level. max_bytes: what a finished
     batch has at the most (with a codec: what it would have if nothing could be compressed), but for a batch of one
@@ -112,6 +122,7 @@ class BatchBuilder:
                 raise InvalidError(f"{name} is {time}, which is negative", rule="timestamp")
         self.magic, self.codec = magic, CODEC_NAMES[number]
         self._compressor = _compressor(number, level)
+        self._finishing = RLock()  # a compressor's context is for one thread at a time
         attributes = number
         for bit, given in (
             (LOG_APPEND_TIME_BIT, log_append_time is not None),
@@ -183,24 +194,26 @@ class BatchBuilder:
         if self._compressor is not None:
             taken = self.append_columns(columns, start)
             return taken, [self.finish()] if taken < columns.rows else []
-        taken = self._records.append_columns(*columns[1:], start, min(columns.rows, start + _AT_ONCE), True)
-        return taken, self._records.take_batches()
+        with self._finishing:
+            taken = self._records.append_columns(*columns[1:], start, min(columns.rows, start + _AT_ONCE), True)
+            return taken, self._records.take_batches()
 
     def finish(self, last_offset: int | None = None) -> bytes:
         """The batch under way as bytes, b"" if it has no record; the next one begins.
 
         `last_offset` is the batch's last, where records at its end are missing on purpose.
         """
-        records = self._records
-        if self._compressor is None:
-            records.close(None, last_offset)
-        elif records.count:
-            payload: Any = self._compressor.compress(records.records())
-            if self.codec == CODEC_NAMES[CODEC_LZ4] and self.magic == MAGIC_V0:
-                payload = with_wrong_checksum(memoryview(payload))
-            records.close(payload, last_offset)
-        batch: bytes = records.take_closed()
-        return batch
+        with self._finishing:
+            records = self._records
+            if self._compressor is None:
+                records.close(None, last_offset)
+            elif count := records.count:
+                payload: Any = self._compressor.compress(records.records())
+                if self.codec == CODEC_NAMES[CODEC_LZ4] and self.magic == MAGIC_V0:
+                    payload = with_wrong_checksum(memoryview(payload))
+                records.close(payload, last_offset, count)
+            batch: bytes = records.take_closed()
+            return batch
 
 
 def _compressor(codec: int, level: int | None) -> Compressor | None:
@@ -243,7 +256,29 @@ def _check_producer(producer_id: int, producer_epoch: int, base_sequence: int, t
 
 
 def build_batch(records: Iterable[Any], **options: Any) -> bytes:
-    """One batch of all these records; `options` are BatchBuilder's. TooLargeError where they do not fit into one."""
+    """Build one batch of all records.
+
+    Parameters
+    ----------
+    records : iterable of tuple or Record
+        Tuples ``(key, value[, timestamp[, headers[, offset]]])``, or Record objects, which keep their offsets; see `BatchBuilder`.
+    **options
+        Keyword arguments of `BatchBuilder`.
+
+    Returns
+    -------
+    bytes
+        The batch; b"" if there is no record. In formats 0 and 1 a wrapper message, or without a codec the messages.
+
+    Raises
+    ------
+    InvalidError
+        A record breaks a rule of Kafka's, or offsets do not rise.
+    TooLargeError
+        The records do not fit into one batch.
+    TypeError, ValueError
+        An argument is wrong, or some records are Records that keep their offsets and others have none.
+    """
     builder, given = BatchBuilder(**options), _as_list(records)
     taken = builder.extend(given)
     if taken < len(given):
@@ -251,19 +286,27 @@ def build_batch(records: Iterable[Any], **options: Any) -> bytes:
     return builder.finish()
 
 
+@shared
 def build_batches(records: Iterable[Any], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Any) -> Iterator[bytes]:
-    """Batch after batch of records from any iterable, each as full as `max_bytes` lets it be. `options` are BatchBuilder's."""
+    """Yield batch after batch of records from any iterable, each as full as `max_bytes` lets it be.
+
+    Records and `options` are those of `build_batch`. Several threads may share the iterator.
+    """
     builder = BatchBuilder(max_bytes=max_bytes, **options)
     source = iter(records)
     chunks: Iterable[Any] = [records] if type(records) in (list, tuple) else iter(lambda: list(itertools.islice(source, _AT_ONCE)), [])
+    before: list[Any] = []  # the record before a chunk: extend compares with it where offsets come from
     for chunk in chunks:
-        taken = 0
-        while (taken := builder.extend(chunk, taken)) < len(chunk):
+        given = [*before, *chunk] if before else chunk
+        taken = len(before)
+        while (taken := builder.extend(given, taken)) < len(given):
             yield builder.finish()
+        before = list(given[-1:])
     if builder.count:
         yield builder.finish()
 
 
+@shared
 def build_columns(columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Any) -> Iterator[bytes]:
     """The same for columns: `columns_of(key=…, value=…, timestamp=…, headers=…)`."""
     if not isinstance(columns, Columns):

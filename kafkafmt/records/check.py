@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._backend import core
 from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAGIC_V2, MAX_OFFSET, MIN_OFFSET, NO_PRODUCER_ID
 from ..errors import KafkaFormatError, StructureError
 from ..types import BATCH_DTYPE, Buffer
+from .damage import DamageScanner
 from .reader import RecordReader
 
 _ROWS = 256
@@ -59,8 +59,9 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
 
     def damaged(row: Any, failure: KafkaFormatError) -> None:
         failure.position = int(row["position"])
-        problems.append(_problem(failure))
         unsound.add(failure.position)
+        if 0 <= int(row["last_offset_delta"]) <= MAX_OFFSET - int(row["base_offset"]):  # otherwise the rule is offset_range, below
+            problems.append(_problem(failure))
 
     for table, error in _walk(buffer):
         if error is not None:
@@ -93,33 +94,28 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
 
 
 def _walk(buffer: Buffer) -> Iterator[tuple[np.ndarray, KafkaFormatError | None]]:
-    """Tables of sound batches, and the errors between them."""
-    raw: Any = buffer
-    size, position = memoryview(raw).nbytes, 0
+    """Yield tables of valid batches, and the errors between them."""
+    scanner, position = DamageScanner(buffer), 0
+    size = scanner.size
     table = np.empty(_ROWS, BATCH_DTYPE)
     while position < size:
-        scan = core.scan_batches(buffer, table, position)
+        scan = scanner.scan(table, position)
         if scan.count:
             yield table[: scan.count], None
         error, position = scan.error, scan.position
-        if error is None and scan.count < len(table) and position < size:  # cut off, unless a sound batch follows
-            found = core.find_batch(buffer, position + 1)
+        if error is None and scan.count < len(table) and position < size:  # cut off, unless a valid batch follows
+            found = scanner.find(position + 1)
             if found is None:
                 return
             error = StructureError("length field leads past the next sound batch", position, None, found)
         if error is not None:
             yield table[:0], error
-            if error.resume is None or not _stands(buffer, error.resume, size):
-                error.resume = core.find_batch(buffer, position + 1)
-            if error.resume is None:
+            resume = error.resume
+            if resume is None or not (size - resume < BATCH_HEADER_SIZE or scanner.is_valid(resume)):
+                resume = scanner.find(position + 1)
+            if resume is None:
                 return
-            position = error.resume
-
-
-def _stands(buffer: Buffer, position: int, size: int) -> bool:
-    """Does the buffer end here, or another batch begin?"""
-    probe = np.empty(1, BATCH_DTYPE)
-    return position >= size or core.scan_batches(buffer, probe, position).count == 1 or size - position < BATCH_HEADER_SIZE
+            position = resume
 
 
 def _problem(error: KafkaFormatError) -> Problem:

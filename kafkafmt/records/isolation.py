@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..constants import CONTROL_ABORT, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MIN_OFFSET, NO_PRODUCER_ID, TRANSACTIONAL_BIT
-from ..types import Buffer
+from ..types import Buffer, last_offsets
 from .control import marker_type
 from .reader import RecordReader
 
@@ -32,7 +32,7 @@ class AbortedTransactions:
         """The table without the batches of aborted transactions; control batches stay. Tables come in the stream's order."""
         if not len(table) or not (self._waiting or self._open):
             return table
-        last_offset = table["base_offset"] + table["last_offset_delta"]
+        last_offset = last_offsets(table)
         last_offset[table["producer_id"] == NO_PRODUCER_ID] = MIN_OFFSET
         reached = np.maximum.accumulate(np.maximum(last_offset, self._reached))
         self._reached = int(reached[-1])

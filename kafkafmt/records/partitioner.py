@@ -13,7 +13,7 @@ import numpy as np
 from .._backend import core
 from ..arguments import integer
 from ..types import Buffer, LengthArray
-from .columns import binary_column
+from .binary_columns import binary_column
 
 _POSITIVE = 0x7FFFFFFF
 

@@ -14,8 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._backend import core
-from ..constants import CODEC_LZ4, CODEC_MASK, DEFAULT_MAX_BATCH_BYTES, MAGIC_V0, MAGIC_V2, MAX_OFFSET, MIN_OFFSET
-from ..errors import KafkaFormatError, UnsupportedError
+from ..constants import (
+    CODEC_LZ4,
+    CODEC_MASK,
+    DEFAULT_MAX_BATCH_BYTES,
+    HEADER_MEMORY,
+    MAGIC_V0,
+    MAGIC_V2,
+    MANY_HEADERS,
+    MAX_OFFSET,
+    MIN_OFFSET,
+)
+from ..errors import KafkaFormatError, StructureError, UnsupportedError
 from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns, Scan
 from .lz4v0 import with_right_checksum
 
@@ -46,8 +56,10 @@ class RecordReader:
     """Decodes tables of batches into reused columns.
 
     names: the columns wanted, `capacity` rows a chunk; or the RecordColumns to fill. first_offset, end_offset: records
-    in [first, end) only.
-    max_batch_bytes: what one batch may decompress to. Not for two threads at once.
+    in [first, end) only; if `end_offset` is None, there is no end.
+    max_batch_bytes: what one batch may decompress to. One record may have a 128th as many headers (1,048,576 by default), but always
+    131,072: headers of 2 bytes take about 100 bytes of memory each. Not for two threads at once.
+    check_offsets: whether a batch with a negative last offset delta, or whose last offset does not fit into 64 bits, is an error.
     """
 
     def __init__(
@@ -56,15 +68,20 @@ class RecordReader:
         *,
         capacity: int = 16384,
         first_offset: int = MIN_OFFSET,
-        end_offset: int = MAX_OFFSET,
+        end_offset: int | None = None,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        check_offsets: bool = True,
     ) -> None:
         if max_batch_bytes < 1:
             raise ValueError("max_batch_bytes must be at least 1")
         self.columns = names if isinstance(names, RecordColumns) else RecordColumns(capacity, names)
+        self.columns.max_headers = max(MANY_HEADERS, max_batch_bytes // HEADER_MEMORY)
+        if first_offset > MAX_OFFSET:
+            first_offset = end_offset = MAX_OFFSET  # no record
         self.first_offset = first_offset
-        self.end_offset = end_offset
+        self.end_offset = None if end_offset is None or end_offset > MAX_OFFSET else end_offset
         self._max_batch_bytes = max_batch_bytes
+        self._check_offsets = check_offsets
 
     @cached_property
     def _arena(self) -> Arena:
@@ -79,15 +96,28 @@ class RecordReader:
         return Decompressor(self._max_batch_bytes)
 
     def read(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None = None) -> Iterator[Chunk]:
-        """The records of a table of batches that lie in `buffer`, in order.
+        """Yield the records of a table of batches in `buffer`, in order.
 
-        A batch at fault raises its error, or goes to `on_error` and is left out whole; what precedes it has been
-        given then, so `on_error` may raise. Error positions are the buffer's; for a compressed batch, the batch's own.
+        A corrupted batch raises its error, or goes to `on_error` and is skipped whole. What precedes it has been
+        yielded by then, so `on_error` may raise. Error positions are the buffer's; for a compressed batch, the batch's own.
         """
-        if self.first_offset > MIN_OFFSET or self.end_offset < MAX_OFFSET:
-            last_offset = table["base_offset"] + table["last_offset_delta"]
-            may_begin_below = (table["base_offset"] < self.end_offset) | (table["count"] < 0)  # a wrapper's offset is its last
-            table = table[(last_offset >= self.first_offset) & may_begin_below]
+        base_offset = table["base_offset"]
+        last_offset = base_offset + table["last_offset_delta"]
+        impossible = last_offset < base_offset  # the delta is negative, or the sum has wrapped
+        if self.first_offset > MIN_OFFSET or self.end_offset is not None:
+            wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)  # no offset is negative: a corrupted one
+            if self.end_offset is not None:
+                wanted &= base_offset < self.end_offset
+            wanted |= table["count"] < 0  # a wrapper: its offset is that of its last message, and no CRC covers it
+            table, impossible = table[wanted], impossible[wanted]
+        begin = 0
+        for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
+            yield from self._read_possible(buffer, table[begin:at], on_error)
+            _fail(table[at], offset_range_error(table[at]), on_error)
+            begin = at + 1
+        yield from self._read_possible(buffer, table[begin:], on_error)
+
+    def _read_possible(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
         if not int(np.bitwise_or.reduce(table["attributes"])) & CODEC_MASK:
             yield from self._decode(buffer, table, table, on_error)
             return
@@ -120,18 +150,18 @@ class RecordReader:
         view, arena = memoryview(raw).cast("B"), self._arena
         decompress = self._decompressor.decompress
         codecs, starts, sizes, counts = (table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count"))
-        magics = table["magic"].tolist()
+        magics, deltas = table["magic"].tolist(), table["last_offset_delta"].tolist()
         good: list[int] = []
         placed: list[tuple[int, int]] = []
         arena.filled = 0
         for i, start in enumerate(starts):
-            if counts[i] == sizes[i] == 0:  # all its records were compacted away
+            if counts[i] == sizes[i] == 0 <= deltas[i]:  # all its records were compacted away
                 continue
             at, failure = arena.filled, None
             try:
                 payload = view[start : start + sizes[i]]
                 codec = codecs[i] & CODEC_MASK
-                size = decompress(codec, payload if magics[i] == MAGIC_V2 else _legacy_payload(magics[i], codec, payload), arena)
+                size = decompress(codec, payload if magics[i] == MAGIC_V2 else legacy_payload(magics[i], codec, payload), arena)
             except KafkaFormatError as error:
                 failure = error
             else:
@@ -174,11 +204,17 @@ class RecordReader:
                 _fail(original[at], error, on_error, moved=table is not original)
 
 
-def _legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:
+def legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:
     """What a wrapper message of format 0 or 1 holds, as the codec's library takes it."""
     if codec > CODEC_LZ4:
         raise UnsupportedError(f"codec {codec} is not supported in format {magic}")
     return with_right_checksum(payload) if codec == CODEC_LZ4 and magic == MAGIC_V0 else payload
+
+
+def offset_range_error(row: Any) -> StructureError:
+    """Return the error of a batch whose last offset delta is negative, or whose last offset does not fit into 64 bits."""
+    first, delta = int(row["base_offset"]), int(row["last_offset_delta"])
+    return StructureError(f"offsets go from {first} to {first + delta}, since the last offset delta is {delta}")
 
 
 def _fail(row: Any, error: KafkaFormatError, on_error: OnError | None, moved: bool = True) -> None:

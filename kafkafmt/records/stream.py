@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from .. import arguments
 from .._backend import core
-from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET
+from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MIN_OFFSET
 from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns
 from .isolation import AbortedTransactions
 from .reader import TABLE_ROWS, Chunk, RecordReader, scan_window
@@ -28,13 +27,38 @@ def read_records(
     columns: Collection[str] = COLUMNS,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Any]:
-    """The records of a buffer of batches (a fetch response's record data, a `.log` file's bytes) as Record objects.
+    """Return an iterator of the records of a buffer of batches, which several threads may share.
 
-    start, end: offsets, end exclusive, not negative: a buffer knows no log end to count from. Control records only with
-    `control`. With `aborted`, aborted transactions as a fetch response names them, (producer id, first offset) each, their
-    records are left out. Fields that are not in `columns` are left at -1, None or (). With `views`, keys and values of
-    uncompressed batches are memoryviews of the buffer; those of compressed ones are bytes always. A batch cut off at the
-    end is a normal end. None, which a message may hold in place of record data, has no records.
+    Parameters
+    ----------
+    buffer : bytes-like or None
+        Batches back to back: a fetch response's record data, a ``.log`` file's bytes. A batch cut off at the end is a normal end.
+        None, which a message may contain in place of record data, has no records.
+    start, end : int, optional
+        Offsets, 0 or higher; `end` is exclusive. By default all records.
+    control : bool, default False
+        Include control records.
+    aborted : iterable of (producer id, first offset), optional
+        Aborted transactions, as a fetch response names them. Their records are left out.
+    check_crc : bool, default True
+        Compare the CRC of each batch.
+    views : bool, default False
+        Return keys and values of uncompressed batches as memoryviews of the buffer.
+    columns : collection of str
+        The fields to decode. Others are -1, None or ().
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. One record may have a 128th as many headers, but always 131,072.
+
+    Returns
+    -------
+    iterator of Record
+
+    Raises
+    ------
+    KafkaFormatError
+        A batch is damaged, or above a limit (`TooLargeError`); the records before it have been returned.
+    TypeError, ValueError
+        An argument is wrong.
     """
     chunks = read_chunks(
         buffer,
@@ -47,9 +71,10 @@ def read_records(
         check_crc=check_crc,
         max_batch_bytes=max_batch_bytes,
     )
-    return itertools.chain.from_iterable(  # not a generator of records: resuming one costs 25 ns a record
+    records: Iterator[Any] = core.RecordIterator(  # not a generator of records: resuming one costs 25 ns a record
         core.make_records(source, rows, views=views and source is buffer) for source, rows in chunks
     )
+    return records
 
 
 def read_chunks(
@@ -71,8 +96,8 @@ def read_chunks(
     reader = RecordReader(
         names,
         capacity=capacity,
-        first_offset=MIN_OFFSET if first is None else min(first, MAX_OFFSET),
-        end_offset=MAX_OFFSET if last is None else min(last, MAX_OFFSET),
+        first_offset=MIN_OFFSET if first is None else first,
+        end_offset=last,
         max_batch_bytes=arguments.integer("max_batch_bytes", max_batch_bytes, 1),
     )
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)

@@ -31,9 +31,9 @@ from ..constants import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
 )
-from ..errors import InvalidError, KafkaFormatError, StructureError, TooLargeError
+from ..errors import InvalidError, KafkaFormatError, OffsetOverflowError, StructureError, TooLargeError
 from ..types import BATCH_DTYPE, Buffer
-from .assign import codecs_of, scan_all, set_timestamp
+from .assign import codecs_of, next_offset_of, scan_all, set_timestamp
 from .builder import BatchBuilder, codec_id, format_number
 from .columns import decoded
 from .reader import RecordReader
@@ -182,7 +182,7 @@ class LogValidator:
         InvalidError for a broken rule, which its `rule` names; the other KafkaFormatErrors for data that is damaged. KAFKA_ERRORS
         has what a broker would answer, by the `rule` of either.
         """
-        next_offset = integer("next_offset", next_offset, 0)
+        next_offset = next_offset_of(next_offset)
         now = int(time.time() * 1000) if self._now is None else self._now
         raw: Any = buffer
         target: Any = bytearray(raw) if memoryview(raw).readonly and memoryview(raw).c_contiguous else raw
@@ -280,7 +280,7 @@ class LogValidator:
         if not self._check_records and (table["magic"] == MAGIC_V2).all():
             return Records(empty, empty, empty.astype(bool), np.cumsum(counts))
         parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        reader = RecordReader(max_batch_bytes=self._max_batch_bytes)
+        reader = RecordReader(max_batch_bytes=self._max_batch_bytes, check_offsets=False)
         wrapper = counts < 0
         if wrapper.any():
             borders = np.flatnonzero(wrapper | np.concatenate(([True], wrapper[:-1]))).tolist()
@@ -322,7 +322,7 @@ class LogValidator:
         groups = _Groups(start, stop, first, end, codec, reason, np.zeros(len(start), np.int64))
         spans = self._spans(table, groups)
         if int(spans.sum()) > MAX_OFFSET - next_offset:
-            raise ValueError(f"offsets from {next_offset} on do not fit into 64 bits")
+            raise OffsetOverflowError(next_offset)
         groups.offset[:] = next_offset + np.cumsum(spans) - spans
         return groups
 
@@ -358,7 +358,7 @@ class LogValidator:
         )
 
     def _append_all(self, builder: BatchBuilder, buffer: Buffer, table: np.ndarray) -> bytes:
-        reader = RecordReader(max_batch_bytes=self._max_batch_bytes)
+        reader = RecordReader(max_batch_bytes=self._max_batch_bytes, check_offsets=False)
         for source, columns in reader.read(buffer, table):
             given = decoded(source, columns)._replace(offsets=None)
             assert given.timestamps is not None
@@ -406,7 +406,8 @@ class LogValidator:
         row = int(np.searchsorted(seen.ends, i, "right"))
         group = int(np.searchsorted(groups.start, row, "right")) - 1
         if table["magic"][row] == MAGIC_V2 and groups.reason[group] == 0:
-            return best, int(assigned[row] + seen.offsets[i] - table["base_offset"][row])
+            delta = (int(seen.offsets[i]) - int(table["base_offset"][row])) % 2**64  # the decoded offset wraps after 64 bits
+            return best, int(assigned[row]) + delta
         return best, int(groups.offset[group] + i - groups.first[group])
 
 

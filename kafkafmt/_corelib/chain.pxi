@@ -1,0 +1,32 @@
+# The heaviest chain of runs with rising offsets (see log/order.py). Quadratic only within `reach` runs.
+
+
+def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, score, reach):
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = len(first), j, k, best, nearest = natural(reach)
+    cdef const int64_t* firsts = <const int64_t*>required(arrays.take(first, n, 8, False))
+    cdef const int64_t* lasts = <const int64_t*>required(arrays.take(last, n, 8, False))
+    cdef const int64_t* weights = <const int64_t*>required(arrays.take(weight, n, 8, False))
+    cdef const int64_t* before = <const int64_t*>required(arrays.take(left_out, n + 1, 8, False))
+    cdef const int64_t* damaged = <const int64_t*>required(arrays.take(damage, n, 8, False))
+    cdef const int64_t* bonuses = <const int64_t*>required(arrays.take(start_bonus, n, 8, False))
+    cdef int64_t* parents = <int64_t*>required(arrays.take(parent, n, 8))
+    cdef int64_t* scores = <int64_t*>required(arrays.take(score, n, 8))
+    cdef int64_t gap, bonus, highest
+    with nogil:
+        for j in range(n):
+            best = -1
+            highest = INT64_MIN
+            for k in range(max(0, j - nearest), j):
+                if lasts[k] >= firsts[j]:
+                    continue
+                gap = firsts[j] - lasts[k] - 1
+                bonus = 1 if gap == 0 else 0 if gap == before[j] - before[k + 1] or damaged[k] != damaged[j] else -1
+                if scores[k] + bonus > highest:
+                    highest = scores[k] + bonus
+                    best = k
+            scores[j] = bonuses[j] + weights[j]
+            parents[j] = -1
+            if best >= 0 and highest > bonuses[j]:
+                scores[j] = highest + weights[j]
+                parents[j] = best

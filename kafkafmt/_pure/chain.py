@@ -1,0 +1,33 @@
+"""The heaviest chain of runs with rising offsets (see `kafkafmt.log.order`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..types import IntArray
+
+
+def heaviest_chain(
+    first: IntArray,
+    last: IntArray,
+    weight: IntArray,
+    left_out: IntArray,
+    damage: IntArray,
+    start_bonus: IntArray,
+    parent: IntArray,
+    score: IntArray,
+    reach: int,
+) -> None:
+    for j in range(len(first)):
+        a = max(0, j - reach)
+        before = np.flatnonzero(last[a:j] < first[j]) + a
+        score[j] = int(weight[j]) + int(start_bonus[j])
+        parent[j] = -1
+        if len(before):
+            gap = first[j] - last[before] - 1
+            explained = (gap == left_out[j] - left_out[before + 1]) | (damage[before] != damage[j])
+            reached = score[before] + np.where(gap == 0, 1, np.where(explained, 0, -1))
+            best = int(np.argmax(reached))
+            if int(reached[best]) > int(start_bonus[j]):
+                score[j] = int(reached[best]) + int(weight[j])
+                parent[j] = before[best]

@@ -1,0 +1,71 @@
+"""Turn what users give as a path into a path of the local file system, and refuse what is not one.
+
+Every PATH and OUT, in Python, on the command line and on Spark, passes through `local_path`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+REMOTE = frozenset("abfs abfss adl cos dbfs ftp gs hdfs http https oss s3 s3a s3n sftp viewfs wasb wasbs".split())
+"""Schemes that are refused even if no slash follows. Any other scheme, or drive letter, needs a slash or backslash to count as one."""
+_URL = re.compile(r"[^/\\]*://")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """Return the local path that a user means.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A local path, or a ``file:`` URL: ``file:/x``, ``file:///x`` or ``file://localhost/x``.
+
+    Returns
+    -------
+    str
+        A path without a scheme, unchanged. The path of a ``file:`` URL is absolute and percent-decoded. If only the name with the
+        percent signs exists, that one is returned: Hadoop's ``Path``, and so Spark, do not decode.
+
+    Raises
+    ------
+    ValueError
+        The path has another scheme (``s3://…``, ``dbfs:/…``), a drive letter, or names another host.
+
+    Notes
+    -----
+    A local file whose name begins like a scheme is reachable by its absolute path, or as ``./s3:/x``.
+    """
+    text = os.fspath(path)
+    scheme = _scheme(text)
+    if scheme == "file":
+        return _path_of_url(text)
+    if scheme is not None:
+        what = f"a path with the scheme {scheme!r}" if len(scheme) != 1 else "a path with a drive letter"
+        raise ValueError(f"{text}: only local files can be used so far, not {what}; give a local file of that name by its absolute path")
+    return os.path.abspath(text) if text and _scheme(str(Path(text))) else text  # pathlib drops a leading "./"
+
+
+def _scheme(text: str) -> str | None:
+    """Return the scheme that a path begins with, in lower case, or None."""
+    found = _SCHEME.match(text)
+    if found and (found[1].lower() in REMOTE or found[1].lower() == "file" or found[2][:1] in ("/", "\\")):
+        return found[1].lower()
+    return text.partition("://")[0] if _URL.match(text) else None
+
+
+def _path_of_url(url: str) -> str:
+    rest = url.partition(":")[2]
+    if rest.startswith("//"):
+        host, _, tail = rest[2:].partition("/")
+        if host.lower() not in ("", "localhost"):
+            raise ValueError(f"{url}: only local files can be used so far, not those of the host {host!r}; a local path has three slashes")
+        rest = f"/{tail}"
+    literal = f"/{rest.lstrip('/')}"
+    decoded = unquote(literal, errors="surrogateescape")
+    if not rest.startswith("/") or literal == "/" or "\0" in decoded:
+        raise ValueError(f"{url}: not the URL of a local file, such as file:///var/lib/kafka/data")
+    return literal if os.path.lexists(literal) and not os.path.lexists(decoded) else decoded

@@ -1,0 +1,152 @@
+"""Columns of keys and values as spans, and what all kinds of columns need of Arrow arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..types import IntArray, LengthArray, Spans
+
+_OFFSET_TYPES = {"binary": np.int32, "string": np.int32, "large_binary": np.int64, "large_string": np.int64}
+_VIEW_TYPES = ("binary_view", "string_view")
+_MAX_LENGTH = 2**31 - 1
+
+
+def arrow_array(column: Any, name: str) -> Any:
+    """Return the column as one Arrow array without a dictionary, or None if it is none of Arrow's."""
+    if hasattr(column, "to_arrow"):  # Polars
+        column = column.to_arrow()
+    if hasattr(column, "combine_chunks") and hasattr(column, "chunks"):
+        column = column.combine_chunks()
+        if hasattr(column, "chunks"):
+            raise ValueError(f"{name} has more bytes than one array can have; take its chunks one by one")
+    if not hasattr(column, "buffers") or not hasattr(column, "null_count"):
+        return None
+    return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
+
+
+def present(array: Any) -> np.ndarray:
+    """Return which elements of an Arrow array are not null."""
+    if str(array.type) == "null":
+        return np.zeros(len(array), bool)
+    bitmap = array.buffers()[0]
+    if bitmap is None:
+        return np.ones(len(array), bool)
+    bits = np.frombuffer(bitmap, np.uint8)
+    found: np.ndarray = np.unpackbits(bits, count=array.offset + len(array), bitorder="little")[array.offset :].astype(bool)
+    return found
+
+
+def starts_of(lengths: LengthArray) -> IntArray:
+    """Return the position of each of these spans if all lie back to back."""
+    starts = np.zeros(len(lengths), np.int64)
+    np.cumsum(np.maximum(lengths[:-1], 0), out=starts[1:])
+    return starts
+
+
+def binary_column(column: Any, name: str = "keys") -> Spans:
+    """Return keys or values, however they are held, as spans."""
+    if isinstance(column, Spans):
+        return exact_spans(column, name)
+    array = arrow_array(column, name)
+    if array is not None:
+        return arrow_binary(array, name)
+    if isinstance(column, np.ndarray):
+        if (column.dtype.kind == "S" and column.ndim == 1) or (column.dtype == np.uint8 and column.ndim == 2):
+            return _fixed(column)
+        if column.dtype.kind != "O":
+            kinds = "an array of objects, of type S, or of rows of uint8"
+            raise TypeError(f"{name} is {kinds}, not of {column.dtype} with {column.ndim} dimensions")
+    return joined(column, name)
+
+
+def exact_spans(spans: Spans, name: str) -> Spans:
+    """Return spans whose arrays have the types that the core reads; these very spans if theirs do."""
+    positions = exact_integers(spans.positions, np.int64, f"{name} (positions)")
+    lengths = exact_integers(spans.lengths, np.int32, f"{name} (lengths)")
+    return spans if positions is spans.positions and lengths is spans.lengths else Spans(spans.buffer, positions, lengths)
+
+
+def exact_integers(column: Any, dtype: Any, name: str) -> Any:
+    """Return integers of any size, sign, byte order and stride as a contiguous array of `dtype`; the array itself if it is one.
+
+    Raise TypeError if it has no integers, or several dimensions, and ValueError if one does not fit.
+    """
+    if isinstance(column, np.ndarray) and column.dtype == dtype and column.ndim == 1 and column.flags.c_contiguous:
+        return column
+    array = np.asarray(column)
+    wanted = np.dtype(dtype)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
+        raise TypeError(f"{name} is an array of {wanted}, not of {array.dtype} with {array.ndim} dimensions")
+    if len(array):
+        limits = np.iinfo(wanted)
+        for i in (int(array.argmin()), int(array.argmax())):
+            if not limits.min <= int(array[i]) <= limits.max:
+                raise ValueError(f"{name}, row {i}: {int(array[i])} does not fit into {wanted}")
+    return np.ascontiguousarray(array, wanted) if len(array) else np.zeros(0, wanted)
+
+
+def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> Spans:
+    """Copy bytes-like objects and None together. rows: the row of each object, for errors, if it is not the object's position."""
+    parts: list[bytes | None] = []
+    for o in column:
+        if o is not None and type(o) is not bytes:
+            o = _as_bytes(o, name, len(parts) if rows is None else rows[len(parts)])
+        parts.append(o)
+    sizes = np.fromiter((-1 if p is None else len(p) for p in parts), np.int64, len(parts))
+    check_sizes(sizes, name)
+    lengths = sizes.astype(np.int32)
+    return Spans(b"".join(p for p in parts if p is not None), starts_of(lengths), lengths)
+
+
+def _as_bytes(o: Any, name: str, row: int) -> bytes:
+    """Return the bytes of a bytes-like object. NumPy's numbers and text give access to their memory too, but are not bytes."""
+    try:
+        view = None if isinstance(o, np.generic) and not isinstance(o, bytes) else memoryview(o)
+    except TypeError:
+        view = None
+    if view is None or view.itemsize != 1:
+        raise TypeError(f"{name}, row {row}: a bytes-like object or None is needed, not {type(o).__name__}")
+    return bytes(view)
+
+
+def check_sizes(sizes: np.ndarray, name: str) -> None:
+    """Refuse a size that no key or value can have."""
+    if len(sizes) and int(sizes.max()) > _MAX_LENGTH:
+        raise ValueError(f"{name}, row {int(sizes.argmax())}: {int(sizes.max())} bytes are more than the limit of {_MAX_LENGTH}")
+
+
+def _fixed(column: np.ndarray) -> Spans:
+    width = column.dtype.itemsize if column.dtype.kind == "S" else column.shape[1]
+    rows = np.ascontiguousarray(column)
+    lengths = np.full(len(rows), width, np.int32)
+    if column.dtype.kind == "S":
+        lengths[:] = np.char.str_len(rows)
+    return Spans(rows.view(np.uint8).reshape(-1), np.arange(len(rows), dtype=np.int64) * width, lengths)
+
+
+def arrow_binary(array: Any, name: str) -> Spans:
+    """Return the spans of an Arrow array of binary or string, which they refer to."""
+    kind, n = str(array.type), len(array)
+    if kind == "null":
+        return Spans(b"", np.zeros(n, np.int64), np.full(n, -1, np.int32))
+    if kind.startswith("fixed_size_binary"):
+        width = array.type.byte_width
+        data = array.buffers()[1] or b""
+        positions, sizes = (np.arange(n, dtype=np.int64) + array.offset) * width, np.full(n, width, np.int64)
+    elif kind in _OFFSET_TYPES:
+        _, offsets, data = array.buffers()
+        data = data or b""
+        ends = np.frombuffer(offsets, _OFFSET_TYPES[kind])[array.offset : array.offset + n + 1] if n else np.zeros(1, np.int64)
+        positions, sizes = ends[:-1].astype(np.int64), np.diff(ends)
+    elif kind in _VIEW_TYPES:
+        return joined((o.encode() if isinstance(o, str) else o for o in array.to_pylist()), name)
+    else:
+        raise TypeError(f"{name} is a column of binary or string, not Arrow's {kind}")
+    there = present(array) if array.null_count else None
+    if there is not None:
+        sizes = np.where(there, sizes, -1)
+    check_sizes(sizes, name)
+    return Spans(data, positions, sizes.astype(np.int32))

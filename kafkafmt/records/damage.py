@@ -1,0 +1,94 @@
+"""Scan a buffer that may be corrupted, in time that is linear in its bytes.
+
+A header can claim any length, and its CRC is computed over all of it. Many headers that claim to reach the end of the buffer would
+therefore take quadratic time. `DamageScanner` bounds the bytes of such CRCs by a small multiple of the buffer, and remembers which
+valid batches it has found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._backend import core
+from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET
+from ..errors import ChecksumError, KafkaFormatError, StructureError
+from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan
+
+CRC_BUDGET = 4
+"""CRCs that do not match, and those of probes, may cover this many times the buffer. Each batch with a corrupted byte takes two."""
+FIRST_ROWS = 64
+MOST_ROWS = 1 << 20
+
+
+class DamageScanner:
+    """Scan the batches of one buffer, and find those after damage."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        raw: Any = buffer
+        self.buffer = buffer
+        self.size: int = memoryview(raw).nbytes
+        self._budget = CRC_BUDGET * self.size
+        self._found = np.empty(0, np.int64)
+        self._from = self._to = 0
+        """The part of the buffer that has been searched for valid batches."""
+        self._rows = FIRST_ROWS
+
+    def scan(self, table: BatchTable, position: int) -> Scan:
+        """Fill a table with the batches from `position` on, as `scan_batches` does."""
+        if self._budget <= 0:
+            return self._scan_found(table, position)
+        scan: Scan = core.scan_batches(self.buffer, table, position)
+        if isinstance(scan.error, ChecksumError):
+            self._budget -= (scan.error.resume or self.size) - scan.position
+        return scan
+
+    def find(self, start: int) -> int | None:
+        """Return the position of the first valid batch that begins at `start` or later, or None."""
+        if start < self._from or not self._to:
+            self._found, self._from, self._to = self._found[:0], start, start
+        at = int(np.searchsorted(self._found, start))
+        while at == len(self._found):
+            if self._to >= self.size:
+                return None
+            self._search()
+            at = int(np.searchsorted(self._found, start))
+        return int(self._found[at])
+
+    def is_valid(self, position: int) -> bool:
+        """Return whether a valid batch begins at a position."""
+        if self._budget <= 0:
+            return self.find(position) == position
+        probe = np.empty(1, BATCH_DTYPE)
+        scan = core.scan_batches(self.buffer, probe, position)
+        if scan.count or isinstance(scan.error, ChecksumError):
+            self._budget -= (scan.position if scan.count else scan.error.resume or self.size) - position
+        return bool(scan.count)
+
+    def _search(self) -> None:
+        """Search the next part of the buffer. Each part has more batches than the one before, since each costs a pass over the rest."""
+        rows, beyond = np.empty(self._rows, np.int64), np.empty((self._rows, 2), np.int64)
+        self._rows = min(2 * self._rows, MOST_ROWS)
+        count, _, self._to = core.find_batches(self.buffer, rows, beyond, self._to, None, MAX_OFFSET)
+        self._found = np.concatenate((self._found, rows[:count]))
+
+    def _scan_found(self, table: BatchTable, position: int) -> Scan:
+        """Do what `scan` does by means of the batches that were found, without a further CRC."""
+        stop, count = position, 0
+        while count < len(table) and self.find(stop) == stop:
+            scan = core.scan_batches(self.buffer, table[count : count + 1], stop, None, False)
+            stop, count = scan.position, count + scan.count
+        if count == len(table):
+            return Scan(count, stop, None)
+        probe = np.empty(1, BATCH_DTYPE)
+        scan = core.scan_batches(self.buffer, probe, stop, None, False)
+        return Scan(count, stop, self._error_of(probe[0]) if scan.count else scan.error)
+
+    def _error_of(self, row: Any) -> KafkaFormatError:
+        """Return the error of a whole batch that is not valid."""
+        position, base_offset = int(row["position"]), int(row["base_offset"])
+        resume = position + int(row["size"])
+        if core.find_batch(self.buffer, position, min(position + BATCH_HEADER_SIZE, self.size), False) == position:
+            return ChecksumError("the CRC does not match the crc field", position, base_offset, resume)
+        return StructureError("a field of the header has an impossible value", position, base_offset, resume)

@@ -1,0 +1,153 @@
+"""Columns of timestamps and offsets as int64: integers that fit, and times in any unit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..constants import MAX_OFFSET, MIN_OFFSET, NO_TIMESTAMP
+from ..types import IntArray
+from .binary_columns import arrow_array, present
+
+OnNull = Callable[[IntArray, np.ndarray], None]
+"""Called with numbers, and with a mask of those that are null, if any is."""
+
+_ARROW_INTEGER = re.compile(r"u?int(8|16|32|64)\Z")
+_ARROW_TIME = re.compile(r"timestamp\[(s|ms|us|ns)[],]|date(32|64)\[(day|ms)]\Z")
+_NULL_TYPES = ("NoneType", "NAType", "NaTType")
+"""Names of the types of None, of pandas.NA and of pandas.NaT."""
+
+
+def timestamp_column(column: Any, count: int) -> IntArray:
+    """Return milliseconds, NO_TIMESTAMP for null. A scalar is the timestamp of all `count` records."""
+    if not np.isscalar(column):
+        return _column(column, "timestamp", _null_is_none, times=True)
+    if isinstance(column, np.datetime64):
+        return np.repeat(_column(np.array([column]), "timestamp", _null_is_none, times=True), count)
+    if isinstance(column, bool | np.bool_) or not isinstance(column, int | np.integer):
+        raise TypeError(f"timestamp is an integer or a column, not {column!r}")
+    return np.full(count, _fitting(int(column), "timestamp"), np.int64)
+
+
+def offset_column(column: Any) -> IntArray:
+    """Return offsets, none of which may be null."""
+    return _column(column, "offset", _null_is_wrong, times=False)
+
+
+def _null_is_none(numbers: IntArray, null: np.ndarray) -> None:
+    numbers[null] = NO_TIMESTAMP
+
+
+def _null_is_wrong(numbers: IntArray, null: np.ndarray) -> None:
+    raise ValueError(f"offset, row {int(np.argmax(null))}: an offset cannot be null")
+
+
+def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
+    array = arrow_array(column, name)
+    if array is not None:
+        return _of_arrow(array, name, on_null, times)
+    if hasattr(column, "to_numpy"):  # pandas, whose integers with nulls become floats
+        null = column.isna().to_numpy() if getattr(column.dtype, "kind", "") in ("i", "u") else np.zeros(0, bool)
+        if null.any():
+            numbers = _of_integers(column.fillna(0).to_numpy(), name).copy()
+            on_null(numbers, null)
+            return numbers
+        column = column.to_numpy()
+    if not isinstance(column, np.ndarray) or column.dtype.kind == "O":
+        return _of_objects(list(column), name, on_null)
+    if column.ndim != 1:
+        raise TypeError(f"{name} has {column.ndim} dimensions; a column has one")
+    if column.dtype.kind == "M" and times:
+        null = np.isnat(column)
+        numbers = _milliseconds(np.where(null, np.zeros(1, column.dtype), column) if null.any() else column, name)
+        if null.any():
+            on_null(numbers, null)
+        return numbers
+    if len(column) == 0:  # of any type: NumPy's empty arrays are floats
+        return np.zeros(0, np.int64)
+    if column.dtype.kind in "iu":
+        return _of_integers(column, name)
+    raise _wrong_type(name, times, f"NumPy's {column.dtype}")
+
+
+def _wrong_type(name: str, times: bool, kind: str) -> TypeError:
+    return TypeError(f"{name} is a column of integers{' or times' if times else ''}, not {kind}")
+
+
+def _fitting(number: int, name: str, row: int | None = None) -> int:
+    if not MIN_OFFSET <= number <= MAX_OFFSET:
+        raise ValueError(f"{name}{'' if row is None else f', row {row}'}: {number} does not fit into 64 bits")
+    return number
+
+
+def _of_integers(column: np.ndarray, name: str) -> IntArray:
+    """Return integers of any size and byte order as int64."""
+    if column.dtype.kind == "u" and len(column) and int(column.max()) > MAX_OFFSET:
+        row = int(column.argmax())
+        _fitting(int(column[row]), name, row)
+    return np.ascontiguousarray(column, np.int64)
+
+
+def _of_objects(column: list[Any], name: str, on_null: OnNull) -> IntArray:
+    """Return Python's and NumPy's integers as int64. True is not an integer here."""
+    kinds = {type(n) for n in column}
+    nulls = {kind for kind in kinds if kind.__name__ in _NULL_TYPES}
+    wrong = {kind for kind in kinds - nulls if issubclass(kind, bool) or not issubclass(kind, int | np.integer)}
+    if wrong:
+        row = next(i for i, n in enumerate(column) if type(n) in wrong)
+        raise TypeError(f"{name}, row {row}: an integer or None is needed, not {type(column[row]).__name__}")
+    null = np.array([type(n) in nulls for n in column], bool) if nulls else np.zeros(0, bool)
+    if kinds == {int, type(None)}:  # twice as fast
+        column = [0 if n is None else n for n in column]
+    elif kinds - {int}:  # NumPy's integers would wrap
+        column = [0 if type(n) in nulls else int(n) for n in column]
+    try:
+        numbers = np.array(column, np.int64)
+    except OverflowError:
+        for row, n in enumerate(column):
+            _fitting(n, name, row)
+        raise
+    if null.any():
+        on_null(numbers, null)
+    return numbers
+
+
+def _of_arrow(array: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
+    kind = str(array.type)
+    if kind == "null":
+        numbers = np.zeros(len(array), np.int64)
+    elif _ARROW_INTEGER.match(kind):
+        filled = array.fill_null(0) if array.null_count else array
+        numbers = _of_integers(filled.to_numpy(zero_copy_only=False), name)
+    elif times and (match := _ARROW_TIME.match(kind)):
+        unit = match[1] or ("D" if match[3] == "day" else "ms")
+        stored = array.cast("int32").cast("int64") if unit == "D" else array.cast("int64")
+        values = (stored.fill_null(0) if array.null_count else stored).to_numpy(zero_copy_only=False)
+        values = np.where(values == MIN_OFFSET, MIN_OFFSET + 1, values)  # the lowest is NumPy's NaT, but a time of Arrow's
+        numbers = _milliseconds(values.view(f"datetime64[{unit}]"), name)
+    else:
+        raise _wrong_type(name, times, f"Arrow's {kind}")
+    if array.null_count:
+        numbers = numbers.copy()
+        on_null(numbers, ~present(array))
+    return numbers
+
+
+def _milliseconds(times: np.ndarray, name: str) -> IntArray:
+    """Return times, none of which is NaT, in milliseconds, rounded down. ValueError if one is before 1970 or does not fit."""
+    try:
+        found = times.astype("datetime64[ms]")
+        back = found.astype(times.dtype)
+    except OverflowError:
+        raise ValueError(f"timestamp: a time in {times.dtype} does not fit into 64 bits of milliseconds") from None
+    numbers: IntArray = found.astype(np.int64)
+    one = np.array([1], "datetime64[ms]").astype(times.dtype).astype(np.int64)
+    wrong = numbers < 0 if one[0] else (numbers < 0) | (back != times)  # only a unit above milliseconds can overflow
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        value = times[row].astype(np.int64)
+        raise ValueError(f"{name}, row {row}: {value} in {times.dtype} is before 1970 or does not fit into 64 bits of milliseconds")
+    return numbers

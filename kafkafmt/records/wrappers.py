@@ -1,0 +1,74 @@
+"""Find out which offsets the messages inside wrapper messages have (formats 0 and 1).
+
+A wrapper's own offset is that of its last message. Its CRC does not cover the field, so the field can be wrong although the CRC matches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .._backend import core
+from ..constants import CODEC_MASK, DEFAULT_MAX_BATCH_BYTES
+from ..errors import KafkaFormatError
+from ..types import BatchTable, Buffer, IntArray
+from .reader import ARENA_BYTES, legacy_payload
+
+if TYPE_CHECKING:
+    from ..codecs import Arena, Decompressor
+
+
+class InnerOffsets(NamedTuple):
+    """What wrapper messages contain: the first and the highest offset, and the number of messages; -1 if it cannot be read."""
+
+    first: IntArray
+    last: IntArray
+    count: IntArray  # type: ignore[assignment]  # hides tuple.count
+
+
+class WrapperReader:
+    """Reads the offsets inside wrapper messages. Not for two threads at once."""
+
+    def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
+        self._max_batch_bytes = max_batch_bytes
+        self._tools: tuple[Arena, Decompressor] | None = None
+
+    def offsets(self, buffer: Buffer, table: BatchTable) -> InnerOffsets:
+        """Return the offsets inside each wrapper message of a table whose rows are in `buffer`."""
+        if self._tools is None:
+            from ..codecs import Arena, Decompressor  # imports the codecs' packages
+
+            self._tools = Arena(), Decompressor(self._max_batch_bytes)
+        arena, decompressor = self._tools
+        raw: Any = buffer
+        view = memoryview(raw).cast("B")
+        result = InnerOffsets(table["base_offset"].copy(), table["base_offset"].copy(), np.full(len(table), -1, np.int64))
+        placed, rows = table.copy(), []
+        arena.filled = 0
+        for i in range(len(table)):
+            row: Any = placed[i]
+            magic, codec, start = int(row["magic"]), int(row["attributes"]) & CODEC_MASK, int(row["payload_position"])
+            at = arena.filled
+            try:
+                size = decompressor.decompress(codec, legacy_payload(magic, codec, view[start : start + int(row["payload_size"])]), arena)
+            except KafkaFormatError:
+                continue
+            row["payload_position"], row["payload_size"] = at, size
+            rows.append(i)
+            if arena.filled >= ARENA_BYTES:
+                _read(arena, placed, rows, result)
+                rows = []
+        if rows:
+            _read(arena, placed, rows, result)
+        return result
+
+
+def _read(arena: Arena, placed: BatchTable, rows: list[int], result: InnerOffsets) -> None:
+    """Read the wrappers whose messages are in the arena, which is empty afterwards."""
+    data: Any = arena.data
+    found = InnerOffsets(*(np.empty(len(rows), np.int64) for _ in range(3)))
+    core.message_offsets(memoryview(data)[: arena.filled], placed[rows], *found)
+    for target, values in zip(result, found, strict=True):
+        target[rows] = values
+    arena.filled = 0

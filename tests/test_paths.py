@@ -1,0 +1,166 @@
+"""The rule for paths with a scheme, and every entry point that obeys it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from building import batch, record
+from command import inside
+
+import kafkafmt
+from kafkafmt.log import discover
+from kafkafmt.paths import local_path
+
+REFUSED = [
+    "s3://bucket/x",
+    "S3A://bucket/x",
+    "s3:/bucket/x",
+    "s3:bucket/x",
+    "hdfs://nn:8020/x",
+    "gs://bucket",
+    "abfss://c@account.dfs.core.windows.net/x",
+    "dbfs:/mnt/x",
+    "https://host/x",
+    "jdbc:mysql://host/x",
+    "my_scheme://x",
+    "://x",
+    "C:\\kafka\\logs",
+    "c:/kafka/logs",
+    "C:\\x",
+    "file://host/x",
+    "file:relative",
+    "file:",
+    "file://",
+    "file:///",
+    "file:///a%00b",
+]
+LOCAL = ["/var/x", "x", ".", "..", "./s3:/x", "../s3:/x", "/tmp/s3://x", "a:b", "backup-2026-01-01T12:00/t-0", "t-0/s3:/x", "~x", "-"]
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_path_with_a_scheme_is_refused_in_one_line(path: str) -> None:
+    with pytest.raises(ValueError, match="local") as caught:
+        local_path(path)
+    assert str(caught.value).startswith(path.partition("\0")[0])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", LOCAL)
+def test_local_path_means_the_same_file(path: str) -> None:
+    got = local_path(path)
+    assert os.path.abspath(got) == os.path.abspath(path)
+    assert local_path(Path(got)) == str(Path(got))  # also if pathlib drops the "./"
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("file:/a/b", "/a/b"),
+        ("file:///a/b", "/a/b"),
+        ("FILE:///a/b", "/a/b"),
+        ("file://localhost/a/b", "/a/b"),
+        ("file:////a/b", "/a/b"),
+        ("file:///a%20b/%C3%A4", "/a b/ä"),
+        ("file:///a%FFb", "/a\udcffb"),
+        ("file:///a?b#c;d", "/a?b#c;d"),
+        ("file:///100%", "/100%"),
+    ],
+)
+def test_file_url_is_percent_decoded(url: str, path: str) -> None:
+    assert local_path(url) == path
+
+
+def test_file_url_with_a_literal_percent_sign_is_found_as_by_spark(tmp_path: Path) -> None:
+    (tmp_path / "a%20b").mkdir()
+    assert local_path(f"file://{tmp_path}/a%20b") == f"{tmp_path}/a%20b"
+    assert local_path(f"file://{tmp_path}/a%2520b") == f"{tmp_path}/a%20b"
+    (tmp_path / "a b").mkdir()
+    assert local_path(f"file://{tmp_path}/a%20b") == f"{tmp_path}/a b"
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A log directory whose name has a space; the working directory is next to it."""
+    folder = tmp_path / "a log" / "t-0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}.log").write_bytes(batch([record(i) for i in range(5)]))
+    monkeypatch.chdir(tmp_path)
+    return folder.parent
+
+
+def nothing_made(folder: Path) -> bool:
+    return sorted(p.name for p in folder.iterdir()) == ["a log"]
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/x", "dbfs:/x", "C:\\x", "file://host/x"])
+def test_library_refuses_a_scheme(log: Path, tmp_path: Path, path: str) -> None:
+    for call in (kafkafmt.open, kafkafmt.LogDirectory, lambda p: discover([p]), lambda p: kafkafmt.open([log, p])):
+        with pytest.raises(ValueError, match="local"):
+            call(path)  # type: ignore[operator]
+    assert nothing_made(tmp_path)
+
+
+def test_library_takes_file_urls(log: Path, tmp_path: Path) -> None:
+    assert len(list(kafkafmt.open(log.as_uri())["t", 0])) == 5
+    assert [str(p.log.directory.path) for p in kafkafmt.open([log.as_uri(), str(log)])] == [str(log / "t-0")]
+    with kafkafmt.LogDirectory((tmp_path / "new log").as_uri()) as made:
+        assert made.path == tmp_path / "new log"
+
+
+COMMANDS: list[list[Any]] = [
+    ["ls", "{}"],
+    ["cat", "{}"],
+    ["verify", "{}"],
+    ["seek", "{}", "-t", "t", "-p", "0", "--offset", "1"],
+    ["groups", "{}"],
+    ["salvage", "{}", "--output", "new"],
+    ["salvage", "a log", "--output", "{}"],
+    ["dump", "--files", "{}"],
+    ["dump", "--files", "a log,{}"],
+    ["export", "{}", "--output", "new"],
+    ["export", "a log", "--output", "{}"],
+    ["decode", "--requests", "{}"],
+    ["decode", "--responses", "{}"],
+]
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/x", "hdfs:/x", "C:\\x", "file://host/x"])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_command_refuses_a_scheme(log: Path, tmp_path: Path, command: list[str], path: str) -> None:
+    done = inside(*(word.format(path) for word in command))
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert f"{path}: only local files can be used so far" in line
+    assert nothing_made(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ls", "{}"],
+        ["cat", "{}"],
+        ["verify", "{}"],
+        ["seek", "{}", "-t", "t", "-p", "0", "--offset", "1"],
+        ["dump", "--files", "{}"],
+        ["salvage", "{}", "--output", "{}/../new%20copy"],
+    ],
+    ids=" ".join,
+)
+def test_command_takes_file_urls(log: Path, tmp_path: Path, command: list[str]) -> None:
+    done = inside(*(word.format(log.as_uri()) for word in command))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "new copy").exists() == ("salvage" in command)
+
+
+def test_command_reaches_a_directory_whose_name_looks_like_a_scheme(log: Path, tmp_path: Path) -> None:
+    shutil.copytree(log, tmp_path / "s3:" / "bucket")
+    for path in ("./s3:/bucket", tmp_path / "s3:" / "bucket"):
+        assert len(inside("cat", path).stdout.splitlines()) == 5
+        assert len(list(kafkafmt.open(path)["t", 0])) == 5
+    assert inside("cat", "s3:/bucket").returncode == 2
+    assert inside("salvage", "a log", "--output", "./gs:/x").returncode == 0
+    assert (tmp_path / "gs:" / "x" / "t-0").is_dir()
