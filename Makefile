@@ -3,12 +3,13 @@
 
 PYTHON ?= python3
 ARGS ?=
+SECONDS ?= 60
 
 # Where the machine has no Java, `make setup` fetched one for Spark.
 FETCHED_JAVA = $(if $(shell test -x .venv/jdk/bin/java && echo yes),JAVA_HOME="$(CURDIR)/.venv/jdk")
 RUN = $(FETCHED_JAVA) .venv/bin/python
 
-.PHONY: help setup demo test test-full lint bench wheel clean
+.PHONY: help setup demo test test-full fuzz lint bench wheel clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile | expand -t 18
@@ -26,6 +27,9 @@ test: setup      ## the tests, on both cores
 test-full: setup ## the same and the long ones
 	$(RUN) -m pytest tests -m "" $(ARGS)
 
+fuzz: setup      ## every fuzz target for SECONDS (60) on a core with ASAN and UBSAN
+	cd tests && ../.venv/bin/python -m fuzz.sanitized --seconds $(SECONDS) $(ARGS)
+
 lint: setup      ## style and types
 	.venv/bin/ruff check .
 	.venv/bin/mypy
@@ -33,7 +37,7 @@ lint: setup      ## style and types
 bench: setup     ## the measurements
 	$(RUN) -m pytest benchmarks --benchmark-only $(ARGS)
 
-wheel: setup     ## a manylinux wheel for this Python, in wheelhouse/
+wheel: setup     ## a manylinux wheel for this Python and one without native code for any, in wheelhouse/
 	$(RUN) scripts/build_wheel.py
 
 clean:           ## removes what was built; .venv and the data of .bench stay

@@ -1,0 +1,70 @@
+"""Count the lines of kafkafmt that run, and hold the counts of n, 2n and 4n against each other."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+PACKAGE = "kafkafmt"
+SIZES = (1, 2, 4)
+NEGLIGIBLE = 50
+"""Counts below this are those of set-up, and are taken as this."""
+TOLERANCE = 1.35
+"""How much more than n times the work n times the input may cost: buffers and tables grow in steps."""
+
+
+@contextmanager
+def counted_lines() -> Iterator[Counter[str]]:
+    """Count lines by module. A line counts each time that a loop or a comprehension comes back to it, and methods of dataclasses count."""
+    lines: Counter[str] = Counter()
+
+    def in_frame(frame: FrameType, event: str, _: Any) -> Any:
+        if event in ("line", "call"):
+            lines[frame.f_globals["__name__"]] += 1
+        return in_frame
+
+    def on_call(frame: FrameType, event: str, argument: Any) -> Any:
+        if not frame.f_globals.get("__name__", "").startswith(PACKAGE):
+            return None
+        return in_frame(frame, event, argument)
+
+    before = sys.gettrace()
+    sys.settrace(on_call)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)
+
+
+def lines_of(*calls: Callable[[], Any]) -> Counter[str]:
+    """Return how many lines of each module calls run together."""
+    with counted_lines() as lines:
+        for call in calls:
+            call()
+    return lines
+
+
+def grows_linearly(n: int, work: Callable[[int], float | Counter[str]]) -> None:
+    """Assert that the work for 2n and 4n is at most two and four times that for n, with some tolerance, in each module by itself.
+
+    Parameters
+    ----------
+    work
+        Returns the work for an input of a size. It is called once more before, so that what is imported and cached does not count.
+    """
+    work(n)
+    first, *others = (_parts(work(n * size)) for size in SIZES)
+    assert sum(first.values()) > 0, "no work was counted"
+    for size, found in zip(SIZES[1:], others, strict=True):
+        for part, count in found.items():
+            base = max(first.get(part, 0), NEGLIGIBLE)
+            times = f"{count / base:.1f} times as much"
+            assert count <= size * base * TOLERANCE, f"{part}: {first.get(part, 0)} for {n}, {count} for {n * size}: {times}"
+
+
+def _parts(work: float | Counter[str]) -> dict[str, float]:
+    return dict(work) if isinstance(work, Counter) else {"work": work}

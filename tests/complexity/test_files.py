@@ -1,0 +1,91 @@
+"""The files next to segments: checkpoints, indexes, snapshots, properties; directories of many partitions."""
+
+import struct
+
+from kafkafmt.log import checkpoints, discover, entries, epochs
+from kafkafmt.log.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+
+from .growth import grows_linearly, lines_of
+
+
+def test_offset_checkpoints():
+    def work(n):
+        text = f"0\n{n}\n" + "".join(f"topic {i} {i}\n" for i in range(n))
+        return lines_of(lambda: checkpoints.read_offset_checkpoint(text, "x"))
+
+    grows_linearly(100, work)
+
+
+def test_leader_epochs():
+    def work(n):
+        text = f"0\n{n}\n" + "".join(f"{i} {n - i}\n" for i in range(n))
+
+        def read():
+            found = checkpoints.read_leader_epochs(text)
+            epochs.believable_epochs(found)
+            epochs.believable_epochs([(e, o) for o, e in found])
+            epochs.within(found, 5, n)
+
+        return lines_of(read)
+
+    grows_linearly(100, work)
+
+
+def test_properties():
+    """Continued lines, escapes, and a line without an end."""
+
+    def work(n):
+        texts = ["a=1\\\n" * n, "k\\u0041=\\t\n" * n, "\\" * n, "x " * n, "cluster.id" + "\\:" * n]
+
+        def read():
+            for text in texts:
+                checkpoints._properties(text)
+
+        return lines_of(read)
+
+    grows_linearly(100, work)
+
+
+def test_indexes_and_snapshots():
+    def work(n):
+        index = b"".join(struct.pack(">ii", i, i) for i in range(n))
+        times = b"".join(struct.pack(">qi", i, i) for i in range(n))
+        aborted = b"".join(struct.pack(">hqqqq", 0, i, i, i, i) for i in range(n))
+        snapshot = snapshot_bytes(ProducerEntry(i) for i in range(n))
+
+        def read():
+            entries.read_offset_index(index, 0)
+            entries.read_time_index(times, 0)
+            entries.read_transaction_index(aborted)
+            read_snapshot(snapshot)
+
+        return lines_of(read)
+
+    grows_linearly(100, work)
+
+
+def test_directories_of_many_partitions_and_files(tmp_path):
+    def work(n):
+        root = tmp_path / str(n)
+        for i in range(n):
+            folder = root / f"t-{i}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{0:020}.log").write_bytes(b"")
+        for i in range(n):
+            (root / "t-0" / f"{i:020}.log").write_bytes(b"")
+        (root / "log-start-offset-checkpoint").write_text(f"0\n{n}\n" + "".join(f"t {i} 0\n" for i in range(n)))
+        return lines_of(lambda: discover([root]))
+
+    grows_linearly(20, work)
+
+
+def test_replicas_in_many_partitions(tmp_path):
+    def work(n):
+        for side in "ab":
+            for i in range(n):
+                folder = tmp_path / f"{n}{side}" / f"t-{i}"
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"{0:020}.log").write_bytes(b"")
+        return lines_of(lambda: discover([tmp_path / f"{n}a", tmp_path / f"{n}b"], "longest"))
+
+    grows_linearly(20, work)

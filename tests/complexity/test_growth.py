@@ -1,0 +1,18 @@
+"""The counter itself: what is quadratic fails, what is linear passes."""
+
+import pytest
+
+from kafkafmt.log.plan import Damage
+
+from .growth import grows_linearly, lines_of
+
+
+def test_quadratic_work_is_told_from_linear_work():
+    grows_linearly(100, lambda n: n + 3)
+    with pytest.raises(AssertionError, match=r"4\.0 times"):
+        grows_linearly(100, lambda n: n * n)
+
+
+def test_comparisons_of_dataclasses_are_counted():
+    spans = [Damage("f", i, 1, None, None, "e", "m") for i in range(50)]
+    assert lines_of(lambda: [s for s in spans if s not in spans[:25]]).total() > 25 * 25

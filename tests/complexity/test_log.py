@@ -1,0 +1,273 @@
+"""Logs: many segments, producers, transactions, index entries, damaged spans."""
+
+import itertools
+import shutil
+import struct
+
+import pytest
+from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, simple_batch
+from fuzz.work import counted
+
+import kafkafmt
+from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.dump import LogDump, index_items
+from kafkafmt.log.follow import Follower
+from kafkafmt.log.snapshots import ProducerEntry, snapshot_bytes
+from kafkafmt.log.verify import verify_partition
+
+from .growth import grows_linearly, lines_of
+
+NUMBER = itertools.count()
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a partition directory of segments, (base offset, bytes), and of other files; each call another one."""
+
+    def write_one(segments, others=()):
+        folder = tmp_path / f"{next(NUMBER)}" / "t-0"
+        folder.mkdir(parents=True)
+        for base, data in segments:
+            (folder / f"{base:020}.log").write_bytes(data)
+        for name, data in others:
+            (folder / name).write_bytes(data)
+        return folder
+
+    return write_one
+
+
+def log_of(folder):
+    return PartitionLog(discover([folder]).partitions[0])
+
+
+def verify(folder):
+    return lines_of(lambda: verify_partition(log_of(folder)))
+
+
+def committed(folder):
+    return lines_of(lambda: list(kafkafmt.open(folder).partitions[0].records(isolation="read_committed")))
+
+
+def transactional(base, producer_id, **fields):
+    return simple_batch([b"v"], base, flags=TRANSACTIONAL, producer_id=producer_id, producer_epoch=0, base_sequence=0, **fields)
+
+
+def test_verify_of_many_segments_of_many_producers(write):
+    """Every segment has a producer of its own, and an aborted transaction."""
+
+    def work(n):
+        parts = [(2 * i, transactional(2 * i, i) + control_batch(ABORT, base_offset=2 * i + 1, producer_id=i)) for i in range(n)]
+        index = [(f"{2 * i:020}.txnindex", struct.pack(">hqqqq", 0, i, 2 * i, 2 * i + 1, 2 * i + 2)) for i in range(n)]
+        return verify(write(parts, index))
+
+    grows_linearly(20, work)
+
+
+def test_verify_of_many_segments_of_which_one_is_damaged(write):
+    def work(n):
+        parts = [(i, simple_batch([b"v"], i, producer_id=i, producer_epoch=0, base_sequence=0)) for i in range(n)]
+        parts[n // 2] = n // 2, mutate(parts[n // 2][1], 30, b"\xff")
+        return verify(write(parts))
+
+    grows_linearly(20, work)
+
+
+def test_verify_of_many_segments_with_gaps_between(write):
+    def work(n):
+        return verify(write([(3 * i, simple_batch([b"v"], 3 * i)) for i in range(n)]))
+
+    grows_linearly(20, work)
+
+
+def test_verify_of_many_spans_that_contradict_each_other(write):
+    """Offsets in zigzag: half of the batches fit neither of their neighbours."""
+
+    def work(n):
+        parts = [simple_batch([b"v"], i if i % 2 else 3 * n - i) for i in range(n)]
+        folder = write([(0, b"".join(parts))])
+        assert len(verify_partition(log_of(folder))["damaged"]) >= n // 2 - 1
+        return verify(folder)
+
+    grows_linearly(20, work)
+
+
+def test_verify_of_many_records_that_cannot_be_decoded(write):
+    """Each such batch is damage that only decoding finds."""
+
+    def work(n):
+        parts = [simple_batch([b"v"], i, count=2 if i % 2 else 1) for i in range(n)]
+        return verify(write([(0, b"".join(parts))]))
+
+    grows_linearly(20, work)
+
+
+def test_verify_of_many_snapshots_beside_many_open_transactions(write):
+    def work(n):
+        parts = [(i, transactional(i, i)) for i in range(n)]
+        empty = snapshot_bytes([])
+        return verify(write(parts, [(f"{i + 1:020}.snapshot", empty) for i in range(n)]))
+
+    grows_linearly(20, work)
+
+
+def test_verify_of_snapshots_with_many_producers(write):
+    def work(n):
+        producers = snapshot_bytes(ProducerEntry(i, 0, 0, i) for i in range(n))
+        return verify(write([(0, b"".join(transactional(i, i) for i in range(n)))], [(f"{n:020}.snapshot", producers)]))
+
+    grows_linearly(40, work)
+
+
+def test_transactions_that_end_in_the_order_of_their_beginning(write):
+    """Many are open at a time, and each abort asks for the oldest open one."""
+
+    def work(n):
+        parts = [transactional(i, i) for i in range(n)] + [control_batch(ABORT, base_offset=n + i, producer_id=i) for i in range(n)]
+        folder = write([(0, b"".join(parts))])
+        return verify(folder) + committed(folder)
+
+    grows_linearly(40, work)
+
+
+def test_transactions_of_one_producer(write):
+    def work(n):
+        ends = (control_batch((ABORT, COMMIT)[i % 2], base_offset=2 * i + 1, producer_id=7) for i in range(n))
+        folder = write([(0, b"".join(transactional(2 * i, 7) + end for i, end in enumerate(ends)))])
+        return verify(folder) + committed(folder)
+
+    grows_linearly(40, work)
+
+
+def test_transactions_whose_end_damage_may_hide(write):
+    """Each doubt is held against the transaction index."""
+
+    def work(n):
+        parts = [transactional(i, i) for i in range(n)] + [b"\xff" * 70]
+        parts += [transactional(n + 1 + i, n + i) for i in range(n)]
+        parts += [control_batch(ABORT, base_offset=2 * n + 1 + i, producer_id=n + i) for i in range(n)]
+        index = b"".join(struct.pack(">hqqqq", 0, n + i, n + 1 + i, 2 * n + 1 + i, 0) for i in range(n))
+        folder = write([(0, b"".join(parts))], [(f"{0:020}.txnindex", index)])
+        return lines_of(lambda: kafkafmt.open(folder).partitions[0].log.transactions)
+
+    grows_linearly(40, work)
+
+
+def test_leader_epochs(write):
+    def work(n):
+        data = b"".join(simple_batch([b"v"], i, leader_epoch=i) for i in range(n))
+        epochs = "".join(f"{i} {i}\n" for i in range(n))
+        return verify(write([(0, data)], [("leader-epoch-checkpoint", f"0\n{n}\n{epochs}".encode())]))
+
+    grows_linearly(40, work)
+
+
+def test_leader_epochs_that_are_all_wrong(write):
+    def work(n):
+        data = b"".join(simple_batch([b"v"], i, leader_epoch=n - i) for i in range(n))
+        epochs = "".join(f"{i} {i}\n" for i in range(n))
+        return verify(write([(0, data)], [("leader-epoch-checkpoint", f"0\n{n}\n{epochs}".encode())]))
+
+    grows_linearly(40, work)
+
+
+def test_index_entries_that_all_lie(write):
+    def work(n):
+        data = b"".join(simple_batch([b"v"], i) for i in range(n))
+        lying = b"".join(struct.pack(">ii", i + 1, 7 * i + 1) for i in range(4 * n))
+        times = b"".join(struct.pack(">qi", 10**12 + i, i) for i in range(4 * n))
+        folder = write([(0, data)], [(f"{0:020}.index", lying), (f"{0:020}.timeindex", times)])
+        return verify(folder) + lines_of(lambda: list(index_items(folder / f"{0:020}.index", 0)))
+
+    grows_linearly(40, work)
+
+
+def test_dump_of_many_batches(write):
+    def work(n):
+        folder = write([(0, b"".join(simple_batch([b"v"], i) for i in range(n)))])
+        return lines_of(lambda: list(LogDump(folder / f"{0:020}.log", 0, deep=True).items()))
+
+    grows_linearly(40, work)
+
+
+def test_groups_of_many_commits(write):
+    def key(i):
+        return struct.pack(">h", 1) + b"".join(struct.pack(">h", len(s)) + s for s in (b"group %d" % (i % 50), b"topic")) + bytes(4)
+
+    def work(n):
+        value = struct.pack(">hqih", 3, 5, -1, 0) + struct.pack(">q", 1)
+        records = [(i, 0, key(i), value, ()) for i in range(n)]
+        folder = write([(0, batch(records))])
+        target = folder.with_name("__consumer_offsets-0")
+        shutil.move(folder, target)
+        return lines_of(lambda: kafkafmt.open(target).groups())
+
+    grows_linearly(100, work)
+
+
+def test_salvage_of_many_damaged_spans(write, tmp_path):
+    """Holes in many extents; the search between them is another test's."""
+    from kafkafmt.log.plan import Damage
+    from kafkafmt.log.salvage import salvage_partition
+
+    def work(n):
+        folder = write([(0, b"".join(simple_batch([b"v"], i) for i in range(2 * n)))])
+        size = len(simple_batch([b"v"]))
+        holes = [Damage(f"{0:020}.log", 2 * i * size, size, 2 * i, 2 * i, "corrupt_structure", "x") for i in range(n)]
+        output = tmp_path / f"out-{next(NUMBER)}"
+        output.mkdir()
+        return lines_of(lambda: salvage_partition(log_of(folder), holes, output))
+
+    grows_linearly(20, work)
+
+
+def test_followed_log_is_not_read_again_for_each_batch(write):
+    """One batch is appended between two looks, and an index entry, as a broker does it."""
+    size = len(simple_batch([b"v" * 300]))
+
+    def work(n):
+        folder = write([(0, simple_batch([b"v" * 300], 0))], [(f"{0:020}.index", b"")])
+        follower = Follower(discover([folder]).partitions[0], [folder])
+        list(follower.records())
+        with counted() as done:
+            for i in range(1, n):
+                with (folder / f"{0:020}.log").open("ab") as file:
+                    file.write(simple_batch([b"v" * 300], i))
+                with (folder / f"{0:020}.index").open("ab") as file:
+                    file.write(struct.pack(">ii", i, i * size))
+                follower.look(closely=True)
+                assert len(list(follower.records())) == 1
+        return done.total
+
+    grows_linearly(30, work)
+
+
+def test_followed_log_of_many_open_transactions(write):
+    def work(n):
+        folder = write([(0, transactional(0, 0))])
+        follower = Follower(discover([folder]).partitions[0], [folder], committed=True)
+        list(follower.records())
+
+        def grow():
+            for i in range(1, n):
+                with (folder / f"{0:020}.log").open("ab") as file:
+                    file.write(transactional(i, i))
+                follower.look(closely=True)
+                list(follower.records())
+
+        return lines_of(grow)
+
+    grows_linearly(15, work)
+
+
+def test_lookups_in_many_segments_read_few_bytes(write):
+    """An offset or a time costs about the same in twice as many segments."""
+
+    def work(n):
+        folder = write([(5 * i, simple_batch([b"v" * 200] * 5, 5 * i, base_timestamp=10**12 + 5 * i)) for i in range(n)])
+        with counted() as done:
+            partition = kafkafmt.open(folder).partitions[0]
+            assert next(partition.records(start=5 * n // 2)).offset == 5 * n // 2
+        return done.read + 1
+
+    sizes = [work(n) for n in (20, 40, 80)]
+    assert max(sizes) <= 2 * min(sizes), sizes

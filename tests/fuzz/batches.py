@@ -1,0 +1,180 @@
+"""Take batches and messages apart and put them together again, with any field changed. Nothing here comes from the core."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+import building
+import crc32c
+
+from kafkafmt.codecs import Arena, Compressor, Decompressor
+from kafkafmt.errors import KafkaFormatError
+from kafkafmt.records.lz4v0 import with_right_checksum, with_wrong_checksum
+
+V2_FIELDS = {
+    "base_offset": (0, ">q"), "length": (8, ">i"), "leader_epoch": (12, ">i"), "magic": (16, ">b"), "crc": (17, ">i"),
+    "attributes": (21, ">h"), "last_offset_delta": (23, ">i"), "base_timestamp": (27, ">q"), "max_timestamp": (35, ">q"),
+    "producer_id": (43, ">q"), "producer_epoch": (51, ">h"), "base_sequence": (53, ">i"), "count": (57, ">i"),
+}  # fmt: skip
+LEGACY_FIELDS = {"offset": (0, ">q"), "length": (8, ">i"), "crc": (12, ">i"), "magic": (16, ">b"), "attributes": (17, ">b")}
+TIMESTAMP = {"timestamp": (18, ">q")}
+LIMIT = 1 << 20
+"""What a mutator decompresses at most."""
+
+
+def fields_of(batch: bytes) -> dict[str, tuple[int, str]]:
+    """Return the header fields of a batch or message: position and struct format by name."""
+    if len(batch) > 16 and batch[16] < 2:
+        return LEGACY_FIELDS | (TIMESTAMP if batch[16] == 1 else {})
+    return V2_FIELDS
+
+
+def get(batch: bytes, name: str) -> int:
+    """Return a header field, or 0 if the batch ends before it."""
+    at, form = fields_of(batch)[name]
+    return int(struct.unpack_from(form, batch, at)[0]) if at + struct.calcsize(form) <= len(batch) else 0
+
+
+def put(batch: bytes, name: str, value: int) -> bytes:
+    """Return the batch with another value in a header field, if it reaches that far."""
+    at, form = fields_of(batch)[name]
+    size = struct.calcsize(form)
+    bits = 8 * size
+    value = (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+    return batch[:at] + struct.pack(form, value) + batch[at + size :] if at + size <= len(batch) else batch
+
+
+def repaired(batch: bytes) -> bytes:
+    """Return the batch with the CRC that its bytes have, by the length that it claims."""
+    if len(batch) < 18:
+        return batch
+    end = min(len(batch), max(18, 12 + get(batch, "length")))
+    if batch[16] >= 2:
+        return batch if end < 21 else batch[:17] + struct.pack(">I", crc32c.crc32c(batch[21:end])) + batch[21:]
+    return batch[:12] + struct.pack(">I", zlib.crc32(batch[16:end])) + batch[16:]
+
+
+def with_length(batch: bytes) -> bytes:
+    """Return the batch with the length that it has."""
+    return put(batch, "length", len(batch) - 12)
+
+
+def split(data: bytes) -> list[bytes]:
+    """Return the batches of a buffer by their lengths, and what is left over as the last one."""
+    found, at = [], 0
+    while at < len(data):
+        size = 12 + struct.unpack_from(">i", data, at + 8)[0] if at + 12 <= len(data) else 0
+        if size < 14 or at + size > len(data):
+            return [*found, data[at:]]
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+def payload_at(batch: bytes) -> tuple[int, int] | None:
+    """Return where the records of a batch, or the value of a message, begin and end; None if that cannot be told."""
+    if len(batch) < 18:
+        return None
+    if batch[16] >= 2:
+        return (61, len(batch)) if len(batch) >= 61 else None
+    at = 26 if batch[16] == 1 else 18
+    for _ in range(2):
+        if at + 4 > len(batch):
+            return None
+        size = struct.unpack_from(">i", batch, at)[0]
+        start, at = at + 4, at + 4 + max(size, 0)
+    return (start, at) if size >= 0 and at <= len(batch) else None
+
+
+def codec_of(batch: bytes) -> int:
+    return get(batch, "attributes") & 7
+
+
+def unpacked(batch: bytes) -> bytes | None:
+    """Return the payload of a batch or message, decompressed; None if it cannot be had."""
+    place = payload_at(batch)
+    if place is None:
+        return None
+    payload, codec = batch[slice(*place)], codec_of(batch)
+    if codec == 0:
+        return payload
+    arena = Arena(1 << 12)
+    try:
+        data: Any = with_right_checksum(memoryview(payload)) if codec == 3 and batch[16] == 0 else payload
+        size = Decompressor(LIMIT).decompress(codec, data, arena)
+    except KafkaFormatError:
+        return None
+    return bytes(arena.view[:size])
+
+
+def compressed(codec: int, data: bytes, magic: int = 2) -> bytes:
+    """Return a payload as a codec packs it for a format."""
+    if codec == 0:
+        return data
+    made = Compressor(codec).compress(data)
+    return bytes(with_wrong_checksum(memoryview(made))) if codec == 3 and magic == 0 else made
+
+
+def with_payload(batch: bytes, payload: bytes) -> bytes:
+    """Return the batch with another payload, as it is, and the length that goes with it. The CRC is left alone."""
+    place = payload_at(batch)
+    if place is None:
+        return batch
+    start, end = place
+    if batch[16] >= 2:
+        return with_length(batch[:start] + payload)
+    return with_length(batch[: start - 4] + struct.pack(">i", len(payload)) + payload + batch[end:])
+
+
+def with_records(batch: bytes, records: bytes, codec: int) -> bytes:
+    """Return the batch with other records, packed by a codec, and a right CRC."""
+    attributes = get(batch, "attributes") & ~7 | codec
+    return repaired(put(with_payload(batch, compressed(codec, records, batch[16])), "attributes", attributes))
+
+
+Record = tuple[int, int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
+
+
+def read_records(payload: bytes) -> list[Record]:
+    """Return the records of format 2 in a payload, as far as they can be read: attributes, deltas, key, value, headers."""
+    found: list[Record] = []
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        value, at = building._read_varint(payload, at)
+        return value
+
+    def data() -> bytes | None:
+        nonlocal at
+        size = number()
+        if size < 0:
+            return None
+        if at + size > len(payload):
+            raise IndexError
+        at += size
+        return payload[at - size : at]
+
+    try:
+        while at < len(payload) and len(found) < 1000:
+            size = number()
+            end = size + at
+            attributes = payload[at]
+            at += 1
+            timestamp, offset, key, value = number(), number(), data(), data()
+            headers = [(data() or b"", data()) for _ in range(min(max(number(), 0), 1000))]
+            found.append((attributes, offset, timestamp, key, value, headers))
+            if size < 0:
+                break
+            at = end
+    except IndexError:
+        pass
+    return found
+
+
+def write_record(record: Record, **lies: int) -> bytes:
+    """Return the bytes of a record. `lies`: header_count and length, as `building.record` takes them."""
+    attributes, offset, timestamp, key, value, headers = record
+    return building.record(offset, timestamp, key, value, headers, attributes=attributes, **lies)  # type: ignore[arg-type]

@@ -1,0 +1,59 @@
+"""Build the native core with AddressSanitizer and UndefinedBehaviorSanitizer, and run the fuzzer on it.
+
+    python -m fuzz.sanitized --seconds 60       takes the options of `fuzz.run`
+
+The core is built into `build/fuzz/`, never in place of the normal one. Leaks are not looked for: Python keeps memory until it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from .cores import ELSEWHERE
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = ROOT / "build" / "fuzz" / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
+FLAGS = ["-O1", "-g", "-fno-omit-frame-pointer", "-fwrapv", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+PREPROCESSED = TARGET.with_name("_core.c")
+
+
+def build(compiler: str = os.environ.get("CC", "gcc")) -> Path:
+    """Build the core if one of its sources is newer than the last build, and return its file."""
+    sources = [ROOT / "kafkafmt" / "_core.pyx", *(ROOT / "kafkafmt" / "_corelib").iterdir(), Path(__file__)]
+    if TARGET.exists() and TARGET.stat().st_mtime > max(s.stat().st_mtime for s in sources):
+        return TARGET
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    include = ["-I", sysconfig.get_paths()["include"], "-I", str(ROOT / "kafkafmt")]
+    command = [sys.executable, "-m", "cython", "-3", str(ROOT / "kafkafmt" / "_core.pyx"), "-o", str(PREPROCESSED)]
+    subprocess.run(command, check=True, cwd=ROOT)
+    built = TARGET.with_suffix(".new")
+    subprocess.run([compiler, "-shared", "-fPIC", *FLAGS, *include, str(PREPROCESSED), "-o", str(built)], check=True)
+    built.replace(TARGET)
+    return TARGET
+
+
+def environment(core: Path, compiler: str = os.environ.get("CC", "gcc")) -> dict[str, str]:
+    """Return the environment in which Python can load the sanitized core."""
+    asked = [compiler, "-print-file-name=libasan.so"]
+    library = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    return os.environ | {
+        ELSEWHERE: str(core),
+        "LD_PRELOAD": str(Path(library).resolve()),
+        "PYTHONMALLOC": "malloc",
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:abort_on_error=1:handle_segv=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+
+
+def main() -> None:
+    core = build()
+    os.chdir(ROOT / "tests")
+    os.execve(sys.executable, [sys.executable, "-m", "fuzz.run", "--core", "native", *sys.argv[1:]], environment(core))
+
+
+if __name__ == "__main__":
+    main()

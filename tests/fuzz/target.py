@@ -1,0 +1,67 @@
+"""The registry of fuzz targets."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+from typing import Any
+
+from .case import Case
+
+MODULES = ("records", "changes", "builders", "columns", "protocol", "values", "files", "codecs", "directories", "commands", "threads")
+"""Each is the part of a module's name after `targets_`."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to fuzz.
+
+    Attributes
+    ----------
+    make
+        Makes an input from random numbers.
+    check
+        Runs an input on the core in use, raises if something does not hold, and returns what both cores must agree on.
+    quick
+        How many inputs the test suite runs.
+    compared
+        Whether both cores must give the same.
+    """
+
+    name: str
+    make: Callable[[Random], Case]
+    check: Callable[[Case], Any]
+    quick: int
+    compared: bool = True
+
+    def case(self, seed: int | str, number: int) -> Case:
+        """Return the input of a seed with a number: always the same one."""
+        return self.make(Random(f"{self.name}/{seed}/{number}"))
+
+
+_TARGETS: dict[str, Target] = {}
+
+
+def target(
+    name: str, make: Callable[[Random], Case], quick: int = 60, compared: bool = True
+) -> Callable[[Callable[[Case], Any]], Callable[[Case], Any]]:
+    """Register the decorated function as the check of a target."""
+
+    def register(check: Callable[[Case], Any]) -> Callable[[Case], Any]:
+        if name in _TARGETS:
+            raise ValueError(f"there are two targets {name}")
+        _TARGETS[name] = Target(name, make, check, quick, compared)
+        return check
+
+    return register
+
+
+@cache
+def targets() -> dict[str, Target]:
+    """Return every target by its name."""
+    for module in MODULES:
+        importlib.import_module(f"{__package__}.targets_{module}")
+    return dict(_TARGETS)

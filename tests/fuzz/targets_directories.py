@@ -1,0 +1,287 @@
+"""Fuzz whole partition directories: verify, reading, ranges, lookups, following, dump and salvage, which must agree with each other."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import kafkafmt
+from kafkafmt.log import dump
+from kafkafmt.log.directory import NoLogError
+from kafkafmt.log.follow import Follower
+from kafkafmt.log.names import base_offset_of
+from kafkafmt.log.verify import verify_partition
+
+from . import directories
+from .case import Case
+from .commands import command
+from .outcome import Failed, attempt, attempt_raw, check, drained, plain, same
+from .target import target
+from .work import counted
+
+LIMIT = 1 << 22
+WORK_PER_BYTE = 60
+"""How many bytes of work a byte of input may cost; small inputs are searched several times over."""
+NO_LOG = (NoLogError, kafkafmt.DuplicatePartitionError)
+
+
+def directory_case(chance: Random) -> Case:
+    files = directories.mutated(chance)
+    return Case({"bounds": [chance.randrange(300) for _ in range(4)]}, files)
+
+
+def opened(root: Path) -> Any:
+    """Return the open log, or a Failed if there is none."""
+    return attempt_raw(kafkafmt.open, root, max_batch_bytes=LIMIT, also=NO_LOG)
+
+
+def fresh(partition: Any) -> Any:
+    """Return the same partition without what it knows by now."""
+    return type(partition)(partition.log.directory, LIMIT)
+
+
+def skipping(partition: Any, **selection: Any) -> tuple[list[Any], list[Any]]:
+    """Return the records that reading with skip gives, and the damage that it meets."""
+    reader = fresh(partition)
+    records, failure = drained(reader.records(on_error="skip", **selection))
+    same(failure, None, "reading with skip raises nothing")
+    return records, [(d.file, d.position, d.length) for d in reader.damaged]
+
+
+@target("directories", directory_case, quick=50)
+def reading(case: Case) -> Any:
+    """Verify, reading, ranges and isolation agree on what is delivered."""
+    found = []
+    with directories.written(case.blobs) as root:
+        log = opened(root)
+        if isinstance(log, Failed):
+            return log
+        for partition in [*log.partitions, *log.not_live]:
+            size = sum(s.size for s in partition.log.segments)
+            with counted() as work:
+                report = plain(verify_partition(fresh(partition).log))
+            found.append([report_without_path(report), *_agreeing(partition, dict(report), case.params["bounds"])])
+            allowed = WORK_PER_BYTE * (size + case.size) + (1 << 20)
+            check(work.total <= allowed, f"{work} for {size} bytes in segments is more than {allowed}")
+    return found
+
+
+def report_without_path(report: list[Any]) -> list[Any]:
+    return [pair for pair in report if pair[0] != "path"]
+
+
+def _agreeing(partition: Any, report: dict[str, Any], bounds: list[int]) -> list[Any]:
+    """Read a partition in every way and compare what comes out with its verify report."""
+    every, met = skipping(partition)
+    offsets = [r[0] for r in every]
+    check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets rise")
+    check(all(o >= report["log_start_offset"] for o in offsets), "no record below the log start is delivered")
+    same(len(every), report["records_recovered"], "records that verify counts, and records that are delivered")
+    spans = [(dict(d)["file"], dict(d)["position"], dict(d)["length"]) for d in report["damaged"]]
+    check(set(met) <= set(spans), f"reading meets damage {met} that verify does not report: {spans}")
+    if partition.log_start_offset == (partition.log.segments[0].base_offset or 0 if partition.log.segments else 0):
+        same(sorted(met), sorted(spans), "damage that reading meets, and that verify reports")
+    check(not offsets or offsets[-1] < report["next_offset"], f"offset {offsets[-1:]} is not below {report['next_offset']}")
+    _failing(partition, every, spans)
+    shallow = dict(plain(verify_partition(fresh(partition).log, shallow=True)))
+    check({_span(d) for d in shallow["damaged"]} <= set(spans), "a shallow look reports less damage, if anything")
+    if not spans:
+        same(report["records_recovered"], shallow["records_recovered"], "records by decoding and by headers")
+    committed, _ = skipping(partition, isolation="read_committed")
+    check(_contains(every, committed), "read_committed delivers a part of all records")
+    same([r[0] for r in committed if r[0] >= report["last_stable_offset"]], [], "committed records from the last stable offset on")
+    control, _ = skipping(partition, control=True)
+    check(_contains(control, every), "with control records every other record is delivered too")
+    for start, end in itertools.pairwise(_borders(offsets, report["next_offset"], bounds)):
+        within, damage = skipping(partition, start=start, end=end)
+        same([r[0] for r in within], [o for o in offsets if start <= o < end], f"offsets in {start} to {end}")
+        same(within, [r for r in every if start <= r[0] < end], f"records in {start} to {end}")
+        check(set(damage) <= set(spans), f"damage in {start} to {end}")
+    return [every, committed, _lookups(partition, every)]
+
+
+def _span(damage: list[Any]) -> tuple[str, int, int]:
+    named = dict(damage)
+    return named["file"], named["position"], named["length"]
+
+
+def _contains(whole: list[Any], part: list[Any]) -> bool:
+    rows = iter(whole)
+    return all(any(row == r for r in rows) for row in part)
+
+
+def _borders(offsets: list[int], next_offset: int, bounds: list[int]) -> list[int]:
+    """Return some rising offsets in the log to cut it at."""
+    picked = {offsets[b % len(offsets)] + (b % 3 == 0) for b in bounds} if offsets else set()
+    return sorted({0, *picked, max(next_offset, 0)})
+
+
+def _failing(partition: Any, every: list[Any], spans: list[Any]) -> None:
+    """Reading that stops at damage gives what precedes it."""
+    records, failure = drained(fresh(partition).records())
+    same(records, every[: len(records)], "records before the first damage")
+    if failure is None:
+        same(len(records), len(every), "records of a reading that does not fail")
+    else:
+        check(bool(spans), f"reading fails with {failure}, verify reports no damage")
+
+
+def _lookups(partition: Any, every: list[Any]) -> list[Any]:
+    """Ask for times and epochs; a time's answer is a record's offset or the log's end."""
+    times = sorted({r[1] for r in every})[:: max(1, len(every) // 3)]
+    answers = [attempt(fresh(partition).offset_at, max(t, 0)) for t in [*times[:4], 0, 2**62]]
+    answers.append(attempt(lambda: fresh(partition).max_timestamp))
+    answers += [attempt(fresh(partition).end_offset_for_epoch, epoch) for epoch in (0, 1, 2**31 - 1)]
+    return answers
+
+
+@target("tables", directory_case, quick=15)
+def tables(case: Case) -> Any:
+    """Arrow tables of a partition have the records that reading gives, and pass Arrow's own validation."""
+    found = []
+    with directories.written(case.blobs) as root:
+        log = opened(root)
+        for partition in [] if isinstance(log, Failed) else log.partitions:
+            every, _ = skipping(partition)
+            table = fresh(partition).to_arrow(on_error="skip")
+            table.validate(full=True)
+            same(table["offset"].to_pylist(), [r[0] for r in every], "offsets")
+            same(table["value"].to_pylist(), [r[4] for r in every], "values")
+            found.append(table.num_rows)
+    return found
+
+
+@target("dumps", directory_case, quick=25)
+def dumps(case: Case) -> Any:
+    """Every file is dumped to its end, and every valid batch is among the items."""
+    found = []
+    with directories.written(case.blobs) as root:
+        for path in sorted(p for p in root.rglob("*") if p.is_file()):
+            items = _dump(path)
+            if items is not None:
+                found.append(drained(items))
+    return found
+
+
+def _dump(path: Path) -> Any:
+    base = int(path.stem) if path.stem.isascii() and path.stem.isdigit() and len(path.stem) == 20 and int(path.stem) < 2**63 else 0
+    if path.suffix == ".log":
+        return dump.LogDump(path, base, deep=True, max_batch_bytes=LIMIT).items()
+    if path.suffix in (".index", ".timeindex"):
+        return itertools.chain(dump.index_items(path, base), dump.index_sanity(path, base))
+    if path.suffix == ".txnindex":
+        return dump.transaction_items(path)
+    return dump.snapshot_items(path) if path.suffix == ".snapshot" else None
+
+
+@target("salvage", directory_case, quick=25)
+def salvage(case: Case) -> Any:
+    """The copy has no damage and no finding about what was rebuilt, and exactly the records that reading with skip gives."""
+    with directories.written(case.blobs) as root:
+        log = opened(root)
+        target_directory = root.with_name("copy")
+        done = command("salvage", root, "-O", target_directory, "-j", 1, "--format", "json", "--max-batch-bytes", LIMIT)
+        if isinstance(log, Failed):
+            check(done.code in (2, 3), f"salvage of no log exits with {done.code}: {done.err}")
+            return done.code
+        check(done.code in (0, 1), f"salvage exits with {done.code}: {done.err}")
+        copy = opened(target_directory)
+        found = []
+        sources = {p.log.directory.key: p for p in log.partitions}
+        if isinstance(copy, Failed):
+            same(len(sources), 0, "partitions that were not copied")
+            return done.code
+        for partition in copy.partitions:
+            source = sources.pop(partition.log.directory.key)
+            found.append(_compare_copy(source, partition))
+        same(list(sources), [], "partitions that were not copied")
+        return [done.code, found]
+
+
+def _compare_copy(source: Any, copy: Any) -> Any:
+    every, _ = skipping(source)
+    copied, damage = skipping(copy)
+    same(damage, [], "damage that reading the copy meets")
+    same([r[0] for r in copied], [r[0] for r in every], "offsets of the copy")
+    same(copied, every, "records of the copy")
+    report = dict(plain(verify_partition(fresh(copy).log)))
+    same(report["damaged"], [], "damage of the copy")
+    wrong = {dict(f)["error"] for f in report["findings"]} - ALLOWED_FINDINGS
+    if _epochs_contradict(copy):
+        wrong.discard("leader_epoch_mismatch")
+    same(sorted(wrong), [], f"findings of the copy: {report['findings']}")
+    return [len(copied), report["next_offset"]]
+
+
+ALLOWED_FINDINGS = {"segment_gap", "transaction_in_doubt", "read_committed_differs"}
+"""What a copy has from its source: offsets that are gone, and transactions whose end is gone."""
+
+
+def _epochs_contradict(copy: Any) -> bool:
+    """Whether the leader epochs of a log's batches fall, or their offsets overlap, so that no checkpoint agrees with all of them."""
+    found = [b for s in copy.log.segments for b in kafkafmt.iter_batches(s.path.read_bytes(), check_crc=False) if b.magic == 2]
+    falling = any(a.leader_epoch > b.leader_epoch or a.last_offset >= b.base_offset for a, b in itertools.pairwise(found))
+    return falling or any(b.last_offset < b.base_offset for b in found)
+
+
+def follow_case(chance: Random) -> Case:
+    """A log that grows by pieces, with damage in it now and then."""
+    files = directories.generated(chance)
+    logs = sorted(name for name in files if name.endswith(".log"))
+    if chance.random() < 0.5:
+        name = chance.choice(logs)
+        files[name] = directories._change_log(chance, files[name])
+    return Case({"pieces": [chance.random() for _ in range(6)], "committed": chance.random() < 0.3}, {n: files[n] for n in logs})
+
+
+@target("follow", follow_case, quick=25)
+def follow(case: Case) -> Any:
+    """A log that is read while it grows gives the records that it gives at its end, or says which it does not give."""
+    whole = b"".join(case.blobs.values())
+    stops = sorted({int(p * len(whole)) for p in case.params["pieces"]} | {len(whole)})
+    with directories.written({f"{directories.TOPIC}/{0:020}.log": b""}) as root:
+        shutil.rmtree(root / directories.TOPIC)
+        _grow(root, case.blobs, stops[0])
+        log = opened(root)
+        if isinstance(log, Failed):
+            return log
+        told: list[str] = []
+        options = {"committed": case.params["committed"], "max_batch_bytes": LIMIT, "tell": told.append}
+        follower = Follower(log.partitions[0].log.directory, [root], **options)
+        damage: list[Any] = []
+        given = drained(follower.records(damage.append))[0]
+        for stop in [*stops[1:], stops[-1], stops[-1]]:
+            _grow(root, case.blobs, stop)
+            follower.look(closely=True)
+            more, failure = drained(follower.records(damage.append))
+            same(failure, None, "following raises nothing")
+            given += more
+        whole_log = opened(root).partitions[0]
+        every, _ = skipping(whole_log, isolation="read_committed" if case.params["committed"] else "read_uncommitted")
+        offsets = [r[0] for r in given]
+        check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets rise")
+        # damage at the end of a live file may still be written: following waits for more
+        if not damage and not told and not verify_partition(fresh(whole_log).log)["damaged"]:
+            in_doubt = case.params["committed"] and whole_log.log.transactions.doubts
+            check(not in_doubt or offsets == [r[0] for r in every], "a followed log delivers transactions that are in doubt")
+            same(offsets, [r[0] for r in every], "offsets of a log that was followed, and read at its end")
+        return [given, len(damage)]
+
+
+def _grow(root: Path, files: dict[str, bytes], size: int) -> None:
+    """Write so many bytes of a log, segment after segment."""
+    names = sorted(files, key=lambda n: base_offset_of(Path(n).name) or 0)
+    for name in names:
+        path = root / name
+        path.parent.mkdir(exist_ok=True)
+        data = files[name][: max(size, 0)]
+        if path.exists() and path.stat().st_size > len(data):
+            continue
+        with path.open("ab") as file:
+            file.write(data[path.stat().st_size :])
+        size -= len(files[name])
+        if size <= 0:
+            break

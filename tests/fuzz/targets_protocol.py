@@ -1,0 +1,234 @@
+"""Fuzz the wire protocol: requests and responses of every API and version, streams of frames, record data."""
+
+from __future__ import annotations
+
+import json
+import struct
+from functools import cache
+from random import Random
+from typing import Any
+
+from protocol.random_messages import random_message
+
+import kafkafmt
+from kafkafmt import protocol
+from kafkafmt.protocol import apis
+
+from . import seeds
+from .case import Case, of_bytes
+from .mutate_batches import mutate_stream
+from .mutate_bytes import cuts, mutate
+from .outcome import Failed, attempt, attempt_raw, check, drained, plain, same
+from .target import target
+from .targets_records import LIMIT
+
+
+@cache
+def messages() -> list[tuple[int, int]]:
+    """Return every API and version."""
+    known: list[Any] = [apis.api(key) for key in apis.keys().values()]
+    return [(api.key, version) for api in known for version in range(api.versions.first, api.versions.last + 1)]
+
+
+def sized(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def frame_of(chance: Random, kind: str) -> tuple[int, int, bytes]:
+    """Return a valid frame, recorded or built from random values: API key, version, bytes."""
+    if chance.random() < 0.2:
+        found = [f for f in seeds.golden_frames() if f[0] == kind]
+        _, key, version, frame = chance.choice(found)
+        return key, version, frame
+    key, version = chance.choice(messages())
+    if chance.random() < 0.15:
+        key, version = chance.choice(((0, 9), (1, 12), (1, 4), (0, 3), (78, 1)))
+    body = random_message(chance, protocol.message_class(key, kind), version)
+    if kind == "request":
+        whole: Any = protocol.make_request(body, version, chance.randrange(-5, 2**31), chance.choice((None, "", "client", "ü" * 40)))
+        return key, version, b"".join(map(bytes, protocol.write_request(whole)))
+    return key, version, b"".join(map(bytes, protocol.write_response(protocol.make_response(body, version, chance.randrange(2**31)))))
+
+
+COUNTS = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x08", b"\xff\xff\xff\xfe", b"\x00", b"\x01")
+
+
+def mutate_frame(chance: Random, frame: bytes) -> bytes:
+    """Return a frame with bytes of its header or body changed; its size is right in most cases."""
+    way = chance.randrange(10)
+    if way == 0:
+        return frame
+    body = frame[4:]
+    if way == 1:
+        body = struct.pack(">hh", chance.randrange(-2, 100), chance.randrange(-1, 20)) + body[4:]
+    elif way == 2:
+        body = body[: chance.randrange(len(body) + 1)]
+    elif way == 3:
+        body += chance.choice((b"\0", chance.randbytes(9), body))
+    elif way == 4 and len(body) > 12:
+        at = chance.randrange(8, len(body))
+        body = body[:at] + chance.choice(COUNTS) + body[at + chance.choice((1, 4)) :]
+    else:
+        body = mutate(chance, body)
+    if chance.random() < 0.08:
+        return struct.pack(">i", chance.choice((-1, 0, 3, len(body) + 1, len(body) - 1, 2**31 - 1))) + body
+    return sized(body)
+
+
+def request_case(chance: Random) -> Case:
+    _, _, frame = frame_of(chance, "request")
+    return of_bytes(mutate_frame(chance, frame))
+
+
+@target("requests", request_case, quick=150)
+def requests(case: Case) -> Any:
+    """What can be read is shown as JSON and written as bytes that are read as the same again."""
+    found = attempt_raw(protocol.read_request, case.data)
+    if isinstance(found, Failed):
+        return found
+    request = found
+    if not hasattr(request.body, "SCHEMA"):  # of a version that is not known
+        return bytes(b"".join(map(bytes, protocol.write_request(request))))
+    _show(request.body, request.api_version)
+    again = protocol.read_request(b"".join(map(bytes, protocol.write_request(request))))
+    same(plain([again.header, again.body]), plain([request.header, request.body]), "the request, written and read again")
+    _records(request.body)
+    return plain([request.header, request.body, request.has_response])
+
+
+def response_case(chance: Random) -> Case:
+    key, version, frame = frame_of(chance, "response")
+    if chance.random() < 0.05:
+        version = chance.randrange(-1, 20)
+    return of_bytes(mutate_frame(chance, frame), key=key, version=version)
+
+
+@target("responses", response_case, quick=150)
+def responses(case: Case) -> Any:
+    found = attempt_raw(protocol.read_response, case.data, api_key=case.params["key"], api_version=case.params["version"])
+    if isinstance(found, Failed):
+        return found
+    response = found
+    if not hasattr(response.body, "SCHEMA"):  # of a version that is not known
+        return bytes(b"".join(map(bytes, protocol.write_response(response))))
+    _show(response.body, response.api_version)
+    bytes_again = b"".join(map(bytes, protocol.write_response(response)))
+    fallback = response.api_version != case.params["version"]
+    if not fallback:
+        again = protocol.read_response(bytes_again, api_key=case.params["key"], api_version=response.api_version)
+        same(plain([again.header, again.body]), plain([response.header, response.body]), "the response, written and read again")
+    _records(response.body)
+    return plain([response.header, response.body, response.api_version])
+
+
+def _show(body: Any, version: int) -> None:
+    json.loads(json.dumps(protocol.to_json(body, version)))
+    check(isinstance(repr(body), str), "a message has a repr")
+
+
+def _records(body: Any) -> None:
+    """Record data in a message is read as any other."""
+    for data in protocol.record_data(body):
+        drained(kafkafmt.read_records(data.records, aborted=data.aborted, max_batch_bytes=LIMIT))
+        end = attempt(protocol.batches_end, data.records)
+        if not isinstance(end, Failed):
+            check(0 <= end[0] <= len(data.records), f"batches end at {end[0]} of {len(data.records)}")
+
+
+def record_data_case(chance: Random) -> Case:
+    """A Produce request or a Fetch response with mutated batches in it."""
+    data = mutate_stream(chance, seeds.stream(chance))
+    if chance.random() < 0.5:
+        kind: Any = protocol.ProduceRequest
+        version = chance.choice((3, 7, 9, 13))
+        part = kind.PartitionProduceData(index=1, records=data)
+        topic = kind.TopicProduceData(name="t" if version < 13 else "", partition_data=[part] * chance.choice((1, 2)))
+        body = kind(acks=1, topic_data=[topic])
+        return of_bytes(b"".join(map(bytes, protocol.write_request(protocol.make_request(body, version)))), request=True)
+    kind = protocol.FetchResponse
+    version = chance.choice((4, 11, 12))
+    aborted = [kind.AbortedTransaction(producer_id=chance.choice((7, 1)), first_offset=chance.choice((0, 3)))] * chance.choice((0, 1, 2))
+    part = kind.PartitionData(partition_index=1, records=data, aborted_transactions=chance.choice((None, aborted)))
+    body = kind(responses=[kind.FetchableTopicResponse(topic="t", partitions=[part])])
+    return of_bytes(b"".join(map(bytes, protocol.write_response(protocol.make_response(body, version)))), version=version)
+
+
+@target("record-data", record_data_case, quick=60)
+def record_data(case: Case) -> Any:
+    """The record data of a frame is read as the same bytes alone are read."""
+    if case.params.get("request"):
+        body = protocol.read_request(case.data).body
+    else:
+        body = protocol.read_response(case.data, api_key=1, api_version=case.params["version"]).body
+    found = []
+    for data in protocol.record_data(body):
+        inside = drained(kafkafmt.read_records(data.records, aborted=data.aborted, max_batch_bytes=LIMIT))
+        alone = drained(kafkafmt.read_records(bytes(data.records), aborted=data.aborted, max_batch_bytes=LIMIT))
+        same(inside, alone, "records of the view and of a copy")
+        found.append([data.topic, data.partition, inside, attempt(protocol.batches_end, data.records)])
+    return found
+
+
+def splitter_case(chance: Random) -> Case:
+    stream = b"".join(mutate_frame(chance, frame_of(chance, "request")[2]) for _ in range(chance.randrange(5)))
+    pieces = cuts(chance, stream)
+    return of_bytes(stream, sizes=[len(p) for p in pieces], max_size=chance.choice((100 << 20, 100 << 20, 100, 0)))
+
+
+@target("splitter", splitter_case, quick=60)
+def splitter(case: Case) -> Any:
+    """Whatever the cuts, the frames are those of the whole stream, and so is the error."""
+
+    def feed(sizes: list[int]) -> list[Any]:
+        made, at, found, failures = protocol.FrameSplitter(case.params["max_size"]), 0, [], []
+        for size in sizes:
+            given, failure = drained(made.feed(case.data[at : at + size]))
+            at += size
+            found += given
+            failures += [] if failure is None else [failure]
+            check(made.buffered <= len(case.data), f"{made.buffered} bytes are kept")
+            same(made.position, sum(map(len, found)), "the position of the next frame")
+        return [found, failures[:1], made.position]
+
+    whole = feed([len(case.data)])
+    same(feed(case.params["sizes"]), whole, "frames of the pieces")
+    same(b"".join(whole[0]), case.data[: whole[2]], "the frames")
+    return whole
+
+
+def write_case(chance: Random) -> Case:
+    return Case({"seed": chance.getrandbits(32), "kind": chance.choice(("request", "response")), "which": list(chance.choice(messages()))})
+
+
+WRONG_VALUES = (
+    None, "", "x" * 40000, b"", b"x", 0, -1, 2**15, 2**31, 2**63, 2**64, 1.5, float("inf"), [], [None], [1], (), {}, True, "\ud800",
+)  # fmt: skip
+WRONG_TAGS = (((1, b""),), ((-1, b"x"),), ((5, b""), (5, b"")), ((2**32, b""),), 7, ((9, None),), None)
+
+
+@target("write", write_case, quick=100)
+def write(case: Case) -> Any:
+    """A message with a wrong value is refused with ValueError or TypeError, or is read back; a list that grows is no crash."""
+    chance, (key, version), kind = Random(case.params["seed"]), case.params["which"], case.params["kind"]
+    body = random_message(chance, protocol.message_class(key, kind), version)
+    fields = list(body.SCHEMA.fields)
+    wrong_values = chance.choice((1, 1, 2))
+    for _ in range(wrong_values):
+        part = body
+        if fields:
+            name = chance.choice(fields).name
+            if (inner := getattr(part, name)) and isinstance(inner, list) and hasattr(inner[0], "SCHEMA") and chance.random() < 0.6:
+                part, name = inner[0], chance.choice([f.name for f in inner[0].SCHEMA.fields] or ["unknown_tagged_fields"])
+            setattr(part, name, chance.choice(WRONG_VALUES))
+    if chance.random() < 0.1:
+        body.unknown_tagged_fields, wrong_values = chance.choice(WRONG_TAGS), 2
+    make, send = (protocol.make_request, protocol.write_request) if kind == "request" else (protocol.make_response, protocol.write_response)
+    written = attempt(lambda: b"".join(map(bytes, send(make(body, version)))), also=(ValueError, TypeError, OverflowError))
+    if isinstance(written, Failed):
+        return type(written.error).__name__ if wrong_values == 1 else "refused"  # which of two is found first is free
+    if kind == "request":
+        attempt_raw(protocol.read_request, written)
+    else:
+        attempt_raw(protocol.read_response, written, api_key=key, api_version=version)
+    return written
+
