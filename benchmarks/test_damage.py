@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 

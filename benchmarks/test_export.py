@@ -21,8 +21,8 @@ from conftest import put
 
 import kafkafmt
 from kafkafmt.log import discover
-from kafkafmt.spark.export import Export, ExportOptions
-from kafkafmt.spark.parquet import COLUMNS, open_writer, row_groups
+from kafkafmt.spark.export.job import Export, ExportOptions
+from kafkafmt.spark.export.parquet import COLUMNS, open_writer, row_groups
 from kafkafmt.spark.quiet import quiet_start
 from kafkafmt.spark.session import make_session
 

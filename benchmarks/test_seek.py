@@ -16,7 +16,7 @@ import pytest
 import report
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.times import find_offset, find_timestamp
+from kafkafmt.log.reading.lookups import find_offset, find_timestamp
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 

@@ -18,7 +18,7 @@ import report
 from conftest import put
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 ROUNDS = 7
 PLAIN = 512 << 20

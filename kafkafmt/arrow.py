@@ -21,7 +21,7 @@ from ._backend import core
 from .constants import MICROS_BEYOND, MICROS_NONE
 from .errors import KafkaFormatError
 from .extras import install_line
-from .log.groups import CommittedOffset
+from .log.reading.groups import CommittedOffset
 from .records import Chunk, read_chunks
 from .sharing import shared
 from .text import decode_header_key

@@ -11,11 +11,11 @@ from . import arguments
 from ._backend import core
 from .constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, NO_END
 from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
-from .log.epochs import end_offset_for
-from .log.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
-from .log.selection import like
-from .log.times import find_max_timestamp, find_timestamp
-from .log.transfer import HasFileno, Sent, send
+from .log.format.leader_epochs import end_offset_for
+from .log.reading.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
+from .log.reading.lookups import find_max_timestamp, find_timestamp
+from .log.reading.selection import like
+from .log.reading.sendfile import HasFileno, Sent, send
 
 if TYPE_CHECKING:
     import pyarrow as pa

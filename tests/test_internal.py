@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import kafkafmt
 from kafkafmt import KafkaFormatError
-from kafkafmt.internal.decode import (
+from kafkafmt.internal_topics.decode import (
     TOPICS,
     _classes,
     coordinator_texts,

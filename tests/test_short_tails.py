@@ -10,7 +10,7 @@ from building import message, simple_batch
 
 import kafkafmt
 from kafkafmt import StructureError, check_batches, iter_batches, read_records
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.records import assign_offsets
 
 GOOD = {0: message(0, None, b"a"), 1: message(1, None, b"a", timestamp=5), 2: simple_batch([b"a"])}

@@ -11,9 +11,9 @@ import click
 
 from ..constants import TIMESTAMP_TYPE_NONE
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
-from ..log.follow import Follower
-from ..log.partition import OnDamage
-from ..log.selection import OffsetRange, select_partitions
+from ..log.reading.follow import Follower
+from ..log.reading.partition import OnDamage
+from ..log.reading.selection import OffsetRange, select_partitions
 from ..text import encode_json, plain
 from .common import (
     EXIT_DAMAGE,

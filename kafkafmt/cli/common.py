@@ -18,7 +18,7 @@ import click
 from ..arguments import EPOCH
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
 from ..log import Discovery, PartitionDir, discover
-from ..log.selection import OffsetRange, not_there, parse_offsets, select_partitions
+from ..log.reading.selection import OffsetRange, not_there, parse_offsets, select_partitions
 from ..paths import local_path
 from ..text import plain
 

@@ -13,7 +13,7 @@ import click
 
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
 from ..log import NoLogError
-from ..log.recognize import HEAD_BYTES, packing_of_content
+from ..log.reading.recognize import HEAD_BYTES, packing_of_content
 from ..messages.as_json import uuid_text
 from ..protocol import Correlation, FrameSplitter, Request, UnknownBody, apis, record_data, to_json
 from ..protocol.frames import (

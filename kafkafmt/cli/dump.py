@@ -13,10 +13,19 @@ from typing import Any
 
 import click
 
-from ..internal.decode import coordinator_texts, metadata_text
-from ..log import NoLogError, files
-from ..log.dump import Item, LogDump, index_findings, index_items, index_sanity, snapshot_items, transaction_items
-from ..log.recognize import packing
+from ..internal_topics.decode import coordinator_texts, metadata_text
+from ..log import NoLogError
+from ..log.auditing.dump import (
+    Item,
+    LogDump,
+    index_findings,
+    index_items,
+    index_sanity,
+    snapshot_items,
+    transaction_items,
+)
+from ..log.format import files
+from ..log.reading.recognize import packing
 from ..text import json_encoder, plain
 from .cat import BYTES
 from .common import EXIT_DAMAGE, LocalPath, format_option, limit_batch_option, options, raw_in_a_pipe, tell

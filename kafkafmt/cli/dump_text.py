@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..constants import MAGIC_V2
-from ..internal.decode import json_text
-from ..log.dump import Item
+from ..internal_topics.decode import json_text
+from ..log.auditing.dump import Item
 from ..text import decode_header_key
 from .common import raw_in_a_pipe
 

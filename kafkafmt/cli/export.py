@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..extras import install_line
-from ..log.selection import OffsetRange
+from ..log.reading.selection import OffsetRange
 from ..text import encode_json, plain
 from .common import (
     EXIT_DAMAGE,
@@ -80,11 +80,16 @@ def export(
     report: dict[str, Any] | None = None
     try:
         with _missing():
-            from ..spark.export import Export, ExportOptions, OutputPlaceError
-            from ..spark.jobs import SparkError, in_thread, interruptible, spark_errors
+            from ..spark.export.job import Export, ExportOptions, OutputPlaceError
+            from ..spark.export.spark_jobs import (
+                SparkError,
+                in_thread,
+                interruptible,
+                spark_errors,
+            )
+            from ..spark.export.staging import OutputExistsError
             from ..spark.quiet import quiet_start
             from ..spark.session import make_session, prepare_environment, stop_quietly
-            from ..spark.staging import OutputExistsError
 
             prepare_environment()
         found = find(paths, replicas)

@@ -10,8 +10,15 @@ import click
 
 from ..constants import NO_TIMESTAMP
 from ..log import Damage, DamagedLogError, Discovery, NoLogError, PartitionDir, PartitionLog
-from ..log.groups import GROUPS_TOPIC, CommittedOffset, Group, GroupState, Member, read_group_state
-from ..log.selection import OffsetBound, OffsetRange, like
+from ..log.reading.groups import (
+    GROUPS_TOPIC,
+    CommittedOffset,
+    Group,
+    GroupState,
+    Member,
+    read_group_state,
+)
+from ..log.reading.selection import OffsetBound, OffsetRange, like
 from ..text import encode_json
 from .common import EXIT_DAMAGE, NotThereError, find, format_option, moment, paths_argument, replicas_option, show_table, tell
 

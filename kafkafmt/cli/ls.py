@@ -8,9 +8,9 @@ import click
 
 from ..constants import CODEC_NAMES
 from ..log import PartitionDir, PartitionLog
-from ..log.plan import SegmentPlan
-from ..log.verify import count_from
-from ..log.walk import Run
+from ..log.auditing.verify import count_from
+from ..log.reading.plan import SegmentPlan
+from ..log.reading.segment_walker import Run
 from ..text import encode_json
 from .common import (
     EXIT_DAMAGE,

@@ -14,12 +14,17 @@ from typing import Any
 
 import click
 
-from ..log import Damage, PartitionDir, PartitionLog, files
-from ..log.hanging import OpenTransaction, abort_open_transactions, open_transactions
-from ..log.mounting import metadata_logs, strays
-from ..log.salvage import Output, Salvaged, finish_directory, salvage_partition
-from ..log.salvage_source import Bounds, LeftOut
-from ..log.verify import add_damage, verify_partition, verify_report
+from ..log import Damage, PartitionDir, PartitionLog
+from ..log.auditing.open_transactions import (
+    OpenTransaction,
+    abort_open_transactions,
+    open_transactions,
+)
+from ..log.auditing.salvage import Output, Salvaged, finish_directory, salvage_partition
+from ..log.auditing.salvage_source import Bounds, LeftOut
+from ..log.auditing.verify import add_damage, verify_partition, verify_report
+from ..log.format import files
+from ..log.writing.mounting import metadata_logs, strays
 from ..text import encode_json
 from .common import (
     LocalPath,

@@ -11,8 +11,8 @@ import click
 
 from ..constants import NO_TIMESTAMP
 from ..log import PartitionLog
-from ..log.selection import parse_time
-from ..log.times import Place, find_max_timestamp, find_offset, find_timestamp
+from ..log.reading.lookups import Place, find_max_timestamp, find_offset, find_timestamp
+from ..log.reading.selection import parse_time
 from ..text import encode_json
 from .common import choose, counted, find, moment, paths_argument, reading_options, show, tell
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..log import PartitionDir, PartitionLog
-from ..log.verify import verify_partition, verify_report
+from ..log.auditing.verify import verify_partition, verify_report
 from ..text import encode_json
 from .common import (
     NOTHING_MISSING,

@@ -31,8 +31,8 @@ from ..log import Damage, DamagedLogError, PartitionLog, discover
 from ..records import Chunk, RecordReader
 from ..records.damage import DamageScanner
 from ..types import BATCH_DTYPE, Buffer, RecordColumns
-from .reading import say
 from .schema import WITH_HEADERS, ddl_of
+from .source.reading import say
 
 OnFault = Callable[[Exception], None]
 Found = Iterator[tuple[str, int, Iterator[Chunk]]]

@@ -10,10 +10,10 @@ from fuzz.work import counted
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.dump import LogDump, index_items
-from kafkafmt.log.follow import Follower
-from kafkafmt.log.snapshots import ProducerEntry, snapshot_bytes
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.dump import LogDump, index_items
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
+from kafkafmt.log.reading.follow import Follower
 
 from .growth import grows_linearly, lines_of
 
@@ -206,8 +206,8 @@ def test_groups_of_many_commits(write):
 
 def test_salvage_of_many_damaged_spans(write, tmp_path):
     """Holes in many extents; the search between them is another test's."""
-    from kafkafmt.log.plan import Damage
-    from kafkafmt.log.salvage import salvage_partition
+    from kafkafmt.log.auditing.salvage import salvage_partition
+    from kafkafmt.log.reading.plan import Damage
 
     def work(n):
         folder = write([(0, b"".join(simple_batch([b"v"], i) for i in range(2 * n)))])

@@ -10,7 +10,7 @@ import pytest
 from exporting import assert_nothing_beside
 
 from kafkafmt.log import discover
-from kafkafmt.log.selection import parse_offsets, select_partitions
+from kafkafmt.log.reading.selection import parse_offsets, select_partitions
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def spark():
 @pytest.fixture
 def run_export(spark, tmp_path):
     """Do one in this session: (report, OUT)."""
-    from kafkafmt.spark.export import Export, ExportOptions
+    from kafkafmt.spark.export.job import Export, ExportOptions
 
     def run(
         paths: list[Path], *, topics=(), numbers=(), internal=False, offsets=":", progress=None, write=None, tell=None, **options: Any

@@ -17,10 +17,10 @@ from pyspark import cloudpickle
 from standalone import standalone_cluster
 
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
-from kafkafmt.spark.delivered import check_missing, plan_in_task
-from kafkafmt.spark.jobs import TaskOSError
-from kafkafmt.spark.parquet import write_split
-from kafkafmt.spark.splits import alone
+from kafkafmt.spark.export.delivered import check_missing, plan_in_task
+from kafkafmt.spark.export.parquet import write_split
+from kafkafmt.spark.export.spark_jobs import TaskOSError
+from kafkafmt.spark.source.splits import alone
 
 GOLDEN = case("segments")
 TOPIC = "segments-time"

@@ -10,7 +10,7 @@ from building import batch, control_batch, record
 from command import inside, kafkafmt
 from exporting import read_with_pyarrow
 
-from kafkafmt.log.transactions import TransactionInDoubtError
+from kafkafmt.log.reading.transactions import TransactionInDoubtError
 
 TRANSACTIONAL = 0x10
 COMMIT = 1

@@ -11,12 +11,12 @@ from exporting import assert_nothing_beside, in_micros, read_with_pyarrow, rows_
 from golden_cases import case, same_rows
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.selection import OffsetBound, OffsetRange
-from kafkafmt.log.verify import verify_partition
-from kafkafmt.spark.export import OutputPlaceError
-from kafkafmt.spark.jobs import TaskOSError
-from kafkafmt.spark.parquet import QUARANTINE_BYTES, escape, write_split
-from kafkafmt.spark.staging import OutputExistsError
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.reading.selection import OffsetBound, OffsetRange
+from kafkafmt.spark.export.job import OutputPlaceError
+from kafkafmt.spark.export.parquet import QUARANTINE_BYTES, escape, write_split
+from kafkafmt.spark.export.spark_jobs import TaskOSError
+from kafkafmt.spark.export.staging import OutputExistsError
 
 TORN = case("torn")
 SPAN = ("file", "position", "length", "first_offset", "last_offset", "error", "message")

@@ -49,7 +49,7 @@ EIGHT = {"key", "value", "topic", "partition", "offset", "timestamp", "timestamp
 def exported(tmp_path_factory, spark):
     """`codecs`: every codec, nulls, odd headers, extreme timestamps; several splits a partition."""
     from kafkafmt.log import discover
-    from kafkafmt.spark.export import Export, ExportOptions
+    from kafkafmt.spark.export.job import Export, ExportOptions
 
     out = tmp_path_factory.mktemp("readers") / "out"
     found = discover(case("codecs").roots)

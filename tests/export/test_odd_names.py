@@ -31,7 +31,7 @@ def test_export_names_a_topic_that_is_not_utf8(odd: Path, tmp_path: Path) -> Non
 
 def test_export_of_other_topics_passes_an_odd_name(odd: Path, tmp_path: Path) -> None:
     from kafkafmt.log import discover
-    from kafkafmt.spark.export import Export, ExportOptions
+    from kafkafmt.spark.export.job import Export, ExportOptions
 
     found = discover([odd])
     Export(found, [d for d in found.partitions if d.topic == "plain"], ExportOptions(tmp_path / "out"))

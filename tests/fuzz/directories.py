@@ -13,7 +13,7 @@ from random import Random
 import building
 from building import LOG_APPEND_TIME, TRANSACTIONAL
 
-from kafkafmt.log.indexing import SegmentIndexes
+from kafkafmt.log.writing.index_builder import SegmentIndexes
 from kafkafmt.types import BATCH_DTYPE
 
 from . import batches, seeds

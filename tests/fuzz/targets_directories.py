@@ -9,11 +9,11 @@ from random import Random
 from typing import Any
 
 import kafkafmt
-from kafkafmt.log import dump
-from kafkafmt.log.directory import NoLogError
-from kafkafmt.log.follow import Follower
-from kafkafmt.log.names import base_offset_of
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing import dump
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.names import base_offset_of
+from kafkafmt.log.reading.discovery import NoLogError
+from kafkafmt.log.reading.follow import Follower
 
 from . import directories
 from .case import Case

@@ -11,7 +11,7 @@ from typing import Any
 from protocol.random_messages import random_message
 
 import kafkafmt
-from kafkafmt.internal import decode as internal
+from kafkafmt.internal_topics import decode as internal
 from kafkafmt.messages import layout_of
 from kafkafmt.records import control as control_records
 

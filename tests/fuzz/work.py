@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkafmt import codecs
-from kafkafmt.log import files
+from kafkafmt.log.format import files
 
 
 @dataclass

@@ -8,9 +8,9 @@ from typing import Any
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record
 
 from kafkafmt.log import Damage, PartitionLog, discover
-from kafkafmt.log.entries import read_transaction_index, transaction_index_bytes
-from kafkafmt.log.salvage import Salvaged, finish_directory, salvage_partition
-from kafkafmt.log.verify import add_damage, verify_partition
+from kafkafmt.log.auditing.salvage import Salvaged, finish_directory, salvage_partition
+from kafkafmt.log.auditing.verify import add_damage, verify_partition
+from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
 
 NAME = f"{0:020}.log"
 

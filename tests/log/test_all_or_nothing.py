@@ -10,7 +10,7 @@ from building import simple_batch
 import kafkafmt
 from kafkafmt.errors import StructureError
 from kafkafmt.log import LogDirectory
-from kafkafmt.log.all_or_nothing import NOTE, all_or_nothing
+from kafkafmt.log.writing.atomic_append import NOTE, all_or_nothing
 
 KEYS = [("a", 0), ("b", 0), ("b", 1)]
 
@@ -61,7 +61,7 @@ KILLED = """
     import os, sys
     import kafkafmt
     from kafkafmt.log import LogDirectory, files
-    from kafkafmt.log.all_or_nothing import all_or_nothing
+    from kafkafmt.log.writing.atomic_append import all_or_nothing
     from building import simple_batch
 
     left = int(sys.argv[2])

@@ -12,10 +12,10 @@ from building import COMMIT, TRANSACTIONAL, batch, control_batch, record
 from golden_cases import CASES, LEGACY, Case, case
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.checkpoints import leader_epochs_text, read_leader_epochs
-from kafkafmt.log.entries import read_transaction_index, transaction_index_bytes
-from kafkafmt.log.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.checkpoints import leader_epochs_text, read_leader_epochs
+from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
+from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
 
 Found = list[tuple[str, str]]
 

@@ -10,7 +10,7 @@ import pytest
 from building import batch, message, mutate, record, repair_crc, varint
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 PER_BATCH = 5
 

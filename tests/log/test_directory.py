@@ -10,9 +10,13 @@ from golden_cases import case
 
 from kafkafmt.errors import StructureError
 from kafkafmt.log import DuplicatePartitionError, NoLogError, discover
-from kafkafmt.log.checkpoints import read_leader_epochs, read_offset_checkpoint, read_partition_metadata
-from kafkafmt.log.names import PartitionName, base_offset_of, parse_partition_name
-from kafkafmt.log.selection import OffsetBound, parse_offsets, parse_time
+from kafkafmt.log.format.checkpoints import (
+    read_leader_epochs,
+    read_offset_checkpoint,
+    read_partition_metadata,
+)
+from kafkafmt.log.format.names import PartitionName, base_offset_of, parse_partition_name
+from kafkafmt.log.reading.selection import OffsetBound, parse_offsets, parse_time
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from test_salvage import rows, salvage
 from test_writer import FIRST, complaints
 
 from kafkafmt.log import LogDirectory, LogWriter, PartitionLog, UnavailableSegmentError, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 700, "index_interval_bytes": 100}
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkafmt.log import DamagedLogError, discover
-from kafkafmt.log.follow import Follower
-from kafkafmt.log.plan import Damage
+from kafkafmt.log.reading.follow import Follower
+from kafkafmt.log.reading.plan import Damage
 
 
 def some(base: int, n: int = 2, **fields: object) -> bytes:
@@ -195,7 +195,7 @@ def test_a_partition_that_goes(tmp_path: Path) -> None:
 def test_unchanged_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     p = Partition(tmp_path / "t-0", some(0))
     assert p.read() == [0, 1]
-    monkeypatch.setattr("kafkafmt.log.follow.discover", None)
+    monkeypatch.setattr("kafkafmt.log.reading.follow.discover", None)
     p.follower.look()
     assert list(p.follower.records()) == []
 

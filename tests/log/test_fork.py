@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import kafkafmt
-from kafkafmt.log.all_or_nothing import all_or_nothing
-from kafkafmt.log.files import FileView
+from kafkafmt.log.format.files import FileView
+from kafkafmt.log.writing.atomic_append import all_or_nothing
 
 RECORDS = [(None, b"value", 5)] * 3
 

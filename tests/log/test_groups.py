@@ -13,7 +13,7 @@ from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch
 from golden_cases import GOLDEN, decoded
 
 import kafkafmt
-from kafkafmt.log.groups import Group, Member
+from kafkafmt.log.reading.groups import Group, Member
 
 
 def folded(version: str) -> dict[tuple[str, str, int], dict[str, Any]]:

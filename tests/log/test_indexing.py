@@ -8,12 +8,12 @@ import pytest
 from golden_cases import Case, case
 
 from kafkafmt.log import discover
-from kafkafmt.log.entries import read_transaction_index
-from kafkafmt.log.epochs import assigned, believable_epochs, end_offset_for, within
-from kafkafmt.log.files import FileView
-from kafkafmt.log.indexing import State, read_through
-from kafkafmt.log.producers import Aborted, marker_reader
-from kafkafmt.log.snapshots import read_snapshot
+from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.index_entries import read_transaction_index
+from kafkafmt.log.format.leader_epochs import assigned, believable_epochs, end_offset_for, within
+from kafkafmt.log.format.producers import Aborted, marker_reader
+from kafkafmt.log.format.snapshots import read_snapshot
+from kafkafmt.log.writing.index_builder import State, read_through
 
 # index.interval.bytes of topics whose segments were written in one life of the broker
 INTERVALS = {

@@ -8,7 +8,7 @@ import pytest
 from building import message, mutate, simple_batch
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 FAR = 0x4100_0000_0000_0000
 

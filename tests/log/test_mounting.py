@@ -13,7 +13,7 @@ from golden_cases import case
 from salvaging import data, partition
 
 import kafkafmt as k
-from kafkafmt.log.mounting import read_metadata, strays
+from kafkafmt.log.writing.mounting import read_metadata, strays
 
 KRAFT = [case(f"kafka-{version}/internal") for version in ("4.3.1", "3.9.2")]
 META = "version=1\ncluster.id=kafkafmtTestCluster000\nnode.id={}\n"

@@ -14,12 +14,13 @@ from golden_cases import case
 
 import kafkafmt
 from kafkafmt.errors import StructureError
-from kafkafmt.log import NoLogError, PartitionLog, discover, files
-from kafkafmt.log.checkpoints import read_offset_checkpoint
-from kafkafmt.log.names import PartitionName, base_offset_of, parse_partition_name
-from kafkafmt.log.selection import parse_offsets
-from kafkafmt.log.times import find_timestamp
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log import NoLogError, PartitionLog, discover
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format import files
+from kafkafmt.log.format.checkpoints import read_offset_checkpoint
+from kafkafmt.log.format.names import PartitionName, base_offset_of, parse_partition_name
+from kafkafmt.log.reading.lookups import find_timestamp
+from kafkafmt.log.reading.selection import parse_offsets
 
 LAST = 2**63 - 1
 

@@ -15,7 +15,7 @@ from sparse_logs import BATCH_BYTES, SparseLog
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.times import find_offset, find_timestamp
+from kafkafmt.log.reading.lookups import find_offset, find_timestamp
 
 N = 2000
 

@@ -11,10 +11,10 @@ import pytest
 from building import compress, message, mutate, simple_batch
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.plan import plan_segment
-from kafkafmt.log.search import Search
-from kafkafmt.log.verify import verify_partition
-from kafkafmt.log.walk import MERGED_BYTES, SINGLE_SPANS
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.reading.plan import plan_segment
+from kafkafmt.log.reading.search import Search
+from kafkafmt.log.reading.segment_walker import MERGED_BYTES, SINGLE_SPANS
 
 
 def open_log(folder: Path, data: bytes, base: int = 0) -> PartitionLog:

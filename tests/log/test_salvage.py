@@ -18,11 +18,11 @@ from golden_cases import CASES, LEGACY, Case, case
 
 from kafkafmt import iter_batches
 from kafkafmt.log import Damage, PartitionLog, discover
-from kafkafmt.log.checkpoints import read_leader_epochs, read_offset_checkpoint
-from kafkafmt.log.entries import read_transaction_index
-from kafkafmt.log.salvage import finish_directory, salvage_partition
-from kafkafmt.log.snapshots import read_snapshot
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.salvage import finish_directory, salvage_partition
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.checkpoints import read_leader_epochs, read_offset_checkpoint
+from kafkafmt.log.format.index_entries import read_transaction_index
+from kafkafmt.log.format.snapshots import read_snapshot
 
 Rows = dict[tuple[str, int, int], Any]
 

@@ -10,8 +10,8 @@ from building import split
 from salvaging import NAME, abort, aborted_entries, commit, committed, corrupt, data, findings, partition, salvaged
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.entries import transaction_index_bytes
-from kafkafmt.log.snapshots import read_snapshot
+from kafkafmt.log.format.index_entries import transaction_index_bytes
+from kafkafmt.log.format.snapshots import read_snapshot
 
 ENTRY = (7, 0, 1, 2)
 FOLLOWED_BY: dict[str, tuple[list[bytes], list[int]]] = {

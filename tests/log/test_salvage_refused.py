@@ -15,9 +15,9 @@ from command import kafkafmt
 from salvaging import NAME, data, findings, partition, salvaged
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.plan import SegmentPlan
-from kafkafmt.log.salvage_pieces import Batches, rising
-from kafkafmt.log.walk import Run
+from kafkafmt.log.auditing.salvage_pieces import Batches, rising
+from kafkafmt.log.reading.plan import SegmentPlan
+from kafkafmt.log.reading.segment_walker import Run
 
 
 def wrapper(magic: int, first: int, offset: int | None = None) -> bytes:
@@ -82,7 +82,7 @@ def plan_without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.usefixtures("plan_without_checks")
 def test_longest_chain_of_rising_batches_is_kept(order: tuple[int, ...], kept: list[int], tmp_path: Path) -> None:
-    from kafkafmt.log.salvage import salvage_partition
+    from kafkafmt.log.auditing.salvage import salvage_partition
 
     partition(tmp_path / "in", *(data(i) for i in order))
     (directory,) = discover([tmp_path / "in"]).partitions
@@ -95,7 +95,7 @@ def test_longest_chain_of_rising_batches_is_kept(order: tuple[int, ...], kept: l
 
 @pytest.mark.usefixtures("plan_without_checks")
 def test_batch_that_has_become_invalid_is_left_out(tmp_path: Path) -> None:
-    from kafkafmt.log.salvage import salvage_partition
+    from kafkafmt.log.auditing.salvage import salvage_partition
 
     bad = bytearray(data(1))
     bad[65] ^= 1
@@ -108,7 +108,7 @@ def test_batch_that_has_become_invalid_is_left_out(tmp_path: Path) -> None:
 
 
 def test_file_that_really_changed_is_an_input_error(tmp_path: Path) -> None:
-    from kafkafmt.log.salvage import salvage_partition
+    from kafkafmt.log.auditing.salvage import salvage_partition
 
     folder = partition(tmp_path / "in", data(0), data(1), data(2))
     (directory,) = discover([tmp_path / "in"]).partitions

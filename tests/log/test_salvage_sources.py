@@ -13,10 +13,15 @@ from command import kafkafmt
 from salvaging import NAME, abort, corrupt, data, findings, partition, salvaged
 
 from kafkafmt.errors import StructureError
-from kafkafmt.log.checkpoints import leader_epochs_text, offset_checkpoint_text, read_leader_epochs, read_offset_checkpoint
-from kafkafmt.log.entries import transaction_index_bytes
-from kafkafmt.log.log_directory import LogDirectory
-from kafkafmt.log.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from kafkafmt.log.format.checkpoints import (
+    leader_epochs_text,
+    offset_checkpoint_text,
+    read_leader_epochs,
+    read_offset_checkpoint,
+)
+from kafkafmt.log.format.index_entries import transaction_index_bytes
+from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from kafkafmt.log.writing.log_directory import LogDirectory
 
 META = "version=1\ncluster.id=kafkafmtTestCluster000\nnode.id=1\n"
 CHECKPOINTS = ("recovery-point", "replication", "log-start", "cleaner")

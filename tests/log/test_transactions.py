@@ -13,7 +13,7 @@ from golden_cases import CASES, LEGACY, Case
 
 from kafkafmt import _pure
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.types import BATCH_DTYPE
 
 TRANSACTIONAL_CASES = [c for c in [*CASES, *LEGACY] if c.transactional]

@@ -11,7 +11,7 @@ import pytest
 from building import SNAPPY, compress, message, simple_batch
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 PER_WRAPPER = 4
 

@@ -15,9 +15,9 @@ from golden_cases import case
 import kafkafmt
 from kafkafmt.errors import ChecksumError, InvalidError, TooLargeError, TruncatedError
 from kafkafmt.log import LogDirectory, LogWriter, PartitionLog, discover
-from kafkafmt.log.checkpoints import read_offset_checkpoint
-from kafkafmt.log.snapshots import read_snapshot
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.checkpoints import read_offset_checkpoint
+from kafkafmt.log.format.snapshots import read_snapshot
 
 FIRST = 1_700_000_000_000
 
@@ -200,7 +200,7 @@ def test_transactions(tmp_path: Path) -> None:
 
 def test_rolling_by_time_without_timestamps_goes_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [FIRST]
-    monkeypatch.setattr("kafkafmt.log.writer._now", lambda: clock[0])
+    monkeypatch.setattr("kafkafmt.log.writing.writer._now", lambda: clock[0])
     with LogDirectory(tmp_path, segment_ms=1000) as directory:
         writer = directory.writer("t")
         for _ in range(4):
@@ -438,8 +438,8 @@ def test_the_topics_id(tmp_path: Path) -> None:
 def test_when_it_flushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed = []
     clock = [FIRST]
-    monkeypatch.setattr("kafkafmt.log.writer._ticks", lambda: clock[0])
-    monkeypatch.setattr("kafkafmt.log.active.ActiveSegment.flush", lambda self: flushed.append(self.size))
+    monkeypatch.setattr("kafkafmt.log.writing.writer._ticks", lambda: clock[0])
+    monkeypatch.setattr("kafkafmt.log.writing.active.ActiveSegment.flush", lambda self: flushed.append(self.size))
     with LogDirectory(tmp_path, flush_messages=5) as directory:
         writer = directory.writer("a")
         for n in (2, 2, 1, 4, 6):

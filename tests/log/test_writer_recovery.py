@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from test_writer import FIRST, complaints, offsets, some
 
 from kafkafmt.log import DamagedLogError, LogDirectory, LogWriter, PartitionLog, discover
-from kafkafmt.log.checkpoints import read_offset_checkpoint
+from kafkafmt.log.format.checkpoints import read_offset_checkpoint
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 900, "index_interval_bytes": 150}
 

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from kafkafmt.arrow import schema_of
 from kafkafmt.spark.schema import struct_of
-from kafkafmt.spark.source import KafkaLogSource
+from kafkafmt.spark.source.data_source import KafkaLogSource
 
 COLUMNS = ("topic", "partition", "offset", "timestampMillis", "timestampType", "key", "value", "headers")
 

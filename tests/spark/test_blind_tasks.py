@@ -16,8 +16,8 @@ from source_rows import plan
 
 from kafkafmt.log import UnavailableSegmentError
 from kafkafmt.spark.schema import struct_of
-from kafkafmt.spark.source import KafkaLogSource
-from kafkafmt.spark.stream import DataLossError
+from kafkafmt.spark.source.data_source import KafkaLogSource
+from kafkafmt.spark.source.stream import DataLossError
 
 TOPIC = "segments-time"
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")

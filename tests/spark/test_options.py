@@ -9,10 +9,10 @@ from golden_cases import case, same_rows
 from source_rows import offsets, plan, read, rows, source
 
 from kafkafmt.log import DamagedLogError, NoLogError
-from kafkafmt.log.transactions import TransactionInDoubtError
-from kafkafmt.spark.options import NAMES, OptionError
-from kafkafmt.spark.planning import DataLossError
-from kafkafmt.spark.write_options import parse_write
+from kafkafmt.log.reading.transactions import TransactionInDoubtError
+from kafkafmt.spark.sink.write_options import parse_write
+from kafkafmt.spark.source.options import NAMES, OptionError
+from kafkafmt.spark.source.planning import DataLossError
 
 SEGMENTS = case("segments")
 TIME = "segments-time"  # 200 records, 7 s apart

@@ -11,11 +11,11 @@ from source_rows import COLUMNS, rows
 import kafkafmt
 from kafkafmt.constants import CODEC_NAMES
 from kafkafmt.log import LogDirectory
-from kafkafmt.log.all_or_nothing import NOTE
+from kafkafmt.log.writing.atomic_append import NOTE
 from kafkafmt.records import iter_tables
 from kafkafmt.spark.option_text import OptionError
 from kafkafmt.spark.schema import ddl_of, struct_of
-from kafkafmt.spark.source import KafkaLogSource
+from kafkafmt.spark.source.data_source import KafkaLogSource
 
 SCHEMA = ddl_of(COLUMNS)
 

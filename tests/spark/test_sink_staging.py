@@ -16,10 +16,10 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 import kafkafmt
-from kafkafmt.spark import job_staging
-from kafkafmt.spark.job_staging import remove_leftovers, remove_staging, staging_of
 from kafkafmt.spark.schema import struct_of
-from kafkafmt.spark.source import KafkaLogSource
+from kafkafmt.spark.sink import job_staging
+from kafkafmt.spark.sink.job_staging import remove_leftovers, remove_staging, staging_of
+from kafkafmt.spark.source.data_source import KafkaLogSource
 
 ROWS = pa.RecordBatch.from_pydict({"value": [b"a", b"b"]})
 

@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 from source_rows import COLUMNS, micros, rows
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.spark import register
 from kafkafmt.spark.schema import ddl_of
 

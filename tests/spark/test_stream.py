@@ -23,10 +23,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from source_rows import COLUMNS, rows
 
 import kafkafmt
-from kafkafmt.spark.options import OptionError
 from kafkafmt.spark.schema import ddl_of, struct_of
-from kafkafmt.spark.source import KafkaLogSource
-from kafkafmt.spark.stream import DataLossError, KafkaLogStreamReader
+from kafkafmt.spark.source.data_source import KafkaLogSource
+from kafkafmt.spark.source.options import OptionError
+from kafkafmt.spark.source.stream import DataLossError, KafkaLogStreamReader
 
 ALL = ReadAllAvailable()
 
@@ -196,7 +196,7 @@ def test_options_of_streams_and_of_batch_queries(tmp_path: Path) -> None:
 
 
 def test_stream_waits_for_min_offsets_per_trigger_or_max_trigger_delay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkafmt.spark import stream as module
+    from kafkafmt.spark.source import stream as module
 
     now = 100.0
     monkeypatch.setattr(module, "monotonic", lambda: now)

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 import kafkafmt
 from kafkafmt.spark.option_text import OptionError
 from kafkafmt.spark.schema import STANDARD
-from kafkafmt.spark.source import KafkaLogSource
+from kafkafmt.spark.source.data_source import KafkaLogSource
 
 
 @pytest.fixture
