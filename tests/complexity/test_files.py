@@ -3,7 +3,7 @@
 import struct
 
 from kafkafmt.log import discover
-from kafkafmt.log.format import checkpoints, index_entries
+from kafkafmt.log.format import checkpoints, index_entries, leader_epochs
 from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
 
 from .growth import grows_linearly, lines_of

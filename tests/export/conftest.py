@@ -26,13 +26,27 @@ def run_export(spark, tmp_path):
     from kafkafmt.spark.export.job import Export, ExportOptions
 
     def run(
-        paths: list[Path], *, topics=(), numbers=(), internal=False, offsets=":", progress=None, write=None, tell=None, **options: Any
+        paths: list[Path],
+        *,
+        topics=(),
+        numbers=(),
+        internal=False,
+        offsets=":",
+        progress=None,
+        write=None,
+        tell=None,
+        **options: Any,
     ):
         found = discover(paths, options.pop("replicas", None))
         chosen = select_partitions(found.partitions, topics, numbers, internal)
         options.setdefault("output", tmp_path / "out")
         options["paths"] = tuple(map(str, paths))
-        job = Export(found, chosen, ExportOptions(offsets=parse_offsets(offsets) if isinstance(offsets, str) else offsets, **options), tell)
+        job = Export(
+            found,
+            chosen,
+            ExportOptions(offsets=parse_offsets(offsets) if isinstance(offsets, str) else offsets, **options),
+            tell,
+        )
         further = {} if write is None else {"write": write}
         report = job.run(spark, progress, **further)
         out = Path(options["output"])

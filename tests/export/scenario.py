@@ -52,7 +52,9 @@ def main(wish):
     accident, paths = wish.get("accident", ""), wish["paths"]
     spark = make_session(wish.get("master", "local[2]"), "scenario", **wish.get("conf", {}))
     found = discover(paths)
-    options = ExportOptions(wish["output"], tuple(paths), overwrite=wish.get("overwrite", False), split_bytes=wish.get("split_bytes"))
+    options = ExportOptions(
+        wish["output"], tuple(paths), overwrite=wish.get("overwrite", False), split_bytes=wish.get("split_bytes")
+    )
 
     def die():
         os.kill(os.getpid(), signal.SIGKILL)

@@ -41,8 +41,14 @@ def test_error_of_a_worker_shows_what_it_raised(text: str, cause: str) -> None:
 
 
 def test_missing_module_of_a_worker_names_the_remedy() -> None:
-    text = "An exception:\nTraceback (most recent call last):\n" + FRAMES + "ModuleNotFoundError: No module named 'pyarrow'\n"
-    assert "No module named 'pyarrow': the executors' Python needs it too; install" in str(_understood(PySparkException(text)))
+    text = (
+        "An exception:\nTraceback (most recent call last):\n"
+        + FRAMES
+        + "ModuleNotFoundError: No module named 'pyarrow'\n"
+    )
+    assert "No module named 'pyarrow': the executors' Python needs it too; install" in str(
+        _understood(PySparkException(text))
+    )
 
 
 def test_error_of_java_shows_its_first_line() -> None:

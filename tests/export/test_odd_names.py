@@ -17,7 +17,9 @@ import kafkafmt
 def odd(tmp_path: Path) -> Path:
     os.mkdir(tmp_path / "log")
     for name in (b"caf\xe9-0", b"plain-0"):
-        shutil.copytree(case("codecs").roots[0] / "codec-none-0", os.fsdecode(os.fsencode(tmp_path / "log") + b"/" + name))
+        shutil.copytree(
+            case("codecs").roots[0] / "codec-none-0", os.fsdecode(os.fsencode(tmp_path / "log") + b"/" + name)
+        )
     return tmp_path / "log"
 
 

@@ -59,7 +59,12 @@ def test_properties_as_java_reads_them() -> None:
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("version=2", "version"), ("version=1\nnode.id=1", "cluster.id"), ("broker.id=x", "broker.id"), ("directory.id=AAAA", "id")],
+    [
+        ("version=2", "version"),
+        ("version=1\nnode.id=1", "cluster.id"),
+        ("broker.id=x", "broker.id"),
+        ("directory.id=AAAA", "id"),
+    ],
 )
 def test_wrong_meta_properties(text: str, named: str) -> None:
     with pytest.raises(StructureError, match=named):
@@ -111,7 +116,9 @@ def test_indexes_are_written_as_brokers_write_them() -> None:
         elif file.suffix == ".timeindex":
             made = index_entries.time_index_bytes(*index_entries.read_time_index(data, base), base)
         else:
-            made = index_entries.transaction_index_bytes(tuple(e)[1:] for e in index_entries.read_transaction_index(data).tolist())
+            made = index_entries.transaction_index_bytes(
+                tuple(e)[1:] for e in index_entries.read_transaction_index(data).tolist()
+            )
         if "torn-index" not in str(file):
             assert made + bytes(len(data) - len(made)) == data, file  # a file that was never trimmed ends in zeros
 

@@ -74,7 +74,12 @@ def test_from_an_offset_on_and_a_partition_that_was_empty(tmp_path: Path) -> Non
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(1, 4), max_size=8), st.lists(st.integers(0, 900), max_size=12), st.sets(st.integers(0, 8)), st.booleans())
+@given(
+    st.lists(st.integers(1, 4), max_size=8),
+    st.lists(st.integers(0, 900), max_size=12),
+    st.sets(st.integers(0, 8)),
+    st.booleans(),
+)
 def test_nothing_is_lost_or_given_twice(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], cuts: list[int], rolls: set[int], preallocated: bool
 ) -> None:
@@ -200,7 +205,9 @@ def test_unchanged_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(p.follower.records()) == []
 
 
-@pytest.mark.parametrize("fields", [{"last_offset_delta": -5}, {"base": 2**63 - 1, "n": 1}, {"base": 2**63 - 3}], ids=str)
+@pytest.mark.parametrize(
+    "fields", [{"last_offset_delta": -5}, {"base": 2**63 - 1, "n": 1}, {"base": 2**63 - 3}], ids=str
+)
 def test_impossible_offsets_are_damage_while_following(tmp_path: Path, fields: dict[str, int]) -> None:
     base = fields.get("base", 2)
     p = Partition(tmp_path / "t-0", some(0))

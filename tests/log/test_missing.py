@@ -196,7 +196,9 @@ def test_link_to_a_missing_segment_is_an_error_of_its_partition(folder: Path) ->
         list(log["t", 0])
 
 
-def test_segment_that_goes_between_listing_and_stat_is_judged_alike(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_that_goes_between_listing_and_stat_is_judged_alike(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from kafkafmt.log.format import files
 
     real, goes = files.file_size, name_of(0)

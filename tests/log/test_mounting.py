@@ -48,7 +48,9 @@ def test_salvage_says_nothing_if_the_metadata_log_names_all(source: Path, tmp_pa
 
 
 @pytest.mark.parametrize("choice", [("-t", "source"), ("-t", "source", "-p", "1"), ("-p", "0")])
-def test_salvage_of_some_partitions_takes_the_metadata_log_along(choice: tuple[str, ...], source: Path, tmp_path: Path) -> None:
+def test_salvage_of_some_partitions_takes_the_metadata_log_along(
+    choice: tuple[str, ...], source: Path, tmp_path: Path
+) -> None:
     done = kafkafmt("salvage", source, *choice, "--output", tmp_path / "out", "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
     topics = [(p["topic"], p["partition"]) for p in json.loads(done.stdout)["partitions"]]

@@ -58,7 +58,9 @@ def b64(data):
 def offsets(records):
     """{(topic, partition): offsets, in the order they came}"""
     found = {}
-    for topic, partition, offset in zip(*(records.column(n).to_pylist() for n in ("topic", "partition", "offset")), strict=True):
+    for topic, partition, offset in zip(
+        *(records.column(n).to_pylist() for n in ("topic", "partition", "offset")), strict=True
+    ):
         found.setdefault((topic, partition), []).append(offset)
     return found
 

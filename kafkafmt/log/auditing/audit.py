@@ -96,7 +96,10 @@ class PartitionAudit:
         self._add(segment, position, buffer, table)
 
     def _add(self, segment: SegmentFile, position: int, buffer: Any, table: np.ndarray) -> None:
-        first, last = int(table["base_offset"][0]), int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0)
+        first, last = (
+            int(table["base_offset"][0]),
+            int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0),
+        )
         if self._expected is None:
             self._expected = first if segment.base_offset is None else segment.base_offset
         if self._states and (first != self._expected or table["count"].sum() != last - first + 1):
@@ -135,7 +138,10 @@ class PartitionAudit:
     def _missing_indexes(self) -> list[Finding]:
         """A segment without an index where others have theirs; a copy of bare `.log` files lacks nothing."""
         found = []
-        for suffix, meaning in ((".index", "a broker makes it anew"), (".timeindex", "a broker leaves it empty and finds no time in it")):
+        for suffix, meaning in (
+            (".index", "a broker makes it anew"),
+            (".timeindex", "a broker leaves it empty and finds no time in it"),
+        ):
             if not any(n.endswith(suffix if suffix == ".timeindex" else (".index", ".timeindex")) for n in self._names):
                 continue
             for segment in self._log.segments:

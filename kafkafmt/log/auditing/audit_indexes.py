@@ -45,7 +45,12 @@ class _File:
 
 
 def _load(
-    segment: SegmentFile, suffix: str, entry: int, base: int, used: Callable[[bytes, int], Columns], whole: Callable[[bytes, int], Columns]
+    segment: SegmentFile,
+    suffix: str,
+    entry: int,
+    base: int,
+    used: Callable[[bytes, int], Columns],
+    whole: Callable[[bytes, int], Columns],
 ) -> _File:
     path = segment.path.with_suffix(suffix)
     data = files.read_bytes(path) or b""
@@ -77,7 +82,9 @@ class IndexAudit:
         self._first_of = np.full(n, MANY)  # of each entry's position, the offset after the batch before it
         self._last_at = np.full(n, -1)  # and the last offset of the batch that begins there
         self._last_of = np.full(n, -1)  # of each entry's offset, where the batch begins whose last offset it is
-        self._timestamp_of = np.full(len(self._time), -2)  # of each entry's offset, the timestamp of the batch that holds it
+        self._timestamp_of = np.full(
+            len(self._time), -2
+        )  # of each entry's offset, the timestamp of the batch that holds it
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
         self._largest = -1
@@ -105,13 +112,17 @@ class IndexAudit:
         holds = (table["base_offset"][at] <= offsets[here]) | (table["magic"][at] < MAGIC_V2)
         self._timestamp_of[here] = np.where(holds, table["max_timestamp"][at], self._timestamp_of[here])
         self._largest_upto[here] = np.where(holds, largest[at], self._largest_upto[here])
-        self._untimed[here] |= holds & (table["magic"][at] == MAGIC_V0)  # brokers of 0.10 indexed times that such messages lack
+        self._untimed[here] |= holds & (
+            table["magic"][at] == MAGIC_V0
+        )  # brokers of 0.10 indexed times that such messages lack
         self._largest, self._expected = int(largest[-1]), int(lasts[-1]) + 1
 
     def findings(self, plan: SegmentPlan) -> list[Finding]:
         """What is wrong, once every table was given."""
         end = self._segment.next_base if self._segment.next_base is not None else self._expected
-        return self._offset.findings + self._time.findings + self._wrong_offsets(plan, end) + self._wrong_times(plan, end)
+        return (
+            self._offset.findings + self._time.findings + self._wrong_offsets(plan, end) + self._wrong_times(plan, end)
+        )
 
     def _wrong_offsets(self, plan: SegmentPlan, end: int) -> list[Finding]:
         offsets, positions = self._offset.columns

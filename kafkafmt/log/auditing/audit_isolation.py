@@ -80,7 +80,9 @@ class IsolationAudit:
             return
         ids, firsts = np.unique(rows["producer_id"], return_index=True)
         _, lasts = np.unique(rows["producer_id"][::-1], return_index=True)
-        for producer_id, first, last in zip(ids.tolist(), firsts.tolist(), (len(rows) - 1 - lasts).tolist(), strict=True):
+        for producer_id, first, last in zip(
+            ids.tolist(), firsts.tolist(), (len(rows) - 1 - lasts).tolist(), strict=True
+        ):
             end = int(rows["base_offset"][last]) + max(int(rows["last_offset_delta"][last]), 0)
             span = self._open.get(producer_id)
             self._before.setdefault(producer_id, span)
@@ -115,7 +117,9 @@ def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
             yield e
 
 
-def _of_producer(producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], named: list[Aborted]) -> Iterator[Difference]:
+def _of_producer(
+    producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], named: list[Aborted]
+) -> Iterator[Difference]:
     firsts = [first for first, _ in aborted]
     at, until, filtered = 0, -1, False
     for e in ended:
@@ -126,9 +130,19 @@ def _of_producer(producer_id: int, ended: list[Ended], aborted: list[tuple[int, 
             i = bisect_right(firsts, e.last) - 1
             ours = i >= 0 and e.last <= aborted[i][1]
             if ours and not filtered and e.kind != CONTROL_ABORT:
-                yield Difference(producer_id, e.first, e.last, "kafkafmt leaves them out as aborted, but no transaction index names them")
+                yield Difference(
+                    producer_id,
+                    e.first,
+                    e.last,
+                    "kafkafmt leaves them out as aborted, but no transaction index names them",
+                )
             elif not ours and filtered and until >= e.first:
-                yield Difference(producer_id, e.first, e.last, "kafkafmt delivers them, but a transaction index names them as aborted")
+                yield Difference(
+                    producer_id,
+                    e.first,
+                    e.last,
+                    "kafkafmt delivers them, but a transaction index names them as aborted",
+                )
             elif not ours and filtered:
                 yield Difference(
                     producer_id, e.first, e.last,

@@ -66,7 +66,9 @@ class StateAudit:
         try:
             return read_snapshot(data)
         except KafkaFormatError as error:
-            self._found.append(Finding(name, "unreadable_snapshot", f"{error.message}; a broker drops it and takes the one before"))
+            self._found.append(
+                Finding(name, "unreadable_snapshot", f"{error.message}; a broker drops it and takes the one before")
+            )
             return None
 
     def mark(self) -> None:
@@ -168,7 +170,9 @@ class StateAudit:
         if own is None:
             if self.whole and theirs.last_offset >= self._start:
                 return f"with a batch that ends at offset {theirs.last_offset}, where the log has none of it"
-        elif own.last_offset == theirs.last_offset or (self.whole and max(own.last_offset, theirs.last_offset) >= self._start):
+        elif own.last_offset == theirs.last_offset or (
+            self.whole and max(own.last_offset, theirs.last_offset) >= self._start
+        ):
             for field in FIELDS if self.whole else FIELDS[:-1]:
                 if getattr(own, field) != getattr(theirs, field):
                     return f"with {field.replace('_', ' ')} {getattr(theirs, field)} where the log has {getattr(own, field)}"
@@ -211,14 +215,20 @@ class StateAudit:
             found.append(Finding(path.name, "index_length", message))
         if any(b.last <= a.last for a, b in itertools.pairwise(theirs)):
             found.append(Finding(path.name, "index_garbage", "its entries do not rise"))
-        wrong = [(i, why) for i, e in enumerate(theirs) if (why := self._why_not(e, ours.pop((e.producer_id, e.last), None)))]
+        wrong = [
+            (i, why) for i, e in enumerate(theirs) if (why := self._why_not(e, ours.pop((e.producer_id, e.last), None)))
+        ]
         if wrong:
             message = f"entry {wrong[0][0]} says that {wrong[0][1]}" + _others(len(wrong), len(theirs))
             found.append(Finding(path.name, "index_mismatch", message))
         for own in list(ours.values())[:1] if self._indexed else ():  # a copy of bare `.log` files lacks nothing
-            message = f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, which the index does not say"
+            message = (
+                f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, which the index does not say"
+            )
             message += f" (nor {len(ours) - 1} more)" if len(ours) > 1 else ""
-            found.append(Finding(path.name, "index_mismatch", f"{message}: a broker that trusts it delivers them as committed"))
+            found.append(
+                Finding(path.name, "index_mismatch", f"{message}: a broker that trusts it delivers them as committed")
+            )
         return found
 
     def _why_not(self, entry: Aborted, own: Aborted | None) -> str | None:
@@ -226,7 +236,11 @@ class StateAudit:
             return None
         said = f"producer {entry.producer_id} aborted offsets {entry.first} to {entry.last}"
         if own is None:
-            return None if (entry.producer_id, entry.last) in self._abort_markers else f"{said}, and no such marker is there"
+            return (
+                None
+                if (entry.producer_id, entry.last) in self._abort_markers
+                else f"{said}, and no such marker is there"
+            )
         if entry.first != own.first and entry.first >= self._start:
             return f"{said}, but that transaction begins at {own.first}"
         if entry.stable != own.stable and entry.stable >= self._start:

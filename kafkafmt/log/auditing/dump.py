@@ -63,7 +63,12 @@ class LogDump:
     """A `.log` or `.checkpoint` file. deep: records too. max_bytes: only what lies within the file's first bytes."""
 
     def __init__(
-        self, path: Path, base_offset: int, deep: bool = False, max_bytes: int | None = None, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+        self,
+        path: Path,
+        base_offset: int,
+        deep: bool = False,
+        max_bytes: int | None = None,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     ) -> None:
         self.path = path
         self.base_offset = base_offset
@@ -113,13 +118,26 @@ class LogDump:
         damaged = [self._problem("damage", d.error, f"{d.message}; {d.lost}", d.position, d.length) for d in near]
         return damaged + [self._problem("finding", f.error, f.message) for f in plan.findings]
 
-    def _problem(self, kind: str, error: str, message: str, position: int | None = None, length: int | None = None) -> Item:
-        return {"type": kind, "file": self.path.name, "error": error, "message": message, "position": position, "length": length}
+    def _problem(
+        self, kind: str, error: str, message: str, position: int | None = None, length: int | None = None
+    ) -> Item:
+        return {
+            "type": kind,
+            "file": self.path.name,
+            "error": error,
+            "message": message,
+            "position": position,
+            "length": length,
+        }
 
     def _bad(self, view: FileView, position: int, end: int) -> Iterator[Item]:
         """What can be shown of a span that is no sound batch: a header that fits the file, or how many bytes are left over."""
         head = view.read(position, BATCH_HEADER_SIZE)
-        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD if len(head) >= MAGIC_END else 0
+        size = (
+            int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
+            if len(head) >= MAGIC_END
+            else 0
+        )
         if len(head) < MAGIC_END or size > view.size - position:
             if end == view.size and self.max_bytes is None:
                 yield {"type": "rest", "file": self.path.name, "bytes": end - position}
@@ -240,7 +258,11 @@ def index_sanity(path: Path, base_offset: int) -> list[Item]:
     if len(data) % size:
         return [_finding(path, "index_length", f"{len(data)} bytes are no whole number of entries of {size}")]
     if data[len(used) * size :].strip(b"\0"):
-        return [_finding(path, "index_garbage", f"entry {len(used)} does not rise above the one before it, and is no zero tail")]
+        return [
+            _finding(
+                path, "index_garbage", f"entry {len(used)} does not rise above the one before it, and is no zero tail"
+            )
+        ]
     return []
 
 
@@ -272,7 +294,9 @@ def transaction_items(path: Path) -> Iterator[Item]:
         item = {"type": "txnindex", "version": version, "producerId": producer_id, "firstOffset": first}
         yield item | {"lastOffset": last, "lastStableOffset": stable}
     if len(data) % TRANSACTION_ENTRY.itemsize:
-        yield _finding(path, "index_length", f"{len(data)} bytes are no whole number of entries of {TRANSACTION_ENTRY.itemsize}")
+        yield _finding(
+            path, "index_length", f"{len(data)} bytes are no whole number of entries of {TRANSACTION_ENTRY.itemsize}"
+        )
 
 
 def snapshot_items(path: Path) -> Iterator[Item]:
@@ -283,8 +307,16 @@ def snapshot_items(path: Path) -> Iterator[Item]:
         yield _finding(path, "unreadable_snapshot", error.message)
         return
     for p in producers:
-        item = {"type": "snapshot", "producerId": p.producer_id, "producerEpoch": p.epoch, "coordinatorEpoch": p.coordinator_epoch}
-        item |= {"currentTxnFirstOffset": None if p.txn_first_offset < 0 else p.txn_first_offset, "lastTimestamp": p.timestamp}
+        item = {
+            "type": "snapshot",
+            "producerId": p.producer_id,
+            "producerEpoch": p.epoch,
+            "coordinatorEpoch": p.coordinator_epoch,
+        }
+        item |= {
+            "currentTxnFirstOffset": None if p.txn_first_offset < 0 else p.txn_first_offset,
+            "lastTimestamp": p.timestamp,
+        }
         if p.last_offset >= 0:
             item |= {"firstSequence": p.first_sequence, "lastSequence": p.last_sequence, "lastOffset": p.last_offset}
             item |= {"offsetDelta": p.offset_delta, "timestamp": p.timestamp}

@@ -43,7 +43,9 @@ def open_transactions(log: PartitionLog, damaged: Iterable[Damage], copy: Salvag
     for p in copy.open:
         first = p.txn_first_offset
         cause = "open"
-        if log.transactions.open.get(p.producer_id) != first and any(d.last_offset is None or d.last_offset >= first for d in lost):
+        if log.transactions.open.get(p.producer_id) != first and any(
+            d.last_offset is None or d.last_offset >= first for d in lost
+        ):
             cause = "dropped" if copy.next_offset < log.next_offset else "damage"
         found.append(OpenTransaction(log.topic, log.partition, p.producer_id, p.epoch, first, cause))
     return found

@@ -32,7 +32,9 @@ from .salvage_source import ALL_FILE_BITS, BOOTSTRAP, Bounds, restrict
 __all__ = ["CLUSTER_METADATA", "Output", "Salvaged", "finish_directory", "salvage_partition"]
 
 
-def finish_directory(output: Path, partitions: Iterable[Salvaged], roots: Iterable[Path], bounds: Bounds | None = None) -> list[str]:
+def finish_directory(
+    output: Path, partitions: Iterable[Salvaged], roots: Iterable[Path], bounds: Bounds | None = None
+) -> list[str]:
     """Write the files of the log directory itself, once its partitions are complete, and return messages for the user.
 
     Parameters

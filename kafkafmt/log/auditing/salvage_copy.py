@@ -96,7 +96,11 @@ class Salvaged:
 
 
 def salvage_partition(
-    log: PartitionLog, damaged: Iterable[Damage], output: Path, stop_at_first: bool = False, bounds: Bounds | None = None
+    log: PartitionLog,
+    damaged: Iterable[Damage],
+    output: Path,
+    stop_at_first: bool = False,
+    bounds: Bounds | None = None,
 ) -> Salvaged:
     """Copy the valid batches of a partition into a new directory below `output`.
 
@@ -161,7 +165,9 @@ class _Copy:
         self.names = [n for n in files.list_directory(self.source)[1] if n not in foreign]
         mode = files.mode_of(self.source) or 0
         folder.mkdir(mode | 0o700)
-        self.made = Salvaged(log.topic, log.partition, folder, left_out=left_out, modes={"": mode}, mode=log_mode(log.directory))
+        self.made = Salvaged(
+            log.topic, log.partition, folder, left_out=left_out, modes={"": mode}, mode=log_mode(log.directory)
+        )
         self.state = State(marker_reader(log.max_batch_bytes))
         self.bases: list[int] = []
         self.unsure = True
@@ -177,7 +183,12 @@ class _Copy:
             self.unsure = True
             return
         with FileView(source.path) as view:
-            before = self.state.copy(), self.unsure, len(self.bases), (self.made.batches, self.made.bytes, self.made.next_offset)
+            before = (
+                self.state.copy(),
+                self.unsure,
+                len(self.bases),
+                (self.made.batches, self.made.bytes, self.made.next_offset),
+            )
             try:
                 self._write(view, source, pieces, markers)
             except _RefusedError as refused:
@@ -185,7 +196,9 @@ class _Copy:
                 self.made.segments = count
                 written, self.bases = self.bases[count:], self.bases[:count]
                 if self._changed(view, source, pieces, written):
-                    raise OSError(errno.EIO, f"the file changed while it was salvaged ({refused})", str(source.path)) from None
+                    raise OSError(
+                        errno.EIO, f"the file changed while it was salvaged ({refused})", str(source.path)
+                    ) from None
                 self._remove(written)
                 walker = Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
                 pieces, damage = indexable(walker, source.name, pieces, source.base_offset or 0, source.next_base)
@@ -258,7 +271,9 @@ class _Copy:
 
     def _snapshot(self, offset: int) -> list[ProducerEntry] | None:
         """Return the newest readable source snapshot up to an offset; None if it contradicts the batches or lacks some of the copy's."""
-        for at in sorted((o for n in self.names if (o := snapshot_offset_of(n)) is not None and o <= offset), reverse=True):
+        for at in sorted(
+            (o for n in self.names if (o := snapshot_offset_of(n)) is not None and o <= offset), reverse=True
+        ):
             if len(self.bases) > 1 and at < offset:
                 return None
             try:
@@ -276,7 +291,11 @@ class _Copy:
             if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
                 return True  # a newer epoch begins without a batch
             fields = ("epoch", "last_sequence", "offset_delta")
-            if own is not None and own.last_offset == theirs.last_offset and any(getattr(own, f) != getattr(theirs, f) for f in fields):
+            if (
+                own is not None
+                and own.last_offset == theirs.last_offset
+                and any(getattr(own, f) != getattr(theirs, f) for f in fields)
+            ):
                 return True
         return False
 
@@ -313,7 +332,9 @@ class _Copy:
         start, end = self.bases[0], self.made.next_offset
         self.made.open = self.state.producers.open_transactions
         if end > self.bases[-1]:
-            self._new(self._path(end, ".snapshot"), snapshot_bytes(self.state.producers.entries.values()), self.made.mode)
+            self._new(
+                self._path(end, ".snapshot"), snapshot_bytes(self.state.producers.entries.values()), self.made.mode
+            )
         known = {name: offset for name, offset in self.log.directory.checkpoints.items() if offset >= 0}
         log_start = min(known.get(LOG_STARTS, start), end)  # below the first segment if that is in tiered storage
         self._new(folder / LEADER_EPOCHS, leader_epochs_text(self._epochs(log_start, end)).encode(), self.made.mode)
@@ -331,7 +352,11 @@ class _Copy:
     def _epochs(self, start: int, end: int) -> Epochs:
         """Return the source's leader epochs, with later ones of the batches; only those of the batches if the two contradict each other."""
         try:
-            kept = read_leader_epochs(files.read_text(self.source / LEADER_EPOCHS) or "") if LEADER_EPOCHS in self.names else []
+            kept = (
+                read_leader_epochs(files.read_text(self.source / LEADER_EPOCHS) or "")
+                if LEADER_EPOCHS in self.names
+                else []
+            )
         except StructureError:
             kept = []
         if contradicted(kept, ()):  # by itself
@@ -350,7 +375,9 @@ class _Copy:
                 try:
                     read_partition_metadata(files.read_text(self.source / name) or "")
                 except StructureError as error:
-                    self.log.tell(f"{self.source / name}: left out, {error.message}: a broker would call the partition a stray")
+                    self.log.tell(
+                        f"{self.source / name}: left out, {error.message}: a broker would call the partition a stray"
+                    )
                     continue
             elif name != QUORUM_STATE and not name.endswith(KRAFT_SNAPSHOT):
                 continue

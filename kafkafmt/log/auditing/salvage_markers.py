@@ -92,7 +92,9 @@ class _Search:
                 self._restore(entry)
 
 
-def restored_markers(log: PartitionLog, kept: Sequence[tuple[SegmentFile, list[Piece]]], to_the_end: bool) -> dict[str, list[Restored]]:
+def restored_markers(
+    log: PartitionLog, kept: Sequence[tuple[SegmentFile, list[Piece]]], to_the_end: bool
+) -> dict[str, list[Restored]]:
     """Return the markers to restore in a copy, by the name of the segment that they go into.
 
     Parameters
@@ -143,7 +145,9 @@ def _snapshots(directory: PartitionDir) -> list[tuple[int, dict[int, ProducerEnt
         offset = snapshot_offset_of(name)
         if offset is not None and name not in directory.ignored:
             try:
-                found.append((offset, {p.producer_id: p for p in read_snapshot(files.read_bytes(directory.path / name) or b"")}))
+                found.append(
+                    (offset, {p.producer_id: p for p in read_snapshot(files.read_bytes(directory.path / name) or b"")})
+                )
             except KafkaFormatError:
                 continue
     return sorted(found, key=lambda f: f[0])

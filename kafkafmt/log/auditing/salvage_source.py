@@ -40,7 +40,9 @@ class Bounds:
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:
         given = [Path(os.path.abspath(path)) for path in paths]
-        given += [path.parent for path in given if path.suffix == ".log" and not path.is_dir()]  # its indexes and snapshots
+        given += [
+            path.parent for path in given if path.suffix == ".log" and not path.is_dir()
+        ]  # its indexes and snapshots
         self._roots = [Path(os.path.realpath(path)) for path in given]
 
     def reason_to_leave_out(self, path: Path, *also: Path) -> str | None:
@@ -75,12 +77,18 @@ class Bounds:
     def foreign_files(self, folder: Path) -> list[LeftOut]:
         """Return the files of a partition directory that are not read."""
         paths = [folder / name for name in files.list_directory(folder)[1]]
-        return [LeftOut(path, reason) for path in paths if path.is_symlink() and (reason := self.reason_to_leave_out(path))]
+        return [
+            LeftOut(path, reason) for path in paths if path.is_symlink() and (reason := self.reason_to_leave_out(path))
+        ]
 
     def foreign_root_files(self, root: Path) -> list[LeftOut]:
         """Return the files that belong to a whole log directory and are not read."""
         paths = [root / name for name in (META_PROPERTIES, BOOTSTRAP, *OFFSET_CHECKPOINTS)]
-        return [LeftOut(path, reason) for path in paths if path.is_symlink() and (reason := self.reason_to_leave_out(path, root))]
+        return [
+            LeftOut(path, reason)
+            for path in paths
+            if path.is_symlink() and (reason := self.reason_to_leave_out(path, root))
+        ]
 
 
 def log_mode(directory: PartitionDir) -> int:

@@ -41,7 +41,9 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     if len(lines) < 2:
         raise StructureError(f"{name}: line 2, the number of entries, is missing")
     count = _number(lines[1].strip(), name, 2)
-    entries = [line.split(None, parts) for line in lines[2:] if line.strip()]  # one part too many is enough to refuse a line
+    entries = [
+        line.split(None, parts) for line in lines[2:] if line.strip()
+    ]  # one part too many is enough to refuse a line
     if len(entries) != count:
         raise StructureError(f"{name}: {len(entries)} entries where line 2 says {count}")
     for number, entry in enumerate(entries, 3):
@@ -69,7 +71,9 @@ def read_offset_checkpoint(text: str, name: str) -> dict[tuple[str, int], int]:
 
 def read_leader_epochs(text: str, name: str = LEADER_EPOCHS) -> list[tuple[int, int]]:
     """`epoch start-offset` lines."""
-    epochs = [(_number(a, name, line), _number(b, name, line)) for line, (a, b) in enumerate(_entries(text, 2, name), 3)]
+    epochs = [
+        (_number(a, name, line), _number(b, name, line)) for line, (a, b) in enumerate(_entries(text, 2, name), 3)
+    ]
     for line, (epoch, offset) in enumerate(epochs, 3):
         if epoch < 0 or offset < 0:
             raise StructureError(f"{name}: line {line}: negative epoch or offset")
@@ -86,7 +90,9 @@ def offset_checkpoint_text(offsets: Mapping[tuple[str, int], int]) -> str:
 
 def _offset_line(topic: str, partition: int, offset: int) -> str:
     if not can_be_checkpointed(topic, partition):
-        raise ValueError(f"a checkpoint cannot name partition {partition} of topic {topic!r}: no broker accepts that name or number")
+        raise ValueError(
+            f"a checkpoint cannot name partition {partition} of topic {topic!r}: no broker accepts that name or number"
+        )
     if not 0 <= offset <= MAX_OFFSET:
         raise ValueError(f"a checkpoint cannot contain offset {offset} of {topic}-{partition}")
     return f"{topic} {partition} {offset}"

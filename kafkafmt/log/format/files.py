@@ -80,7 +80,9 @@ class FileView:
             try:
                 n = os.preadv(self._fd, [target[got:]], position + got)
             except OSError as error:
-                raise OSError(error.errno, error.strerror, str(self.path)) from error  # which does not name the file by itself
+                raise OSError(
+                    error.errno, error.strerror, str(self.path)
+                ) from error  # which does not name the file by itself
             self.reads += 1
             if n == 0:
                 break
@@ -139,7 +141,9 @@ class FileView:
     def __enter__(self) -> FileView:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 

@@ -19,7 +19,9 @@ import numpy.typing as npt
 
 OFFSET_ENTRY = np.dtype([("relative", ">i4"), ("position", ">i4")])
 TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("relative", ">i4")])
-TRANSACTION_ENTRY = np.dtype([("version", ">i2"), ("producer_id", ">i8"), ("first", ">i8"), ("last", ">i8"), ("stable", ">i8")])
+TRANSACTION_ENTRY = np.dtype(
+    [("version", ">i2"), ("producer_id", ">i8"), ("first", ">i8"), ("last", ">i8"), ("stable", ">i8")]
+)
 
 Entries = npt.NDArray[np.int64]
 Columns = tuple[Entries, Entries]

@@ -36,7 +36,9 @@ def epoch_runs(table: np.ndarray) -> list[tuple[int, int, int]]:
     starts = np.concatenate(([0], np.flatnonzero(rows["leader_epoch"][1:] != rows["leader_epoch"][:-1]) + 1))
     ends = np.concatenate((starts[1:], [len(rows)])) - 1
     lasts = last_offsets(rows[ends])
-    return list(zip(rows["leader_epoch"][starts].tolist(), rows["base_offset"][starts].tolist(), lasts.tolist(), strict=True))
+    return list(
+        zip(rows["leader_epoch"][starts].tolist(), rows["base_offset"][starts].tolist(), lasts.tolist(), strict=True)
+    )
 
 
 def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, int, int]]) -> bool:
@@ -98,7 +100,9 @@ def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
     return [(epoch, start) for epoch, _ in before[-1:]] + kept[len(before) :]
 
 
-def believable_runs(runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, int]]:
+def believable_runs(
+    runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
+) -> list[tuple[int, int, int]]:
     """Return the runs (epoch, first offset, last offset) whose epochs rise and that cover the most offsets.
 
     The epoch is outside a batch's CRC, so a few batches may name a wrong one. Runs that agree with the entries `known` of a

@@ -133,12 +133,24 @@ class Producers:
     def add(self, table: np.ndarray, markers: dict[int, Marker]) -> list[Aborted]:
         """Take in batches in the order of their offsets; the transactions that were aborted by them."""
         rows = table[table["producer_id"] != NO_PRODUCER_ID]
-        if len(rows) > 1 and not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any():  # then a producer's last batch tells all
+        if (
+            len(rows) > 1 and not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any()
+        ):  # then a producer's last batch tells all
             _, last = np.unique(rows["producer_id"][::-1], return_index=True)
             rows = rows[np.sort(len(rows) - 1 - last)]
         aborted = []
-        names = ("producer_id", "producer_epoch", "base_offset", "last_offset_delta", "base_sequence", "max_timestamp", "attributes")
-        for producer_id, epoch, base, delta, sequence, timestamp, attributes in zip(*(rows[n].tolist() for n in names), strict=True):
+        names = (
+            "producer_id",
+            "producer_epoch",
+            "base_offset",
+            "last_offset_delta",
+            "base_sequence",
+            "max_timestamp",
+            "attributes",
+        )
+        for producer_id, epoch, base, delta, sequence, timestamp, attributes in zip(
+            *(rows[n].tolist() for n in names), strict=True
+        ):
             if self._before is not None and producer_id not in self._before:
                 self._before[producer_id] = self.entries.get(producer_id), self._open.get(producer_id)
             if attributes & CONTROL_BIT:

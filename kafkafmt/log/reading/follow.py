@@ -84,7 +84,9 @@ class Follower:
     def records(self, on_damage: OnDamage | None = None) -> Iterator[Any]:
         """The records seen that were not given yet."""
         if self.next < self._low:
-            self._tell(f"{self.name}: offsets {self.next} to {self._low - 1} are gone before they were read (retention)")
+            self._tell(
+                f"{self.name}: offsets {self.next} to {self._low - 1} are gone before they were read (retention)"
+            )
             self.next = self._low
         end = self._end
         if self._committed:
@@ -94,7 +96,11 @@ class Follower:
             self._walk.found.last_stable_offset = end
             self.log.transactions = self._walk.found
         if end > self.next:
-            selection: dict[str, Any] = {"below_log_start": self._below_log_start, "control": self._control, "committed": self._committed}
+            selection: dict[str, Any] = {
+                "below_log_start": self._below_log_start,
+                "control": self._control,
+                "committed": self._committed,
+            }
             yield from self.log.records(start=self.next, end=end, on_damage=on_damage, **selection)
             self.next = end
 
@@ -174,7 +180,9 @@ class Follower:
         first, last = rows["base_offset"], last_offsets(rows)
         before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last
         falls = np.flatnonzero(
-            (last == MAX_OFFSET) | (rows["last_offset_delta"] < 0) | np.where(rows["count"] < 0, last <= before, first <= before)
+            (last == MAX_OFFSET)
+            | (rows["last_offset_delta"] < 0)
+            | np.where(rows["count"] < 0, last <= before, first <= before)
         )
         return int(falls[0]) if len(falls) else len(rows)
 

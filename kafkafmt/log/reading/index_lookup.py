@@ -51,13 +51,18 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
     """
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
-    entry, _ = _around(segment.path.with_suffix(".index"), OFFSET_ENTRY, min(offset - segment.base_offset, MAX_RELATIVE), view)
+    entry, _ = _around(
+        segment.path.with_suffix(".index"), OFFSET_ENTRY, min(offset - segment.base_offset, MAX_RELATIVE), view
+    )
     if entry is None:
         return 0
     batch = _batch_at(view, entry.second)
     if batch is None or not segment.base_offset <= int(batch["base_offset"]) <= segment.base_offset + entry.first:
         return 0
-    if exactly and int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0) < segment.base_offset + entry.first:
+    if (
+        exactly
+        and int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0) < segment.base_offset + entry.first
+    ):
         return 0
     return entry.second
 
@@ -85,7 +90,9 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
     if entry is None:
         return None
     offset, largest, found = segment.base_offset + entry.second, entry.first, False
-    for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(position_before(segment, view, offset), view.size):
+    for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(
+        position_before(segment, view, offset), view.size
+    ):
         found = found or bool((rows["max_timestamp"][last_offsets(rows) == offset] == entry.first).any())
         largest = max(largest, int(rows["max_timestamp"].max(initial=NO_TIMESTAMP)))
         if error is not None or (not found and len(rows) and last_offsets(rows)[-1] >= offset):
@@ -122,7 +129,9 @@ def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> 
 
 def _batches_from(view: FileView, position: int, offset: int) -> Iterator[np.ndarray]:
     """Tables of sound batches from a position to the batch that holds an offset, or not far behind it."""
-    for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(position, min(view.size, position + SCAN_BYTES)):
+    for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(
+        position, min(view.size, position + SCAN_BYTES)
+    ):
         yield rows
         if error is not None or (len(rows) and last_offsets(rows)[-1] >= offset):
             return

@@ -92,7 +92,9 @@ def find_offset(log: PartitionLog, offset: int) -> Place | None:
     """The first record at or after an offset (or the log start); control records are none."""
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low)
-    for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in (low + 1, NO_END)):  # most often it is there
+    for part in chain.from_iterable(
+        log.parts(low, end, lambda _: None) for end in (low + 1, NO_END)
+    ):  # most often it is there
         for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
             place = _first_record(reader, part, i, None)
             if place is not None:

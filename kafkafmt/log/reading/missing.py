@@ -43,14 +43,23 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
         _, names = files.list_directory(directory.path)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise unavailable(segment, f"the file is missing, and so is its directory ({why}): it was moved, unmounted or deleted") from error
+        raise unavailable(
+            segment, f"the file is missing, and so is its directory ({why}): it was moved, unmounted or deleted"
+        ) from error
     if directory.inode is not None and inode != directory.inode:
-        raise unavailable(segment, "the file is missing, and its directory is not the one that was listed: it was replaced or unmounted")
+        raise unavailable(
+            segment,
+            "the file is missing, and its directory is not the one that was listed: it was replaced or unmounted",
+        )
     if os.path.lexists(segment.path):
-        raise unavailable(segment, "the file is listed but cannot be opened (a link that leads nowhere, or not a regular file)")
+        raise unavailable(
+            segment, "the file is listed but cannot be opened (a link that leads nowhere, or not a regular file)"
+        )
     bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
     if not bases:
-        raise unavailable(segment, "the file is missing, and its directory holds no segment any more: it was emptied or unmounted")
+        raise unavailable(
+            segment, "the file is missing, and its directory holds no segment any more: it was emptied or unmounted"
+        )
     start = max(bases[0], _log_start_checkpoint(directory))
     if segment.base_offset is None or not _end(segment, bases[0]) <= start:
         what = f"the file is missing, but retention has not removed it: the log starts at offset {start}"

@@ -87,7 +87,11 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
         for part in walker.runs(rows, at, cut_gaps=True) if len(rows) else []:
             expected = runs[-1].last_offset + 1 if runs else min(start, part.first_offset)
             follows = part.dense and part.first_offset == expected
-            if part.first_offset < max(expected, walker.base_offset) or not (follows or gaps) or part.last_offset == MAX_OFFSET:
+            if (
+                part.first_offset < max(expected, walker.base_offset)
+                or not (follows or gaps)
+                or part.last_offset == MAX_OFFSET
+            ):
                 return None
             if runs and part.end - runs[-1].position <= walker.run_bytes:
                 runs[-1].dense = runs[-1].dense and follows
@@ -124,5 +128,9 @@ def read_head(view: FileView, position: int) -> tuple[int, int, int]:
     if size < MIN_LEGACY_LENGTH + ENTRY_OVERHEAD or not 0 <= head[MAGIC_AT] <= MAGIC_V2:
         raise StructureError("no batch can be told from what stands here", position)
     base = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
-    delta = int.from_bytes(head[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], "big", signed=True) if head[MAGIC_AT] == MAGIC_V2 else 0
+    delta = (
+        int.from_bytes(head[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], "big", signed=True)
+        if head[MAGIC_AT] == MAGIC_V2
+        else 0
+    )
     return base, base + max(delta, 0), size

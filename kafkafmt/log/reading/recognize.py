@@ -66,7 +66,9 @@ def packed_segments(names: list[str]) -> list[str]:
 
 def packed_logs(names: list[str]) -> list[str]:
     """Return the names of files that would be segments or partition directories if they were unpacked."""
-    return [name for name, stem in _stems(names) if base_offset_of(stem) is not None or parse_partition_name(stem).parsed]
+    return [
+        name for name, stem in _stems(names) if base_offset_of(stem) is not None or parse_partition_name(stem).parsed
+    ]
 
 
 def _stems(names: list[str]) -> list[tuple[str, str]]:
@@ -82,9 +84,14 @@ def has_valid_batch(path: Path) -> bool:
         return False
     with view:
         search = Search(view)
-        if packing_of_content(view.read(0, HEAD_BYTES)) and not search.valid(0):  # a tar archive contains batches as they are
+        if packing_of_content(view.read(0, HEAD_BYTES)) and not search.valid(
+            0
+        ):  # a tar archive contains batches as they are
             return False
-        return any(search.valid(at) for at in _by_length(view)) or next(search.find(0, min(view.size, SEARCHED)), None) is not None
+        return (
+            any(search.valid(at) for at in _by_length(view))
+            or next(search.find(0, min(view.size, SEARCHED)), None) is not None
+        )
 
 
 def _by_length(view: FileView) -> Iterator[int]:

@@ -183,7 +183,6 @@ class TransactionWalk:
                 if kind == CONTROL_ABORT and first is not None:
                     self.found.aborted[producer_id].append((first, base))
 
-
     def _end_without_marker(self, producer_id: int, before: int) -> None:
         """End a producer's transaction at the marker offsets below `before` that its index entries name and no batch contains."""
         assert self.entries is not None
@@ -217,7 +216,12 @@ class IndexEntries:
             data = None if base is None else files.read_bytes(log.directory.path / name)
             for version, *values in read_transaction_index(data).tolist() if data else ():
                 entry = Aborted(*values)
-                if version == 0 and entry.producer_id >= 0 and 0 <= entry.first < entry.last < MAX_OFFSET and entry.last >= (base or 0):
+                if (
+                    version == 0
+                    and entry.producer_id >= 0
+                    and 0 <= entry.first < entry.last < MAX_OFFSET
+                    and entry.last >= (base or 0)
+                ):
                     self.all.append(entry)
         self.all.sort(key=lambda e: e.last)
         self._lasts = np.array([e.last for e in self.all], np.int64)
@@ -322,7 +326,9 @@ def _ask_indexes(log: PartitionLog, walk: TransactionWalk) -> None:
             own = by_producer[producer_id]
             at = bisect_left(own, first, key=lambda e: e.last)
             later = bisect_right(entries, doubt.last_offset, key=lambda e: e.last)
-            ended = walk.last_marker.get(producer_id, -1) > doubt.last_offset or (later < len(entries) and stable[later] > first)
+            ended = walk.last_marker.get(producer_id, -1) > doubt.last_offset or (
+                later < len(entries) and stable[later] > first
+            )
             indexed = files.file_size((log.directory.path / doubt.file).with_suffix(".txnindex")) is not None
             if at < len(own) and own[at].first <= first:
                 found.aborted[producer_id].append((first, min(doubt.last_offset, own[at].last)))

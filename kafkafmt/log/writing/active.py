@@ -26,7 +26,9 @@ class ActiveSegment:
     first_timestamp: the largest of the first batch, None while there is none. created: when it began, in ms.
     """
 
-    def __init__(self, folder: Path, indexes: SegmentIndexes, size: int, first_timestamp: int | None, created: int) -> None:
+    def __init__(
+        self, folder: Path, indexes: SegmentIndexes, size: int, first_timestamp: int | None, created: int
+    ) -> None:
         self.base_offset = indexes.base_offset
         self.path = folder / f"{self.base_offset:020}.log"
         self.size = size

@@ -32,7 +32,10 @@ def read_note(path: Path) -> dict[str, Any]:
         return {"under_way": [], "versions": {}}
     try:
         note = json.loads(text)
-        ends = [(str(topic), int(partition), int(offset), int(epoch)) for topic, partition, offset, epoch in note["under_way"]]
+        ends = [
+            (str(topic), int(partition), int(offset), int(epoch))
+            for topic, partition, offset, epoch in note["under_way"]
+        ]
         return {"under_way": ends, "versions": {str(app): int(version) for app, version in note["versions"].items()}}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StructureError(f"{path / NOTE} cannot be read: if its appends need not be undone, remove it", 0) from None

@@ -15,7 +15,9 @@ def check(table: np.ndarray, next_offset: int, segment_bytes: int) -> list[int]:
     for base, delta, size, position in zip(*(table[name].tolist() for name in names), strict=True):
         last = base + delta if delta > 0 else base
         if base <= before or last >= MAX_OFFSET:
-            raise InvalidError(f"offsets {base} to {last} do not follow {before}", position, base, rule="offsets_in_order")
+            raise InvalidError(
+                f"offsets {base} to {last} do not follow {before}", position, base, rule="offsets_in_order"
+            )
         if size > segment_bytes:
             raise TooLargeError(f"a batch of {size} bytes is more than segment_bytes, {segment_bytes}", position)
         lasts.append(last)

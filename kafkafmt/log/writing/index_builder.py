@@ -134,7 +134,11 @@ class Segment:
 
 
 def read_through(
-    view: FileView, base_offset: int, state: State, interval: int = INDEX_INTERVAL, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    view: FileView,
+    base_offset: int,
+    state: State,
+    interval: int = INDEX_INTERVAL,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Segment:
     """Follow a segment's batches up to the first that is not sound, or that the segment cannot hold."""
     made = Segment(SegmentIndexes(base_offset, interval), [], base_offset)
@@ -154,7 +158,9 @@ def read_through(
             if made.first_timestamp is None:
                 made.first_timestamp = int(table["max_timestamp"][0])
         if n < len(table):
-            made.error = StructureError("the batch's offsets are not above those before it", made.end) if falls[n] else None
+            made.error = (
+                StructureError("the batch's offsets are not above those before it", made.end) if falls[n] else None
+            )
             break
     made.indexes.close()
     return made

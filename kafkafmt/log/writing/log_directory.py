@@ -125,7 +125,13 @@ class LogDirectory:
         return {key: offset for key, offset in found.items() if can_be_checkpointed(*key) and offset >= 0}
 
     def writer(
-        self, topic: str, partition: int = 0, *, leader_epoch: int | None = None, topic_id: str | None = None, **settings: Any
+        self,
+        topic: str,
+        partition: int = 0,
+        *,
+        leader_epoch: int | None = None,
+        topic_id: str | None = None,
+        **settings: Any,
     ) -> LogWriter:
         """Open a partition for writing; it is made if it is not there.
 
@@ -136,7 +142,9 @@ class LogDirectory:
         with self._threads:
             return self._writer(topic, partition, leader_epoch, topic_id, settings)
 
-    def _writer(self, topic: str, partition: int, leader_epoch: int | None, topic_id: str | None, settings: dict[str, Any]) -> LogWriter:
+    def _writer(
+        self, topic: str, partition: int, leader_epoch: int | None, topic_id: str | None, settings: dict[str, Any]
+    ) -> LogWriter:
         key, folder = (topic, partition), self.path / f"{topic}-{partition}"
         if self._lock < 0 or self._closing:
             raise ValueError(f"{self!r} is closed")
@@ -162,7 +170,9 @@ class LogDirectory:
             made,
             leader_epoch=leader_epoch,
             log_start=self._offsets[LOG_STARTS].get(key, 0),
-            recovery_point=None if new or (self.clean and folder.name not in self._opened) else self._offsets[RECOVERY_POINTS].get(key, 0),
+            recovery_point=None
+            if new or (self.clean and folder.name not in self._opened)
+            else self._offsets[RECOVERY_POINTS].get(key, 0),
             changed=self._save,
             closed=self._closed,
         )
@@ -280,7 +290,9 @@ def _take_lock(path: Path) -> int:
         except OSError as error:
             os.close(handle)
             if error.errno in (errno.EACCES, errno.EAGAIN):
-                raise BlockingIOError(errno.EAGAIN, "another process, perhaps a broker, has the directory", str(path.parent)) from None
+                raise BlockingIOError(
+                    errno.EAGAIN, "another process, perhaps a broker, has the directory", str(path.parent)
+                ) from None
             raise
         status = os.fstat(handle)
         _locked[status.st_dev, status.st_ino] = handle

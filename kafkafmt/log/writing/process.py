@@ -43,10 +43,14 @@ class OwnerLock:
         self.check()  # first: another thread may have held the lock during the fork
         self._lock.acquire()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._lock.release()
 
 
 def refuse_pickling(what: object) -> NoReturn:
     """Raise TypeError: an open log cannot be sent to another process."""
-    raise TypeError(f"{what!r} cannot be pickled: another process would write to the same files; open a LogDirectory there")
+    raise TypeError(
+        f"{what!r} cannot be pickled: another process would write to the same files; open a LogDirectory there"
+    )

@@ -105,7 +105,11 @@ def _tidy(folder: Path) -> tuple[list[int], set[int]]:
     for name in names:
         stem, suffix = os.path.splitext(name)
         orphan = suffix in BESIDE and _OFFSET.match(stem) is not None and int(stem) not in bases
-        if suffix == ".tmp" or orphan or (snapshot_offset_of(name) is not None and _read_snapshot(folder / name) is None):
+        if (
+            suffix == ".tmp"
+            or orphan
+            or (snapshot_offset_of(name) is not None and _read_snapshot(folder / name) is None)
+        ):
             (folder / name).unlink()
     return bases, {b for b in bases if all(path_of(folder, b, s).name in names for s in SUFFIXES)}
 

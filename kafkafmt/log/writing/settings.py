@@ -35,8 +35,15 @@ class LogSettings:
         for field in fields(self):
             value = getattr(self, field.name)
             if not field.name.startswith("truncate") and not (value is None and field.name.startswith("flush")):
-                integer(field.name, value, kind=f"a number of {field.name.rpartition('_')[2].replace('ms', 'milliseconds')}")
-        for name, low in (("segment_bytes", 1), ("segment_ms", 1), ("segment_index_bytes", 12), ("index_interval_bytes", 0)):
+                integer(
+                    field.name, value, kind=f"a number of {field.name.rpartition('_')[2].replace('ms', 'milliseconds')}"
+                )
+        for name, low in (
+            ("segment_bytes", 1),
+            ("segment_ms", 1),
+            ("segment_index_bytes", 12),
+            ("index_interval_bytes", 0),
+        ):
             if not low <= getattr(self, name):
                 raise ValueError(f"{name} must be at least {low}")
         if self.segment_bytes > MAX_SEGMENT_BYTES:

@@ -99,12 +99,16 @@ class LogWriter:
         self._bases, self._state = loaded.bases, loaded.state
         self.next_offset = loaded.last.next_offset
         self.log_start_offset = max(self.log_start_offset, self._bases[0])
-        self._active = ActiveSegment(self.path, loaded.last.indexes, loaded.last.end, loaded.last.first_timestamp, _now())
+        self._active = ActiveSegment(
+            self.path, loaded.last.indexes, loaded.last.end, loaded.last.first_timestamp, _now()
+        )
         self._write_epochs(loaded.epochs)
         self.recovery_point = self.next_offset  # what had to be recovered is on disk now
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.LogWriter {self.topic}-{self.partition} at {str(self.path)!r}, next offset {self.next_offset}>"
+        return (
+            f"<kafkafmt.LogWriter {self.topic}-{self.partition} at {str(self.path)!r}, next offset {self.next_offset}>"
+        )
 
     @property
     def in_doubt(self) -> bool:
@@ -147,10 +151,14 @@ class LogWriter:
                 self.append_batches(b"".join(pending), assign_offsets=False)
             return Appended(first, self.next_offset - 1)
 
-    def end_transaction(self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int = 0) -> Appended:
+    def end_transaction(
+        self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int = 0
+    ) -> Appended:
         """Append the marker that ends a producer's transaction."""
         self._lock.check()
-        marker = build_marker(producer_id, producer_epoch, commit=commit, coordinator_epoch=coordinator_epoch, timestamp=_now())
+        marker = build_marker(
+            producer_id, producer_epoch, commit=commit, coordinator_epoch=coordinator_epoch, timestamp=_now()
+        )
         return self.append_batches(marker)
 
     @property
@@ -191,7 +199,9 @@ class LogWriter:
             view, begin = memoryview(data).cast("B"), 0
             starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
             for i, last in enumerate(lasts):
-                if i > begin and i - begin >= self._index_room():  # only once they are written is it known how many entries they take
+                if (
+                    i > begin and i - begin >= self._index_room()
+                ):  # only once they are written is it known how many entries they take
                     self._write(view, table[begin:i])
                     begin = i
                 if self._must_roll(starts[i] - starts[begin], times[begin], sizes[i], times[i], last):
@@ -209,7 +219,10 @@ class LogWriter:
     def _index_room(self) -> int:
         """How many entries the active segment's indexes still take; one of the time index is kept for its end."""
         indexes, size = self._active.indexes, self.settings.segment_index_bytes
-        return min(size // OFFSET_ENTRY.itemsize - indexes.offset_entries, size // TIME_ENTRY.itemsize - 1 - indexes.time_entries)
+        return min(
+            size // OFFSET_ENTRY.itemsize - indexes.offset_entries,
+            size // TIME_ENTRY.itemsize - 1 - indexes.time_entries,
+        )
 
     def _must_roll(self, bytes_before: int, first_timestamp: int, size: int, timestamp: int, last_offset: int) -> bool:
         """Does a batch begin a new segment, once those before it of the same call are in this one?"""
@@ -261,7 +274,9 @@ class LogWriter:
         self._take_snapshot(offset)
         try:
             make_segment(self.path, offset, self._active.mode)
-            active = ActiveSegment(self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, _now())
+            active = ActiveSegment(
+                self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, _now()
+            )
         except OSError:
             self._active.broken = True  # until it is certain that no file tells of the new segment
             delete_segment(self.path, offset)
@@ -273,7 +288,11 @@ class LogWriter:
         self._changed()
 
     def _take_snapshot(self, offset: int) -> None:
-        files.replace(path_of(self.path, offset, ".snapshot"), snapshot_bytes(self._state.producers.entries.values()), self._active.mode)
+        files.replace(
+            path_of(self.path, offset, ".snapshot"),
+            snapshot_bytes(self._state.producers.entries.values()),
+            self._active.mode,
+        )
 
     def flush(self) -> None:
         """All that was appended is on disk once this returns."""
@@ -315,7 +334,9 @@ class LogWriter:
         with FileView(path) as view:
             found = reach(view, offset, 0, view.size, base - 1)
         if found is None:
-            raise OSError(errno.EIO, "its batches do not lead to the offset: something else has changed the file", str(path))
+            raise OSError(
+                errno.EIO, "its batches do not lead to the offset: something else has changed the file", str(path)
+            )
         return found.position
 
     def delete_before(self, offset: int) -> None:

@@ -39,7 +39,9 @@ def plan_in_task(directory: PartitionDir, max_batch_bytes: int, run_bytes: int) 
 def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
     """Report a segment that is missing on a host; raise an OSError unless it is missing on the driver too, because of retention."""
     if os.path.lexists(segment.path):
-        raise unavailable(segment, f"the file is missing on host {host}, but the driver sees it: that host sees another directory")
+        raise unavailable(
+            segment, f"the file is missing on host {host}, but the driver sees it: that host sees another directory"
+        )
     log.skip_missing(segment)
 
 
@@ -61,4 +63,6 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
     if got > most or (got < least and None not in lost):
         planned = f"{least}" if least == most else f"{least} or more" if got < least else f"at most {most}"
         name = f"{split.topic}-{split.partition}, from offset {split.first_offset}"
-        raise OSError(f"{name}: a task on host {manifest.host} delivered {got} records of {planned}: nothing is exported")
+        raise OSError(
+            f"{name}: a task on host {manifest.host} delivered {got} records of {planned}: nothing is exported"
+        )

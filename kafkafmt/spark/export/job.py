@@ -102,7 +102,11 @@ class Export:
     """One export. Made before Spark is started, so that wrong usage is told at once; `run` does it."""
 
     def __init__(
-        self, found: Discovery, chosen: list[PartitionDir], options: ExportOptions, tell: Callable[[str], None] | None = None
+        self,
+        found: Discovery,
+        chosen: list[PartitionDir],
+        options: ExportOptions,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         self.options = replace(options, level=_level(options.compression, options.level))
         self.found = found
@@ -120,7 +124,9 @@ class Export:
             self.messages.append(message)
             self._tell(message)
 
-    def run(self, spark: SparkSession, progress: Progress | None = None, write: WriteSplit = write_split) -> dict[str, Any]:
+    def run(
+        self, spark: SparkSession, progress: Progress | None = None, write: WriteSplit = write_split
+    ) -> dict[str, Any]:
         """Do it, and give the report. DamagedLogError in the mode "fail"; OSError for what cannot be read or written."""
         options, context, started, clock = self.options, spark.sparkContext, datetime.now(UTC), perf_counter()
         show = progress or (lambda *_: None)
@@ -182,7 +188,9 @@ class Export:
     def _concerns(self, work: _Work, segment: SegmentFile) -> bool:
         """May a segment hold offsets that are meant?"""
         low, high = self._range(work)
-        return (segment.base_offset is None or segment.base_offset < high) and (segment.next_base is None or segment.next_base > low)
+        return (segment.base_offset is None or segment.base_offset < high) and (
+            segment.next_base is None or segment.next_base > low
+        )
 
     def _walk(self, context: Any, wanted: list[tuple[_Work, SegmentFile]], show: Progress) -> None:
         limit, run_bytes = self.options.max_batch_bytes, self._run_bytes
@@ -198,8 +206,12 @@ class Export:
 
         room = min(max(total // (context.defaultParallelism * SPLITS_PER_CORE), SMALLEST_TASK), PLAN_BYTES)
         tasks = group_tasks(items, lambda item: _size(item[1]), room)
-        tasks += [[] for _ in range(context.defaultParallelism - len(tasks))]  # so that every core has its worker up by the next job
-        for i, plan in run_job(context, tasks, walk, lambda item, _: Done(_size(item[1])), "kafkafmt: planning", progress):
+        tasks += [
+            [] for _ in range(context.defaultParallelism - len(tasks))
+        ]  # so that every core has its worker up by the next job
+        for i, plan in run_job(
+            context, tasks, walk, lambda item, _: Done(_size(item[1])), "kafkafmt: planning", progress
+        ):
             work, segment = wanted[i]
             if isinstance(plan, str):
                 check_missing(work.log, segment, plan)
@@ -248,7 +260,11 @@ class Export:
     def _decode(self, context: Any, splits: list[Split], write: WriteSplit, show: Progress) -> list[Manifest]:
         options = self.options
         settings = Settings(
-            self.staging.attempts, options.compression, options.level, options.max_batch_bytes, stop_at_damage=options.on_error == "fail"
+            self.staging.attempts,
+            options.compression,
+            options.level,
+            options.max_batch_bytes,
+            stop_at_damage=options.on_error == "fail",
         )
         total = sum(s.bytes for s in splits)
         found: list[tuple[int, Damage]] = []
@@ -261,7 +277,9 @@ class Export:
             found[:] = done.found
             return not found
 
-        room = options.split_bytes or min(max(total // (context.defaultParallelism * SPLITS_PER_CORE), SMALLEST_TASK), SPLIT_BYTES)
+        room = options.split_bytes or min(
+            max(total // (context.defaultParallelism * SPLITS_PER_CORE), SMALLEST_TASK), SPLIT_BYTES
+        )
         tasks = group_tasks(enumerate(splits), lambda item: item[1].bytes, room)
         manifests = run_job(
             context, tasks, lambda item: write(item[0], item[1], settings), describe, "kafkafmt: exporting", progress
@@ -296,7 +314,9 @@ class Export:
         return results
 
     def _quarantine(self, damaged: list[tuple[_Work, Damage]]) -> Iterator[dict[str, Any]]:
-        for work, damage in sorted(damaged, key=lambda wd: (wd[0].log.topic, wd[0].log.partition, wd[1].file, wd[1].position)):
+        for work, damage in sorted(
+            damaged, key=lambda wd: (wd[0].log.topic, wd[0].log.partition, wd[1].file, wd[1].position)
+        ):
             directory = work.log.directory
             message, data = damage.message, None
             try:
@@ -336,7 +356,9 @@ def in_context(plans: list[SegmentPlan], damage: Damage) -> Damage:
     extent = next(e for e in plan.extents if e.position <= damage.position < e.end)
     first, last = damage.first_offset, damage.last_offset
     if damage.position == extent.position:
-        before = [e.last_offset for e in plan.extents if e.end == extent.position and e.last_offset < extent.first_offset]
+        before = [
+            e.last_offset for e in plan.extents if e.end == extent.position and e.last_offset < extent.first_offset
+        ]
         first = before[0] + 1 if before else first
     if end == extent.end:
         after = [e.first_offset for e in plan.extents if e.first_offset > extent.last_offset]
@@ -362,4 +384,6 @@ def _check_place(output: Path, inputs: list[Any]) -> None:
             raise OutputPlaceError(f"--output {output} holds {path}, which is read: it cannot be replaced")
     for path in (Path.cwd(), Path.home()):
         if path.resolve().is_relative_to(output):
-            raise OutputPlaceError(f"--output {output} holds the {'current' if path == Path.cwd() else 'home'} directory: name another")
+            raise OutputPlaceError(
+                f"--output {output} holds the {'current' if path == Path.cwd() else 'home'} directory: name another"
+            )

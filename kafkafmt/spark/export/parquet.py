@@ -101,7 +101,9 @@ def place_of(topic: str, partition: int, first_offset: int) -> tuple[str, str, s
     return "data", f"topic={escape(topic)}", f"partition={partition}", f"{first_offset:020d}.parquet"
 
 
-def open_writer(path: str | os.PathLike[str], schema: pa.Schema, compression: str, level: int | None) -> pq.ParquetWriter:
+def open_writer(
+    path: str | os.PathLike[str], schema: pa.Schema, compression: str, level: int | None
+) -> pq.ParquetWriter:
     """A writer with the export's encodings for those of its columns that are there."""
     names = set(schema.names)
     return pq.ParquetWriter(
@@ -175,7 +177,9 @@ def _batches(split: Split, builder: ArrowBuilder, settings: Settings, manifest: 
         manifest.missing.append(str(segment.path))
 
     for piece in split.pieces:
-        for chunk in piece.chunks(builder.columns, on_damage=note, max_batch_bytes=settings.max_batch_bytes, on_missing=missing):
+        for chunk in piece.chunks(
+            builder.columns, on_damage=note, max_batch_bytes=settings.max_batch_bytes, on_missing=missing
+        ):
             yield from builder.add(chunk)
     if builder.rows:
         yield builder.flush()

@@ -213,7 +213,11 @@ def _cause(text: str) -> str:
         cause = _raised(frames)
         missing = re.search(r"No module named '(\w+)", cause)
         return f"a Python worker raised {cause}{MISSING_MODULE if missing else ''}{_worker_host(before)}"
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("An error occurred while calling")]
+    lines = [
+        line.strip()
+        for line in text.splitlines()
+        if line.strip() and not line.startswith("An error occurred while calling")
+    ]
     return re.sub(r"^(: )?([a-z]+\.)+[A-Za-z]+(Exception|Error): ", "", lines[0]) if lines else ""
 
 

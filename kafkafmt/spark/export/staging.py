@@ -55,7 +55,9 @@ class Staging:
     def check(self) -> None:
         """Raise OutputExistsError if OUT is there without `overwrite`."""
         if os.path.lexists(self.output) and not self.overwrite:
-            raise OutputExistsError(f"{self.output} is there already: name another --output, or replace it with --overwrite")
+            raise OutputExistsError(
+                f"{self.output} is there already: name another --output, or replace it with --overwrite"
+            )
 
     def __enter__(self) -> Staging:
         self._make_parents()
@@ -68,7 +70,9 @@ class Staging:
         os.mkdir(self.attempts)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.path.name:
             _remove(self.path)
         if self._lock >= 0:

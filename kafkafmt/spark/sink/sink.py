@@ -115,7 +115,9 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
             raise OptionError('a log is appended to: say .outputMode("append")')
         if options.version is not None:
             raise OptionError("txnVersion is for batch queries: a stream has its own, the number of the batch")
-        super().__init__(options, schema, options.app_id or query)  # the same path can be another checkpoint on another machine
+        super().__init__(
+            options, schema, options.app_id or query
+        )  # the same path can be another checkpoint on another machine
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Append a batch, unless it was appended before."""

@@ -109,7 +109,9 @@ class Stage:
         builder = self._builders.get(key)
         if builder is None:
             o = self._options
-            builder = self._builders[key] = BatchBuilder(codec=o.codec, level=o.level, max_bytes=o.batch_bytes, base_offset=0)
+            builder = self._builders[key] = BatchBuilder(
+                codec=o.codec, level=o.level, max_bytes=o.batch_bytes, base_offset=0
+            )
         taken = 0
         while taken < columns.rows:
             taken, batches = builder.append_many(columns, taken)
@@ -160,10 +162,16 @@ def append_file(writer: LogWriter, path: Path, size: int) -> None:
     """Append a file of batches of `size` bytes, some MB at a time."""
     with FileView(path) as view:
         if view.size != size:
-            raise OSError(errno.ESTALE, f"it has {view.size} bytes here, but a task staged {size}: the driver sees another file", str(path))
+            raise OSError(
+                errno.ESTALE,
+                f"it has {view.size} bytes here, but a task staged {size}: the driver sees another file",
+                str(path),
+            )
         for _, buffer, table, error in Walker(view, 0, max_batch_bytes=view.size).tables(0, view.size):
             if len(table):
-                writer.append_batches(buffer[int(table["position"][0]) : int(table["position"][-1] + table["size"][-1])])
+                writer.append_batches(
+                    buffer[int(table["position"][0]) : int(table["position"][-1] + table["size"][-1])]
+                )
             if error is not None:
                 raise error
 

@@ -66,7 +66,10 @@ class Bound:
         """As in Spark, values for single partitions must name all that are read, and no others."""
         if isinstance(self.value, int):
             return
-        for what, odd in (("says nothing about", set(keys) - self.value.keys()), ("names", self.value.keys() - set(keys))):
+        for what, odd in (
+            ("says nothing about", set(keys) - self.value.keys()),
+            ("names", self.value.keys() - set(keys)),
+        ):
             if odd:
                 why = "which is read" if what != "names" else "which is not among the partitions read"
                 ends = " (-2 is the earliest, -1 the latest)" if self.kind == "offset" else ""
@@ -108,8 +111,12 @@ class Options:
                 continue
             if bound.value == end:
                 raise OptionError(f"{bound.option} cannot be {word}: a batch query would read nothing")
-            if not isinstance(bound.value, int) and (wrong := [key for key, value in bound.value.items() if value == end]):
-                raise OptionError(f"{bound.option} has {end} ({word}) for {_listed(wrong)}: a batch query would read nothing")
+            if not isinstance(bound.value, int) and (
+                wrong := [key for key, value in bound.value.items() if value == end]
+            ):
+                raise OptionError(
+                    f"{bound.option} has {end} ({word}) for {_listed(wrong)}: a batch query would read nothing"
+                )
 
     def check_stream(self) -> None:
         """OptionError for what a stream cannot have."""
@@ -143,14 +150,18 @@ def parse(given: Mapping[str, str]) -> Options:
     check_names(given, NAMES, HINTS)
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
     if len(chosen) > 1:
-        raise OptionError(f"{' and '.join(chosen)} are both given: only one of subscribe, subscribePattern and assign can be")
+        raise OptionError(
+            f"{' and '.join(chosen)} are both given: only one of subscribe, subscribePattern and assign can be"
+        )
     late = word_of(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
     least, most = _optional(options, "minOffsetsPerTrigger", 1), _optional(options, "maxOffsetsPerTrigger", 1)
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger is {least}, which is above maxOffsetsPerTrigger, {most}")
     return Options(
         paths=_paths(options),
-        topics=tuple(dict.fromkeys(t.strip() for t in options["subscribe"].split(",") if t.strip())) if "subscribe" in options else None,
+        topics=tuple(dict.fromkeys(t.strip() for t in options["subscribe"].split(",") if t.strip()))
+        if "subscribe" in options
+        else None,
         pattern=_pattern(options),
         assigned=_assigned(options["assign"]) if "assign" in options else None,
         start=_bound(options, "starting", EARLIEST),
@@ -172,7 +183,6 @@ def parse(given: Mapping[str, str]) -> Options:
     )
 
 
-
 def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
     if "paths" in options:
         paths = json_value("paths", options["paths"])
@@ -185,7 +195,6 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
     if not paths:
         raise OptionError("no path: say which log directories, partition directories or .log files to .load()")
     return tuple(dict.fromkeys(path_of(p) for p in paths))
-
 
 
 def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
@@ -225,7 +234,8 @@ def _per_partition(name: str, text: str, least: int) -> PerPartition:
 def _assigned(text: str) -> frozenset[Key]:
     topics = json_value("assign", text)
     if not isinstance(topics, dict) or not all(
-        isinstance(numbers, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in numbers) for numbers in topics.values()
+        isinstance(numbers, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in numbers)
+        for numbers in topics.values()
     ):
         raise OptionError('assign is not JSON like {"orders": [0, 1]}')
     return frozenset((topic, number) for topic, numbers in topics.items() for number in numbers)
@@ -240,10 +250,8 @@ def _pattern(options: Mapping[str, str]) -> str | None:
     return pattern
 
 
-
 def _optional(options: Mapping[str, str], name: str, least: int) -> int | None:
     return whole_number(name, options[name], least) if name in options else None
-
 
 
 def _listed(keys: Iterable[Key], most: int = 3) -> str:
@@ -254,4 +262,8 @@ def _listed(keys: Iterable[Key], most: int = 3) -> str:
 def _there(partitions: Iterable[PartitionDir]) -> str:
     """What is there instead, for a message."""
     topics = sorted({p.topic for p in partitions})
-    return f"there are {', '.join(topics[:10])}{' and more' if len(topics) > 10 else ''}" if topics else "there is no live partition"
+    return (
+        f"there are {', '.join(topics[:10])}{' and more' if len(topics) > 10 else ''}"
+        if topics
+        else "there is no live partition"
+    )

@@ -73,7 +73,11 @@ class _Selected:
         if every:
             return self.log.segments
         high = _open(self.end)
-        return [s for s in self.log.segments if (s.next_base is None or s.next_base > self.low) and (s.base_offset or 0) < high]
+        return [
+            s
+            for s in self.log.segments
+            if (s.next_base is None or s.next_base > self.low) and (s.base_offset or 0) < high
+        ]
 
 
 def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
@@ -100,14 +104,22 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         _plan_segments(pool, selected)
     plan = Plan([], [])
     for s in selected:
-        plan.damaged += [(s.log.directory, event) for _, event in s.log.events(s.low, _open(s.end)) if isinstance(event, Damage)]
+        plan.damaged += [
+            (s.log.directory, event) for _, event in s.log.events(s.low, _open(s.end)) if isinstance(event, Damage)
+        ]
         plans = [s.log.plan(segment) for segment in s.segments()]
         directory, below = s.log.directory, options.below_log_start
         transactions = s.log.transactions if options.committed else None
         if options.committed:
             plan.add_doubts(s.log, s.low, _open(s.end))
         splits = make_splits(
-            directory, plans, s.start, s.end, below_log_start=below, transactions=transactions, split_bytes=options.split_bytes
+            directory,
+            plans,
+            s.start,
+            s.end,
+            below_log_start=below,
+            transactions=transactions,
+            split_bytes=options.split_bytes,
         )
         pack(plan.tasks, splits, options.split_bytes)
     return plan
@@ -118,7 +130,9 @@ def _finer(options: Options, selected: Iterable[_Selected]) -> Options:
     if options.min_partitions is None:
         return options
     total = sum(segment.size for s in selected for segment in s.segments())
-    room = total * RUNS_A_SPLIT // (options.min_partitions * (RUNS_A_SPLIT + 1))  # a split is longer than its room by one extent at most
+    room = (
+        total * RUNS_A_SPLIT // (options.min_partitions * (RUNS_A_SPLIT + 1))
+    )  # a split is longer than its room by one extent at most
     options = replace(options, split_bytes=min(options.split_bytes, max(room, 1)))
     for s in selected:
         s.log.run_bytes = run_bytes_of(options)
@@ -147,7 +161,9 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
         elif offset > (segments[-1].base_offset or 0 if segments else 0) and offset > s.log.next_offset:
             what = f"the log ends at offset {s.log.next_offset}"
         if what and options.fail_on_data_loss:
-            raise DataLossError(f"{name}: {bound.option} is {offset}, but {what}; failOnDataLoss=false reads what is there")
+            raise DataLossError(
+                f"{name}: {bound.option} is {offset}, but {what}; failOnDataLoss=false reads what is there"
+            )
         if what:
             tell(f"{name}: {bound.option} is {offset}, but {what}")
 
@@ -173,7 +189,11 @@ def _open(end: int | None) -> int:
 
 
 def _plan_segments(pool: ThreadPoolExecutor, selected: Iterable[_Selected], every: bool = False) -> None:
-    list(pool.map(lambda pair: pair[0].plan(pair[1]), [(s.log, segment) for s in selected for segment in s.segments(every)]))
+    list(
+        pool.map(
+            lambda pair: pair[0].plan(pair[1]), [(s.log, segment) for s in selected for segment in s.segments(every)]
+        )
+    )
 
 
 def _resolve(s: _Selected, options: Options) -> None:

@@ -44,14 +44,18 @@ def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
     return [TaskPartition(task) for task in plan.tasks]
 
 
-def read_task(partition: InputPartition, options: Options, names: list[str], tell: Callable[[str], None]) -> Iterator[pa.RecordBatch]:
+def read_task(
+    partition: InputPartition, options: Options, names: list[str], tell: Callable[[str], None]
+) -> Iterator[pa.RecordBatch]:
     """Record batches of a task's records. DamagedLogError in mode FAILFAST. tell: called with a line where a file has gone."""
     if not isinstance(partition, TaskPartition):  # there was nothing to plan
         return iter(())
     return ahead(_batches(partition.task, options, names, tell))
 
 
-def _batches(task: Task, options: Options, names: list[str], tell: Callable[[str], None]) -> Generator[pa.RecordBatch, None, None]:
+def _batches(
+    task: Task, options: Options, names: list[str], tell: Callable[[str], None]
+) -> Generator[pa.RecordBatch, None, None]:
     schema, limit = schema_of(names), options.max_batch_bytes
     for split in task.splits:
         builder = ArrowBuilder(split.topic, split.partition, schema)
@@ -89,7 +93,11 @@ def say(message: str) -> None:
 
 def warn(directory: PartitionDir, damage: Damage) -> None:
     """Tell of a damaged span that is left out."""
-    lost = "nothing is lost" if damage.empty else f"offsets {_or_open(damage.first_offset)} to {_or_open(damage.last_offset)} are left out"
+    lost = (
+        "nothing is lost"
+        if damage.empty
+        else f"offsets {_or_open(damage.first_offset)} to {_or_open(damage.last_offset)} are left out"
+    )
     where = f"{Path(directory.path, damage.file)}, {damage.length} bytes at position {damage.position}"
     say(f"{directory.topic}-{directory.partition}: {lost}: {where}: {damage.message}")
 

@@ -54,7 +54,12 @@ class Piece:
         log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell, on_missing=on_missing)
         log.adopt(self.plan, self.transactions)
         committed = self.transactions is not None
-        selection: dict[str, Any] = {"start": self.start, "end": self.end, "below_log_start": True, "committed": committed}
+        selection: dict[str, Any] = {
+            "start": self.start,
+            "end": self.end,
+            "below_log_start": True,
+            "committed": committed,
+        }
         try:
             yield from log.chunks(columns, control=control, on_damage=on_damage, **selection)
         except OSError as error:

@@ -127,7 +127,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except OptionError:  # a topic that was there is gone
                 if options.fail_on_data_loss or not begin:
                     raise
-                chosen = [p for p in there if p.key in begin or p.topic in (options.topics or ()) or p.key in (options.assigned or ())]
+                chosen = [
+                    p
+                    for p in there
+                    if p.key in begin or p.topic in (options.topics or ()) or p.key in (options.assigned or ())
+                ]
         except NoLogError:
             if options.fail_on_data_loss or not begin:
                 raise
@@ -151,7 +155,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for key, log in logs.items():
             ends[key] = self._end(log, self._seen.get(key, begin.get(key, 0)))
             if key in begin and ends[key] < begin[key] and log.next_offset < begin[key]:
-                self._lost(key, f"it ends at offset {log.next_offset}, but was read up to {begin[key]}: it was truncated")
+                self._lost(
+                    key, f"it ends at offset {log.next_offset}, but was read up to {begin[key]}: it was truncated"
+                )
         self._seen = ends
         return ends
 
@@ -239,7 +245,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _flat(offsets: Mapping[str, Any]) -> Offsets:
-    return {(topic, int(number)): int(offset) for topic, numbers in offsets.items() for number, offset in numbers.items()}
+    return {
+        (topic, int(number)): int(offset) for topic, numbers in offsets.items() for number, offset in numbers.items()
+    }
 
 
 def _nested(offsets: Offsets) -> Nested:

@@ -35,7 +35,9 @@ def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, s
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
     """Return a schema that keeps a table's options."""
     first, *rest = schema.fields
-    return StructType([StructField(first.name, first.dataType, first.nullable, {KEPT: json.dumps(dict(options))}), *rest])
+    return StructType(
+        [StructField(first.name, first.dataType, first.nullable, {KEPT: json.dumps(dict(options))}), *rest]
+    )
 
 
 def kept_options(schema: StructType) -> dict[str, str]:
