@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 FRONT = "kafkafmt/__init__.py"
 WITHOUT_ARROW = (FRONT, "kafkafmt/view.py")
