@@ -6,6 +6,7 @@ The package is not on PyPI, so `pip install kafkafmt[cli]` would fail: the packa
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from importlib.util import find_spec
 
 EXTRAS = {
@@ -15,6 +16,22 @@ EXTRAS = {
     "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
 }
 """By extra, the requirements by the module that each one brings; "" are those of every installation. pyproject.toml has the same."""
+
+LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy", "isal")
+"""Distributions whose versions the reports and `kafkafmt --version` name."""
+
+
+def library_versions(names: Iterable[str]) -> dict[str, str | None]:
+    """Return the installed version of each distribution, or None if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+    versions: dict[str, str | None] = {}
+    for name in names:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = None
+    return versions
 
 
 def install_line(extra: str) -> str:

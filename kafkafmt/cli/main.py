@@ -7,7 +7,6 @@ import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
 
 import click
@@ -15,7 +14,7 @@ import click
 from .. import __version__, backend
 from .._backend import backend_reason
 from ..errors import KafkaFormatError
-from ..extras import extra_of, install_line
+from ..extras import LIBRARIES, extra_of, install_line, library_versions
 from ..log import DuplicatePartitionError
 from ..text import plain
 from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, MissingError, NotThereError, reason, tell
@@ -32,7 +31,8 @@ COMMANDS = {
     "decode": "Frames of the wire protocol.",
 }
 """Each is the function of that name in the module of that name, imported when it is needed, and so not for this list."""
-LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "cramjam", "python-snappy", "isal", "crc32c")
+BACKENDS = ("cramjam", "crc32c")
+"""Further distributions that `--version` names: python-snappy uses cramjam, and the pure-Python core uses crc32c."""
 
 
 def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -40,11 +40,8 @@ def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         return
     click.echo(f"kafkafmt {__version__}")
     click.echo(f"core: {backend} ({backend_reason})")
-    for library in LIBRARIES:
-        try:
-            click.echo(f"{library} {version(library)}")
-        except PackageNotFoundError:
-            click.echo(f"{library}: not installed")
+    for library, version in library_versions((*LIBRARIES, *BACKENDS)).items():
+        click.echo(f"{library}: not installed" if version is None else f"{library} {version}")
     ctx.exit()
 
 

@@ -17,6 +17,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import Any
 
@@ -69,13 +70,15 @@ class FileView:
         self.size = os.fstat(self._fd).st_size
         self.bytes_read = 0
         self.reads = 0
+        self.seconds = 0.0
+        """Spent in `read_into`."""
         self.data: npt.NDArray[np.uint8] | None = None
         if mapped and self.size:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
 
     def read_into(self, view: Any, position: int) -> int:
         """Fill `view` from `position` on; the bytes got, fewer only at the file's end."""
-        target, got = memoryview(view).cast("B"), 0
+        target, got, started = memoryview(view).cast("B"), 0, perf_counter()
         while got < len(target):
             try:
                 n = os.preadv(self._fd, [target[got:]], position + got)
@@ -88,6 +91,7 @@ class FileView:
                 break
             got += n
         self.bytes_read += got
+        self.seconds += perf_counter() - started
         return got
 
     def read(self, position: int, size: int) -> bytes:

@@ -81,6 +81,8 @@ class PartitionLog:
         self._on_missing = on_missing or (lambda _: None)
         self._adopted: set[str] = set()
         self.bytes_read = self.reads = 0
+        self.read_seconds = self.decompress_seconds = 0.0
+        """Spent on reading segments and on decompressing their records, by `chunks` that were read to their end."""
         self._plans: dict[str, SegmentPlan] = {}
         self.stamps: dict[str, tuple[int, int, int] | None] = {}
         """`files.stamp` of each segment, taken before its plan was made."""
@@ -325,6 +327,7 @@ class PartitionLog:
     def _close(self, view: FileView) -> None:
         self.bytes_read += view.bytes_read
         self.reads += view.reads
+        self.read_seconds += view.seconds
         view.close()
 
     def damage(self, damage: Damage, on_damage: OnDamage | None) -> None:
@@ -378,6 +381,7 @@ class PartitionLog:
                 raise DamagedLogError(hurt[0], str(self.directory.path)) from error
             for damage in hurt:
                 self.damage(damage, on_damage)
+        self.decompress_seconds += reader.decompress_seconds
 
     def records(self, *, views: bool = False, **selection: Any) -> Iterator[Any]:
         """The same selection as Record objects."""
