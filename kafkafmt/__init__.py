@@ -64,6 +64,8 @@ from .view import open_log as open
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .spark.export import ExportReport, export
+
 Record = core.Record
 
 __all__ = [
@@ -72,6 +74,7 @@ __all__ = [
     "Damage",
     "DamagedLogError",
     "DuplicatePartitionError",
+    "ExportReport",
     "Groups",
     "InvalidError",
     "KafkaFormatError",
@@ -100,6 +103,7 @@ __all__ = [
     "columns_of",
     "convert",
     "decode_control_record",
+    "export",
     "iter_batches",
     "open",
     "read_records",
@@ -136,6 +140,10 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module("kafkafmt.protocol")
+    if name in ("export", "ExportReport"):
+        from importlib import import_module
+
+        return getattr(import_module("kafkafmt.spark.export"), name)
     if name == "__version__":  # looked up when asked for: it costs a third of the import
         from importlib.metadata import PackageNotFoundError, version
 
