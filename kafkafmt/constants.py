@@ -135,7 +135,7 @@ FAULTS = (
     "header value runs past the end of its record",
     "bytes are left over at the end of a record",
     "bytes are left over after the last record",
-    "inner message does not end within its message set",
+    "inner message size does not fit its message set",
     "inner message has another magic than its wrapper",
     "inner message is itself compressed",
     "key and value do not fill their message",
