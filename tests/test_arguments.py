@@ -123,11 +123,11 @@ def test_open(tmp_path: Path) -> None:
             TypeError,
             "segment_bytes must be a number of bytes, not '64MB'",
         ),
-        (lambda: kafkafmt.LogSettings(flush_ms="1"), TypeError, "flush_ms is a number of milliseconds, not '1'"),
+        (lambda: kafkafmt.LogSettings(flush_ms="1"), TypeError, "flush_ms must be a number of milliseconds, not '1'"),
         (
             lambda: kafkafmt.LogSettings(retention_ms=None),
             TypeError,
-            "retention_ms is a number of milliseconds, not None",
+            "retention_ms must be a number of milliseconds, not None",
         ),
     ],
 )
