@@ -22,7 +22,7 @@ from kafkafmt.internal.decode import (
     read_coordinator_record,
     read_metadata_record,
 )
-from kafkafmt.messages import Message, layout_of, to_json
+from kafkafmt.messages import SchemaMessage, layout_of, to_json
 from kafkafmt.messages.schema import Struct
 
 FILES = {"__consumer_offsets": "consumer-offsets", "__transaction_state": "transaction-state", "__share_group_state": "share-group-state"}
@@ -119,7 +119,7 @@ MESSAGES = [made for file in (*TOPICS.values(), "cluster_metadata", "consumer_pr
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
-def test_every_message_of_every_version(message: type[Message]) -> None:
+def test_every_message_of_every_version(message: type[SchemaMessage]) -> None:
     for version in range(message.VERSIONS.first, message.VERSIONS.last + 1):
         data, want = sample(message.SCHEMA, version, version in message.FLEXIBLE)
         read, end = layout_of(message, version).read(data)

@@ -16,7 +16,7 @@ from .._backend import core
 from ..arguments import fitting
 from ..constants import CONTROL_ABORT, CONTROL_COMMIT
 from ..errors import KafkaFormatError, StructureError
-from ..messages import Message, layout_of, make_class, to_json
+from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import parse_messages
 from ..types import Buffer
 from .builder import BatchBuilder
@@ -96,8 +96,8 @@ def decode_control_record(key: Buffer | None, value: Buffer | None) -> ControlRe
 
 
 @cache
-def _classes() -> dict[str, type[Message]]:
-    return {h.name: make_class(struct, h.versions, h.flexible, Message, __name__) for h, struct in parse_messages(SCHEMAS)}
+def _classes() -> dict[str, type[SchemaMessage]]:
+    return {h.name: make_class(struct, h.versions, h.flexible, SchemaMessage, __name__) for h, struct in parse_messages(SCHEMAS)}
 
 
 def marker_type(reader: RecordReader, buffer: Buffer, row: np.ndarray) -> int | None:
