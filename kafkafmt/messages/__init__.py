@@ -1,8 +1,9 @@
-"""Build Python classes from Kafka's message schemas, and convert their instances to bytes and to JSON.
+"""Make Python classes from Kafka's message schemas; convert their instances to bytes and JSON.
 
 - `schema` parses the text form of the schemas.
 - `make_class` makes a dataclass from a schema.
-- `layout_of` returns the wire layout of a class in one version. The core reads and writes bytes with it.
+- `layout_of` returns the wire layout of a class in one version. The core reads and writes bytes
+  with it.
 - `to_json` returns an instance as Kafka's JSON converters do.
 """
 

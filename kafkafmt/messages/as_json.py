@@ -1,7 +1,8 @@
 """Convert messages to JSON values, as Kafka's generated ``…JsonConverter`` classes do.
 
 - Fields are in the order of the schema, under Kafka's names.
-- Fields that the version does not have are omitted. So are tagged fields at their default, and unknown tagged fields.
+- Fields that the version does not have are omitted. So are tagged fields at their default, and
+  unknown tagged fields.
 - Bytes are base64. UUIDs are URL-safe base64 without padding.
 - Record data is replaced by its size in bytes, under the name ``…SizeInBytes``.
 """
@@ -30,7 +31,8 @@ def to_json(message: SchemaMessage, version: int) -> dict[str, Any]:
     Returns
     -------
     dict
-        The values by Kafka's field names. Floats that are not finite are the strings "NaN", "Infinity" and "-Infinity".
+        The values by Kafka's field names. Floats that are not finite are the strings "NaN",
+        "Infinity" and "-Infinity".
     """
     converted: dict[str, Any] = {}
     for f in message.SCHEMA.fields:

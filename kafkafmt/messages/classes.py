@@ -1,9 +1,11 @@
 """Make Python classes from message schemas, such as `FetchRequest` and `FetchRequest.FetchTopic`.
 
-Each class is a dataclass with slots and keyword-only parameters. It has the fields of all versions, with Kafka's defaults.
-The names are Kafka's, in snake case. The classes of nested structures are attributes of the message's class.
+Each class is a dataclass with slots and keyword-only parameters. It has the fields of all versions,
+with Kafka's defaults. The names are Kafka's, in snake case. The classes of nested structures are
+attributes of the message's class.
 
-The wire format of one version is a `Layout` of the core. It is compiled when that version is first read or written.
+The wire format of one version is a `Layout` of the core. It is compiled when that version is first
+read or written.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from .schema import NONE, Field, Struct, Versions
 ZERO_UUID = UUID(int=0)
 
 RecordBytes = Buffer | list[Buffer]
-"""Type of a field with record data. A field that was read is a memoryview of the frame; a list is written back to back."""
+"""Type of a field with record data.
+
+A field that was read is a memoryview of the frame. The buffers of a list are written back to back.
+"""
 _PYTHON_TYPES: dict[str, Any] = {
     "bool": bool, "float64": float, "uuid": UUID, "string": str, "bytes": bytes, "records": RecordBytes,
 }  # fmt: skip
@@ -30,7 +35,7 @@ _ZEROS: dict[str, Any] = {"bool": False, "float64": 0.0, "uuid": ZERO_UUID, "str
 
 
 class SchemaMessage:
-    """Base class of all classes that are made from a schema: messages, and the structures inside them.
+    """Base class of the classes made from a schema: of messages, and of the structures inside them.
 
     Attributes
     ----------
@@ -65,7 +70,7 @@ class SchemaMessage:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """Return the state for `copy` and `pickle`. Record data that is a view of a frame is copied into bytes."""
+        """Return the state for `copy` and `pickle`, with views of a frame copied into bytes."""
         names = [*(f.name for f in self.SCHEMA.fields), "unknown_tagged_fields"]
         return None, {name: _owned(getattr(self, name)) for name in names}
 
@@ -134,7 +139,10 @@ def make_class(struct: Struct, versions: Versions, flexible: Versions, base: typ
 
 
 def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, common: dict[str, Any]) -> type[M]:
-    """Make the class of a structure, after the classes of its fields, and add the latter to `made` by name."""
+    """Make the class of a structure.
+
+    The classes of its fields are made first and added to `made` by name.
+    """
     namespace: dict[str, Any] = {}
     fields: list[tuple[str, Any, Any]] = []
     defaults: dict[str, Any] = {}
@@ -147,14 +155,20 @@ def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, c
         type_: Any = inner or _PYTHON_TYPES.get(f.type, int)
         type_ = list[type_] if f.array else type_
         type_ = type_ | None if default is None or f.nullable != NONE else type_
-        given = dataclasses.field(default_factory=default) if isinstance(default, type) else dataclasses.field(default=default)
+        given = (
+            dataclasses.field(default_factory=default)
+            if isinstance(default, type)
+            else dataclasses.field(default=default)
+        )
         fields.append((f.name, type_, given))
         if f.second_name:
             namespace[f.second_name] = _second_name(f.name)
     fields.append(("unknown_tagged_fields", tuple[tuple[int, bytes], ...], dataclasses.field(default=())))
     namespace |= common | {"SCHEMA": struct, "DEFAULTS": defaults}
     namespace["__qualname__"] = outer if outer == struct.name else f"{outer}.{struct.name}"
-    return dataclasses.make_dataclass(struct.name, fields, bases=(base,), namespace=namespace, kw_only=True, slots=True, repr=False)
+    return dataclasses.make_dataclass(
+        struct.name, fields, bases=(base,), namespace=namespace, kw_only=True, slots=True, repr=False
+    )
 
 
 def _second_name(name: str) -> property:
@@ -208,7 +222,10 @@ def _make_layout(message: type[SchemaMessage], version: int, core: Any) -> Any:
 
 
 def _compile(part: type[SchemaMessage], version: int, flexible: bool, core: Any, done: dict[str, Any]) -> Any:
-    """Return the layout of a message or structure. Layouts of nested structures are made first and kept in `done` by name."""
+    """Return the layout of a message or structure.
+
+    The layouts of the structures inside it are made first and added to `done` by name.
+    """
     fields, tagged, absent = [], [], []
     for f in part.SCHEMA.fields:
         default = part.DEFAULTS[f.name]

@@ -1,15 +1,20 @@
 """Parse the text form of Kafka's message schemas. One schema describes all versions of a message.
 
-    3 Topics, versions 0-18, flexible 12+       number, name, all versions, the flexible versions (KIP-482)
+    1 Fetch, versions 0-18, flexible 12+
 
     ClusterId       string?       12+   tag 0  = null  ignorable
-    Topics          []FetchTopic  0+                            a field: name, type, versions, options
-        Topic       string        0-12                          the fields of a structure are indented below its field
+    Topics          []FetchTopic  0+
+        Topic       string        0-12
     ...
-    struct Name                                                 a structure by itself, which several fields can have
+    struct Name
+        ...
 
-The type is one of `TYPES` or the name of a structure. `[]` before it makes an array, and `?` after it allows null.
-The options are:
+The first line has a number, the name, the versions, and the flexible versions (KIP-482). The line
+of a field has its name, its type, its versions and its options. The fields of a structure are
+indented below the field. A line with ``struct`` starts a structure that several fields can have.
+
+The type is one of `TYPES` or the name of a structure. `[]` before it makes an array, and `?` after
+it allows null. The options are:
 
 - ``null 1+``: null is allowed in these versions only.
 - ``tag 0``: the field is a tagged field.
@@ -35,7 +40,7 @@ WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @dataclass(frozen=True)
 class Versions:
-    """A range of versions, both ends inclusive. The range is empty if `last` is less than `first`."""
+    """A range of versions, both ends inclusive; empty if `last` is less than `first`."""
 
     first: int
     last: int
@@ -135,7 +140,12 @@ class Heading:
         found = HEADING.fullmatch(line)
         assert found is not None, line
         number, name, versions, flexible = found.groups()
-        return cls(None if number is None else int(number), name, Versions.parse(versions), Versions.parse(flexible) if flexible else NONE)
+        return cls(
+            None if number is None else int(number),
+            name,
+            Versions.parse(versions),
+            Versions.parse(flexible) if flexible else NONE,
+        )
 
 
 def snake_case(name: str) -> str:
@@ -144,12 +154,14 @@ def snake_case(name: str) -> str:
 
 
 def parse_field(line: str) -> Field:
-    """Parse the line of a field. The field of a structure gets no `struct`; `parse_message` sets it."""
+    """Parse the line of a field. `Field.struct` is left to `parse_message`."""
     kafka_name, type_, versions, *rest = line.split(maxsplit=3)
     present = Versions.parse(versions)
     nullable = type_.endswith("?")
     plain_type = type_.removesuffix("?").removeprefix("[]")
-    made = Field(kafka_name, snake_case(kafka_name), plain_type, type_.startswith("[]"), present, present if nullable else NONE)
+    made = Field(
+        kafka_name, snake_case(kafka_name), plain_type, type_.startswith("[]"), present, present if nullable else NONE
+    )
     for option in OPTION.finditer(rest[0] if rest else ""):
         match option[1], option[2]:
             case "null", text:
@@ -168,7 +180,10 @@ def parse_field(line: str) -> Field:
 
 
 def parse_message(name: str, lines: list[str]) -> Struct:
-    """Parse the lines after a message's first line. The indentation shows which structure a field belongs to."""
+    """Parse the lines after a message's first line.
+
+    The indentation of a line shows which structure the field belongs to.
+    """
     message = Struct(name)
     shared: dict[str, Struct] = {}
     every: list[Field] = []

@@ -1,4 +1,4 @@
-"""Read and write the messages of Kafka's wire protocol, in all their versions. This is not a client.
+"""Read and write the messages of Kafka's wire protocol, in all versions. This is not a client.
 
     from kafkafmt import protocol
 
@@ -10,11 +10,12 @@
     for data in protocol.record_data(response.body):           # views of the frame
         table = kafkafmt.to_arrow(data.records, start=fetch_offset, aborted=data.aborted)
 
-    body = protocol.MetadataRequest(topics=[protocol.MetadataRequest.MetadataRequestTopic(name="orders")])
+    topic = protocol.MetadataRequest.MetadataRequestTopic(name="orders")
+    body = protocol.MetadataRequest(topics=[topic])
     buffers = protocol.write_request(protocol.make_request(body, api_version=12, correlation_id=1))
 
-Each message has a class, such as `FetchRequest` and `FetchResponse`. The classes of the structures inside a message are its
-attributes. A class is made when it is first used.
+Each message has a class, such as `FetchRequest` and `FetchResponse`. The classes of the structures
+inside a message are its attributes. A class is made when it is first used.
 """
 
 from __future__ import annotations

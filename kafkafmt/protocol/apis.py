@@ -1,7 +1,7 @@
 """Read the APIs of the wire protocol from the files in `schemas/`.
 
-Each file describes one API: its key, its name, its versions, the request and the response. Its name is the key and the API's
-name in snake case, such as ``03_metadata.txt``.
+Each file describes one API: its key, its name, its versions, the request and the response. Its name
+is the key and the API's name in snake case, such as ``03_metadata.txt``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def key_of(given: int | str) -> int:
     Parameters
     ----------
     given : int or str
-        The key, which is returned unchanged, or the API's name, in any case and with or without underscores.
+        The key, which is returned unchanged, or the API's name, in any case and with or without
+        underscores.
 
     Raises
     ------

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """An `error_code` of a response, such as ``ErrorCode(6)``, which is ``ErrorCode.NOT_LEADER_OR_FOLLOWER``.
+    """An `error_code` of a response: ``ErrorCode(6)`` is ``ErrorCode.NOT_LEADER_OR_FOLLOWER``.
 
     Attributes
     ----------
@@ -17,8 +17,8 @@ class ErrorCode(IntEnum):
 
     Notes
     -----
-    The names are those of Kafka's ``Errors``. A code that this release does not have is no error: its name contains the number,
-    as in UNKNOWN_999, and it is not retriable.
+    The names are those of Kafka's ``Errors``. A code that this release does not have is no error:
+    its name contains the number, as in UNKNOWN_999, and it is not retriable.
     """
 
     message: str
@@ -62,7 +62,11 @@ class ErrorCode(IntEnum):
     INVALID_TOPIC_EXCEPTION = (17, "the topic's name is not valid, or not allowed for this operation")
     RECORD_LIST_TOO_LARGE = (18, "the records are larger than a segment")
     NOT_ENOUGH_REPLICAS = (19, "fewer replicas are in sync than required", True)
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = (20, "the records were written, but to fewer in-sync replicas than required", True)
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = (
+        20,
+        "the records were written, but to fewer in-sync replicas than required",
+        True,
+    )
     INVALID_REQUIRED_ACKS = (21, "acks must be -1, 0 or 1")
     ILLEGAL_GENERATION = (22, "the generation is not the group's current one")
     INCONSISTENT_GROUP_PROTOCOL = (23, "none of the member's protocols is supported by the group")
@@ -177,5 +181,8 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = (132, "the Streams topology is out of date")
     SHARE_SESSION_LIMIT_REACHED = (133, "the broker has its maximum number of share sessions", True)
     GROUP_DELETION_FAILED = (134, "the group was not deleted; the error message has the reason")
-    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = (135, "the Streams topology description was not stored; the error message has the reason")
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = (
+        135,
+        "the Streams topology description was not stored; the error message has the reason",
+    )
     CONTROLLER_ID_NOT_REGISTERED = (136, "no controller is registered with this id")

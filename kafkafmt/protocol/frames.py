@@ -1,11 +1,12 @@
-"""Read and write whole requests and responses. A frame is a size of four bytes, a header and a body.
+"""Read and write whole requests and responses, as frames: four bytes of size, a header, a body.
 
-A request's header has the API key and version. A response's header has only the correlation id of its request, so the caller
-must pass the API key and version. Flexible versions (KIP-482) have tagged fields in the header. ApiVersions responses are the
-exception: a client must be able to read them before it knows the broker's versions.
+A request's header has the API key and version. A response's header has only the correlation id of
+its request, so the caller must pass the API key and version. Flexible versions (KIP-482) have
+tagged fields in the header. ApiVersions responses are the exception: a client must be able to read
+them before it knows the broker's versions.
 
-Kafka's parser ignores bytes after a message, and librdkafka sends some. They are kept in `trailing` and written back. If the API
-or the version is not supported, the body is kept as an `UnknownBody`.
+Kafka's parser ignores bytes after a message, and librdkafka sends some. They are kept in `trailing`
+and written back. If the API or the version is not supported, the body is kept as an `UnknownBody`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Body = TypeVar("Body", bound=Message | UnknownBody)
 
 
 class _FrameContent:
-    """Base class of `Request` and `Response`. The fields of the body are attributes of this object too."""
+    """Base class of `Request` and `Response`, whose body's fields are attributes of the object too."""
 
     __slots__ = ()
 
@@ -56,7 +57,7 @@ class _FrameContent:
     trailing: bytes
 
     def __getattr__(self, name: str) -> Any:
-        """Return a field of the body. Type checkers know the fields of `body`, but not those of this object."""
+        """Return a field of the body. Its type is Any; the fields of `body` itself are typed."""
         if name.startswith("__") or name in ("header", "body"):
             raise AttributeError(name)
         return getattr(self.body, name)
@@ -86,10 +87,11 @@ class Request(_FrameContent, Generic[Body]):
     ----------
     header : RequestHeader
     body : Message or UnknownBody
-        `read_request` returns a `Request[Message | UnknownBody]`; ``isinstance(request.body, protocol.ProduceRequest)`` tells type
-        checkers which fields the body has.
+        A type checker knows the fields of the body from `make_request`, or after a check such as
+        ``isinstance(request.body, protocol.ProduceRequest)``.
     trailing : bytes, default b""
-        Bytes after the body. `write_request` writes them, also if `body` was changed. To drop them, set `trailing` to b"".
+        Bytes after the body. `write_request` writes them, also if `body` was changed. To drop them,
+        set `trailing` to b"".
     """
 
     header: RequestHeader
@@ -108,8 +110,15 @@ class Request(_FrameContent, Generic[Body]):
 
     @property
     def has_response(self) -> bool:
-        """Whether a broker responds. It does, unless this is a Produce request with acks 0; an `UnknownBody` counts as True."""
-        return self.api_key != apis.PRODUCE or isinstance(self.body, UnknownBody) or cast("ProduceRequest", self.body).acks != 0
+        """Whether a broker responds: False only for a Produce request with acks 0.
+
+        An `UnknownBody` counts as a request that gets a response.
+        """
+        return (
+            self.api_key != apis.PRODUCE
+            or isinstance(self.body, UnknownBody)
+            or cast("ProduceRequest", self.body).acks != 0
+        )
 
 
 @dataclass(slots=True)
@@ -120,12 +129,13 @@ class Response(_FrameContent, Generic[Body]):
     ----------
     header : ResponseHeader
     body : Message or UnknownBody
-        `read_response` returns a `Response[Message | UnknownBody]`; ``isinstance(response.body, protocol.FetchResponse)`` tells type
-        checkers which fields the body has.
+        A type checker knows the fields of the body from `make_response`, or after a check such as
+        ``isinstance(response.body, protocol.FetchResponse)``.
     api_version : int
         Version of the body.
     trailing : bytes, default b""
-        Bytes after the body. `write_response` writes them, also if `body` was changed. To drop them, set `trailing` to b"".
+        Bytes after the body. `write_response` writes them, also if `body` was changed. To drop
+        them, set `trailing` to b"".
     """
 
     header: ResponseHeader
@@ -140,7 +150,9 @@ def _key_of(body: Message | UnknownBody) -> int:
 
 def _check_body(body: Any, kind: Kind) -> None:
     if not isinstance(body, BODIES) or getattr(body, "KIND", None) != kind:
-        raise TypeError(f"the body must be a {kind}, such as protocol.Fetch{kind.title()}(…), not {type(body).__name__}")
+        raise TypeError(
+            f"the body must be a {kind}, such as protocol.Fetch{kind.title()}(…), not {type(body).__name__}"
+        )
 
 
 def make_request(body: Body, api_version: int, correlation_id: int = 0, client_id: str | None = None) -> Request[Body]:
@@ -164,7 +176,9 @@ def make_request(body: Body, api_version: int, correlation_id: int = 0, client_i
     """
     _check_body(body, REQUEST)
     header = request_header_class()
-    return Request(header(api_key=_key_of(body), api_version=api_version, correlation_id=correlation_id, client_id=client_id), body)
+    return Request(
+        header(api_key=_key_of(body), api_version=api_version, correlation_id=correlation_id, client_id=client_id), body
+    )
 
 
 def make_response(body: Body, api_version: int, correlation_id: int = 0) -> Response[Body]:
@@ -198,10 +212,12 @@ def header_version(kind: Kind, key: int, version: int) -> int:
 
 
 def _view_of_frame(frame: Buffer) -> memoryview:
-    """Return the frame, with its size field, as a view of bytes; raise an error if the size field is wrong."""
+    """Return a view of the whole frame; raise an error if its size field is wrong."""
     view = byte_view(frame)
     if len(view) < SIZE_BYTES:
-        raise TruncatedError(f"a frame starts with a size field of {SIZE_BYTES} bytes, but has only {len(view)} bytes", 0)
+        raise TruncatedError(
+            f"a frame starts with a size field of {SIZE_BYTES} bytes, but has only {len(view)} bytes", 0
+        )
     size = int.from_bytes(view[:SIZE_BYTES], "big", signed=True)
     if size != len(view) - SIZE_BYTES:
         wrong = TruncatedError if size > len(view) - SIZE_BYTES else StructureError
@@ -212,14 +228,19 @@ def _view_of_frame(frame: Buffer) -> memoryview:
 def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """Read the header of a request's frame; return it and the position after it.
 
-    If the version is newer than the supported ones, the header is read in the form of the API's newest versions, as Kafka does. If
-    the API is not supported, the header's tagged fields are left to the body, because only flexible versions have them.
+    If the version is newer than the supported ones, the header is read in the form of the API's
+    newest versions, as Kafka does. If the API is not supported, the header's tagged fields are left
+    to the body, because only flexible versions have them.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
-        raise TruncatedError(f"a request has at least {FIXED_HEADER_BYTES} bytes, this one has {len(view) - SIZE_BYTES}", SIZE_BYTES)
+        raise TruncatedError(
+            f"a request has at least {FIXED_HEADER_BYTES} bytes, this one has {len(view) - SIZE_BYTES}", SIZE_BYTES
+        )
     key, version = (int.from_bytes(view[at : at + 2], "big", signed=True) for at in (SIZE_BYTES, SIZE_BYTES + 2))
-    read: tuple[RequestHeader, int] = layout_of(request_header_class(), header_version(REQUEST, key, version)).read(view, SIZE_BYTES)
+    read: tuple[RequestHeader, int] = layout_of(request_header_class(), header_version(REQUEST, key, version)).read(
+        view, SIZE_BYTES
+    )
     return read
 
 
@@ -239,8 +260,8 @@ def read_request(frame: Buffer) -> Request[Message | UnknownBody]:
     Returns
     -------
     Request
-        Record data is a view of `frame`; everything else is copied. The body is an `UnknownBody` if this release does not support its
-        API or version. `trailing` is the bytes after the body.
+        Record data is a view of `frame`; everything else is copied. The body is an `UnknownBody` if
+        this release does not support its API or version. `trailing` is the bytes after the body.
 
     Raises
     ------
@@ -256,19 +277,25 @@ def correlation_id_of(frame: Buffer) -> int:
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + CORRELATION_ID_BYTES:
         found = len(view) - SIZE_BYTES
-        raise TruncatedError(f"a response starts with a correlation id of {CORRELATION_ID_BYTES} bytes, but has only {found}", SIZE_BYTES)
+        raise TruncatedError(
+            f"a response starts with a correlation id of {CORRELATION_ID_BYTES} bytes, but has only {found}", SIZE_BYTES
+        )
     return int.from_bytes(view[SIZE_BYTES : SIZE_BYTES + CORRELATION_ID_BYTES], "big", signed=True)
 
 
 def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple[ResponseHeader, int]:
     """Read the header of a response's frame; return it and the position after it."""
     version = header_version(RESPONSE, api_key, api_version)
-    read: tuple[ResponseHeader, int] = layout_of(response_header_class(), version).read(_view_of_frame(frame), SIZE_BYTES)
+    read: tuple[ResponseHeader, int] = layout_of(response_header_class(), version).read(
+        _view_of_frame(frame), SIZE_BYTES
+    )
     return read
 
 
-def read_response_body(frame: Buffer, position: int, api_key: int, api_version: int) -> tuple[Message | UnknownBody, int, bytes]:
-    """Read the body after a header that ends at `position`; return it, its version and the bytes after it.
+def read_response_body(
+    frame: Buffer, position: int, api_key: int, api_version: int
+) -> tuple[Message | UnknownBody, int, bytes]:
+    """Read the body at `position`; return it, its version and the bytes after it.
 
     The version is `api_version`, or 0 for some ApiVersions responses: see `read_response`.
     """
@@ -285,7 +312,10 @@ def read_response_body(frame: Buffer, position: int, api_key: int, api_version: 
 
 
 def _read_api_versions_0(frame: Buffer, position: int) -> tuple[Message | UnknownBody, int, bytes]:
-    """Read an ApiVersions response in version 0. Only the error UNSUPPORTED_VERSION may have bytes after it."""
+    """Read an ApiVersions response in version 0.
+
+    Bytes after it are allowed only if its error code is UNSUPPORTED_VERSION.
+    """
     body, trailing = _read_body(frame, position, RESPONSE, apis.API_VERSIONS, 0)
     if trailing and cast("ApiVersionsResponse", body).error_code != ErrorCode.UNSUPPORTED_VERSION:
         position = byte_view(frame).nbytes - len(trailing)
@@ -308,8 +338,8 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
     Returns
     -------
     Response
-        Record data is a view of `frame`; everything else is copied. The body is an `UnknownBody` if this release does not support its
-        API or version. `trailing` is the bytes after the body.
+        Record data is a view of `frame`; everything else is copied. The body is an `UnknownBody` if
+        this release does not support its API or version. `trailing` is the bytes after the body.
 
     Raises
     ------
@@ -320,8 +350,9 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
 
     Notes
     -----
-    A broker that does not support the version of an ApiVersions request responds in version 0. Therefore an ApiVersions response
-    that cannot be read in the request's version is read in version 0, as in Kafka's ``ApiVersionsResponse.parse``.
+    A broker that does not support the version of an ApiVersions request responds in version 0.
+    Therefore an ApiVersions response that cannot be read in the request's version is read in
+    version 0, as in Kafka's ``ApiVersionsResponse.parse``.
     """
     key = apis.key_of(api_key)
     header, position = read_response_header(frame, key, api_version)
@@ -329,7 +360,10 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
 
 
 def _read_body(frame: Buffer, position: int, kind: Kind, key: int, version: int) -> tuple[Message | UnknownBody, bytes]:
-    """Read a body that starts at `position`; return it and the bytes after it. An `UnknownBody` contains all bytes."""
+    """Read a body that starts at `position`; return it and the bytes after it.
+
+    An `UnknownBody` contains all these bytes.
+    """
     view = byte_view(frame)
     try:
         layout = layout_of(message_class(key, kind), version)
@@ -350,15 +384,17 @@ def write_request(request: Request[Any]) -> list[bytes | memoryview]:
     Returns
     -------
     list of bytes and memoryview
-        The frame in pieces, for ``socket.sendmsg`` or ``writelines``. Record data is not copied: its pieces are views of the buffers
-        in the body. `request.trailing` is at the end of the frame.
+        The frame in pieces, for ``socket.sendmsg`` or ``writelines``. Record data is not copied:
+        its pieces are views of the buffers in the body. `request.trailing` is at the end of the
+        frame.
 
     Raises
     ------
     TypeError
         `request` is not a `Request`, or a field has a value of a wrong type.
     ValueError
-        The version cannot hold the value of a field: None, a value out of range, or a field that the version does not have.
+        The version cannot hold the value of a field: None, a value out of range, or a field that
+        the version does not have.
     UnsupportedError
         This release does not support the version.
     """
@@ -377,15 +413,17 @@ def write_response(response: Response[Any]) -> list[bytes | memoryview]:
     Returns
     -------
     list of bytes and memoryview
-        The frame in pieces, for ``socket.sendmsg`` or ``writelines``. Record data is not copied: its pieces are views of the buffers
-        in the body. `response.trailing` is at the end of the frame.
+        The frame in pieces, for ``socket.sendmsg`` or ``writelines``. Record data is not copied:
+        its pieces are views of the buffers in the body. `response.trailing` is at the end of the
+        frame.
 
     Raises
     ------
     TypeError
         `response` is not a `Response`, or a field has a value of a wrong type.
     ValueError
-        The version cannot hold the value of a field: None, a value out of range, or a field that the version does not have.
+        The version cannot hold the value of a field: None, a value out of range, or a field that
+        the version does not have.
     UnsupportedError
         This release does not support the version.
     """
@@ -396,7 +434,9 @@ def write_response(response: Response[Any]) -> list[bytes | memoryview]:
 def _check_type(given: Any, wanted: type[_FrameContent]) -> None:
     if not isinstance(given, wanted):
         name = wanted.__name__
-        raise TypeError(f"a {name} is needed, such as make_{name.lower()}(body, api_version) returns, not {type(given).__name__}")
+        raise TypeError(
+            f"a {name} is needed, such as make_{name.lower()}(body, api_version) returns, not {type(given).__name__}"
+        )
 
 
 def _write(
@@ -412,7 +452,9 @@ def _write(
         buffers = core.write_messages((header_layout, layout_of(type(body), version)), (header, body), True)
         return _extend(buffers, trailing) if trailing != b"" else buffers
     if body.api_version != version:
-        raise ValueError(f"the undecoded body was read as version {body.api_version}, so it cannot be written as version {version}")
+        raise ValueError(
+            f"the undecoded body was read as version {body.api_version}, so it cannot be written as version {version}"
+        )
     buffers = core.write_messages((header_layout,), (header,), True)
     return _extend(buffers, body.data, trailing)
 

@@ -1,6 +1,7 @@
 """Make the classes of the protocol's messages on first use: `FetchRequest`, `FetchResponse`, …
 
-The types of these classes, for type checkers and IDEs, are in `_classes.pyi`, which `make stubs` writes.
+The types of these classes, for type checkers and IDEs, are in `_classes.pyi`, which `make stubs`
+writes.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class UnknownBody:
     api_key, api_version : int
         As in the request's header.
     data : bytes
-        Everything after the header. If the API is not supported, the tagged fields of the header, if it has any, are
-        at the start of `data`, because only flexible versions have them.
+        Everything after the header. If the API is not supported, the tagged fields of the header,
+        if it has any, are at the start of `data`, because only flexible versions have them.
     """
 
     kind: Kind
@@ -76,7 +77,7 @@ class UnknownBody:
 
 
 def to_json(message: SchemaMessage | UnknownBody, version: int) -> dict[str, Any]:
-    """Return the fields of a message as dicts, lists and plain values, as Kafka's ``…JsonConverter`` classes do.
+    """Return the fields of a message as JSON values, as Kafka's ``…JsonConverter`` classes do.
 
     Parameters
     ----------
@@ -87,8 +88,9 @@ def to_json(message: SchemaMessage | UnknownBody, version: int) -> dict[str, Any
     Returns
     -------
     dict
-        The fields by Kafka's names. If `message` is an `UnknownBody`, the keys are those of ``kafkafmt decode``: "apiKey",
-        "api" (the API's name, or None), "apiVersion" and "undecodedBytes" (a number); and "data", the bytes in base64.
+        The fields by Kafka's names. If `message` is an `UnknownBody`, the keys are those of
+        ``kafkafmt decode``: "apiKey", "api" (the API's name, or None), "apiVersion" and
+        "undecodedBytes" (a number); and "data", the bytes in base64.
     """
     if not isinstance(message, UnknownBody):
         return messages.to_json(message, version)
@@ -155,7 +157,7 @@ def class_names() -> list[str]:
 
 
 def find_class(name: str) -> type[Message] | None:
-    """Return the class of a message or header by its name, such as "FetchRequest", or None if there is none."""
+    """Return the class with this name, such as "FetchRequest", or None if there is none."""
     kinds: tuple[Kind, ...] = (REQUEST, RESPONSE)
     for kind in kinds:
         if name == f"{kind.title()}Header":

@@ -29,8 +29,9 @@ class RecordData(NamedTuple):
     records : bytes-like
         Record batches. A view of the frame, if the message was read from one.
     aborted : list of (int, int), optional
-        Producer id and first offset of each aborted transaction in a Fetch response. `read_records` and `to_arrow` take this list as
-        their argument `aborted`. None if the request did not ask for read_committed.
+        Producer id and first offset of each aborted transaction in a Fetch response. `read_records`
+        and `to_arrow` take this list as their argument `aborted`. None if the request did not ask
+        for read_committed.
     """
 
     topic: str
@@ -43,7 +44,8 @@ class RecordData(NamedTuple):
 class BatchesEnd(NamedTuple):
     """The end of the complete batches in some record data.
 
-    The bytes after this end are the start of another batch: a broker truncates the last batch if the response is full.
+    The bytes after this end are the start of another batch: a broker truncates the last batch if
+    the response is full.
 
     Attributes
     ----------
@@ -64,7 +66,8 @@ def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
     Parameters
     ----------
     body : Message or UnknownBody
-        A Produce request, a Fetch response or a ShareFetch response. Other messages, and an `UnknownBody`, yield nothing.
+        A Produce request, a Fetch response or a ShareFetch response. Other messages, and an
+        `UnknownBody`, yield nothing.
 
     Yields
     ------
@@ -85,12 +88,16 @@ def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
                 if part.records is not None:
                     listed = part.aborted_transactions
                     aborted = None if listed is None else [(a.producer_id, a.first_offset) for a in listed]
-                    yield RecordData(topic.topic, topic.topic_id, part.partition_index, cast(Buffer, part.records), aborted)
+                    yield RecordData(
+                        topic.topic, topic.topic_id, part.partition_index, cast(Buffer, part.records), aborted
+                    )
     elif key == apis.SHARE_FETCH and kind == RESPONSE:
         for shared_topic in cast("ShareFetchResponse", body).responses:
             for shared_part in shared_topic.partitions:
                 if shared_part.records is not None:
-                    yield RecordData("", shared_topic.topic_id, shared_part.partition_index, cast(Buffer, shared_part.records))
+                    yield RecordData(
+                        "", shared_topic.topic_id, shared_part.partition_index, cast(Buffer, shared_part.records)
+                    )
 
 
 def batches_end(records: Buffer) -> BatchesEnd:
@@ -99,7 +106,8 @@ def batches_end(records: Buffer) -> BatchesEnd:
     Parameters
     ----------
     records : bytes-like
-        Record data, such as `RecordData.records`. Only the headers of its batches are read, and CRCs are not checked.
+        Record data, such as `RecordData.records`. Only the headers of its batches are read, and
+        CRCs are not checked.
     """
     end = BatchesEnd(0, None)
     for table in iter_tables(records, check_crc=False):

@@ -25,7 +25,8 @@ class FrameSplitter:
     Parameters
     ----------
     max_size : int, default 104857600 (100 MiB)
-        Largest value of a frame's size field. A larger frame is an error, which is raised before the frame is buffered.
+        Largest value of a frame's size field. A larger frame is an error, which is raised before
+        the frame is buffered.
 
     Attributes
     ----------
@@ -56,7 +57,8 @@ class FrameSplitter:
         Parameters
         ----------
         data : bytes-like
-            The next piece of the stream. Bytes are not copied if `data` is bytes and contains the whole frame.
+            The next piece of the stream. Bytes are not copied if `data` is bytes and contains the
+            whole frame.
 
         Yields
         ------
@@ -66,8 +68,9 @@ class FrameSplitter:
         Raises
         ------
         KafkaFormatError
-            A size field is negative (`StructureError`) or greater than `max_size` (`TooLargeError`). The frames before it are yielded
-            first. Every later call raises the same error, because the start of the next frame is unknown.
+            A size field is negative (`StructureError`) or greater than `max_size`
+            (`TooLargeError`). The frames before it are yielded first. Every later call raises the
+            same error, because the start of the next frame is unknown.
         """
         frames: list[memoryview] = []
         with self._lock:
@@ -102,7 +105,7 @@ class FrameSplitter:
         self._held += view[start:]
 
     def _complete(self, view: memoryview, frames: list[memoryview]) -> int:
-        """Add bytes of `view` to the buffered start of a frame; return the position in `view` after them."""
+        """Add bytes of `view` to the buffered start of a frame; return how many were added."""
         start = max(0, min(SIZE_BYTES - len(self._held), len(view)))
         self._held += view[:start]
         if len(self._held) < SIZE_BYTES:
@@ -156,7 +159,7 @@ class Correlation:
             self._waiting[correlation_id].append(expected)
 
     def forget(self, correlation_id: int) -> None:
-        """Remove the last request that was added with this correlation id, because it gets no response."""
+        """Remove the last request with this correlation id, because it gets no response."""
         with self._lock:
             self._waiting[correlation_id].pop()
             if not self._waiting[correlation_id]:
@@ -165,8 +168,9 @@ class Correlation:
     def take(self, correlation_id: int) -> tuple[int, int] | None:
         """Remove the request that a response answers; return its API key and version.
 
-        If several requests have this correlation id, the first one is removed, because a broker responds in the order of the requests.
-        The result is None if no request has this correlation id.
+        If several requests have this correlation id, the first one is removed, because a broker
+        responds in the order of the requests. The result is None if no request has this correlation
+        id.
         """
         with self._lock:
             waiting = self._waiting.get(correlation_id)
