@@ -22,7 +22,7 @@ from kafkafmt.internal_topics.decode import (
     read_coordinator_record,
     read_metadata_record,
 )
-from kafkafmt.messages import Message, layout_of, to_json
+from kafkafmt.messages import SchemaMessage, layout_of, to_json
 from kafkafmt.messages.schema import Struct
 
 FILES = {
@@ -130,7 +130,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
-def test_every_message_of_every_version(message: type[Message]) -> None:
+def test_every_message_of_every_version(message: type[SchemaMessage]) -> None:
     for version in range(message.VERSIONS.first, message.VERSIONS.last + 1):
         data, want = sample(message.SCHEMA, version, version in message.FLEXIBLE)
         read, end = layout_of(message, version).read(data)
