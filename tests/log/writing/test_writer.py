@@ -212,7 +212,7 @@ def test_transactions(tmp_path: Path) -> None:
 
 def test_rolling_by_time_without_timestamps_goes_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [FIRST]
-    monkeypatch.setattr("kafkafmt.log.writing.writer._now", lambda: clock[0])
+    monkeypatch.setattr("kafkafmt.log.writing.writer.now_millis", lambda: clock[0])
     with LogDirectory(tmp_path, segment_ms=1000) as directory:
         writer = directory.writer("t")
         for _ in range(4):
