@@ -65,7 +65,10 @@ if choice != "pure":
         from . import _core
 
         core = _core
-        backend, backend_reason = "native", "compiled for this Python" if choice == "auto" else "KAFKAFMT_BACKEND=native"
+        backend, backend_reason = (
+            "native",
+            "compiled for this Python" if choice == "auto" else "KAFKAFMT_BACKEND=native",
+        )
     except ImportError as error:
         reason = plain(_why_not_native(error))
         if choice == "native":
@@ -76,7 +79,9 @@ if choice != "pure":
 
         core = _pure
         backend, backend_reason = "pure", reason
-        warnings.warn(f"kafkafmt runs on its pure Python core, many times slower: {reason}", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"kafkafmt runs on its pure Python core, many times slower: {reason}", RuntimeWarning, stacklevel=2
+        )
 else:
     from . import _pure
 

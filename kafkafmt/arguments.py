@@ -17,7 +17,9 @@ def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole 
     except TypeError:
         raise TypeError(f"{name} is {kind}, not {value!r}") from None
     if low is not None and number < low:
-        raise ValueError(f"{name} is {number}; it cannot be below {low}" if low else f"{name} is {number}; it cannot be negative")
+        raise ValueError(
+            f"{name} is {number}; it cannot be below {low}" if low else f"{name} is {number}; it cannot be negative"
+        )
     return number
 
 
@@ -57,7 +59,9 @@ def millis(name: str, time: Any) -> int:
     """A point in time as milliseconds since 1970 UTC, given as such or as a datetime that knows its zone."""
     if isinstance(time, datetime):
         if time.utcoffset() is None:
-            raise ValueError(f"{name} is {time!r}, which names no zone: .replace(tzinfo=timezone.utc), or another, says which is meant")
+            raise ValueError(
+                f"{name} is {time!r}, which names no zone: .replace(tzinfo=timezone.utc), or another, says which is meant"
+            )
         return to_millis(time)
     return integer(name, time, kind="a time: milliseconds since 1970 (UTC), or a datetime with a zone")
 

@@ -21,7 +21,7 @@ from ._backend import core
 from .constants import MICROS_BEYOND, MICROS_NONE
 from .errors import KafkaFormatError
 from .extras import install_line
-from .log.groups import CommittedOffset
+from .log.reading.groups import CommittedOffset
 from .records import Chunk, read_chunks
 from .sharing import shared
 from .text import decode_header_key
@@ -122,7 +122,9 @@ class _Binary:
         """The first `n` spans, which have `size` bytes together."""
         if self.rows + n >= len(self.offsets.array):
             self.offsets.ensure(self.rows + n + 1)
-            self.validity = np.concatenate((self.validity, np.zeros((len(self.offsets.array) + 7) // 8 - len(self.validity), np.uint8)))
+            self.validity = np.concatenate(
+                (self.validity, np.zeros((len(self.offsets.array) + 7) // 8 - len(self.validity), np.uint8))
+            )
         if self.filled + size > len(self.data.array):
             self.data.ensure(self.filled + size)
         self.filled, nulls = core.gather(
@@ -213,7 +215,9 @@ class ArrowBuilder:
     microseconds cannot hold; they are null in `timestamp`.
     """
 
-    def __init__(self, topic: str, partition: int, schema: pa.Schema = SCHEMA, target_bytes: int = TARGET_BYTES) -> None:
+    def __init__(
+        self, topic: str, partition: int, schema: pa.Schema = SCHEMA, target_bytes: int = TARGET_BYTES
+    ) -> None:
         self.schema = schema
         self.target_bytes = target_bytes
         self.columns = _Columns(decoded_names(schema))
@@ -235,7 +239,9 @@ class ArrowBuilder:
     @property
     def bytes(self) -> int:
         """What the rows collected so far count for."""
-        return ROW_BYTES * self.rows + sum(self.columns.filled(name) for name in self.columns.rooms) + self._header_bytes
+        return (
+            ROW_BYTES * self.rows + sum(self.columns.filled(name) for name in self.columns.rooms) + self._header_bytes
+        )
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Take notice of a chunk's new rows, which stand in `columns`; the batch that they fill."""
@@ -244,14 +250,19 @@ class ArrowBuilder:
             self._put_headers(chunk.source)
         self.rows = columns.rows
         size = self.bytes
-        if size >= self.target_bytes or (columns.full and (2 * size >= self.target_bytes or not columns.enlarge(self.target_bytes))):
+        if size >= self.target_bytes or (
+            columns.full and (2 * size >= self.target_bytes or not columns.enlarge(self.target_bytes))
+        ):
             yield self.flush()
 
     def flush(self) -> pa.RecordBatch:
         """What has been collected, as a record batch; of no rows where there is nothing."""
         columns, scale = self.columns, 1.06 * self.target_bytes / max(self.bytes, 1)
         rows = min(max(int(self.rows * scale), 1 << 12), MAX_ROWS)
-        rooms = {name: min(max(int(columns.filled(name) * scale), 1 << 16), 2 * self.target_bytes) + COPY_SLACK for name in columns.rooms}
+        rooms = {
+            name: min(max(int(columns.filled(name) * scale), 1 << 16), 2 * self.target_bytes) + COPY_SLACK
+            for name in columns.rooms
+        }
         arrays = [self._array(field) for field in self.schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         self.rows = self._header_bytes = 0
@@ -277,7 +288,9 @@ class ArrowBuilder:
         np.cumsum(columns.header_count[start:stop], out=out)
         out += ends.array[start]
         for name, positions, lengths in _HEADER_SPANS:
-            self._header_parts[name].append(source, getattr(columns, positions), getattr(columns, lengths), count, sizes[name])
+            self._header_parts[name].append(
+                source, getattr(columns, positions), getattr(columns, lengths), count, sizes[name]
+            )
         self._header_rows = stop
         self._header_bytes += HEADER_BYTES * count + sum(sizes.values())
         columns.headers = 0
@@ -315,7 +328,11 @@ class ArrowBuilder:
             size = min(max(self.rows, 1 << 14) * 2, MAX_ROWS)
             if name == "topic":
                 raw = _topic_bytes(self._home[0])
-                offsets = np.arange(0, (size + 1) * len(raw), len(raw), dtype=np.int32)[: size + 1] if raw else np.zeros(size + 1, np.int32)
+                offsets = (
+                    np.arange(0, (size + 1) * len(raw), len(raw), dtype=np.int32)[: size + 1]
+                    if raw
+                    else np.zeros(size + 1, np.int32)
+                )
                 known = pa.Array.from_buffers(type_, size, [None, pa.py_buffer(offsets), pa.py_buffer(raw * size)], 0)
             else:
                 known = pa.array(np.full(size, self._home[1], np.int32), type_)
@@ -328,7 +345,10 @@ class ArrowBuilder:
             return pa.nulls(self.rows, type_)
         ends.ensure(self.rows + 1)
         ends.array[self._header_rows + 1 : self.rows + 1] = ends.array[self._header_rows]
-        keys, values = self._header_parts["header_key"].finish(pa.string()), self._header_parts["header_value"].finish(pa.binary())
+        keys, values = (
+            self._header_parts["header_key"].finish(pa.string()),
+            self._header_parts["header_value"].finish(pa.binary()),
+        )
         pairs = pa.StructArray.from_arrays([_as_text(keys), values], fields=HEADER_FIELDS)
         present = np.diff(ends.array[: self.rows + 1]) > 0
         nulls = self.rows - int(np.count_nonzero(present))
@@ -389,7 +409,11 @@ def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBat
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def read_table(buffer: Buffer | None, columns: Sequence[str] | None, topic: str, partition: int, selection: dict[str, Any]) -> pa.Table:
+def read_table(
+    buffer: Buffer | None, columns: Sequence[str] | None, topic: str, partition: int, selection: dict[str, Any]
+) -> pa.Table:
     """The records of a buffer of batches, with topic and partition as they are told; `selection` is read_chunks'."""
     builder = ArrowBuilder(topic, partition, schema_of(columns))
-    return pa.Table.from_batches(record_batches(read_chunks(buffer, builder.columns, **selection), builder), builder.schema)
+    return pa.Table.from_batches(
+        record_batches(read_chunks(buffer, builder.columns, **selection), builder), builder.schema
+    )

@@ -105,7 +105,9 @@ class Compressor:
         self._level = LEVELS[codec][2] if level is None and codec in LEVELS else level or 0
         if codec == CODEC_ZSTD:
             self._zstd = zstandard.ZstdCompressor(level=self._level)
-        elif codec == CODEC_LZ4:  # the default is lz4's fast way, any other its slow one, which begins at 3 and ends at 12
+        elif (
+            codec == CODEC_LZ4
+        ):  # the default is lz4's fast way, any other its slow one, which begins at 3 and ends at 12
             self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
 
     def compress(self, data: Buffer) -> bytes:
@@ -232,7 +234,9 @@ class Decompressor:
                         raise StructureError("gzip data ends before its end mark")
                     left = 0
                 else:
-                    part = member.decompress(data[position : position + window], self._room(arena.filled - start, 4 * len(data)))
+                    part = member.decompress(
+                        data[position : position + window], self._room(arena.filled - start, 4 * len(data))
+                    )
                     left = len(member.unused_data) if member.eof else len(member.unconsumed_tail)
                 position = min(position + window, len(data)) - left
                 arena.append(part)
@@ -283,7 +287,9 @@ class Decompressor:
         context, pending, done = self._lz4, data, False
         try:
             while not done:
-                part, used, done = lz4.frame.decompress_chunk(context, pending, max_length=self._room(arena.filled - start, 4 * len(data)))
+                part, used, done = lz4.frame.decompress_chunk(
+                    context, pending, max_length=self._room(arena.filled - start, 4 * len(data))
+                )
                 arena.append(part)
                 if arena.filled - start > self.limit:
                     self._check(arena.filled - start, CODEC_LZ4)

@@ -168,7 +168,10 @@ TOO_MANY_HEADERS = "a record has {count} headers, more than the limit of {limit}
 BUILD_FAULTS = (
     ("", ""),
     ("", ""),
-    ("offset_order", "offset {offset} is refused: the next offset is {next}, and the highest that a batch can be built with is 2**63 - 2"),
+    (
+        "offset_order",
+        "offset {offset} is refused: the next offset is {next}, and the highest that a batch can be built with is 2**63 - 2",
+    ),
     ("offset_delta", "offset {offset} is more than 2**31 - 1 above the batch's base offset"),
     ("timestamp", "timestamp {timestamp} is negative and not -1"),
     ("timestamp_in_format", "format {magic} has no timestamps, so {timestamp} would be lost"),
@@ -194,7 +197,21 @@ MIXED_OFFSETS = (
     "give all of them an offset, as (key, value, timestamp, headers, offset), or none"
 )
 
-WIRE_TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes", "records", "struct")
+WIRE_TYPES = (
+    "bool",
+    "int8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "float64",
+    "uuid",
+    "string",
+    "bytes",
+    "records",
+    "struct",
+)
 """What a field of a message, or an element of its array, can be."""
 (
     WIRE_BOOL,

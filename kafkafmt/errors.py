@@ -23,7 +23,9 @@ class KafkaFormatError(Exception):
 
     code = "format"
 
-    def __init__(self, message: str, position: int = 0, base_offset: int | None = None, resume: int | None = None) -> None:
+    def __init__(
+        self, message: str, position: int = 0, base_offset: int | None = None, resume: int | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.position = position

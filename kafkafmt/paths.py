@@ -45,7 +45,9 @@ def local_path(path: str | os.PathLike[str]) -> str:
         return _path_of_url(text)
     if scheme is not None:
         what = f"a path with the scheme {scheme!r}" if len(scheme) != 1 else "a path with a drive letter"
-        raise ValueError(f"{text}: only local files can be used so far, not {what}; give a local file of that name by its absolute path")
+        raise ValueError(
+            f"{text}: only local files can be used so far, not {what}; give a local file of that name by its absolute path"
+        )
     return os.path.abspath(text) if text and _scheme(str(Path(text))) else text  # pathlib drops a leading "./"
 
 
@@ -62,7 +64,9 @@ def _path_of_url(url: str) -> str:
     if rest.startswith("//"):
         host, _, tail = rest[2:].partition("/")
         if host.lower() not in ("", "localhost"):
-            raise ValueError(f"{url}: only local files can be used so far, not those of the host {host!r}; a local path has three slashes")
+            raise ValueError(
+                f"{url}: only local files can be used so far, not those of the host {host!r}; a local path has three slashes"
+            )
         rest = f"/{tail}"
     literal = f"/{rest.lstrip('/')}"
     decoded = unquote(literal, errors="surrogateescape")

@@ -214,7 +214,9 @@ class CopiedColumns(RecordColumns):
 
     collects = True
 
-    def __init__(self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0, room: int = 1 << 16) -> None:
+    def __init__(
+        self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0, room: int = 1 << 16
+    ) -> None:
         self.rooms = {name: room for name in ("key", "value") if name in names}
         super().__init__(capacity, names, header_capacity)
 

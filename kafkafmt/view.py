@@ -11,11 +11,11 @@ from . import arguments
 from ._backend import core
 from .constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, NO_END
 from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
-from .log.epochs import end_offset_for
-from .log.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
-from .log.selection import like
-from .log.times import find_max_timestamp, find_timestamp
-from .log.transfer import HasFileno, Sent, send
+from .log.format.leader_epochs import end_offset_for
+from .log.reading.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
+from .log.reading.lookups import find_max_timestamp, find_timestamp
+from .log.reading.selection import like
+from .log.reading.sendfile import HasFileno, Sent, send
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,14 +113,21 @@ class Partition:
         return end_offset_for(self.log.leader_epochs, arguments.integer("epoch", epoch), self.next_offset)
 
     def send(
-        self, target: int | HasFileno, start: int | None = None, max_bytes: int | None = None, *, whole_batches: bool = True
+        self,
+        target: int | HasFileno,
+        start: int | None = None,
+        max_bytes: int | None = None,
+        *,
+        whole_batches: bool = True,
     ) -> Sent:
         """Send the batches from an offset (or the log start) on to a file or socket that blocks, as they lie: how many bytes,
         and the offset to go on with. A negative offset counts from the log's end. max_bytes: no more, but at least one batch;
         without whole_batches the last may be cut."""
         first = self._offset("start", start, None, False)
         most = arguments.optional_integer("max_bytes", max_bytes)
-        return send(self.log, target, self.log_start_offset if first is None else first, most, whole_batches=whole_batches)
+        return send(
+            self.log, target, self.log_start_offset if first is None else first, most, whole_batches=whole_batches
+        )
 
     def __iter__(self) -> Iterator[Any]:
         return self.records()
@@ -131,10 +138,14 @@ class Partition:
         With `views`, keys and values are memoryviews. They are valid until the next record, so threads cannot share these.
         """
         chunks = self.log.chunks(capacity=1024, **self._selected(selection))
-        records: Iterator[Any] = core.RecordIterator(core.make_records(source, columns, views=views) for source, columns in chunks)
+        records: Iterator[Any] = core.RecordIterator(
+            core.make_records(source, columns, views=views) for source, columns in chunks
+        )
         return records
 
-    def to_batches(self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
+    def to_batches(
+        self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]
+    ) -> Iterator[pa.RecordBatch]:
         """pyarrow record batches of about 8 MB, in constant memory. columns: names of the schema, None for the standard eight."""
         from . import arrow
 

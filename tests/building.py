@@ -93,7 +93,11 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
         import lz4.frame
 
         packed: bytes = lz4.frame.compress(  # Java: 64 KiB independent blocks, no content size, no checksums
-            data, compression_level=level or 0, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+            data,
+            compression_level=level or 0,
+            block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+            block_linked=False,
+            store_size=False,
         )
         return packed
     if codec == ZSTD:
@@ -148,7 +152,9 @@ def batch(
         last_offset_delta = deltas[-1][1] if deltas else 0
     if max_timestamp is None:
         max_timestamp = base_timestamp + max((t for t, _ in deltas), default=0)
-    body = compressed if compressed is not None else compress(codec, b"".join(made) if payload is None else payload, level)
+    body = (
+        compressed if compressed is not None else compress(codec, b"".join(made) if payload is None else payload, level)
+    )
     head = HEADER.pack(
         base_offset,
         HEADER_SIZE - 12 + len(body) if length is None else length,
@@ -175,16 +181,33 @@ def simple_batch(values: Sequence[bytes | None], base_offset: int = 0, **fields:
 
 
 def control_batch(
-    kind: int, *, base_offset: int = 0, producer_id: int = 1, producer_epoch: int = 0, coordinator_epoch: int = 0, version: int = 0
+    kind: int,
+    *,
+    base_offset: int = 0,
+    producer_id: int = 1,
+    producer_epoch: int = 0,
+    coordinator_epoch: int = 0,
+    version: int = 0,
 ) -> bytes:
     """An end-of-transaction marker: `kind` is ABORT or COMMIT."""
     marker = record(0, 0, struct.pack(">hh", version, kind), struct.pack(">hi", version, coordinator_epoch))
-    return batch([marker], base_offset=base_offset, flags=TRANSACTIONAL | CONTROL, producer_id=producer_id, producer_epoch=producer_epoch)
+    return batch(
+        [marker],
+        base_offset=base_offset,
+        flags=TRANSACTIONAL | CONTROL,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
 
 
 def empty_batch(base_offset: int = 0, last_offset_delta: int = 0, **fields: object) -> bytes:
     """What the cleaner leaves of a batch whose records are all gone but whose producer must be remembered."""
-    given: dict[str, object] = {"base_timestamp": -1, "max_timestamp": 1_700_000_000_000, "producer_id": 1, "producer_epoch": 0}
+    given: dict[str, object] = {
+        "base_timestamp": -1,
+        "max_timestamp": 1_700_000_000_000,
+        "producer_id": 1,
+        "producer_epoch": 0,
+    }
     return batch([], base_offset=base_offset, last_offset_delta=last_offset_delta, **(given | fields))  # type: ignore[arg-type]
 
 
@@ -215,7 +238,9 @@ def split(data: bytes) -> list[bytes]:
     return out
 
 
-def message(magic: int, key: bytes | None, value: bytes | None, *, offset: int = 0, timestamp: int = 0, attributes: int = 0) -> bytes:
+def message(
+    magic: int, key: bytes | None, value: bytes | None, *, offset: int = 0, timestamp: int = 0, attributes: int = 0
+) -> bytes:
     """A message of format 0 or 1 with its offset and size, for logs that mix formats."""
     body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
     for part in (key, value):

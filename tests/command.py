@@ -15,7 +15,9 @@ from unittest.mock import patch
 import pytest
 
 
-def kafkafmt(*arguments: Any, backend: str = "auto", stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+def kafkafmt(
+    *arguments: Any, backend: str = "auto", stdin: Any = subprocess.DEVNULL
+) -> subprocess.CompletedProcess[str]:
     """Run it; stdout and stderr as text. A traceback is never right."""
     done = subprocess.run(
         [sys.executable, "-m", "kafkafmt", *map(str, arguments)],
@@ -34,7 +36,12 @@ def inside(*arguments: Any) -> subprocess.CompletedProcess[str]:
     from kafkafmt.cli.main import run
 
     out, err, command = io.StringIO(), io.StringIO(), ["kafkafmt", *map(str, arguments)]
-    with redirect_stdout(out), redirect_stderr(err), patch.object(sys, "argv", command), pytest.raises(SystemExit) as stop:
+    with (
+        redirect_stdout(out),
+        redirect_stderr(err),
+        patch.object(sys, "argv", command),
+        pytest.raises(SystemExit) as stop,
+    ):
         run()
     return subprocess.CompletedProcess(command, int(stop.value.code or 0), out.getvalue(), err.getvalue())
 

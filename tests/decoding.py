@@ -26,7 +26,10 @@ def rows_of(columns):
 
     headers = column(None)
     if columns.header_count is not None:
-        spans = [getattr(columns, f"header_{part}") for part in ("key_position", "key_length", "value_position", "value_length")]
+        spans = [
+            getattr(columns, f"header_{part}")
+            for part in ("key_position", "key_length", "value_position", "value_length")
+        ]
         pairs = list(zip(*(array[: columns.headers].tolist() for array in spans), strict=True))
         places = zip(columns.header_start[:n].tolist(), columns.header_count[:n].tolist(), strict=True)
         headers = [pairs[a : a + count] for a, count in places]
@@ -57,7 +60,11 @@ def copies_of(columns, name):
 
 def decode_steps(core, data, table, names=COLUMNS, capacity=64, header_capacity=0, first=MIN, end=None, room=None):
     """Call after call of decode_records: what each one gave, up to the end or the first error. room: of copied keys and values."""
-    columns = RecordColumns(capacity, names, header_capacity) if room is None else CopiedColumns(capacity, names, header_capacity, room)
+    columns = (
+        RecordColumns(capacity, names, header_capacity)
+        if room is None
+        else CopiedColumns(capacity, names, header_capacity, room)
+    )
     while True:
         error = core.decode_records(data, table, columns, first, end)
         batch, record, position, delta = columns.cursor.tolist()

@@ -106,7 +106,11 @@ class Case:
 
     def offsets(self) -> dict[tuple[str, int], dict[str, Any]]:
         """The broker's offsets by topic and partition, before any damage, and `localLogStart`: the first one in `log/`."""
-        name = next(n for n in ("written-offsets.json", "offsets.json", "recovered-offsets.json") if (self.folder / f"{n}.gz").exists())
+        name = next(
+            n
+            for n in ("written-offsets.json", "offsets.json", "recovered-offsets.json")
+            if (self.folder / f"{n}.gz").exists()
+        )
         answers: dict[tuple[str, int], dict[str, Any]] = {}
         for directory, answer in self._load(name).items():
             topic, _, partition = directory.rpartition("-")
@@ -155,8 +159,14 @@ def same_rows(got: Rows, want: Rows) -> None:
     """Assert that two sets of rows are equal, with a message that names the first few differences."""
     if got == want:
         return
-    wrong = [f"{at} is missing" for at in want.keys() - got.keys()] + [f"{at} is not expected" for at in got.keys() - want.keys()]
-    wrong += [f"{at}: expected {str(want[at])[:150]}, got {str(got[at])[:150]}" for at in want.keys() & got.keys() if want[at] != got[at]]
+    wrong = [f"{at} is missing" for at in want.keys() - got.keys()] + [
+        f"{at} is not expected" for at in got.keys() - want.keys()
+    ]
+    wrong += [
+        f"{at}: expected {str(want[at])[:150]}, got {str(got[at])[:150]}"
+        for at in want.keys() & got.keys()
+        if want[at] != got[at]
+    ]
     raise AssertionError(f"{len(wrong)} rows differ: " + "; ".join(sorted(wrong)[:5]))
 
 

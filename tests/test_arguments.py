@@ -19,7 +19,11 @@ ONE = kafkafmt.build_batch([(b"k", b"v", 5)])
 @pytest.fixture
 def log(tmp_path: Path) -> kafkafmt.Log:
     """t-0: ten records, a second apart from 1970-01-01T00:00:00Z on; t-1, u-0: empty."""
-    for name, data in (("t-0", batch([record(i, i * 1000) for i in range(10)], base_timestamp=0)), ("t-1", b""), ("u-0", b"")):
+    for name, data in (
+        ("t-0", batch([record(i, i * 1000) for i in range(10)], base_timestamp=0)),
+        ("t-1", b""),
+        ("u-0", b""),
+    ):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{0:020}.log").write_bytes(data)
     return kafkafmt.open(tmp_path)
@@ -106,13 +110,25 @@ def test_open(tmp_path: Path) -> None:
         (lambda: kafkafmt.build_batch([], producer_id="7"), TypeError, "producer_id is a whole number, not '7'"),
         (lambda: kafkafmt.columns_of(), ValueError, "at least one column is needed"),
         (lambda: kafkafmt.columns_of(key=b"a"), TypeError, "key is a column, such as a list or an array, not b'a'"),
-        (lambda: kafkafmt.columns_of(key=[b"a"], value=[b"a", b"b"]), ValueError, "one length are needed: key has 1, value has 2"),
+        (
+            lambda: kafkafmt.columns_of(key=[b"a"], value=[b"a", b"b"]),
+            ValueError,
+            "one length are needed: key has 1, value has 2",
+        ),
         (lambda: list(kafkafmt.build_columns([b"a"])), TypeError, "columns_of"),
         (lambda: kafkafmt.validate_and_assign_offsets(ONE, "5"), TypeError, "next_offset is a whole number"),
         (lambda: kafkafmt.Partitioner("3"), TypeError, "partitions is a whole number"),
-        (lambda: kafkafmt.LogSettings(segment_bytes="64MB"), TypeError, "segment_bytes is a number of bytes, not '64MB'"),
+        (
+            lambda: kafkafmt.LogSettings(segment_bytes="64MB"),
+            TypeError,
+            "segment_bytes is a number of bytes, not '64MB'",
+        ),
         (lambda: kafkafmt.LogSettings(flush_ms="1"), TypeError, "flush_ms is a number of milliseconds, not '1'"),
-        (lambda: kafkafmt.LogSettings(retention_ms=None), TypeError, "retention_ms is a number of milliseconds, not None"),
+        (
+            lambda: kafkafmt.LogSettings(retention_ms=None),
+            TypeError,
+            "retention_ms is a number of milliseconds, not None",
+        ),
     ],
 )
 def test_the_rest(call: Any, error: type[Exception], words: str) -> None:
@@ -170,4 +186,9 @@ def test_errors_keep_what_they_are_between_processes() -> None:
         kafkafmt.open(case("torn").roots[0])["torn-flip-old", 0].to_arrow()
     error: Any = pickle.loads(pickle.dumps(caught.value))
     assert type(error) is kafkafmt.DamagedLogError
-    assert (str(error), error.damage, error.code, error.resume) == (str(caught.value), caught.value.damage, "corrupt_checksum", 2176)
+    assert (str(error), error.damage, error.code, error.resume) == (
+        str(caught.value),
+        caught.value.damage,
+        "corrupt_checksum",
+        2176,
+    )

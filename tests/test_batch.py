@@ -44,7 +44,12 @@ def test_a_header_byte_for_byte(core):
 
 
 def test_extreme_values_stay_as_they_are(core):
-    lowest = {"attributes": -(2**15), "last_offset_delta": -(2**31), "base_timestamp": -(2**63), "max_timestamp": 2**63 - 1}
+    lowest = {
+        "attributes": -(2**15),
+        "last_offset_delta": -(2**31),
+        "base_timestamp": -(2**63),
+        "max_timestamp": 2**63 - 1,
+    }
     lowest |= {"producer_id": -(2**63), "producer_epoch": -(2**15), "base_sequence": 2**31 - 1, "count": -(2**31)}
     lowest |= {"base_offset": -(2**63), "leader_epoch": -1}
     row = scan(core, batch(**lowest))[0][0]
@@ -232,7 +237,11 @@ def test_tail_below_17_bytes_with_an_impossible_length_is_corrupt(core, length, 
     """As Java: `Record size 3 is less than the minimum record overhead (14)`."""
     good = simple_batch([b"a"])
     tail = struct.pack(">qi", 5, length) + bytes(rest)
-    for data, options in ((good + tail, {}), (good + tail + b"zzzzzzz", {"end": len(good + tail)}), (good + tail + bytes(20), {})):
+    for data, options in (
+        (good + tail, {}),
+        (good + tail + b"zzzzzzz", {"end": len(good + tail)}),
+        (good + tail + bytes(20), {}),
+    ):
         table, result = scan(core, data, check_crc=check, **options)
         assert (len(table), result.position) == (1, len(good))
         message = f"length field is {length}, which no batch can have (position {len(good)}, batch at offset 5)"

@@ -31,12 +31,24 @@ from kafkafmt.records import iter_tables
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in (CODECS if magic == 2 else CODECS[:4])]
-LEVELS = [("gzip", 1), ("gzip", 9), ("gzip", -1), ("lz4", 1), ("lz4", 9), ("lz4", 17), ("zstd", -5), ("zstd", 1), ("zstd", 19)]
+LEVELS = [
+    ("gzip", 1),
+    ("gzip", 9),
+    ("gzip", -1),
+    ("lz4", 1),
+    ("lz4", 9),
+    ("lz4", 17),
+    ("zstd", -5),
+    ("zstd", 1),
+    ("zstd", 19),
+]
 
 maybe_bytes = st.one_of(st.none(), st.binary(max_size=8), st.binary(min_size=100, max_size=200))
 header_lists = st.lists(st.tuples(st.text(max_size=5), maybe_bytes), max_size=4)
 times = st.one_of(st.integers(-1, 10**13), st.integers(-1, 2**63 - 1))
-QUICK = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+QUICK = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 @st.composite
@@ -123,7 +135,11 @@ def test_the_cores_build_the_same_bytes(native, pure, magic, monkeypatch):
 
 
 def test_uncompressed_bytes_are_those_of_an_independent_builder(package):
-    records = [(b"k", b"v", 1000, [("h", None)], 0), (None, b"", 900, [], 3), (b"", None, 2**40, [("ä", b"x" * 70)] * 2, 70)]
+    records = [
+        (b"k", b"v", 1000, [("h", None)], 0),
+        (None, b"", 900, [], 3),
+        (b"", None, 2**40, [("ä", b"x" * 70)] * 2, 70),
+    ]
     ours = build_batch(records, leader_epoch=7, producer_id=4, producer_epoch=2, base_sequence=9, transactional=True)
     theirs = building.batch(
         [(o, t - 1000, k, v, [(n.encode(), d) for n, d in h]) for k, v, t, h, o in records],
@@ -136,7 +152,9 @@ def test_plain_messages_are_those_of_an_independent_builder(package):
     for magic in (0, 1):
         time = 5 if magic else -1
         ours = build_batch([(b"k", b"v", time, (), 4), (None, None, time, (), 9)], magic=magic)
-        theirs = [building.message(magic, *kv, offset=o, timestamp=time) for o, kv in ((4, (b"k", b"v")), (9, (None, None)))]
+        theirs = [
+            building.message(magic, *kv, offset=o, timestamp=time) for o, kv in ((4, (b"k", b"v")), (9, (None, None)))
+        ]
         assert ours == b"".join(theirs)
 
 
@@ -147,7 +165,9 @@ def test_levels(package, codec, level):
     assert [r[3:5] for r in read(data)] == records
 
 
-@pytest.mark.parametrize(("codec", "level"), [("gzip", 0), ("gzip", 10), ("snappy", 1), ("lz4", 0), ("lz4", 18), ("zstd", 23), ("none", 1)])
+@pytest.mark.parametrize(
+    ("codec", "level"), [("gzip", 0), ("gzip", 10), ("snappy", 1), ("lz4", 0), ("lz4", 18), ("zstd", 23), ("none", 1)]
+)
 def test_levels_that_kafka_does_not_have(codec, level):
     with pytest.raises(ValueError, match=r"level"):
         BatchBuilder(codec=codec, level=level)
@@ -193,7 +213,11 @@ def test_a_first_record_larger_than_the_limit(package):
 
 
 def test_sequences_and_offsets_go_on_from_batch_to_batch(package):
-    made = list(build_batches([(None, b"x" * 40)] * 10, 170, producer_id=1, producer_epoch=0, base_sequence=2**31 - 3, base_offset=100))
+    made = list(
+        build_batches(
+            [(None, b"x" * 40)] * 10, 170, producer_id=1, producer_epoch=0, base_sequence=2**31 - 3, base_offset=100
+        )
+    )
     rows = np.concatenate([t.copy() for t in iter_tables(b"".join(made))])
     assert rows["base_offset"].tolist() == [100, 102, 104, 106, 108]
     assert rows["base_sequence"].tolist() == [2**31 - 3, 2**31 - 1, 1, 3, 5]
@@ -279,7 +303,13 @@ def test_wrong_arguments(package, record, error):
 
 def test_whatever_is_bytes_like(package):
     builder = BatchBuilder()
-    builder.append(bytearray(b"k"), memoryview(b"value")[1:], np.int64(7), ((np.str_("h"), memoryview(b"x")), [b"i", None]), np.int32(4))
+    builder.append(
+        bytearray(b"k"),
+        memoryview(b"value")[1:],
+        np.int64(7),
+        ((np.str_("h"), memoryview(b"x")), [b"i", None]),
+        np.int32(4),
+    )
     builder.append(np.array([1, 2], ">i2"), pa.py_buffer(b"arrow"), True)
     builder.extend([(b"", b"", 1, None)])
     assert read(builder.finish()) == [
@@ -429,7 +459,12 @@ def test_spans_outside_their_buffer(core):
         positions, lengths = zip(*places, strict=True)
         return Spans(bytes(size), np.array(positions, np.int64), np.array(lengths, np.int32))
 
-    for bad in (spans((0, 2), (9, 2)), spans((0, 2), (-1, 1)), spans((0, 2), (11, 0)), spans((0, 2), (2**62, 2**31 - 1))):
+    for bad in (
+        spans((0, 2), (9, 2)),
+        spans((0, 2), (-1, 1)),
+        spans((0, 2), (11, 0)),
+        spans((0, 2), (2**62, 2**31 - 1)),
+    ):
         buffer = core.RecordBuffer()
         with pytest.raises(ValueError, match="row 1"):
             buffer.append_columns(bad, None, None, None, None, 0, 2)
@@ -453,8 +488,12 @@ odd_headers = st.one_of(
     st.none(), st.just(()), st.lists(st.tuples(st.one_of(st.text(max_size=3), st.binary(max_size=3), st.none()), odd_values), max_size=3),
     st.just([("h",)]), st.just({"a": b"b"}), st.just(7), st.just([["k", b"v"]]),
 )  # fmt: skip
-odd_numbers = st.one_of(st.integers(-3, 10), st.integers(-(2**64), 2**64), st.sampled_from([2**31 - 1, 2**31, 2**63 - 1, 2**63, -(2**63)]))
-odd_records = st.tuples(odd_values, odd_values, st.one_of(odd_numbers, st.none()), odd_headers, st.one_of(st.none(), odd_numbers))
+odd_numbers = st.one_of(
+    st.integers(-3, 10), st.integers(-(2**64), 2**64), st.sampled_from([2**31 - 1, 2**31, 2**63 - 1, 2**63, -(2**63)])
+)
+odd_records = st.tuples(
+    odd_values, odd_values, st.one_of(odd_numbers, st.none()), odd_headers, st.one_of(st.none(), odd_numbers)
+)
 
 
 @settings(deadline=None, max_examples=250)
@@ -474,7 +513,9 @@ def test_the_cores_do_the_same_with_whatever_they_are_given(magic, attributes, r
                 if name == "close":
                     seen.append(buffer.close(b"packed" if attributes & 7 else None))
                 else:
-                    seen.append(buffer.extend([record, record[:2]]) if name == "extend" else getattr(buffer, name)(*record))
+                    seen.append(
+                        buffer.extend([record, record[:2]]) if name == "extend" else getattr(buffer, name)(*record)
+                    )
             except KafkaFormatError as error:
                 seen.append((str(error), type(error).__name__, error.rule))
             except (TypeError, ValueError, OverflowError) as error:
@@ -520,12 +561,20 @@ def test_one_validator_serves_threads():
     import threading
 
     validator, outcomes = LogValidator(now_ms=9), []
-    batches = [build_batch([(b"k", b"v" * i, 5)] * 50, codec=codec) for i, codec in enumerate(("none", "gzip", "lz4", "zstd", "snappy"))]
+    batches = [
+        build_batch([(b"k", b"v" * i, 5)] * 50, codec=codec)
+        for i, codec in enumerate(("none", "gzip", "lz4", "zstd", "snappy"))
+    ]
 
     def work(batch, first):
         for _ in range(20):
             done = validator.validate(batch, first)
-            outcomes.append((done.next_offset - first, [r.offset for r in read_records(done.records)] == list(range(first, first + 50))))
+            outcomes.append(
+                (
+                    done.next_offset - first,
+                    [r.offset for r in read_records(done.records)] == list(range(first, first + 50)),
+                )
+            )
 
     threads = [threading.Thread(target=work, args=(batch, 10 * i)) for i, batch in enumerate(batches * 2)]
     for thread in threads:

@@ -31,7 +31,18 @@ def run(tmp_path: Path):
     def run(allowed: str, **env: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "allowed_skips.txt").write_text(allowed)
         env = {k: v for k, v in os.environ.items() if k != "CI" and not k.startswith("PYTEST")} | env
-        command = [sys.executable, "-m", "pytest", "-p", "ci_skips", "-p", "no:cacheprovider", "-q", "--rootdir", str(tmp_path)]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "ci_skips",
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "--rootdir",
+            str(tmp_path),
+        ]
         return subprocess.run([*command, str(tmp_path)], cwd=tmp_path, env=env, capture_output=True, text=True)
 
     return run

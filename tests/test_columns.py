@@ -78,7 +78,11 @@ WRONG_TIMES = {
     "Python's integers": ([5, 2**63], ValueError, "row 1: 9223372036854775808"),
     "below 64 bits": ([-(2**63) - 1], ValueError, "row 0"),
     "far beyond": ([1, None, 2**200], ValueError, "row 2"),
-    "seconds that overflow": (np.array([0, 2**62], "datetime64[s]"), ValueError, "row 1: 4611686018427387904 in datetime64.s"),
+    "seconds that overflow": (
+        np.array([0, 2**62], "datetime64[s]"),
+        ValueError,
+        "row 1: 4611686018427387904 in datetime64.s",
+    ),
     "days that overflow": (np.array([2**62], "datetime64[D]"), ValueError, "row 0"),
     "years that overflow": (np.array([2**60], "datetime64[Y]"), ValueError, "row 0"),
     "before 1970": (np.array([5, -1], "datetime64[ms]"), ValueError, "row 1: -1 in .* before 1970"),
@@ -116,7 +120,9 @@ def test_timestamps_that_would_change_are_refused(kind: str) -> None:
         columns_of(timestamp=column)
 
 
-@pytest.mark.parametrize("scalar", [1.9, 5.0, "5", b"5", True, np.bool_(True), np.float64(5), 1j, decimal.Decimal(5)], ids=repr)
+@pytest.mark.parametrize(
+    "scalar", [1.9, 5.0, "5", b"5", True, np.bool_(True), np.float64(5), 1j, decimal.Decimal(5)], ids=repr
+)
 def test_scalar_timestamps_of_other_types_are_refused(scalar: Any) -> None:
     with pytest.raises(TypeError, match="timestamp is"):
         columns_of(key=[b"k"], timestamp=scalar)
@@ -130,7 +136,9 @@ def test_scalar_timestamps_that_do_not_fit_are_refused(scalar: Any) -> None:
         columns_of(key=[b"k"], timestamp=scalar)
 
 
-@pytest.mark.parametrize("scalar", [5, np.int8(5), np.uint64(5), np.datetime64(5, "ms"), np.datetime64(5999, "us")], ids=repr)
+@pytest.mark.parametrize(
+    "scalar", [5, np.int8(5), np.uint64(5), np.datetime64(5, "ms"), np.datetime64(5999, "us")], ids=repr
+)
 def test_scalar_timestamp_is_that_of_all_records(scalar: Any) -> None:
     found = columns_of(key=[b"k"] * 3, timestamp=scalar).timestamps
     assert found is not None
@@ -145,7 +153,15 @@ def test_null_offsets_are_refused(column: Any) -> None:
 
 @pytest.mark.parametrize(
     "column",
-    [np.array([1], "datetime64[ms]"), pa.array([1], pa.timestamp("ms")), [1.0], [True], ["1"], pa.array([1.0]), pa.array([b"1"])],
+    [
+        np.array([1], "datetime64[ms]"),
+        pa.array([1], pa.timestamp("ms")),
+        [1.0],
+        [True],
+        ["1"],
+        pa.array([1.0]),
+        pa.array([b"1"]),
+    ],
     ids=repr,
 )
 def test_offsets_that_are_no_integers_are_refused(column: Any) -> None:
@@ -173,10 +189,14 @@ HEADER_COLUMNS = {
     "sliced": pa.array(dicts([[("z", b"z")] * 3, *HEADERS, None]), pa.list_(STRUCT))[1:5],
     "list view, sliced": pa.array(dicts([[("z", b"z")] * 3, *HEADERS, None]), pa.list_view(STRUCT))[1:5],
     "map, sliced": pa.array([[("z", b"z")] * 3, *HEADERS, None], pa.map_(pa.string(), pa.binary()))[1:5],
-    "other strings": pa.array(dicts(HEADERS), pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.binary_view())]))),
+    "other strings": pa.array(
+        dicts(HEADERS), pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.binary_view())]))
+    ),
     "binary keys": pa.array(dicts(HEADERS), pa.list_(pa.struct([("key", pa.string_view()), ("value", pa.string())]))),
     "dictionary keys": pa.array(dicts(HEADERS), pa.list_(pa.struct([("key", DICTIONARY), ("value", pa.binary())]))),
-    "chunks": pa.chunked_array([pa.array(dicts(HEADERS[:1]), pa.list_(STRUCT)), pa.array(dicts(HEADERS[1:]), pa.list_(STRUCT))]),
+    "chunks": pa.chunked_array(
+        [pa.array(dicts(HEADERS[:1]), pa.list_(STRUCT)), pa.array(dicts(HEADERS[1:]), pa.list_(STRUCT))]
+    ),
     "pandas": pd.Series(HEADERS),
     "polars": pl.Series(dicts(HEADERS), dtype=pl.List(pl.Struct({"key": pl.String, "value": pl.Binary}))),
     "objects": np.array([*HEADERS, 0], object)[:4],
@@ -217,10 +237,22 @@ WRONG_HEADERS = {
     "other fields": (pa.array([[{"k": "a", "v": b""}]]), TypeError, "fields key and value"),
     "one field": (pa.array([[{"key": "a"}]]), TypeError, "fields key and value"),
     "three fields": (pa.array([[{"key": "a", "value": b"", "more": 1}]]), TypeError, "fields key and value"),
-    "field twice": (pa.array([[]], pa.list_(pa.struct([("key", pa.string()), ("key", pa.string())]))), TypeError, "fields key and value"),
-    "structs without a list": (pa.array([{"key": "a", "value": b""}]), TypeError, "lists of structures or maps, not Arrow's struct"),
+    "field twice": (
+        pa.array([[]], pa.list_(pa.struct([("key", pa.string()), ("key", pa.string())]))),
+        TypeError,
+        "fields key and value",
+    ),
+    "structs without a list": (
+        pa.array([{"key": "a", "value": b""}]),
+        TypeError,
+        "lists of structures or maps, not Arrow's struct",
+    ),
     "text": (pa.array(["a"]), TypeError, "not Arrow's string"),
-    "numbers": (pa.array([[{"key": "a", "value": 5}]]), TypeError, r"\(values\) is a column of binary or string, not Arrow's int64"),
+    "numbers": (
+        pa.array([[{"key": "a", "value": 5}]]),
+        TypeError,
+        r"\(values\) is a column of binary or string, not Arrow's int64",
+    ),
     "a string a row": (["ab"], TypeError, "row 0"),
     "bytes a row": ([None, b"ab"], TypeError, "row 1"),
     "a number a row": ([5], TypeError, "row 0"),
@@ -341,7 +373,9 @@ def test_spans_of_no_integers_are_refused(package, kind):
     good, wrong = np.array([1], np.int64), np.array([1]).astype(kind)
     lengths = good.astype(np.int32)
     for spans in (Spans(b"0123456789", wrong, lengths), Spans(b"0123456789", good, wrong)):
-        with pytest.raises(TypeError, match=rf"key \((positions|lengths)\) is an array of int.*, not of {re.escape(str(wrong.dtype))}"):
+        with pytest.raises(
+            TypeError, match=rf"key \((positions|lengths)\) is an array of int.*, not of {re.escape(str(wrong.dtype))}"
+        ):
             columns_of(key=spans)
         with pytest.raises(TypeError, match="keys"):
             kafkafmt.Partitioner(7).column(spans)
@@ -368,7 +402,11 @@ def test_spans_with_strides_are_copied(package):
     data = b"".join(build_columns(columns_of(key=keys, headers=headers)))
     assert [(r.key, r.headers) for r in read_records(data)] == [(b"34", (("34", b"34"),)), (b"5", (("5", b"5"),))]
     assert len(kafkafmt.Partitioner(7).column(keys)) == 2
-    assert columns_of(timestamp=np.zeros(0, complex)).rows == columns_of(key=Spans(b"", np.zeros(0), np.zeros(0))).rows == 0
+    assert (
+        columns_of(timestamp=np.zeros(0, complex)).rows
+        == columns_of(key=Spans(b"", np.zeros(0), np.zeros(0))).rows
+        == 0
+    )
 
 
 def test_spans_that_do_not_fit_are_refused(package):

@@ -21,7 +21,9 @@ REQUIRED = inspect.Parameter.empty
 def parameters_of_stub(function):
     arguments = function.args
     assert [arguments.posonlyargs, arguments.kwonlyargs, arguments.vararg, arguments.kwarg] == [[], [], None, None]
-    defaults = [REQUIRED] * (len(arguments.args) - len(arguments.defaults)) + [ast.literal_eval(d) for d in arguments.defaults]
+    defaults = [REQUIRED] * (len(arguments.args) - len(arguments.defaults)) + [
+        ast.literal_eval(d) for d in arguments.defaults
+    ]
     return [(a.arg, d) for a, d in zip(arguments.args, defaults, strict=True) if a.arg != "self"]
 
 
@@ -70,14 +72,21 @@ def test_every_function_is_explained(name):
 
 def run(choice, code="", **environment):
     program = f"{code}\nfrom kafkafmt import _backend as b; print(b.backend, b.core.__name__, b.backend_reason)"
-    environment = {**os.environ, "PYTHONPATH": str(Path(kafkafmt.__file__).parents[1]), "KAFKAFMT_BACKEND": choice, **environment}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(kafkafmt.__file__).parents[1]),
+        "KAFKAFMT_BACKEND": choice,
+        **environment,
+    }
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
 
 
 WITHOUT_NATIVE = "import sys; sys.modules['kafkafmt._core'] = None"
 
 
-@pytest.mark.parametrize(("choice", "chosen"), [("auto", "native"), ("", "native"), ("native", "native"), ("pure", "pure")])
+@pytest.mark.parametrize(
+    ("choice", "chosen"), [("auto", "native"), ("", "native"), ("native", "native"), ("pure", "pure")]
+)
 def test_the_core_is_the_one_chosen(native, choice, chosen):
     result = run(choice)
     module = {"native": "kafkafmt._core", "pure": "kafkafmt._pure"}[chosen]
@@ -101,18 +110,26 @@ def test_falling_back_is_said_once():
     ],
 )
 def test_reason_for_the_pure_core_is_the_true_one(tmp_path, files, reason):
-    shutil.copytree(Path(kafkafmt.__file__).parent, tmp_path / "kafkafmt", ignore=shutil.ignore_patterns("_core.*.so", "__pycache__"))
+    shutil.copytree(
+        Path(kafkafmt.__file__).parent,
+        tmp_path / "kafkafmt",
+        ignore=shutil.ignore_patterns("_core.*.so", "__pycache__"),
+    )
     for name in files:
         (tmp_path / "kafkafmt" / name).write_text("recorded while it was built")
     program = "import kafkafmt; print(kafkafmt.backend); from kafkafmt.cli.main import group; group(['--version'])"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
     assert done.stdout.splitlines()[0] == "pure"
     assert f"many times slower: {reason}" in done.stderr
     assert f"core: pure ({reason}" in done.stdout
     assert "circular" not in done.stdout + done.stderr
     command = [sys.executable, "-m", "kafkafmt", "ls"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment | {"KAFKAFMT_BACKEND": "native"}, cwd=tmp_path)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment | {"KAFKAFMT_BACKEND": "native"}, cwd=tmp_path
+    )
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert reason in done.stderr
 

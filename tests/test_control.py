@@ -100,8 +100,12 @@ def test_nothing_but_our_errors(type_, value):
 
 def test_markers_built(package):
     for type_ in (ABORT, COMMIT):
-        built = build_marker(5, 2, commit=type_ == 1, coordinator_epoch=9, base_offset=100, timestamp=1_700_000_000_000, leader_epoch=0)
-        assert built == building.control_batch(type_, base_offset=100, producer_id=5, producer_epoch=2, coordinator_epoch=9)
+        built = build_marker(
+            5, 2, commit=type_ == 1, coordinator_epoch=9, base_offset=100, timestamp=1_700_000_000_000, leader_epoch=0
+        )
+        assert built == building.control_batch(
+            type_, base_offset=100, producer_id=5, producer_epoch=2, coordinator_epoch=9
+        )
 
 
 @pytest.mark.parametrize(("bad_key", "value"), [(5, b""), (b"\0\0\0\1", 6), ("key", b"")])

@@ -58,7 +58,14 @@ def test_what_is_lost_is_named(package):
     ]  # fmt: skip
     data = b"".join(parts)
     one = convert(data, 1)
-    common = {"control_batches": 1, "delete_horizons": 1, "empty_batches": 1, "headers": 1, "leader_epochs": 1, "producer_ids": 1}
+    common = {
+        "control_batches": 1,
+        "delete_horizons": 1,
+        "empty_batches": 1,
+        "headers": 1,
+        "leader_epochs": 1,
+        "producer_ids": 1,
+    }
     assert one.lost == {**common, "transactional": 1}
     assert (one.converted, one.kept) == (4, 1)
     assert told(one.records) == [
@@ -100,8 +107,16 @@ def test_zstd_cannot_go_down(package):
 
 
 MIXED = [
-    build_batch([(b"k", b"words and words " * 20, 5 + i, [("h", b"x")]) for i in range(20)], leader_epoch=4, log_append_time=99),
-    build_batch([(b"k", b"v" * 90, 5, [], 20), (None, None, 6, [], 27)], codec="snappy", producer_id=1, producer_epoch=2, base_sequence=3),
+    build_batch(
+        [(b"k", b"words and words " * 20, 5 + i, [("h", b"x")]) for i in range(20)], leader_epoch=4, log_append_time=99
+    ),
+    build_batch(
+        [(b"k", b"v" * 90, 5, [], 20), (None, None, 6, [], 27)],
+        codec="snappy",
+        producer_id=1,
+        producer_epoch=2,
+        base_sequence=3,
+    ),
     building.empty_batch(28, 3),
     build_marker(1, 2, commit=False, base_offset=32),
 ]
@@ -123,7 +138,16 @@ def test_recompressed(package, codec):
     pairs = list(itertools.islice(zip(iter_batches(data), iter_batches(done.records), strict=False), 4))
     assert [b.codec for _, b in pairs] == [codec, codec, "none", "none"]
     for old, new in pairs:
-        names = ("base_offset", "last_offset", "count", "base_timestamp", "max_timestamp", "leader_epoch", "producer_id", "base_sequence")
+        names = (
+            "base_offset",
+            "last_offset",
+            "count",
+            "base_timestamp",
+            "max_timestamp",
+            "leader_epoch",
+            "producer_id",
+            "base_sequence",
+        )
         assert [getattr(old, n) for n in names] == [getattr(new, n) for n in names]
         assert old.attributes & ~7 == new.attributes & ~7
     new = recompress(b"".join(MIXED), codec).records
@@ -169,7 +193,9 @@ def test_hurt_data_gives_our_errors_only(package):
     every = b"".join(MIXED + OLD)
 
     @settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(st.lists(st.tuples(st.integers(0, len(every) - 1), st.integers(0, 255)), max_size=3), st.sampled_from([0, 1, 2]))
+    @given(
+        st.lists(st.tuples(st.integers(0, len(every) - 1), st.integers(0, 255)), max_size=3), st.sampled_from([0, 1, 2])
+    )
     def check(changes, magic):
         data = bytearray(every)
         for at, byte in changes:
@@ -190,12 +216,23 @@ def test_views(package):
     assert b"".join(b.data for b in batches) == data
     assert [b.position for b in batches] == np.cumsum([0, *(b.size for b in batches)])[:-1].tolist()
     first, second, empty, marker, wrapper = batches[:5]
-    assert (first.magic, first.codec, first.timestamp_type, first.max_timestamp, first.leader_epoch) == (2, "none", 1, 99, 4)
+    assert (first.magic, first.codec, first.timestamp_type, first.max_timestamp, first.leader_epoch) == (
+        2,
+        "none",
+        1,
+        99,
+        4,
+    )
     assert (second.base_offset, second.last_offset, second.count, second.codec) == (20, 27, 2, "snappy")
     assert (second.producer_id, second.producer_epoch, second.base_sequence, second.last_sequence) == (1, 2, 3, 10)
     assert (first.last_sequence, first.delete_horizon, first.key, first.key_size) == (-1, None, None, -1)
     assert (empty.count, list(empty.records())) == (0, [])
-    assert (marker.is_control, marker.is_transactional, first.is_control, first.is_transactional) == (True, True, False, False)
+    assert (marker.is_control, marker.is_transactional, first.is_control, first.is_transactional) == (
+        True,
+        True,
+        False,
+        False,
+    )
     assert [r.key for r in marker.records()] == [b"\0\0\0\0"]
     assert (wrapper.base_offset, wrapper.last_offset, wrapper.count, wrapper.is_compressed) == (40, 48, None, True)
     assert wrapper.payload[:2] == b"\x1f\x8b"

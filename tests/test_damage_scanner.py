@@ -15,7 +15,9 @@ def streams():
     chance = random.Random(5)
     for _ in range(60):
         parts = [
-            message(1, b"k", b"v" * chance.randrange(40), offset=i) if chance.random() < 0.3 else simple_batch([b"v" * 40] * 3, i)
+            message(1, b"k", b"v" * chance.randrange(40), offset=i)
+            if chance.random() < 0.3
+            else simple_batch([b"v" * 40] * 3, i)
             for i in range(0, 60, 3)
         ]
         for i in chance.sample(range(len(parts)), chance.randrange(8)):
@@ -31,7 +33,9 @@ def test_damage_is_the_same_without_a_crc_of_each_header(package, monkeypatch):
     for data, before in zip(given, direct, strict=True):
         after = kafkafmt.check_batches(data)
         # if a field of the header is impossible too, that is the problem instead of the CRC
-        assert [(p.position, p.base_offset) for p in after.problems] == [(p.position, p.base_offset) for p in before.problems]
+        assert [(p.position, p.base_offset) for p in after.problems] == [
+            (p.position, p.base_offset) for p in before.problems
+        ]
         assert {p.rule for p in after.problems} <= {p.rule for p in before.problems} | {"corrupt_structure"}
         assert after[1:] == before[1:]
 

@@ -41,7 +41,9 @@ def sound_batch(draw):
     return build.batch(
         records,
         base_offset=draw(st.one_of(st.integers(0, 1000), st.integers(MIN, MAX))),
-        flags=draw(st.sampled_from([0, 0, build.LOG_APPEND_TIME, build.CONTROL | build.TRANSACTIONAL, build.DELETE_HORIZON])),
+        flags=draw(
+            st.sampled_from([0, 0, build.LOG_APPEND_TIME, build.CONTROL | build.TRANSACTIONAL, build.DELETE_HORIZON])
+        ),
         base_timestamp=draw(st.one_of(st.integers(0, 10**13), st.integers(MIN, MAX))),
         max_timestamp=draw(st.integers(MIN, MAX)),
         last_offset_delta=max(last, 0) + draw(st.sampled_from([0, 0, 5])),
@@ -63,7 +65,9 @@ def mutated_batch(draw):
 @st.composite
 def loose_batch(draw):
     """Records that have the right length, and in them bytes that are small varints more often than not."""
-    byte = st.one_of(st.integers(0, 8), st.integers(0, 20), st.sampled_from([0x7F, 0x80, 0x82, 0xFF]), st.integers(0, 255))
+    byte = st.one_of(
+        st.integers(0, 8), st.integers(0, 20), st.sampled_from([0x7F, 0x80, 0x82, 0xFF]), st.integers(0, 255)
+    )
     bodies = draw(st.lists(st.lists(byte, min_size=5, max_size=30).map(bytes), max_size=5))
     records = [build.sized(b"\x00\x00" + build.varint(i) + body) for i, body in enumerate(bodies)]
     spare = [build.record(90, value=bytes(draw(st.integers(0, 40))))]
@@ -93,7 +97,8 @@ def check_shallow(data, check_crc, rows, start, end):
 def check_deep(data, **options):
     table, _ = scan(_core, data, check_crc=False)
     steps = [
-        [(rows, what(error), cursor) for rows, error, cursor in decode_steps(core, data, table, **options)] for core in (_core, _pure)
+        [(rows, what(error), cursor) for rows, error, cursor in decode_steps(core, data, table, **options)]
+        for core in (_core, _pure)
     ]
     assert steps[0] == steps[1]
     if options.get("room") is not None:
@@ -105,10 +110,19 @@ def check_copies(data, table, steps, **options):
     """Copied keys and values are what the spans hold, and the same records come out."""
 
     def inside(span):
-        return span if span is None or isinstance(span, bytes) else None if span[1] < 0 else data[span[0] : span[0] + span[1]]
+        return (
+            span
+            if span is None or isinstance(span, bytes)
+            else None
+            if span[1] < 0
+            else data[span[0] : span[0] + span[1]]
+        )
 
     given = list(decode_steps(_pure, data, table, **options | {"room": None}))
-    rows = [[(*row[:3], inside(row[3]), inside(row[4]), row[5]) for part, *_ in found for row in part] for found in (steps, given)]
+    rows = [
+        [(*row[:3], inside(row[3]), inside(row[4]), row[5]) for part, *_ in found for row in part]
+        for found in (steps, given)
+    ]
     assert rows[0] == rows[1]
     assert steps[-1][1] == what(given[-1][1])
 

@@ -25,7 +25,7 @@ FLOORS = {
     "_core": 1, "_corelib": 1, "_pure": 1,
     "_backend": 2,
     "codecs": 3, "messages": 3,
-    "records": 4, "internal": 4,
+    "records": 4, "internal_topics": 4,
     "log": 5, "protocol": 5,
     "arrow": 6,
     "view": 7,
@@ -74,7 +74,10 @@ def imports_of_python(path: str, source: str) -> Iterator[Import]:
                 base = package[: len(package) + 1 - level] if level else ()
                 base = [*base, *([module] if module else [])]
                 yield from (found(".".join([*base, alias.name])) for alias in names)
-            case ast.Call(ast.Name("import_module" | "__import__") | ast.Attribute(attr="import_module"), [ast.Constant(str(name)), *_]):
+            case ast.Call(
+                ast.Name("import_module" | "__import__") | ast.Attribute(attr="import_module"),
+                [ast.Constant(str(name)), *_],
+            ):
                 yield found(name if not name.startswith(".") else ".".join([*package, name.lstrip(".")]))
         in_function |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
@@ -134,7 +137,9 @@ def violations(path: str, source: str) -> list[str]:
                 found.append(f"{where}: {imported.target}: {floors}")
             elif path in WITHOUT_ARROW and target == "arrow" and not (imported.in_function or imported.for_types):
                 found.append(f"{where}: arrow may be imported only inside a function here, since it needs pyarrow")
-        elif top in sys.stdlib_module_names or top in EVERYWHERE or imported.for_types or (not python and top in C_LEVEL):
+        elif (
+            top in sys.stdlib_module_names or top in EVERYWHERE or imported.for_types or (not python and top in C_LEVEL)
+        ):
             pass
         elif top not in ADDRESSES:
             found.append(f"{where}: {top} has no address: give it one in ADDRESSES, and in DESIGN.md")
@@ -144,7 +149,12 @@ def violations(path: str, source: str) -> list[str]:
 
 
 def sources() -> list[str]:
-    files = [p for top in ("kafkafmt", "pyspark_kafkafmt") for p in (ROOT / top).rglob("*") if p.suffix in (".py", ".pyx", ".pxi", ".pxd")]
+    files = [
+        p
+        for top in ("kafkafmt", "pyspark_kafkafmt")
+        for p in (ROOT / top).rglob("*")
+        if p.suffix in (".py", ".pyx", ".pxi", ".pxd")
+    ]
     return sorted(p.relative_to(ROOT).as_posix() for p in files)
 
 
@@ -193,10 +203,19 @@ def test_a_planted_violation_is_caught(path, source):
     ("path", "source"),
     [
         ("kafkafmt/_pure/crc.py", "import crc32c\nfrom . import varint\nfrom ..errors import KafkaFormatError"),
-        ("kafkafmt/_core.pyx", "from libc.stdint cimport int64_t\nfrom kafkafmt.errors import KafkaFormatError\nimport numpy as np"),
-        ("kafkafmt/_corelib/batch.pxi", 'cdef extern from "_corelib/crc.h":\n    int crc()\n# from here on, import nothing'),
+        (
+            "kafkafmt/_core.pyx",
+            "from libc.stdint cimport int64_t\nfrom kafkafmt.errors import KafkaFormatError\nimport numpy as np",
+        ),
+        (
+            "kafkafmt/_corelib/batch.pxi",
+            'cdef extern from "_corelib/crc.h":\n    int crc()\n# from here on, import nothing',
+        ),
         ("kafkafmt/_backend.py", "import os\nfrom kafkafmt import _core, _pure"),
-        ("kafkafmt/log/__init__.py", "from .reader import Reader\nfrom kafkafmt.log import partition\nfrom kafkafmt.records import read"),
+        (
+            "kafkafmt/log/__init__.py",
+            "from .reader import Reader\nfrom kafkafmt.log import partition\nfrom kafkafmt.records import read",
+        ),
         ("kafkafmt/log/reader.py", "if TYPE_CHECKING:\n    import pyarrow"),
         ("kafkafmt/__init__.py", "from .view import open_log\ndef f():\n    from . import arrow"),
         ("kafkafmt/view.py", "from .log import discover\ndef f():\n    from . import arrow"),

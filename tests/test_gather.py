@@ -82,7 +82,9 @@ def test_total_length_goes_beyond_32_bits(core):
     assert core.total_length(np.array([5, 6, 7], np.int32), 2) == 11
 
 
-@pytest.mark.parametrize("pair", [(-1, 1), (0, 1025), (1024, 1), (1025, 0), (2**63 - 1, 2), (-(2**63), 1), (1020, 2**31 - 1)])
+@pytest.mark.parametrize(
+    "pair", [(-1, 1), (0, 1025), (1024, 1), (1025, 0), (2**63 - 1, 2), (-(2**63), 1), (1020, 2**31 - 1)]
+)
 def test_spans_outside_the_buffer_are_a_value_error(core, pair):
     with pytest.raises(ValueError, match="span 1 "):
         gathered(core, SOURCE, [(0, 5), pair], room=3000)
@@ -114,7 +116,11 @@ def test_a_full_data_array_is_a_value_error(core, room):
 def test_wrong_arguments(core, changes):
     positions, lengths = spans([(0, 1)] * 3)
     arguments = {"positions": positions, "lengths": lengths, "count": 3, "row": 0, "filled": 0}
-    arguments |= {"offsets": np.zeros(5, np.int32), "data": np.zeros(100, np.uint8), "validity": np.zeros(1, np.uint8)} | changes
+    arguments |= {
+        "offsets": np.zeros(5, np.int32),
+        "data": np.zeros(100, np.uint8),
+        "validity": np.zeros(1, np.uint8),
+    } | changes
     with pytest.raises(ValueError):
         core.gather(SOURCE, **arguments)
 
@@ -132,7 +138,13 @@ def test_arrays_of_other_types_are_refused(native):
     positions, lengths = spans([(0, 1)])
     offsets, data = np.zeros(2, np.int32), np.zeros(9, np.uint8)
     right = {"positions": positions, "lengths": lengths, "count": 1, "offsets": offsets, "data": data, "validity": None}
-    for name, wrong in (("positions", lengths), ("lengths", positions), ("offsets", positions), ("data", positions), ("validity", lengths)):
+    for name, wrong in (
+        ("positions", lengths),
+        ("lengths", positions),
+        ("offsets", positions),
+        ("data", positions),
+        ("validity", lengths),
+    ):
         with pytest.raises(ValueError):
             native.gather(SOURCE, **right | {name: wrong})
     for name in ("positions", "lengths", "offsets", "data"):
@@ -151,7 +163,9 @@ def test_the_room_is_that_of_the_buffer(native):
         native.gather(SOURCE, positions, lengths, 1, np.zeros(2, np.int32), Boaster(4), None)
 
 
-@given(st.lists(st.tuples(st.integers(0, 1024), st.integers(-2, 200)), max_size=40), st.integers(0, 9), st.integers(0, 200))
+@given(
+    st.lists(st.tuples(st.integers(0, 1024), st.integers(-2, 200)), max_size=40), st.integers(0, 9), st.integers(0, 200)
+)
 def test_any_spans_as_arrow_reads_them(pairs, row, spare):
     pairs = [(p, min(n, len(SOURCE) - p)) for p, n in pairs]
     for core in (pytest.importorskip("kafkafmt._core"), _pure):

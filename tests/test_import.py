@@ -23,7 +23,9 @@ def run(program: str, *missing: str) -> subprocess.CompletedProcess[str]:
 
 def test_uncompressed_logs_need_nothing_else() -> None:
     path = case("segments").partition_dir("segments-time", 0)
-    program = f"import kafkafmt; print(kafkafmt.backend, sum(1 for _ in kafkafmt.open({str(path)!r})['segments-time', 0]))"
+    program = (
+        f"import kafkafmt; print(kafkafmt.backend, sum(1 for _ in kafkafmt.open({str(path)!r})['segments-time', 0]))"
+    )
     done = run(program, *EXTRAS)
     assert (done.stderr, done.stdout) == ("", "native 200\n")
 
@@ -49,9 +51,15 @@ def test_command_without_an_extra_exits_3_with_one_line() -> None:
         (["click", "rich"], ["ls"], "the command needs click and rich: pip install 'click>=8.1' 'rich>=13'"),
         (["rich"], ["ls", str(path)], "rich"),
         (["pyspark"], ["export", str(path), "--output", "/nowhere/out"], "pyspark: pip install 'pyspark>=4.0'"),
-        (["pyspark", "pyarrow", "pandas"], ["export", str(path), "--output", "/nowhere/out"], "'pyspark>=4.0' 'pyarrow>=14' 'pandas>=2.2'"),
+        (
+            ["pyspark", "pyarrow", "pandas"],
+            ["export", str(path), "--output", "/nowhere/out"],
+            "'pyspark>=4.0' 'pyarrow>=14' 'pandas>=2.2'",
+        ),
     ):
-        done = run(f"import sys; sys.argv = ['kafkafmt', *{arguments!r}]; from kafkafmt.cli import main; main()", *missing)
+        done = run(
+            f"import sys; sys.argv = ['kafkafmt', *{arguments!r}]; from kafkafmt.cli import main; main()", *missing
+        )
         assert (done.returncode, len(done.stderr.splitlines())) == (3, 1), done.stderr
         assert line in done.stderr
 
@@ -59,5 +67,9 @@ def test_command_without_an_extra_exits_3_with_one_line() -> None:
 def test_install_lines_are_those_of_pyproject() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     for extra, wanted in EXTRA_REQUIREMENTS.items():
-        declared = project["optional-dependencies"][extra] if extra else [d for d in project["dependencies"] if "numpy" not in d]
+        declared = (
+            project["optional-dependencies"][extra]
+            if extra
+            else [d for d in project["dependencies"] if "numpy" not in d]
+        )
         assert list(wanted.values()) == declared

@@ -23,7 +23,14 @@ BATCHES = {
     "beyond 64 bits": batch([RECORD], base_offset=2**63 - 2, last_offset_delta=5),
     "beyond 64 bits by one": simple_batch([b"a", b"b"], 2**63 - 1),
 }
-RANGES: list[dict[str, Any]] = [{}, {"start": 0}, {"start": 1}, {"start": 2}, {"start": 0, "aborted": []}, {"aborted": [(7, 0)]}]
+RANGES: list[dict[str, Any]] = [
+    {},
+    {"start": 0},
+    {"start": 1},
+    {"start": 2},
+    {"start": 0, "aborted": []},
+    {"aborted": [(7, 0)]},
+]
 
 
 @pytest.fixture(params=BATCHES)
@@ -32,7 +39,9 @@ def impossible(request: pytest.FixtureRequest) -> bytes:
 
 
 @pytest.mark.parametrize("bounds", RANGES, ids=str)
-def test_impossible_last_offset_is_an_error_of_any_range(package: object, impossible: bytes, bounds: dict[str, Any]) -> None:
+def test_impossible_last_offset_is_an_error_of_any_range(
+    package: object, impossible: bytes, bounds: dict[str, Any]
+) -> None:
     data = simple_batch([b"first"], 0) + impossible + simple_batch([b"after"], 2)
     with pytest.raises(StructureError, match="offsets go from") as caught:
         list(read_records(data, **bounds))
@@ -67,7 +76,12 @@ def test_batches_end_does_not_wrap(package: object) -> None:
 @pytest.fixture
 def log(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     (tmp_path / "log" / "t-0").mkdir(parents=True)
-    parts = [simple_batch([b"first"], 0), BATCHES[request.param], simple_batch([b"after"], 2), simple_batch([b"last"], 3)]
+    parts = [
+        simple_batch([b"first"], 0),
+        BATCHES[request.param],
+        simple_batch([b"after"], 2),
+        simple_batch([b"last"], 3),
+    ]
     (tmp_path / "log" / "t-0" / f"{0:020}.log").write_bytes(b"".join(parts))
     return tmp_path / "log"
 
@@ -91,13 +105,14 @@ def test_impossible_batch_is_damage_of_every_command(log: Path, tmp_path: Path) 
         assert entry["damaged"][0]["position"] == len(simple_batch([b"first"], 0))
     assert inside("cat", log).returncode == 1
     skipped = inside("cat", log, "--on-error", "skip", "--format", "json")
-    assert (skipped.returncode, [json.loads(line)["value"] for line in skipped.stdout.splitlines()]) == (1, ["first", "after", "last"])
+    assert (skipped.returncode, [json.loads(line)["value"] for line in skipped.stdout.splitlines()]) == (
+        1,
+        ["first", "after", "last"],
+    )
     assert inside("salvage", log, "--output", tmp_path / "out").returncode == 1
     assert inside("verify", tmp_path / "out").returncode == 0
     copied = (tmp_path / "out" / "t-0" / f"{0:020}.log").read_bytes()
     assert [r.value for r in read_records(copied)] == [b"first", b"after", b"last"]
-
-
 
 
 @pytest.mark.parametrize("offset", [-(2**63) + 1, 0, 3])

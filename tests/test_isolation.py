@@ -42,7 +42,14 @@ def test_the_rule(package):
     assert offsets(data, []) == offsets(data, None)
     assert offsets(data, [(1, 0), (2, 9), (1, 10)]) == [2, 3, 4, 6]
     assert offsets(data, [(1, 10), (2, 9), (1, 0)], control=True) == [2, 3, 4, 5, 6, 7, 8, 11, 12]
-    assert offsets(data, [(1, 0)]) == [2, 3, 4, 6, 9, 10]  # it ends with the first abort marker, though there is another
+    assert offsets(data, [(1, 0)]) == [
+        2,
+        3,
+        4,
+        6,
+        9,
+        10,
+    ]  # it ends with the first abort marker, though there is another
     assert offsets(data, [(3, 0), (1, 10), (1, 10**6)]) == [0, 1, 2, 3, 4, 6, 9]
     assert offsets(data, [(2, 3)]) == [0, 1, 2, 4, 6, 10]  # up to an abort marker: a commit ends nothing
 
@@ -70,15 +77,23 @@ def test_an_empty_control_batch_is_no_marker(package):
 
 
 def test_a_marker_that_cannot_be_read(package):
-    broken = build([record(0, 0, b"\0", b"")], base_offset=1, producer_id=1, producer_epoch=0, flags=CONTROL | TRANSACTIONAL)
+    broken = build(
+        [record(0, 0, b"\0", b"")], base_offset=1, producer_id=1, producer_epoch=0, flags=CONTROL | TRANSACTIONAL
+    )
     with pytest.raises(StructureError):
         offsets(tx([b"a"], 0, 1) + broken, [(1, 0)])
     assert offsets(tx([b"a"], 0, 2) + broken, [(2, 9)]) == [0]  # not asked
 
 
 def test_arrow(package):
-    table = kafkafmt.to_arrow(b"".join(STREAM), ["offset", "value", "topic"], topic="t", aborted=[(1, 0), (2, 9), (1, 10)])
-    assert table.to_pydict() == {"offset": [2, 3, 4, 6], "value": [b"plain", b"c", b"idempotent", b"d"], "topic": ["t"] * 4}
+    table = kafkafmt.to_arrow(
+        b"".join(STREAM), ["offset", "value", "topic"], topic="t", aborted=[(1, 0), (2, 9), (1, 10)]
+    )
+    assert table.to_pydict() == {
+        "offset": [2, 3, 4, 6],
+        "value": [b"plain", b"c", b"idempotent", b"d"],
+        "topic": ["t"] * 4,
+    }
     assert kafkafmt.to_arrow(b"").num_rows == 0
     assert kafkafmt.to_arrow(None).num_rows == 0
     with pytest.raises(ValueError, match="cannot be negative"):

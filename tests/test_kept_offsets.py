@@ -75,9 +75,13 @@ def test_offsets_below_the_base_offset_are_refused(package: object, options: dic
     assert (batch.base_offset, batch.last_offset) == (2, 5)  # what compaction leaves
 
 
-@pytest.mark.parametrize("plain", [(b"k", b"v"), (b"k", b"v", 5), (b"k", b"v", -1, [("h", b"v")]), (b"k", b"v", -1, (), None)])
+@pytest.mark.parametrize(
+    "plain", [(b"k", b"v"), (b"k", b"v", 5), (b"k", b"v", -1, [("h", b"v")]), (b"k", b"v", -1, (), None)]
+)
 @pytest.mark.parametrize("many", [1, 3, 40])
-def test_mixed_records_with_and_without_offsets_are_refused(package: object, plain: tuple[object, ...], many: int) -> None:
+def test_mixed_records_with_and_without_offsets_are_refused(
+    package: object, plain: tuple[object, ...], many: int
+) -> None:
     numbered = records_of(package, list(range(10, 10 + many)))
     bare = package.Record(-1, -1, -1, b"k", b"v")  # type: ignore[attr-defined]
     for other in (plain, bare):
@@ -91,7 +95,10 @@ def test_mixed_records_with_and_without_offsets_are_refused(package: object, pla
 
 
 def test_mixed_records_are_refused_between_chunks_of_an_iterator(package: object) -> None:
-    for first, second in ((records_of(package, list(range(1024))), [(b"k", b"v")]), ([(b"k", b"v")] * 1024, records_of(package, [2000]))):
+    for first, second in (
+        (records_of(package, list(range(1024))), [(b"k", b"v")]),
+        ([(b"k", b"v")] * 1024, records_of(package, [2000])),
+    ):
         with pytest.raises(ValueError, match="keep their offsets"):
             list(build_batches(iter([*first, *second])))
 

@@ -12,7 +12,16 @@ import pytest
 from building import batch, message, record, simple_batch
 
 import kafkafmt
-from kafkafmt import BatchBuilder, build_batch, build_batches, build_columns, check_batches, columns_of, iter_batches, read_records
+from kafkafmt import (
+    BatchBuilder,
+    build_batch,
+    build_batches,
+    build_columns,
+    check_batches,
+    columns_of,
+    iter_batches,
+    read_records,
+)
 from kafkafmt.records import RecordReader, assign_offsets
 from kafkafmt.records.reader import iter_tables
 from kafkafmt.types import RecordColumns
@@ -32,7 +41,9 @@ BUFFERS = {
     "format 1": message(1, None, b"a", offset=LAST - 1) + message(1, None, b"b", offset=LAST),
     "format 0": message(0, None, b"b", offset=LAST),
     "format 1, compressed": wrapper(1, LAST, message(1, None, b"a", offset=0) + message(1, None, b"b", offset=1)),
-    "format 0, compressed": wrapper(0, LAST, message(0, None, b"a", offset=LAST - 1) + message(0, None, b"b", offset=LAST)),
+    "format 0, compressed": wrapper(
+        0, LAST, message(0, None, b"a", offset=LAST - 1) + message(0, None, b"b", offset=LAST)
+    ),
 }
 
 
@@ -41,7 +52,9 @@ def data(request: pytest.FixtureRequest) -> bytes:
     return BUFFERS[request.param]
 
 
-@pytest.mark.parametrize("bounds", [{}, {"start": 5}, {"start": LAST}, {"end": LAST + 1}, {"end": 2**70}, {"start": LAST, "end": 2**63}])
+@pytest.mark.parametrize(
+    "bounds", [{}, {"start": 5}, {"start": LAST}, {"end": LAST + 1}, {"end": 2**70}, {"start": LAST, "end": 2**63}]
+)
 def test_last_offset_is_delivered_by_read_records(package: object, data: bytes, bounds: dict[str, int]) -> None:
     records = list(read_records(data, **bounds))
     assert (records[-1].offset, records[-1].value) == (LAST, b"b")
@@ -50,7 +63,9 @@ def test_last_offset_is_delivered_by_read_records(package: object, data: bytes, 
     assert [r.offset for r in read_records(data, aborted=[], **bounds)][-1] == LAST
 
 
-@pytest.mark.parametrize("bounds", [{"end": LAST}, {"start": LAST + 1}, {"start": 2**70}, {"start": 2**70, "end": 2**70}])
+@pytest.mark.parametrize(
+    "bounds", [{"end": LAST}, {"start": LAST + 1}, {"start": 2**70}, {"start": 2**70, "end": 2**70}]
+)
 def test_last_offset_is_left_out_by_an_end_below_it(package: object, data: bytes, bounds: dict[str, int]) -> None:
     assert LAST not in [r.offset for r in read_records(data, **bounds)]
 
@@ -111,9 +126,13 @@ def test_offsets_beyond_the_last_are_an_error(package: object) -> None:
     assert [p.rule for p in check_batches(data).problems] == ["offset_range"]
 
 
-@pytest.mark.parametrize("options", [{}, {"codec": "lz4"}, {"magic": 1}, {"magic": 0}, {"timestamp_type": "LogAppendTime"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"codec": "lz4"}, {"magic": 1}, {"magic": 0}, {"timestamp_type": "LogAppendTime"}]
+)
 @pytest.mark.parametrize("origin", ["client", "coordinator"])
-def test_last_offset_is_replaced_by_validation(package: object, data: bytes, options: dict[str, object], origin: str) -> None:
+def test_last_offset_is_replaced_by_validation(
+    package: object, data: bytes, options: dict[str, object], origin: str
+) -> None:
     before = bytearray(data)
     try:
         result = kafkafmt.validate_and_assign_offsets(before, 10, after_max_ms=2**62, origin=origin, **options)
@@ -125,7 +144,9 @@ def test_last_offset_is_replaced_by_validation(package: object, data: bytes, opt
 
 
 @pytest.mark.parametrize("next_offset", [LAST, LAST + 1, 2**70])
-@pytest.mark.parametrize("make", [lambda: build_batch([(None, b"a", 5)]), lambda: message(1, None, b"a"), lambda: simple_batch([b"a"] * 3)])
+@pytest.mark.parametrize(
+    "make", [lambda: build_batch([(None, b"a", 5)]), lambda: message(1, None, b"a"), lambda: simple_batch([b"a"] * 3)]
+)
 def test_assignment_beyond_64_bits_is_an_overflow_error(package: object, next_offset: int, make: object) -> None:
     data = bytearray(make())  # type: ignore[operator]
     before = bytes(data)
@@ -150,14 +171,18 @@ APPEND = {
     "extend": lambda builder: builder.extend(RECORDS),
     "extend with timestamps": lambda builder: builder.extend([(*r, 5) for r in RECORDS]),
     "append_columns": lambda builder: builder.append_columns(columns_of(key=[k for k, _ in RECORDS])),
-    "append_columns with timestamps": lambda builder: builder.append_columns(columns_of(key=[k for k, _ in RECORDS], timestamp=5)),
+    "append_columns with timestamps": lambda builder: builder.append_columns(
+        columns_of(key=[k for k, _ in RECORDS], timestamp=5)
+    ),
     "append_many": lambda builder: builder.append_many(columns_of(key=[k for k, _ in RECORDS])),
 }
 
 
 @pytest.mark.parametrize("append", APPEND)
 @pytest.mark.parametrize("options", [{}, {"codec": "gzip"}, {"magic": 1}, {"magic": 1, "codec": "gzip"}], ids=str)
-def test_builder_takes_no_more_records_than_there_are_offsets(package: object, append: str, options: dict[str, Any]) -> None:
+def test_builder_takes_no_more_records_than_there_are_offsets(
+    package: object, append: str, options: dict[str, Any]
+) -> None:
     builder = BatchBuilder(base_offset=LAST - 2, **options)
     with pytest.raises(kafkafmt.InvalidError, match=f"offset {LAST} is refused") as caught:
         APPEND[append](builder)
@@ -176,7 +201,9 @@ def test_building_beyond_the_last_offset_is_an_invalid_error(package: object, bu
 
 @pytest.mark.parametrize("name", [0, LAST - 5])
 @pytest.mark.parametrize("start", [None, 0, LAST - 1, LAST])
-def test_last_offset_is_reported_as_damage_in_a_log(package: object, tmp_path: Path, data: bytes, name: int, start: int | None) -> None:
+def test_last_offset_is_reported_as_damage_in_a_log(
+    package: object, tmp_path: Path, data: bytes, name: int, start: int | None
+) -> None:
     (tmp_path / "t-0").mkdir()
     first = simple_batch([b"x"], max(name - 20, 0) if name else 0)
     (tmp_path / "t-0" / f"{max(name - 20, 0) if name else 0:020}.log").write_bytes(first + data)

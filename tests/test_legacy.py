@@ -63,7 +63,13 @@ def test_a_plain_message_is_a_row(core):
     assert table["max_timestamp"].tolist()[:2] == [-1, -5]
     assert table["count"].tolist() == [1, 1, 1]
     assert table["attributes"].tolist() == [0, 8, 0]
-    for name, value in (("leader_epoch", -1), ("producer_id", -1), ("producer_epoch", -1), ("base_sequence", -1), ("last_offset_delta", 0)):
+    for name, value in (
+        ("leader_epoch", -1),
+        ("producer_id", -1),
+        ("producer_epoch", -1),
+        ("base_sequence", -1),
+        ("last_offset_delta", 0),
+    ):
         assert table[name].tolist()[:2] == [value, value]
     rows, error = decode(core, zero + one + simple_batch([b"new"], 9))
     assert error is None
@@ -102,7 +108,12 @@ def test_small_columns_and_ranges(core):
     inner = b"".join(message(1, b"k", b"v%d" % i, offset=i) for i in range(25))
     table = inner_table(core, wrap(1, inner, 124), inner)
     for capacity in (1, 4, 24, 25, 26):
-        found = [r[0] for rows, error, _ in decode_steps(core, inner, table, capacity=capacity) for r in rows if error is None]
+        found = [
+            r[0]
+            for rows, error, _ in decode_steps(core, inner, table, capacity=capacity)
+            for r in rows
+            if error is None
+        ]
         assert found == list(range(100, 125))
     rows, _ = decode(core, inner, table, first=105, end=108)
     assert [r[0] for r in rows] == [105, 106, 107]
@@ -158,7 +169,11 @@ def test_every_changed_byte_of_a_message_is_caught(core):
 
 
 def test_messages_are_found_among_other_bytes(core):
-    for needle in (message(0, None, b"v"), message(1, b"key", None, offset=9), message(0, None, gzip.compress(b"x"), attributes=1)):
+    for needle in (
+        message(0, None, b"v"),
+        message(1, b"key", None, offset=9),
+        message(0, None, gzip.compress(b"x"), attributes=1),
+    ):
         data = b"\x00\x01\x02" * 30 + needle + b"\x01" * 40
         assert core.find_batch(data) == 90
         assert core.find_batch(data, 91) is None

@@ -26,14 +26,18 @@ def with_headers(count: int, delta: int = 0, header: bytes = b"\0\0") -> bytes:
 
 def batch_of(*counts: int, codec: int = building.NONE) -> bytes:
     records = [with_headers(n, i) for i, n in enumerate(counts)]
-    return batch(records, codec=codec, last_offset_delta=len(counts) - 1, count=len(counts), base_timestamp=5, max_timestamp=5)
+    return batch(
+        records, codec=codec, last_offset_delta=len(counts) - 1, count=len(counts), base_timestamp=5, max_timestamp=5
+    )
 
 
 @pytest.mark.parametrize("codec", [building.NONE, building.ZSTD])
 def test_record_with_more_headers_than_the_limit_is_too_large(package: object, codec: int) -> None:
     good, bad = batch_of(1), batch_of(2, MANY_HEADERS + 1, codec=codec)
     found = []
-    with pytest.raises(TooLargeError, match=f"{MANY_HEADERS + 1} headers, more than the limit of {MANY_HEADERS}") as caught:
+    with pytest.raises(
+        TooLargeError, match=f"{MANY_HEADERS + 1} headers, more than the limit of {MANY_HEADERS}"
+    ) as caught:
         found.extend(read_records(good + bad, max_batch_bytes=SMALL))
     assert len(found) == 1
     assert (caught.value.code, caught.value.base_offset, caught.value.resume) == ("too_large", 0, len(good + bad))
@@ -85,7 +89,9 @@ def test_headers_are_not_counted_if_they_are_not_wanted(package: object) -> None
 @pytest.mark.parametrize("limit", [0, 1, 5])
 @pytest.mark.parametrize("capacity", [1, 2, 50])
 @pytest.mark.parametrize("header_capacity", [1, 16])
-def test_limit_of_the_columns_is_kept_by_both_cores(core: object, limit: int, capacity: int, header_capacity: int) -> None:
+def test_limit_of_the_columns_is_kept_by_both_cores(
+    core: object, limit: int, capacity: int, header_capacity: int
+) -> None:
     counts = [0, 1, limit, limit + 1, 0]
     if limit == 0:
         counts = [0, 0, 0, 1, 0]

@@ -13,7 +13,15 @@ from kafkafmt.records import iter_tables
 _core = pytest.importorskip("kafkafmt._core")
 
 NOW = 1_700_000_000_000
-OPTIONS = {"client": False, "codec": None, "max_size": None, "check_records": True, "compacted": False, "earliest": MIN, "latest": MAX}
+OPTIONS = {
+    "client": False,
+    "codec": None,
+    "max_size": None,
+    "check_records": True,
+    "compacted": False,
+    "earliest": MIN,
+    "latest": MAX,
+}
 keys = st.one_of(st.none(), st.binary(max_size=3), st.binary(min_size=60, max_size=70))
 values = st.one_of(keys, st.integers(8180, 8200).map(bytes))
 some_headers = st.lists(st.tuples(st.binary(max_size=3), st.one_of(st.none(), st.binary(max_size=70))), max_size=3)
@@ -26,7 +34,9 @@ def produced(draw, most=6, codec=build.NONE):
     records, delta = [], -1
     for _ in range(draw(st.integers(1, most))):
         delta += draw(step)
-        records.append(build.record(delta, draw(st.integers(-100, 20_000)), draw(keys), draw(values), draw(some_headers)))
+        records.append(
+            build.record(delta, draw(st.integers(-100, 20_000)), draw(keys), draw(values), draw(some_headers))
+        )
     highest = NOW + max(map(build_time, records)) + draw(st.sampled_from([0, 0, 0, 0, 1]))
     fields = {"base_offset": draw(st.sampled_from([0, 0, 5])), "leader_epoch": 2, "codec": codec}
     return build.batch(records, base_timestamp=NOW, max_timestamp=highest, **fields)
@@ -38,8 +48,12 @@ def build_time(record):
     return _pure.read_varlong(record, p + 1)[0]
 
 
-streams = st.lists(st.one_of(produced(), produced(), sound_batch(), mutated_batch(), loose_batch()), max_size=4).map(b"".join)
-times = st.one_of(st.sampled_from([MIN, MAX, NOW - 100, NOW, NOW + 100, NOW + 20_000, -1]), st.integers(NOW - 200, NOW + 30_000))
+streams = st.lists(st.one_of(produced(), produced(), sound_batch(), mutated_batch(), loose_batch()), max_size=4).map(
+    b"".join
+)
+times = st.one_of(
+    st.sampled_from([MIN, MAX, NOW - 100, NOW, NOW + 100, NOW + 20_000, -1]), st.integers(NOW - 200, NOW + 30_000)
+)
 
 
 def outcomes(name, data, *arguments):
@@ -111,7 +125,9 @@ def test_sound_batches_take_the_short_way(compacted):
     for record in kinds:
         data = build.batch([record], base_timestamp=NOW, max_timestamp=NOW + build_time(record))
         for count, stream in ((1, data), (2, data + build.simple_batch([bytes(99)]))):
-            told = outcomes("validate_buffer", stream, 40, 1, *(OPTIONS | {"compacted": compacted and count == 1}).values())
+            told = outcomes(
+                "validate_buffer", stream, 40, 1, *(OPTIONS | {"compacted": compacted and count == 1}).values()
+            )
             assert told[:2] == (count, 40 + count), record[:20]
 
 
@@ -120,7 +136,14 @@ def test_what_is_told(core):
     data = bytearray(first + build_batch([(None, b"v", NOW + 8)]) + build_batch([(b"k", b"v", NOW + 9)]))
     assert core.validate_buffer(data, 10, 3, *OPTIONS.values()) == (5, 15, NOW + 9, 11)
     assert core.validate_buffer(data, 10, 3, *(OPTIONS | {"check_records": False}).values()) == (5, 15, NOW + 9, -1)
-    for broken in ({"compacted": True}, {"earliest": NOW + 6}, {"latest": NOW + 8}, {"codec": 1}, {"max_size": 80}, {"client": True}):
+    for broken in (
+        {"compacted": True},
+        {"earliest": NOW + 6},
+        {"latest": NOW + 8},
+        {"codec": 1},
+        {"max_size": 80},
+        {"client": True},
+    ):
         assert core.validate_buffer(data, 20, 4, *(OPTIONS | broken).values()) is None
     rows = next(iter_tables(data))
     assert (rows["base_offset"].tolist(), rows["leader_epoch"].tolist()) == ([10, 13, 14], [3, 3, 3])
@@ -133,7 +156,9 @@ def test_what_is_told(core):
 
 def test_what_was_written_is_taken_back(core):
     """Format 0 has no leader epoch: those bytes are its CRC."""
-    data = b"".join([build.simple_batch([b"a"], 5), build.message(0, b"k", b"v", offset=9), build.simple_batch([b"b"], 6)] * 90)
+    data = b"".join(
+        [build.simple_batch([b"a"], 5), build.message(0, b"k", b"v", offset=9), build.simple_batch([b"b"], 6)] * 90
+    )
     broken = bytearray(build.mutate(data, len(data) - 1, b"x"))
     before = bytes(broken)
     assert core.number_buffer(broken, 70, 3) is None
@@ -146,7 +171,9 @@ def test_what_was_written_is_taken_back(core):
     assert broken == before
 
 
-@pytest.mark.parametrize(("offset", "epoch", "error"), [(-1, 0, ValueError), (2**63, 0, OverflowError), (0, 2**31, OverflowError)])
+@pytest.mark.parametrize(
+    ("offset", "epoch", "error"), [(-1, 0, ValueError), (2**63, 0, OverflowError), (0, 2**31, OverflowError)]
+)
 def test_wrong_numbers(core, offset, epoch, error):
     data = bytearray(build.simple_batch([b"a"]))
     for call in (
@@ -165,7 +192,14 @@ def test_a_payload(core):
     records = [build.record(0, 9, b"k", b"v"), build.record(2, -5, None, b"w"), build.record(3, 9, b"", None)]
     assert core.look_at_payload(b"".join(records), 3, 3) == (-5, 9, 0, True)
     assert core.look_at_payload(memoryview(b"".join(records[::2])), 2, 7) == (9, 9, 0, False)
-    for payload, count, last in ((records[::-1], 3, 3), (records, 3, 2), (records, 2, 3), (records, 4, 9), ([], 0, 0), (records, -1, 3)):
+    for payload, count, last in (
+        (records[::-1], 3, 3),
+        (records, 3, 2),
+        (records, 2, 3),
+        (records, 4, 9),
+        ([], 0, 0),
+        (records, -1, 3),
+    ):
         assert core.look_at_payload(b"".join(payload), count, last) is None
 
 
@@ -173,7 +207,9 @@ def test_a_payload(core):
 def requests(draw):
     """Sound batches, mostly, and the settings of a topic."""
     codec = draw(st.sampled_from([build.NONE, build.NONE, build.LZ4, build.GZIP]))
-    several = st.lists(st.one_of(produced(), produced(), produced(), sound_batch()), min_size=1, max_size=3).map(b"".join)
+    several = st.lists(st.one_of(produced(), produced(), produced(), sound_batch()), min_size=1, max_size=3).map(
+        b"".join
+    )
     data = draw(produced(codec=codec) if codec else several)
     options = {
         "codec": draw(st.sampled_from(["producer", "producer", "none", "lz4"])),

@@ -12,7 +12,9 @@ from decoding import fields, scan
 
 from kafkafmt.types import COLUMNS, RecordColumns
 
-FIELDS = [(i, i, b"k%d" % i, b"v" * i if i % 3 else None, [(b"h", None), (b"i", b"%d" % i)][: i % 3]) for i in range(20)]
+FIELDS = [
+    (i, i, b"k%d" % i, b"v" * i if i % 3 else None, [(b"h", None), (b"i", b"%d" % i)][: i % 3]) for i in range(20)
+]
 DATA = batch(FIELDS, base_offset=5)
 
 
@@ -36,7 +38,14 @@ def test_records_have_their_fields(core):
 def test_columns_not_asked_for(core):
     columns = decoded(core, names=("offset", "value"))
     assert fields(core.make_records(DATA, columns)[1]) == (6, -1, -1, None, b"v", ())
-    assert fields(core.make_records(DATA, decoded(core, names=("headers",)))[2]) == (-1, -1, -1, None, None, (("h", None), ("i", b"2")))
+    assert fields(core.make_records(DATA, decoded(core, names=("headers",)))[2]) == (
+        -1,
+        -1,
+        -1,
+        None,
+        None,
+        (("h", None), ("i", b"2")),
+    )
 
 
 def test_slices(core):
@@ -46,7 +55,9 @@ def test_slices(core):
         assert core.make_records(DATA, columns, start, stop) == everything[start:stop]
 
 
-@pytest.mark.parametrize(("start", "stop"), [(-1, None), (0, 21), (5, 4), (21, None), (0, -1), (2**70, None), (0, 2**70)])
+@pytest.mark.parametrize(
+    ("start", "stop"), [(-1, None), (0, 21), (5, 4), (21, None), (0, -1), (2**70, None), (0, 2**70)]
+)
 def test_rows_that_are_not_there(core, start, stop):
     with pytest.raises(ValueError):
         core.make_records(DATA, decoded(core), start, stop)
@@ -74,7 +85,9 @@ def test_bytes_do_not_keep_the_buffer(core):
     assert made[2].value == b"vv"
 
 
-@pytest.mark.parametrize(("raw", "text"), [(b"caf\xc3\xa9", "café"), (b"\xff\xfe", "\ufffd\ufffd"), (b"\xed\xa0\x80", "\ufffd"), (b"", "")])
+@pytest.mark.parametrize(
+    ("raw", "text"), [(b"caf\xc3\xa9", "café"), (b"\xff\xfe", "\ufffd\ufffd"), (b"\xed\xa0\x80", "\ufffd"), (b"", "")]
+)
 def test_header_keys_are_text_as_in_java(core, raw, text):
     data = batch([(0, 0, None, None, [(raw, b"x")])])
     assert core.make_records(data, decoded(core, data))[0].headers == ((text, b"x"),)

@@ -38,7 +38,20 @@ REFUSED = [
     "file:///",
     "file:///a%00b",
 ]
-LOCAL = ["/var/x", "x", ".", "..", "./s3:/x", "../s3:/x", "/tmp/s3://x", "a:b", "backup-2026-01-01T12:00/t-0", "t-0/s3:/x", "~x", "-"]
+LOCAL = [
+    "/var/x",
+    "x",
+    ".",
+    "..",
+    "./s3:/x",
+    "../s3:/x",
+    "/tmp/s3://x",
+    "a:b",
+    "backup-2026-01-01T12:00/t-0",
+    "t-0/s3:/x",
+    "~x",
+    "-",
+]
 
 
 @pytest.mark.parametrize("path", REFUSED)

@@ -25,7 +25,9 @@ def big_batch(count):
     """Records of 23 to 25 bytes, made quickly."""
     tail = build.sized(b"key") + build.sized(b"some value") + b"\x00"
     bodies = (b"\x00\x00" + build.varint(i) + tail for i in range(count))
-    return build.batch(payload=b"".join(bytes([2 * len(b)]) + b for b in bodies), count=count, last_offset_delta=count - 1)
+    return build.batch(
+        payload=b"".join(bytes([2 * len(b)]) + b for b in bodies), count=count, last_offset_delta=count - 1
+    )
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,12 @@ def test_a_record_byte_for_byte(core):
 
 
 def test_null_is_not_empty(core):
-    fields = [(0, 0, None, None, ()), (1, 0, b"", b"", ((b"", b""),)), (2, 0, b"k", None, ((b"h", None),)), (3, 0, None, b"v", ())]
+    fields = [
+        (0, 0, None, None, ()),
+        (1, 0, b"", b"", ((b"", b""),)),
+        (2, 0, b"k", None, ((b"h", None),)),
+        (3, 0, None, b"v", ()),
+    ]
     assert [r[3:] for r in records(core, batch(fields))] == [
         (None, None, ()),
         (b"", b"", (("", b""),)),
@@ -50,7 +55,9 @@ def test_null_is_not_empty(core):
 @pytest.mark.parametrize("null", [-1, -2, -64, -65, -(2**31)])
 def test_every_negative_length_is_null(core, null):
     def one(delta):
-        body = b"\x00" + varint(0) + varint(delta) + varint(null) + varint(null) + varint(1) + sized(b"h") + varint(null)
+        body = (
+            b"\x00" + varint(0) + varint(delta) + varint(null) + varint(null) + varint(1) + sized(b"h") + varint(null)
+        )
         return varint(len(body)) + body
 
     data = batch([one(0), one(1), record(2, 0, b"k", b"v" * 60)])
@@ -61,7 +68,12 @@ def test_every_negative_length_is_null(core, null):
 
 def test_doubled_header_keys_keep_their_order(core):
     headers = ((b"b", b"1"), (b"a", b"2"), (b"b", b"3"), (b"", None))
-    assert records(core, batch([(0, 0, None, b"v", headers)]))[0][5] == (("b", b"1"), ("a", b"2"), ("b", b"3"), ("", None))
+    assert records(core, batch([(0, 0, None, b"v", headers)]))[0][5] == (
+        ("b", b"1"),
+        ("a", b"2"),
+        ("b", b"3"),
+        ("", None),
+    )
 
 
 def test_create_time_adds_the_delta(core):
@@ -119,7 +131,9 @@ def test_offsets_near_the_end_of_64_bits(core):
 def test_long_varints_are_read(core, size):
     def one(delta):
         body = b"\x00" + long_varint(3, size) + long_varint(delta, size) + long_varint(1, size) + b"k"
-        body += long_varint(2, size) + b"vw" + long_varint(1, size) + long_varint(1, size) + b"h" + long_varint(-1, size)
+        body += (
+            long_varint(2, size) + b"vw" + long_varint(1, size) + long_varint(1, size) + b"h" + long_varint(-1, size)
+        )
         return long_varint(len(body), size) + body
 
     data = batch([one(i) for i in range(9)], last_offset_delta=8, max_timestamp=T0 + 3)
@@ -146,7 +160,9 @@ def test_columns_not_wanted_are_none(core, names):
             assert got == (expected if name in names else None)
 
 
-@pytest.mark.parametrize(("first", "end"), [(0, 80), (13, 14), (39, 41), (41, 39), (79, MAX), (MIN, 1), (80, 90), (-5, 0), (45, 71)])
+@pytest.mark.parametrize(
+    ("first", "end"), [(0, 80), (13, 14), (39, 41), (41, 39), (79, MAX), (MIN, 1), (80, 90), (-5, 0), (45, 71)]
+)
 @pytest.mark.parametrize("capacity", [3, 1000])
 def test_only_the_range_is_given(core, first, end, capacity):
     data = batch(FIELDS) + batch(FIELDS, base_offset=40)
@@ -298,7 +314,13 @@ def test_another_magic_is_not_supported(core):
     rows, error = decode(core, data, table)
     assert len(rows) == 1
     at = len(data) // 2
-    assert what(error) == ("UnsupportedError", at, 0, None, f"magic 3 is not supported (position {at}, batch at offset 0)")
+    assert what(error) == (
+        "UnsupportedError",
+        at,
+        0,
+        None,
+        f"magic 3 is not supported (position {at}, batch at offset 0)",
+    )
 
 
 def test_payloads_may_lie_anywhere(core):
@@ -310,7 +332,9 @@ def test_payloads_may_lie_anywhere(core):
     assert [r[4] for r in records(core, arena, table)] == [f[3] for f in FIELDS[:5]]
 
 
-@pytest.mark.parametrize(("position", "size"), [(-1, 5), (0, -1), (0, 10**6), (10**6, 0), (2**63 - 1, 1), (-(2**63), 1)])
+@pytest.mark.parametrize(
+    ("position", "size"), [(-1, 5), (0, -1), (0, 10**6), (10**6, 0), (2**63 - 1, 1), (-(2**63), 1)]
+)
 def test_a_payload_outside_the_buffer_is_a_value_error(core, position, size):
     data = simple_batch([b"a"]) * 2
     table = scan(core, data)[0]

@@ -14,7 +14,9 @@ from kafkafmt.errors import KafkaFormatError
 from kafkafmt.records import RecordReader, iter_tables, read_chunks
 from kafkafmt.types import BATCH_DTYPE, COLUMNS, CopiedColumns, RecordColumns
 
-SETTINGS = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SETTINGS = settings(
+    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 others = st.sampled_from(
     [
         b"",
@@ -74,7 +76,9 @@ def too_large(data, position, columns, first, end):
 def lacks_slack(data, position, columns):
     """Whether copies in whole steps would read beyond the buffer."""
     row = plain_row(data, position, MIN, None)
-    return bool(getattr(columns, "rooms", ())) and len(data) - int(row["payload_position"] + row["payload_size"]) < SLACK
+    return (
+        bool(getattr(columns, "rooms", ())) and len(data) - int(row["payload_position"] + row["payload_size"]) < SLACK
+    )
 
 
 def takes(data, position, names, first, end):
@@ -99,7 +103,9 @@ def test_what_is_taken(case):
     assert (rows_of(columns), micros_of(columns)) == (rows_of(expected), micros_of(expected))
     assert columns.odd_times or not expected.odd_times  # a batch that did not fit may have set it
     assert columns.cursor.tolist() == [0, 0, 0, 0]
-    if columns.full:  # by what the batch's header says; headers of records are counted in the walk only, up to what is at fault there
+    if (
+        columns.full
+    ):  # by what the batch's header says; headers of records are counted in the walk only, up to what is at fault there
         few_headers = "headers" in names and headers < PLENTY
         assert too_large(data, position, columns, first, end) or few_headers or takes(data, position, names, first, end)
     else:
@@ -138,7 +144,9 @@ def test_microseconds(core):
     count = core.scan_batches(data, table).count
     columns = RecordColumns(16, ("timestamp_micros",))
     assert core.decode_records(data, table[:count], columns) is None
-    assert columns.timestamp_micros[: columns.rows].tolist() == [1000 * t if abs(t) <= MAX_MILLIS else MICROS_BEYOND for t in TIMES]
+    assert columns.timestamp_micros[: columns.rows].tolist() == [
+        1000 * t if abs(t) <= MAX_MILLIS else MICROS_BEYOND for t in TIMES
+    ]
     assert columns.odd_times
 
 

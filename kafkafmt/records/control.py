@@ -91,13 +91,17 @@ def decode_control_record(key: Buffer | None, value: Buffer | None) -> ControlRe
     try:
         decoded, _ = layout_of(_classes()[_VALUES[type_]], 0).read(_bytes(value, "value"))
     except KafkaFormatError as error:
-        raise StructureError(f"value of a control record of type {name} does not decode: {error.message}", error.position) from None
+        raise StructureError(
+            f"value of a control record of type {name} does not decode: {error.message}", error.position
+        ) from None
     return ControlRecord(type_, name, version, to_json(decoded, 0))
 
 
 @cache
 def _classes() -> dict[str, type[Message]]:
-    return {h.name: make_class(struct, h.versions, h.flexible, Message, __name__) for h, struct in parse_messages(SCHEMAS)}
+    return {
+        h.name: make_class(struct, h.versions, h.flexible, Message, __name__) for h, struct in parse_messages(SCHEMAS)
+    }
 
 
 def marker_type(reader: RecordReader, buffer: Buffer, row: np.ndarray) -> int | None:

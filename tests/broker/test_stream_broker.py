@@ -67,7 +67,9 @@ def test_beside_a_broker(tmp_path: Path) -> None:
         for stream in streams.values():
             stream.start()
         broker.produce(*THEN)
-        want = {level: rows(broker.consume("live", "tx", "later", committed=level == "read_committed")) for level in LEVELS}
+        want = {
+            level: rows(broker.consume("live", "tx", "later", committed=level == "read_committed")) for level in LEVELS
+        }
         for stream in streams.values():
             stream.done.set()
             stream.join(120)

@@ -26,7 +26,11 @@ def thirty(tmp_path: Path) -> Path:
     return write_log(
         tmp_path,
         *(
-            batch([record(i, i * 1000, b"k%d" % i, b"v") for i in range(10)], base_offset=b * 10, base_timestamp=start + b * 10_000)
+            batch(
+                [record(i, i * 1000, b"k%d" % i, b"v") for i in range(10)],
+                base_offset=b * 10,
+                base_timestamp=start + b * 10_000,
+            )
             for b in range(3)
         ),
     )
@@ -71,7 +75,9 @@ def test_logs_without_a_record(tmp_path: Path) -> None:
         write_log(tmp_path, name=f"t-{n}")
     done = inside("cat", tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "kafkafmt: no record: t-0 has no records, t-1 has no records, t-2 has no records, and 1 more\n"
+    assert (
+        done.stderr == "kafkafmt: no record: t-0 has no records, t-1 has no records, t-2 has no records, and 1 more\n"
+    )
     write_log(tmp_path, batch([record(0)]), name="t-1")
     assert [inside("cat", tmp_path, *more).stderr for more in ((), ("-n", "0"))] == ["", ""]
 
@@ -94,7 +100,14 @@ def test_what_is_no_range_is_wrong_usage(thirty: Path, spec: str) -> None:
 def test_a_limit_is_over_all_partitions(tmp_path: Path) -> None:
     for n in range(3):
         write_log(tmp_path, batch([record(i) for i in range(4)]), name=f"t-{n}")
-    assert [(r["partition"], r["offset"]) for r in records(tmp_path, "-n", 6)] == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
+    assert [(r["partition"], r["offset"]) for r in records(tmp_path, "-n", 6)] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 0),
+        (1, 1),
+    ]
     assert records(tmp_path, "-n", 0) == []
 
 
@@ -118,7 +131,9 @@ def test_topics_and_partitions(tmp_path: Path) -> None:
 
 def test_bytes(tmp_path: Path) -> None:
     headers = [(b"h", b"\xff"), (b"h", None), ("ключ".encode(), b"")]
-    path = write_log(tmp_path, batch([record(0, 0, "ä\n".encode(), b"a\xff\x00", headers), record(1)], base_timestamp=-1))
+    path = write_log(
+        tmp_path, batch([record(0, 0, "ä\n".encode(), b"a\xff\x00", headers), record(1)], base_timestamp=-1)
+    )
     (row, empty) = records(path)
     assert row == {
         "topic": "t", "partition": 0, "offset": 0, "timestamp": -1, "timestampType": 0,

@@ -72,15 +72,24 @@ def items(*arguments: Any) -> list[dict[str, Any]]:
 
 
 def test_json() -> None:
-    found = items("--files", GOLDEN / "kafka-4.3.1" / "transactions" / "log" / "tx-0", "--deep-iteration", "--bytes", "base64")
-    kinds = {kind: [i for i in found if i["type"] == kind] for kind in ("batch", "record", "index", "timeindex", "txnindex", "snapshot")}
+    found = items(
+        "--files", GOLDEN / "kafka-4.3.1" / "transactions" / "log" / "tx-0", "--deep-iteration", "--bytes", "base64"
+    )
+    kinds = {
+        kind: [i for i in found if i["type"] == kind]
+        for kind in ("batch", "record", "index", "timeindex", "txnindex", "snapshot")
+    }
     assert all(kinds.values())
     assert all(i["file"].endswith(".log") for i in kinds["batch"])
     marker = next(i for i in kinds["record"] if "control" in i)
     assert marker["control"]["value"] == {"version": 0, "coordinatorEpoch": 0}
     assert {"offset", "timestamp", "key", "value", "headers", "sequence"} <= kinds["record"][0].keys()
     assert kinds["txnindex"][0]["lastStableOffset"] == 0
-    (commit,) = [i for i in items("--files", INTERNAL / "__consumer_offsets-1", "--offsets-decoder") if i.get("offset") == 1 and "key" in i]
+    (commit,) = [
+        i
+        for i in items("--files", INTERNAL / "__consumer_offsets-1", "--offsets-decoder")
+        if i.get("offset") == 1 and "key" in i
+    ]
     assert commit["key"]["data"]["group"] == "classic-b"
 
 

@@ -31,7 +31,10 @@ class Following:
     def __init__(self, *arguments: Any) -> None:
         command = [sys.executable, "-m", "kafkafmt", "cat", "-f", *map(str, arguments), "--format", "json"]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
         )
 
     def _line(self, stream: Any) -> str:

@@ -50,7 +50,9 @@ def test_globs_and_where_there_is_none() -> None:
 
 def test_cat_begins_where_the_group_is() -> None:
     found = records(INTERNAL, "--group", "classic-static")
-    assert [(r["topic"], r["partition"], r["offset"]) for r in found] == [("source", p, o) for p in range(3) for o in range(20, 30)]
+    assert [(r["topic"], r["partition"], r["offset"]) for r in found] == [
+        ("source", p, o) for p in range(3) for o in range(20, 30)
+    ]
     found = records(INTERNAL, "-g", "classic-static", "-p", "1", "-o", ":22")
     assert [(r["partition"], r["offset"]) for r in found] == [(1, 20), (1, 21)]
 
@@ -80,7 +82,12 @@ def test_partitions_that_the_group_has_not_committed_and_offsets_below_the_log_s
         path.mkdir()
         (path / f"{base:020}.log").write_bytes(batch([record(i) for i in range(2)], base_offset=base))
     done = kafkafmt("cat", tmp_path, "-g", "g", "--format", "json")
-    assert [(r["partition"], r["offset"]) for r in map(json.loads, done.stdout.splitlines())] == [(0, 5), (0, 6), (1, 0), (1, 1)]
+    assert [(r["partition"], r["offset"]) for r in map(json.loads, done.stdout.splitlines())] == [
+        (0, 5),
+        (0, 6),
+        (1, 0),
+        (1, 1),
+    ]
     assert "t-0: group g is at offset 3, below the log start; read from 5 on" in done.stderr
     assert "t-1: group g has committed no offset of it; read from the log start" in done.stderr
 

@@ -9,7 +9,7 @@ import pytest
 from command import inside
 from golden_cases import case
 
-from kafkafmt.log.files import FileView
+from kafkafmt.log.format.files import FileView
 
 salvage = import_module("kafkafmt.cli.salvage")
 

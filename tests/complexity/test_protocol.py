@@ -28,7 +28,9 @@ def test_frames_of_many_elements():
     def work(n):
         topic = protocol.MetadataRequest.MetadataRequestTopic
         body = protocol.MetadataRequest(topics=[topic(name="t") for _ in range(n)])
-        return lines_of(lambda: protocol.read_request(written(body, 12)), lambda: protocol.read_request(written(body, 1)))
+        return lines_of(
+            lambda: protocol.read_request(written(body, 12)), lambda: protocol.read_request(written(body, 1))
+        )
 
     grows_linearly(50, work)
 

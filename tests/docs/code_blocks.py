@@ -132,7 +132,12 @@ class Runner:
                 (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
                 (tools / name).chmod(0o755)
         root = Path(__file__).resolve().parents[2]
-        environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(root), "COLUMNS": "110", "LC_ALL": "C.UTF-8"}
+        environment = os.environ | {
+            "PATH": f"{tools}:{os.environ['PATH']}",
+            "PYTHONPATH": str(root),
+            "COLUMNS": "110",
+            "LC_ALL": "C.UTF-8",
+        }
         return subprocess.run(
             ["bash", "-c", self._located(script)],
             cwd=self.folder,

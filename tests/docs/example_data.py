@@ -45,14 +45,25 @@ def make_example_data(folder: Path) -> dict[str, Path]:
 
 def order(partition: int, n: int) -> tuple[bytes, bytes, int, list[tuple[str, bytes]]]:
     """Return the record `n` of a partition of the topic `orders`."""
-    value = {"order": n * 3 + partition, "amount": round(5 + (n * 37 % 400) / 4, 2), "country": ("DE", "FR", "IT", "PL")[n % 4]}
+    value = {
+        "order": n * 3 + partition,
+        "amount": round(5 + (n * 37 % 400) / 4, 2),
+        "country": ("DE", "FR", "IT", "PL")[n % 4],
+    }
     return b"customer-%d" % (n % 50), json.dumps(value).encode(), START + n * STEP, [("source", b"shop")]
 
 
 def commits() -> Iterable[tuple[bytes, bytes, int]]:
     """Yield records of `__consumer_offsets`: two groups, and their commits for `orders`."""
     for n, (group, partition, offset) in enumerate(
-        [("billing", 0, 1500), ("billing", 1, 1500), ("billing", 2, 1200), ("reports", 0, 2016), ("reports", 1, 2010), ("billing", 0, 1980)]
+        [
+            ("billing", 0, 1500),
+            ("billing", 1, 1500),
+            ("billing", 2, 1200),
+            ("reports", 0, 2016),
+            ("reports", 1, 2010),
+            ("billing", 0, 1980),
+        ]
     ):
         time = START + (RECORDS + n) * STEP
         key = struct.pack(">h", 1) + text(group) + text("orders") + struct.pack(">i", partition)
@@ -80,7 +91,11 @@ def conversation() -> tuple[bytes, bytes]:
     topic = cls.FetchTopic(topic="orders", partitions=[cls.FetchPartition(partition=0, fetch_offset=7)])
     request = cls(max_wait_ms=500, min_bytes=1, topics=[topic])
     answer: Any = protocol.FetchResponse
-    batch = bytearray(kafkafmt.build_batch([(b"customer-7", b'{"order": 21}', START), (b"customer-8", b'{"order": 24}', START + STEP)]))
+    batch = bytearray(
+        kafkafmt.build_batch(
+            [(b"customer-7", b'{"order": 21}', START), (b"customer-8", b'{"order": 24}', START + STEP)]
+        )
+    )
     kafkafmt.assign_offsets(batch, 7)
     part = answer.PartitionData(partition_index=0, high_watermark=9, last_stable_offset=9, records=bytes(batch))
     body = answer(responses=[answer.FetchableTopicResponse(topic="orders", partitions=[part])])

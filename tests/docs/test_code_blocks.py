@@ -18,7 +18,14 @@ from example_data import make_example_data
 import kafkafmt
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md"), *(ROOT / ".github").rglob("*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "benchmarks").glob("*.md"),
+        *(ROOT / ".github").rglob("*.md"),
+    ]
+)
 LANGUAGES = ("python", "console", "sh", "sql", "json", *NOT_CODE)
 
 RUN_ELSEWHERE = {
@@ -53,7 +60,11 @@ def runner(session: list[Any], tmp_path: Path) -> Runner:
         if not session:
             from kafkafmt.spark.session import make_session
 
-            options = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1", "spark.sql.session.timeZone": "UTC"}
+            options = {
+                "spark.driver.memory": "1g",
+                "spark.sql.shuffle.partitions": "1",
+                "spark.sql.session.timeZone": "UTC",
+            }
             local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
             session.append(make_session("local[2]", "kafkafmt documentation", **options, **local))
         return session[0]
@@ -69,7 +80,9 @@ def test_every_code_block_runs_and_prints_what_the_page_says(page: Path, runner:
     for block in blocks_of(page):
         assert block.language in LANGUAGES, f"{block}: a block needs one of these languages: {', '.join(LANGUAGES)}"
         if block.is_output:
-            assert previous is not None and previous.language in ("python", "sh"), f"{block}: no code block precedes this output"
+            assert previous is not None and previous.language in ("python", "sh"), (
+                f"{block}: no code block precedes this output"
+            )
         if not is_run_elsewhere(block):
             actual = runner.run(block)
             if actual is not None and not matches(block.content, actual):

@@ -10,7 +10,7 @@ from building import batch, control_batch, record
 from command import inside, kafkafmt
 from exporting import read_with_pyarrow
 
-from kafkafmt.log.transactions import TransactionInDoubtError
+from kafkafmt.log.reading.transactions import TransactionInDoubtError
 
 TRANSACTIONAL = 0x10
 COMMIT = 1
@@ -79,7 +79,9 @@ def test_export_tells_where_an_open_transaction_begins(run_export, tmp_path):
 
 def test_export_that_fails_on_damage_fails_on_doubt_too(run_export, tmp_path):
     path = log(tmp_path, **WAYS["a missing segment"])
-    with pytest.raises(TransactionInDoubtError, match=r"t-0: a missing segment may hide how producer 7's transaction ended") as caught:
+    with pytest.raises(
+        TransactionInDoubtError, match=r"t-0: a missing segment may hide how producer 7's transaction ended"
+    ) as caught:
         run_export([path], committed=True, on_error="fail", offsets=":4")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -87,6 +89,20 @@ def test_export_that_fails_on_damage_fails_on_doubt_too(run_export, tmp_path):
 
 def test_command_prints_transactions_in_doubt_and_exits_with_1(tmp_path):
     path = log(tmp_path, **WAYS["damage"])
-    done = kafkafmt("export", path, "--output", tmp_path / "out", "--isolation", "read_committed", "-o", ":4", "--master", "local[1]")
+    done = kafkafmt(
+        "export",
+        path,
+        "--output",
+        tmp_path / "out",
+        "--isolation",
+        "read_committed",
+        "-o",
+        ":4",
+        "--master",
+        "local[1]",
+    )
     assert done.returncode == 1
-    assert "DOUBT   t-0: damage may hide how producer 7's transaction ended: offsets 2 to 3 of it are left out" in done.stdout
+    assert (
+        "DOUBT   t-0: damage may hide how producer 7's transaction ended: offsets 2 to 3 of it are left out"
+        in done.stdout
+    )

@@ -1,10 +1,10 @@
 """A disk that fails on demand: every call that changes a file, or reads one, goes through here.
 
-    disk = Disk(monkeypatch)
-    disk.strike(at=17, how="crash")        the 17th change from now on does not happen, and none after it
-    disk.strike(at=17, how="torn")         the same, but half of it was written
-    disk.strike(at=17, how=errno.ENOSPC)   the 17th change fails with this error, half written; those after it are fine
-    disk.short = True                      reads and writes move one byte, or seven, at a time
+disk = Disk(monkeypatch)
+disk.strike(at=17, how="crash")        the 17th change from now on does not happen, and none after it
+disk.strike(at=17, how="torn")         the same, but half of it was written
+disk.strike(at=17, how=errno.ENOSPC)   the 17th change fails with this error, half written; those after it are fine
+disk.short = True                      reads and writes move one byte, or seven, at a time
 """
 
 from __future__ import annotations

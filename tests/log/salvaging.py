@@ -8,9 +8,9 @@ from typing import Any
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record
 
 from kafkafmt.log import Damage, PartitionLog, discover
-from kafkafmt.log.entries import read_transaction_index, transaction_index_bytes
-from kafkafmt.log.salvage import Salvaged, finish_directory, salvage_partition
-from kafkafmt.log.verify import add_damage, verify_partition
+from kafkafmt.log.auditing.salvage import Salvaged, finish_directory, salvage_partition
+from kafkafmt.log.auditing.verify import add_damage, verify_partition
+from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
 
 NAME = f"{0:020}.log"
 
@@ -18,7 +18,12 @@ NAME = f"{0:020}.log"
 def data(offset: int, producer_id: int | None = None, **fields: Any) -> bytes:
     """Return a batch of one record; transactional if it has a producer."""
     if producer_id is not None:
-        fields = {"flags": TRANSACTIONAL, "producer_id": producer_id, "producer_epoch": 1, "base_sequence": offset} | fields
+        fields = {
+            "flags": TRANSACTIONAL,
+            "producer_id": producer_id,
+            "producer_epoch": 1,
+            "base_sequence": offset,
+        } | fields
     return batch([record(0, value=b"value %d" % offset)], base_offset=offset, **fields)
 
 
@@ -34,7 +39,9 @@ def corrupt(batch_bytes: bytes, position: int = 30) -> bytes:
     return batch_bytes[:position] + bytes([batch_bytes[position] ^ 0x10]) + batch_bytes[position + 1 :]
 
 
-def partition(root: Path, *batches: bytes, name: str = "t-0", base: int = 0, index: list[tuple[int, int, int, int]] | None = None) -> Path:
+def partition(
+    root: Path, *batches: bytes, name: str = "t-0", base: int = 0, index: list[tuple[int, int, int, int]] | None = None
+) -> Path:
     """Write a segment, and its transaction index if there is one."""
     folder = root / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +65,9 @@ def salvaged(source: Path, output: Path, **options: Any) -> tuple[Salvaged, dict
 
 def aborted_entries(folder: Path) -> list[tuple[int, ...]]:
     """Return producer, first, marker and stable offset of all entries of a partition's transaction indexes."""
-    return [tuple(e)[1:] for f in sorted(folder.glob("*.txnindex")) for e in read_transaction_index(f.read_bytes()).tolist()]
+    return [
+        tuple(e)[1:] for f in sorted(folder.glob("*.txnindex")) for e in read_transaction_index(f.read_bytes()).tolist()
+    ]
 
 
 def committed(path: Path) -> list[int]:

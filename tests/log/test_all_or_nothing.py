@@ -10,7 +10,7 @@ from building import simple_batch
 import kafkafmt
 from kafkafmt.errors import StructureError
 from kafkafmt.log import LogDirectory
-from kafkafmt.log.all_or_nothing import NOTE, all_or_nothing
+from kafkafmt.log.writing.atomic_append import NOTE, all_or_nothing
 
 KEYS = [("a", 0), ("b", 0), ("b", 1)]
 
@@ -38,6 +38,7 @@ def test_all_is_appended_and_no_note_stays(tmp_path):
 
 def test_an_error_takes_everything_back(tmp_path):
     append(tmp_path)
+
     def fail():
         with LogDirectory(tmp_path) as directory, all_or_nothing(directory, KEYS) as writers:
             writers["a", 0].append_batches(simple_batch([b"y"]))
@@ -60,8 +61,9 @@ def test_a_version_is_appended_once(tmp_path):
 KILLED = """
     import os, sys
     import kafkafmt
-    from kafkafmt.log import LogDirectory, files
-    from kafkafmt.log.all_or_nothing import all_or_nothing
+    from kafkafmt.log import LogDirectory
+    from kafkafmt.log.format import files
+    from kafkafmt.log.writing.atomic_append import all_or_nothing
     from building import simple_batch
 
     left = int(sys.argv[2])
@@ -86,14 +88,22 @@ def test_killed_at_every_write_it_is_all_or_nothing(tmp_path):
     outcomes = []
     for point in range(0, 200, 3):
         path = tmp_path / str(point)
-        with LogDirectory(path, segment_bytes=200) as directory, all_or_nothing(directory, KEYS[:2], "job", 6) as writers:
+        with (
+            LogDirectory(path, segment_bytes=200) as directory,
+            all_or_nothing(directory, KEYS[:2], "job", 6) as writers,
+        ):
             for writer in writers.values():
                 writer.append_batches(simple_batch([b"old"] * 4))
         done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(KILLED), str(path), str(point)], env={"PYTHONPATH": ":".join(sys.path)}, check=False
+            [sys.executable, "-c", textwrap.dedent(KILLED), str(path), str(point)],
+            env={"PYTHONPATH": ":".join(sys.path)},
+            check=False,
         )
         again = None
-        with LogDirectory(path, segment_bytes=200) as directory, all_or_nothing(directory, KEYS[:2], "job", 7) as writers:
+        with (
+            LogDirectory(path, segment_bytes=200) as directory,
+            all_or_nothing(directory, KEYS[:2], "job", 7) as writers,
+        ):
             again = writers is not None
         now = ends(path)
         outcomes.append((now["a0"], now["b0"], again))
@@ -109,7 +119,9 @@ def test_killed_at_every_write_it_is_all_or_nothing(tmp_path):
 def test_what_a_later_leader_wrote_stays(tmp_path):
     append(tmp_path)
     (tmp_path / NOTE).write_text('{"under_way": [["a", 0, 12, 0], ["b", 0, 12, 0]], "versions": {}}')
-    batches = simple_batch([b"x"] * 4, base_offset=12, leader_epoch=0) + simple_batch([b"y"], base_offset=16, leader_epoch=7)
+    batches = simple_batch([b"x"] * 4, base_offset=12, leader_epoch=0) + simple_batch(
+        [b"y"], base_offset=16, leader_epoch=7
+    )
     with open(tmp_path / "a-0" / f"{0:020}.log", "ab") as log:  # as a broker would that was started in between
         log.write(batches)
     with open(tmp_path / "b-0" / f"{0:020}.log", "ab") as log:

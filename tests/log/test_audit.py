@@ -12,10 +12,10 @@ from building import COMMIT, TRANSACTIONAL, batch, control_batch, record
 from golden_cases import CASES, LEGACY, Case, case
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.checkpoints import leader_epochs_text, read_leader_epochs
-from kafkafmt.log.entries import read_transaction_index, transaction_index_bytes
-from kafkafmt.log.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.checkpoints import leader_epochs_text, read_leader_epochs
+from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
+from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
 
 Found = list[tuple[str, str]]
 
@@ -45,7 +45,10 @@ TORN = {
     "index-short": [("index_length", "00000000000000000096.index")],
     "timeindex-lost": [("index_missing", "00000000000000000192.timeindex")],
     "none": [],
-    "cut-body": [("unfinished_tail", "00000000000000000192.log"), ("checkpoint_beyond_end", "replication-offset-checkpoint")],
+    "cut-body": [
+        ("unfinished_tail", "00000000000000000192.log"),
+        ("checkpoint_beyond_end", "replication-offset-checkpoint"),
+    ],
 }
 
 
@@ -152,7 +155,9 @@ def test_snapshots_that_lie(tx: Path, field: str) -> None:
 
 
 def test_a_snapshot_that_forgets_an_open_transaction(tx: Path) -> None:
-    path = next(p for p in sorted(tx.glob("*.snapshot")) if any(e.txn_first_offset >= 0 for e in read_snapshot(p.read_bytes())))
+    path = next(
+        p for p in sorted(tx.glob("*.snapshot")) if any(e.txn_first_offset >= 0 for e in read_snapshot(p.read_bytes()))
+    )
     producers = read_snapshot(path.read_bytes())
     path.write_bytes(snapshot_bytes(p for p in producers if p.txn_first_offset < 0))
     assert findings(tx) == [("snapshot_mismatch", path.name)]
@@ -177,7 +182,9 @@ def test_leader_epochs_that_the_batches_contradict(tmp_path: Path) -> None:
     assert findings(copy) == []
 
 
-@pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint"])
+@pytest.mark.parametrize(
+    "name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint"]
+)
 def test_checkpoints_beyond_the_end(tx: Path, name: str) -> None:
     (tx.parent / name).write_text("0\n1\ntx 0 100000\n")
     assert ("checkpoint_beyond_end", name) in findings(tx)
@@ -200,7 +207,11 @@ def test_a_sound_log_is_read_once(tx: Path, shallow: bool) -> None:
     log = PartitionLog(discover([tx]).partitions[0])
     report = verify_partition(log, shallow)
     assert log.bytes_read == report["bytes"] == sum(p.stat().st_size for p in tx.glob("*.log"))
-    assert report["last_stable_offset"] == PartitionLog(log.directory).transactions.last_stable_offset < report["next_offset"]
+    assert (
+        report["last_stable_offset"]
+        == PartitionLog(log.directory).transactions.last_stable_offset
+        < report["next_offset"]
+    )
 
 
 def test_what_was_seen_of_a_segment_that_is_read_again_is_taken_back(tmp_path: Path) -> None:

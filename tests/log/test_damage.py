@@ -10,7 +10,7 @@ import pytest
 from building import batch, message, mutate, record, repair_crc, varint
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 PER_BATCH = 5
 
@@ -175,7 +175,9 @@ def test_a_value_that_holds_batches(tmp_path: Path, base: int, n: int) -> None:
     for hurt in (8, 17, 25, 70):
         for victim in (0, 4, 9):
             parts = ten()
-            parts[victim] = batch([record(i, value=inner) for i in range(5)], base_offset=victim * 5, last_offset_delta=4)
+            parts[victim] = batch(
+                [record(i, value=inner) for i in range(5)], base_offset=victim * 5, last_offset_delta=4
+            )
             parts[victim] = mutate(parts[victim], hurt, bytes([parts[victim][hurt] ^ 0x10]))
             assert offsets(write(tmp_path, (0, b"".join(parts)))) == without(victim), (hurt, victim)
 
@@ -332,7 +334,14 @@ def test_a_sound_wrapper_between_two_that_are_hurt_is_not_taken_for_what_it_hold
 def test_a_plain_message_between_two_that_are_hurt_is_kept_behind_plain_ones(tmp_path: Path) -> None:
     parts = [message(1, b"key", b"%d:" % i + b"x" * 50, offset=i) for i in range(8)]
     parts[4], parts[6] = parts[4][:8] + bytes(len(parts[4]) - 8), mutate(parts[6], 16, b"\x07")
-    assert offsets(write(tmp_path, (0, b"".join(parts[:7])), (8, message(1, None, b"8:", offset=8)))) == [0, 1, 2, 3, 5, 8]
+    assert offsets(write(tmp_path, (0, b"".join(parts[:7])), (8, message(1, None, b"8:", offset=8)))) == [
+        0,
+        1,
+        2,
+        3,
+        5,
+        8,
+    ]
 
 
 def test_gaps_of_compaction_are_neither(tmp_path: Path) -> None:
@@ -426,15 +435,17 @@ def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
             elif kind == 2:
                 parts[i] = mutate(parts[i], 16, bytes([rng.choice([3, 9, 255])]))
             elif kind == 3:
-                parts[i] = parts[i][: rng.randrange(1, len(parts[i].rstrip(b"\0")))]  # zeros alone the next batch would make good
+                parts[i] = parts[i][
+                    : rng.randrange(1, len(parts[i].rstrip(b"\0")))
+                ]  # zeros alone the next batch would make good
             else:
                 parts[i] = rng.randbytes(len(parts[i]))
         log = write(tmp_path, (0, b"".join(parts)))
-        unconfirmed = {i + 1 for i in touched if i + 2 in touched and parts[i + 2][:8] != (i * 5 + 10).to_bytes(8, "big")}
+        unconfirmed = {
+            i + 1 for i in touched if i + 2 in touched and parts[i + 2][:8] != (i * 5 + 10).to_bytes(8, "big")
+        }
         found = offsets(log)
         assert set(without(*touched, *unconfirmed)) <= set(found), (round_, touched)
         assert set(found) <= set(without(*touched)), (round_, touched)
         lost = {o for s in spans(log) for o in range(s[2], (s[3] if s[3] is not None else 49) + 1)}
         assert lost >= set(range(50)) - set(found)
-
-

@@ -10,9 +10,13 @@ from golden_cases import case
 
 from kafkafmt.errors import StructureError
 from kafkafmt.log import DuplicatePartitionError, NoLogError, discover
-from kafkafmt.log.checkpoints import read_leader_epochs, read_offset_checkpoint, read_partition_metadata
-from kafkafmt.log.names import PartitionName, base_offset_of, parse_partition_name
-from kafkafmt.log.selection import OffsetBound, parse_offsets, parse_time
+from kafkafmt.log.format.checkpoints import (
+    read_leader_epochs,
+    read_offset_checkpoint,
+    read_partition_metadata,
+)
+from kafkafmt.log.format.names import PartitionName, base_offset_of, parse_partition_name
+from kafkafmt.log.reading.selection import OffsetBound, parse_offsets, parse_time
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,10 @@ def test_leader_epochs_and_partition_metadata() -> None:
     assert read_leader_epochs("0\n2\n0 0\n3 17\n") == [(0, 0), (3, 17)]
     with pytest.raises(StructureError, match="negative"):
         read_leader_epochs("0\n1\n-1 0\n")
-    assert read_partition_metadata("version: 0\ntopic_id: abcdefghijklmnopqrstuv") == {"version": "0", "topic_id": "abcdefghijklmnopqrstuv"}
+    assert read_partition_metadata("version: 0\ntopic_id: abcdefghijklmnopqrstuv") == {
+        "version": "0",
+        "topic_id": "abcdefghijklmnopqrstuv",
+    }
     for text in ("version 0", "version: 0", "topic_id: x"):
         with pytest.raises(StructureError):
             read_partition_metadata(text)
@@ -139,7 +146,9 @@ def test_a_lone_file_is_the_last_segment_unless_a_higher_one_stands_beside_it(tm
     assert (only.last, only.next_base) == (False, 5)
 
 
-@pytest.mark.parametrize(("text", "ms"), [("0", 0), ("-1", -1), ("2026-01-01", 1767225600000), ("2026-01-01T00:00:00.5Z", 1767225600500)])
+@pytest.mark.parametrize(
+    ("text", "ms"), [("0", 0), ("-1", -1), ("2026-01-01", 1767225600000), ("2026-01-01T00:00:00.5Z", 1767225600500)]
+)
 def test_times(text: str, ms: int) -> None:
     assert parse_time(text) == ms
 

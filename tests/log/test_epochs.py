@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from kafkafmt.log.epochs import believable_runs, contradicted, epochs_from
+from kafkafmt.log.format.leader_epochs import believable_runs, contradicted, epochs_from
 
 Run = tuple[int, int, int]
 

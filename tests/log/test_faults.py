@@ -19,7 +19,7 @@ from test_salvage import rows, salvage
 from test_writer import FIRST, complaints
 
 from kafkafmt.log import LogDirectory, LogWriter, PartitionLog, UnavailableSegmentError, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 700, "index_interval_bytes": 100}
 
@@ -91,7 +91,21 @@ def steps(model: Model) -> list[Callable[[LogWriter], None]]:
         writer.end_transaction(1, 0, commit=False)
 
     flush: Callable[[LogWriter], None] = LogWriter.flush
-    return [append(3), tx(0), append(9), flush, append(20), end, cut(5), append(4), delete(12), append(15), retain, append(3), cut(2)]
+    return [
+        append(3),
+        tx(0),
+        append(9),
+        flush,
+        append(20),
+        end,
+        cut(5),
+        append(4),
+        delete(12),
+        append(15),
+        retain,
+        append(3),
+        cut(2),
+    ]
 
 
 def live(folder: Path, model: Model, on_error: Callable[[LogWriter, OSError], None] | None = None) -> None:
@@ -126,7 +140,9 @@ EVERY = [pytest.param(1, marks=pytest.mark.full, id="every"), pytest.param(25, i
 
 @pytest.mark.parametrize("step", EVERY)
 @pytest.mark.parametrize("how", ["crash", "torn"])
-def test_a_crash_at_every_change_of_a_file(how: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_at_every_change_of_a_file(
+    how: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever was under way, the next opening finds what was there before or after it, and nothing to complain about."""
     disk = Disk(monkeypatch)
     total = number_of_changes(disk, tmp_path / "whole")
@@ -150,7 +166,9 @@ def test_a_crash_at_every_change_of_a_file(how: str, step: int, tmp_path: Path, 
 
 @pytest.mark.parametrize("step", EVERY)
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_an_error_at_every_change_of_a_file(error: int, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_at_every_change_of_a_file(
+    error: int, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The step fails with that error, or does without the file. What the writer says it holds afterwards it holds, then and later."""
     disk = Disk(monkeypatch)
     total = number_of_changes(disk, tmp_path / "whole")
@@ -226,7 +244,11 @@ def test_a_disk_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     disk = Disk(monkeypatch)
     disk.on_read = eio
     log = PartitionLog(discover([tmp_path]).partitions[0])
-    for attempt in (lambda: verify_partition(log), lambda: list(log.records()), lambda: salvage(tmp_path, tmp_path / "out")):
+    for attempt in (
+        lambda: verify_partition(log),
+        lambda: list(log.records()),
+        lambda: salvage(tmp_path, tmp_path / "out"),
+    ):
         with pytest.raises(OSError, match=f"{0:020}.log"):
             attempt()
     disk.on_read = None
@@ -284,7 +306,9 @@ def test_segments_that_all_vanish_are_an_error(name: str, tmp_path: Path) -> Non
     log = PartitionLog(discover([copy]).partitions[0])
     for path in copy.glob(name):
         path.unlink()
-    with pytest.raises(UnavailableSegmentError, match=r"tx-0/0+\.log: the file is missing, and its directory holds no segment"):
+    with pytest.raises(
+        UnavailableSegmentError, match=r"tx-0/0+\.log: the file is missing, and its directory holds no segment"
+    ):
         verify_partition(log)
 
 

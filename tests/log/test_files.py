@@ -9,8 +9,8 @@ import pytest
 from golden_cases import CASES, GOLDEN
 
 from kafkafmt.errors import ChecksumError, KafkaFormatError, StructureError, TruncatedError, UnsupportedError
-from kafkafmt.log import checkpoints, entries, snapshots
-from kafkafmt.log.snapshots import ProducerEntry
+from kafkafmt.log.format import checkpoints, index_entries, snapshots
+from kafkafmt.log.format.snapshots import ProducerEntry
 
 
 def golden(pattern: str) -> list[Path]:
@@ -59,7 +59,12 @@ def test_properties_as_java_reads_them() -> None:
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("version=2", "version"), ("version=1\nnode.id=1", "cluster.id"), ("broker.id=x", "broker.id"), ("directory.id=AAAA", "id")],
+    [
+        ("version=2", "version"),
+        ("version=1\nnode.id=1", "cluster.id"),
+        ("broker.id=x", "broker.id"),
+        ("directory.id=AAAA", "id"),
+    ],
 )
 def test_wrong_meta_properties(text: str, named: str) -> None:
     with pytest.raises(StructureError, match=named):
@@ -107,11 +112,13 @@ def test_indexes_are_written_as_brokers_write_them() -> None:
     for file in golden("[0-9]" * 20 + ".*index"):
         data, base = file.read_bytes(), int(file.name[:20])
         if file.suffix == ".index":
-            made = entries.offset_index_bytes(*entries.read_offset_index(data, base), base)
+            made = index_entries.offset_index_bytes(*index_entries.read_offset_index(data, base), base)
         elif file.suffix == ".timeindex":
-            made = entries.time_index_bytes(*entries.read_time_index(data, base), base)
+            made = index_entries.time_index_bytes(*index_entries.read_time_index(data, base), base)
         else:
-            made = entries.transaction_index_bytes(tuple(e)[1:] for e in entries.read_transaction_index(data).tolist())
+            made = index_entries.transaction_index_bytes(
+                tuple(e)[1:] for e in index_entries.read_transaction_index(data).tolist()
+            )
         if "torn-index" not in str(file):
             assert made + bytes(len(data) - len(made)) == data, file  # a file that was never trimmed ends in zeros
 
@@ -119,10 +126,10 @@ def test_indexes_are_written_as_brokers_write_them() -> None:
 def test_index_numbers_that_do_not_fit_their_fields() -> None:
     for offsets, base in (([5], 6), ([2**31 + 7], 7)):
         with pytest.raises(ValueError, match="relative"):
-            entries.offset_index_bytes(offsets, [0], base)
+            index_entries.offset_index_bytes(offsets, [0], base)
         with pytest.raises(ValueError, match="relative"):
-            entries.time_index_bytes([0], offsets, base)
-    assert entries.offset_index_bytes([2**31 + 6], [8], 7) == b"\x7f\xff\xff\xff\0\0\0\x08"
+            index_entries.time_index_bytes([0], offsets, base)
+    assert index_entries.offset_index_bytes([2**31 + 6], [8], 7) == b"\x7f\xff\xff\xff\0\0\0\x08"
 
 
 def test_offset_checkpoints_tell_the_broker_of_golden_offsets() -> None:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkafmt.log import DamagedLogError, discover
-from kafkafmt.log.follow import Follower
-from kafkafmt.log.plan import Damage
+from kafkafmt.log.reading.follow import Follower
+from kafkafmt.log.reading.plan import Damage
 
 
 def some(base: int, n: int = 2, **fields: object) -> bytes:
@@ -74,7 +74,12 @@ def test_from_an_offset_on_and_a_partition_that_was_empty(tmp_path: Path) -> Non
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(1, 4), max_size=8), st.lists(st.integers(0, 900), max_size=12), st.sets(st.integers(0, 8)), st.booleans())
+@given(
+    st.lists(st.integers(1, 4), max_size=8),
+    st.lists(st.integers(0, 900), max_size=12),
+    st.sets(st.integers(0, 8)),
+    st.booleans(),
+)
 def test_nothing_is_lost_or_given_twice(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], cuts: list[int], rolls: set[int], preallocated: bool
 ) -> None:
@@ -195,12 +200,14 @@ def test_a_partition_that_goes(tmp_path: Path) -> None:
 def test_unchanged_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     p = Partition(tmp_path / "t-0", some(0))
     assert p.read() == [0, 1]
-    monkeypatch.setattr("kafkafmt.log.follow.discover", None)
+    monkeypatch.setattr("kafkafmt.log.reading.follow.discover", None)
     p.follower.look()
     assert list(p.follower.records()) == []
 
 
-@pytest.mark.parametrize("fields", [{"last_offset_delta": -5}, {"base": 2**63 - 1, "n": 1}, {"base": 2**63 - 3}], ids=str)
+@pytest.mark.parametrize(
+    "fields", [{"last_offset_delta": -5}, {"base": 2**63 - 1, "n": 1}, {"base": 2**63 - 3}], ids=str
+)
 def test_impossible_offsets_are_damage_while_following(tmp_path: Path, fields: dict[str, int]) -> None:
     base = fields.get("base", 2)
     p = Partition(tmp_path / "t-0", some(0))

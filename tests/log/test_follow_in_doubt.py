@@ -7,7 +7,7 @@ from pathlib import Path
 from building import CONTROL, TRANSACTIONAL, batch, control_batch, record, simple_batch
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.follow import Follower
+from kafkafmt.log.reading.follow import Follower
 
 
 def test_transaction_in_doubt_is_left_out_and_reported_while_following(tmp_path: Path) -> None:

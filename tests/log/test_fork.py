@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import kafkafmt
-from kafkafmt.log.all_or_nothing import all_or_nothing
-from kafkafmt.log.files import FileView
+from kafkafmt.log.format.files import FileView
+from kafkafmt.log.writing.atomic_append import all_or_nothing
 
 RECORDS = [(None, b"value", 5)] * 3
 
@@ -136,7 +136,9 @@ def test_pool_of_forked_workers_cannot_write(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fails", [True, False])
 @pytest.mark.parametrize("keys", [[("t", 0)], []])
-def test_all_or_nothing_that_a_child_leaves_changes_nothing(fails: bool, keys: list[tuple[str, int]], tmp_path: Path) -> None:
+def test_all_or_nothing_that_a_child_leaves_changes_nothing(
+    fails: bool, keys: list[tuple[str, int]], tmp_path: Path
+) -> None:
     with kafkafmt.LogDirectory(tmp_path) as directory:
         with all_or_nothing(directory, keys or [("t", 0)]) as writers:
             assert writers is not None

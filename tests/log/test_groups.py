@@ -13,7 +13,7 @@ from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch
 from golden_cases import GOLDEN, decoded
 
 import kafkafmt
-from kafkafmt.log.groups import Group, Member
+from kafkafmt.log.reading.groups import Group, Member
 
 
 def folded(version: str) -> dict[tuple[str, str, int], dict[str, Any]]:
@@ -51,7 +51,9 @@ def test_the_offsets_that_kafkas_tool_decodes(version: str) -> None:
     assert found.unreadable == 0
 
 
-@pytest.mark.parametrize(("version", "expires"), [("0.9.0.1", True), ("0.10.2.2", True), ("1.1.1", True), ("2.8.2", False)])
+@pytest.mark.parametrize(
+    ("version", "expires"), [("0.9.0.1", True), ("0.10.2.2", True), ("1.1.1", True), ("2.8.2", False)]
+)
 def test_old_brokers_commits(version: str, expires: bool) -> None:
     """Value versions 1 (with an expiry, a day after) and 3, in formats 0, 1 and 2."""
     found = kafkafmt.open(GOLDEN / "legacy" / f"{version}-groups" / "log").groups()
@@ -84,7 +86,14 @@ def log_of(tmp_path: Path, *batches: bytes) -> Path:
 
 def one(offset: int, key: bytes, value: bytes | None, producer: int = -1) -> bytes:
     flags = TRANSACTIONAL if producer >= 0 else 0
-    return batch([(0, 0, key, value, ())], base_offset=offset, producer_id=producer, producer_epoch=0, base_sequence=0, flags=flags)
+    return batch(
+        [(0, 0, key, value, ())],
+        base_offset=offset,
+        producer_id=producer,
+        producer_epoch=0,
+        base_sequence=0,
+        flags=flags,
+    )
 
 
 def offsets(path: Path) -> list[tuple[str, int, int]]:
@@ -135,7 +144,14 @@ def test_members(tmp_path: Path) -> None:
     subscription = struct.pack(">hi", 0, 1) + text("orders") + struct.pack(">i", -1)
     member = text("m-1") + text("static-1") + text("client") + text("/10.0.0.1") + struct.pack(">ii", 300, 45)
     member += struct.pack(">i", len(subscription)) + subscription + struct.pack(">i", 0)
-    group = struct.pack(">h", 3) + text("consumer") + struct.pack(">i", 7) + text("range") + text("m-1") + struct.pack(">qi", 1000, 1)
+    group = (
+        struct.pack(">h", 3)
+        + text("consumer")
+        + struct.pack(">i", 7)
+        + text("range")
+        + text("m-1")
+        + struct.pack(">qi", 1000, 1)
+    )
     path = log_of(tmp_path, one(0, struct.pack(">h", 2) + text("g"), group + member))
     want = Group("g", "classic", 7, "consumer", "range", [Member("m-1", "static-1", "client", "/10.0.0.1", ["orders"])])
     assert kafkafmt.open(path).groups().groups == [want]

@@ -8,12 +8,12 @@ import pytest
 from golden_cases import Case, case
 
 from kafkafmt.log import discover
-from kafkafmt.log.entries import read_transaction_index
-from kafkafmt.log.epochs import assigned, believable_epochs, end_offset_for, within
-from kafkafmt.log.files import FileView
-from kafkafmt.log.indexing import State, read_through
-from kafkafmt.log.producers import Aborted, marker_reader
-from kafkafmt.log.snapshots import read_snapshot
+from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.index_entries import read_transaction_index
+from kafkafmt.log.format.leader_epochs import assigned, believable_epochs, end_offset_for, within
+from kafkafmt.log.format.producers import Aborted, marker_reader
+from kafkafmt.log.format.snapshots import read_snapshot
+from kafkafmt.log.writing.index_builder import State, read_through
 
 # index.interval.bytes of topics whose segments were written in one life of the broker
 INTERVALS = {
@@ -50,7 +50,11 @@ def test_indexes_are_the_brokers(source: Case) -> None:
                 assert same_entries(made_offsets, index, segment.last), index
                 assert same_entries(made_times, times, segment.last), times
                 compared += 1
-            named = [Aborted(*e[1:]) for e in read_transaction_index(aborts.read_bytes()).tolist()] if aborts.exists() else []
+            named = (
+                [Aborted(*e[1:]) for e in read_transaction_index(aborts.read_bytes()).tolist()]
+                if aborts.exists()
+                else []
+            )
             assert made.aborted == named
             snapshot = segment.path.with_name(f"{segment.next_base or 0:020}.snapshot")
             if segment.next_base is not None and snapshot.exists():
@@ -79,7 +83,9 @@ def test_leader_epochs_as_a_broker_keeps_them() -> None:
     assert within(epochs, 30, 40) == [(5, 30)]
 
 
-@pytest.mark.parametrize(("epoch", "answer"), [(0, (0, 10)), (1, (0, 10)), (2, (2, 20)), (4, (2, 20)), (5, (5, 33)), (6, None), (-1, None)])
+@pytest.mark.parametrize(
+    ("epoch", "answer"), [(0, (0, 10)), (1, (0, 10)), (2, (2, 20)), (4, (2, 20)), (5, (5, 33)), (6, None), (-1, None)]
+)
 def test_where_a_leader_epoch_ended(epoch: int, answer: tuple[int, int] | None) -> None:
     assert end_offset_for([(0, 0), (2, 10), (5, 20)], epoch, 33) == answer
     assert end_offset_for([], epoch, 33) is None

@@ -24,7 +24,9 @@ def planned(tmp_path: Path) -> PartitionLog:
     return log
 
 
-@pytest.mark.parametrize("left", [0, 1, 11, 12, 16, 17, 61, len(BATCHES[0]), 50 * len(BATCHES[0]), 50 * len(BATCHES[0]) + 40])
+@pytest.mark.parametrize(
+    "left", [0, 1, 11, 12, 16, 17, 61, len(BATCHES[0]), 50 * len(BATCHES[0]), 50 * len(BATCHES[0]) + 40]
+)
 @pytest.mark.parametrize("start", [None, 70])
 def test_shrunk_mapped_file_is_reported_as_damage(planned: PartitionLog, left: int, start: int | None) -> None:
     path = planned.segments[0].path

@@ -8,7 +8,7 @@ import pytest
 from building import message, mutate, simple_batch
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 FAR = 0x4100_0000_0000_0000
 
@@ -49,7 +49,9 @@ def test_a_value_of_an_old_message_that_holds_batches(tmp_path: Path, magic: int
 
 
 @pytest.mark.parametrize("base", [0, 100])
-def test_a_lone_batch_behind_damage_is_not_believed_further_away_than_a_segment_reaches(tmp_path: Path, base: int) -> None:
+def test_a_lone_batch_behind_damage_is_not_believed_further_away_than_a_segment_reaches(
+    tmp_path: Path, base: int
+) -> None:
     sound, hurt = simple_batch([b"a"], base), b"\xff" * 90
     for before in ([sound], []) if base else ([sound],):
         log = open_log(tmp_path, *before, hurt, simple_batch([b"b"], FAR), base=base)
@@ -67,4 +69,3 @@ def test_far_away_batches_that_confirm_each_other_are_believed(tmp_path: Path) -
 
 def test_a_piece_of_a_file_under_the_name_of_a_first_segment_is_read(tmp_path: Path) -> None:
     assert offsets(open_log(tmp_path, simple_batch([b"a" * 90], FAR - 1)[40:], simple_batch([b"b"], FAR))) == [FAR]
-

@@ -13,8 +13,8 @@ from building import batch, record
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, UnavailableSegmentError, discover
-from kafkafmt.log.follow import Follower
-from kafkafmt.log.times import find_timestamp
+from kafkafmt.log.reading.follow import Follower
+from kafkafmt.log.reading.lookups import find_timestamp
 
 BASES = (0, 5, 10, 15)
 
@@ -196,8 +196,10 @@ def test_link_to_a_missing_segment_is_an_error_of_its_partition(folder: Path) ->
         list(log["t", 0])
 
 
-def test_segment_that_goes_between_listing_and_stat_is_judged_alike(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkafmt.log import files
+def test_segment_that_goes_between_listing_and_stat_is_judged_alike(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkafmt.log.format import files
 
     real, goes = files.file_size, name_of(0)
 

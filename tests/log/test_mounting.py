@@ -13,7 +13,7 @@ from golden_cases import case
 from salvaging import data, partition
 
 import kafkafmt as k
-from kafkafmt.log.mounting import read_metadata, strays
+from kafkafmt.log.writing.mounting import read_metadata, strays
 
 KRAFT = [case(f"kafka-{version}/internal") for version in ("4.3.1", "3.9.2")]
 META = "version=1\ncluster.id=kafkafmtTestCluster000\nnode.id={}\n"
@@ -48,7 +48,9 @@ def test_salvage_says_nothing_if_the_metadata_log_names_all(source: Path, tmp_pa
 
 
 @pytest.mark.parametrize("choice", [("-t", "source"), ("-t", "source", "-p", "1"), ("-p", "0")])
-def test_salvage_of_some_partitions_takes_the_metadata_log_along(choice: tuple[str, ...], source: Path, tmp_path: Path) -> None:
+def test_salvage_of_some_partitions_takes_the_metadata_log_along(
+    choice: tuple[str, ...], source: Path, tmp_path: Path
+) -> None:
     done = kafkafmt("salvage", source, *choice, "--output", tmp_path / "out", "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
     topics = [(p["topic"], p["partition"]) for p in json.loads(done.stdout)["partitions"]]

@@ -14,12 +14,13 @@ from golden_cases import case
 
 import kafkafmt
 from kafkafmt.errors import StructureError
-from kafkafmt.log import NoLogError, PartitionLog, discover, files
-from kafkafmt.log.checkpoints import read_offset_checkpoint
-from kafkafmt.log.names import PartitionName, base_offset_of, parse_partition_name
-from kafkafmt.log.selection import parse_offsets
-from kafkafmt.log.times import find_timestamp
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log import NoLogError, PartitionLog, discover
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format import files
+from kafkafmt.log.format.checkpoints import read_offset_checkpoint
+from kafkafmt.log.format.names import PartitionName, base_offset_of, parse_partition_name
+from kafkafmt.log.reading.lookups import find_timestamp
+from kafkafmt.log.reading.selection import parse_offsets
 
 LAST = 2**63 - 1
 
@@ -133,7 +134,17 @@ def test_an_empty_path_is_not_the_working_directory(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    "text", ["\0" * 20, "\n", "0\n²\n", "0\n" + "9" * 5000, f"0\n1\nt 0 {LAST + 1}\n", "0\n1\nt 0 1_0\n", "0\n1\nt ٠ 1\n", "0\n1\nt 0 x\n"]
+    "text",
+    [
+        "\0" * 20,
+        "\n",
+        "0\n²\n",
+        "0\n" + "9" * 5000,
+        f"0\n1\nt 0 {LAST + 1}\n",
+        "0\n1\nt 0 1_0\n",
+        "0\n1\nt ٠ 1\n",
+        "0\n1\nt 0 x\n",
+    ],
 )
 def test_broken_offset_checkpoints(tmp_path: Path, text: str) -> None:
     with pytest.raises(StructureError):
@@ -163,7 +174,11 @@ def test_small_files_of_too_many_lines_are_reported(tmp_path: Path, monkeypatch:
     """A line of 5 bytes takes some 250 bytes of memory when it is read."""
     monkeypatch.setattr(files, "MAX_TEXT_LINES", 100)
     path = segment(tmp_path / "t-0", 0, five(0)).parent
-    for name in (path / "leader-epoch-checkpoint", path / "partition.metadata", tmp_path / "log-start-offset-checkpoint"):
+    for name in (
+        path / "leader-epoch-checkpoint",
+        path / "partition.metadata",
+        tmp_path / "log-start-offset-checkpoint",
+    ):
         name.write_bytes((end * 101).encode())
     assert "log-start-offset-checkpoint" in " ".join(discover([tmp_path]).messages)
     log = open_only(tmp_path)
@@ -213,7 +228,14 @@ def test_the_last_offset_of_all_is_no_place_for_a_batch(tmp_path: Path) -> None:
 
 def test_a_time_index_that_lost_its_end_hides_nothing(tmp_path: Path) -> None:
     start, path = 1_700_000_000_000, tmp_path / "t-0"
-    segment(path, 0, *(batch([record(i, i) for i in range(5)], base_offset=5 * b, base_timestamp=start + b * 1000) for b in range(20)))
+    segment(
+        path,
+        0,
+        *(
+            batch([record(i, i) for i in range(5)], base_offset=5 * b, base_timestamp=start + b * 1000)
+            for b in range(20)
+        ),
+    )
     segment(path, 100, batch([record(0)], base_offset=100, base_timestamp=start + 10**9))
     entries = [(start + b * 1000 + 4, b * 5 + 4) for b in range(20)]
     for kept in (entries, entries[:-1], entries[:5], entries[:1], [*entries[:5], (0, 0), (0, 0)], entries[::3]):
@@ -233,7 +255,13 @@ def test_an_offset_behind_a_date_is_no_hour(spec: str) -> None:
 def test_offsets_past_64_bits(tmp_path: Path) -> None:
     segment(tmp_path / "t-0", 0, five(0))
     log = open_only(tmp_path)
-    for spec, count in ((f":{10**30}", 5), (f"{10**30}:", 0), (f"-{10**30}:", 5), (f"@{10**30}:", 0), (f":@{10**30}", 5)):
+    for spec, count in (
+        (f":{10**30}", 5),
+        (f"{10**30}:", 0),
+        (f"-{10**30}:", 5),
+        (f"@{10**30}:", 0),
+        (f":@{10**30}", 5),
+    ):
         start, end = parse_offsets(spec).resolve(log)
         assert len(offsets(log, start=start, end=end)) == count
     assert len(list(kafkafmt.open(tmp_path)["t", 0].records(end=10**30))) == 5

@@ -15,7 +15,7 @@ from sparse_logs import BATCH_BYTES, SparseLog
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.times import find_offset, find_timestamp
+from kafkafmt.log.reading.lookups import find_offset, find_timestamp
 
 N = 2000
 
@@ -65,7 +65,9 @@ def test_an_index_that_lies_is_not_believed(long_log: Path, lie: str) -> None:
 def test_damage_in_the_range_is_judged_by_the_whole_segment(long_log: Path) -> None:
     path = long_log / f"{0:020}.log"
     data = bytearray(path.read_bytes())
-    at = data.index(batch([record(j, j, value=b"x" * 200) for j in range(5)], base_offset=7005, base_timestamp=1000 * 1401))
+    at = data.index(
+        batch([record(j, j, value=b"x" * 200) for j in range(5)], base_offset=7005, base_timestamp=1000 * 1401)
+    )
     data[at + 100] ^= 1
     path.write_bytes(data)
     damage: list[Any] = []
@@ -100,8 +102,17 @@ def test_the_largest_timestamp_as_the_broker_finds_it(case: Case) -> None:
 
 def test_where_a_leader_epoch_ended() -> None:
     (epochs,) = (c for c in CASES if str(c) == "kafka-4.3.1/epochs")
-    partition = kafkafmt.open(*epochs.roots)["epochs", 0]  # 0 from 0 on, 2 from 24, 4 from 48, 6 from 72, 8 from 96 to 120
-    assert [partition.end_offset_for_epoch(e) for e in (0, 1, 2, 7, 8, 9)] == [(0, 24), (0, 24), (2, 48), (6, 96), (8, 120), None]
+    partition = kafkafmt.open(*epochs.roots)[
+        "epochs", 0
+    ]  # 0 from 0 on, 2 from 24, 4 from 48, 6 from 72, 8 from 96 to 120
+    assert [partition.end_offset_for_epoch(e) for e in (0, 1, 2, 7, 8, 9)] == [
+        (0, 24),
+        (0, 24),
+        (2, 48),
+        (6, 96),
+        (8, 120),
+        None,
+    ]
 
 
 @pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
@@ -134,11 +145,15 @@ def test_a_lookup_costs_the_same_in_a_log_of_any_size(find: Any, tmp_path: Path)
 def test_a_time_is_found_below_the_log_start_where_that_is_read(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     path.mkdir()
-    (path / f"{0:020}.log").write_bytes(b"".join(batch([record(0)], base_offset=i, base_timestamp=1000 * i) for i in range(20)))
+    (path / f"{0:020}.log").write_bytes(
+        b"".join(batch([record(0)], base_offset=i, base_timestamp=1000 * i) for i in range(20))
+    )
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 10\n")
     (partition,) = kafkafmt.open(tmp_path)
     assert [r.offset for r in partition.records(start_time=5000, end_time=12000)] == [10, 11]
-    assert [r.offset for r in partition.records(start_time=5000, end_time=12000, below_log_start=True)] == list(range(5, 12))
+    assert [r.offset for r in partition.records(start_time=5000, end_time=12000, below_log_start=True)] == list(
+        range(5, 12)
+    )
 
 
 def test_a_time_index_that_lost_its_last_entries_hides_nothing(long_log: Path) -> None:
@@ -195,7 +210,9 @@ def test_times_in_any_order(
 # ---------------------------------------------------------------- without an index, and where the log was compacted
 
 
-def batches_of(path: Path, sizes: list[list[int]], gaps: list[int], value: int = 50, cleaned: bool = False) -> tuple[bytearray, list[int]]:
+def batches_of(
+    path: Path, sizes: list[list[int]], gaps: list[int], value: int = 50, cleaned: bool = False
+) -> tuple[bytearray, list[int]]:
     """A partition directory with one segment: per batch the deltas of its records; behind it, so many offsets missing."""
     path.mkdir(parents=True)
     data, at, base = bytearray(), [], 0
@@ -221,7 +238,9 @@ def test_without_an_index_headers_lead_to_a_range(tmp_path: Path) -> None:
     small, _ = batches_of(tmp_path / "small" / "t-0", [list(range(5))] * 2000, [0] * 2000, 200)
     read_bytes, planned = cost(tmp_path / "small" / "t-0", 7000, 7010)
     assert planned == 0
-    assert read_bytes < 0.7 * len(small) + (1 << 20) + (64 << 10)  # before the range, up to a MiB further, and the range itself
+    assert read_bytes < 0.7 * len(small) + (1 << 20) + (
+        64 << 10
+    )  # before the range, up to a MiB further, and the range itself
     long, at = batches_of(tmp_path / "long" / "t-0", [list(range(5))] * 100, [0] * 100, 40_000)
     read_bytes, planned = cost(tmp_path / "long" / "t-0", 350, 360)
     assert planned == 0
@@ -263,8 +282,12 @@ def test_a_range_is_what_the_whole_segment_says(
     if indexed:
         entries = [x for i in range(0, n, 3) for x in (int.from_bytes(log[at[i] : at[i] + 8], "big") + 4, at[i])]
         (path / f"{0:020}.index").write_bytes(np.array(entries, ">i4").tobytes())
-    hurts = st.sampled_from([(2, 4), (8, 64), (9, 1), (30, 1), (60, 2)])  # two offsets raised alike would confirm each other
-    for i, (where, bit) in data.draw(st.lists(st.tuples(st.integers(1, n - 2), hurts), max_size=2, unique_by=lambda hurt: hurt[1])):
+    hurts = st.sampled_from(
+        [(2, 4), (8, 64), (9, 1), (30, 1), (60, 2)]
+    )  # two offsets raised alike would confirm each other
+    for i, (where, bit) in data.draw(
+        st.lists(st.tuples(st.integers(1, n - 2), hurts), max_size=2, unique_by=lambda hurt: hurt[1])
+    ):
         log[at[i] + where] ^= bit
     (path / f"{0:020}.log").write_bytes(log)
     start = data.draw(st.integers(0, end))

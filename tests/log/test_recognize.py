@@ -26,7 +26,14 @@ from kafkafmt.log import NoLogError, discover
 SEGMENT = f"{0:020}.log"
 BATCH = batch([record(i) for i in range(3)])
 TEXT = b"2026-11-22 10:00:00 INFO started\n" * 2000
-COMMANDS = (["ls"], ["cat"], ["verify"], ["groups"], ["seek", "-t", "t", "-p", "0", "--offset", "0"], ["salvage", "-O", "OUT"])
+COMMANDS = (
+    ["ls"],
+    ["cat"],
+    ["verify"],
+    ["groups"],
+    ["seek", "-t", "t", "-p", "0", "--offset", "0"],
+    ["salvage", "-O", "OUT"],
+)
 
 
 def write(path: Path, data: bytes) -> Path:
@@ -92,7 +99,9 @@ def test_file_without_20_digits_is_read_if_it_has_a_valid_batch(tmp_path: Path) 
         assert inside("verify", write(tmp_path / f"{magic}x" / "old.log", broken)).returncode == 1
 
 
-@pytest.mark.parametrize("data", [TEXT, b"\0" * 5000, BATCH[:50], BATCH[:-1] + b"!", b"", b"\x1f\x8b", random.Random(2).randbytes(5000)])
+@pytest.mark.parametrize(
+    "data", [TEXT, b"\0" * 5000, BATCH[:50], BATCH[:-1] + b"!", b"", b"\x1f\x8b", random.Random(2).randbytes(5000)]
+)
 def test_segment_with_20_digits_stays_one_however_damaged(tmp_path: Path, data: bytes) -> None:
     path = write(tmp_path / "in" / "t-0" / SEGMENT, data)
     for given in (path, path.parent, tmp_path / "in"):

@@ -11,10 +11,10 @@ import pytest
 from building import compress, message, mutate, simple_batch
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.plan import plan_segment
-from kafkafmt.log.search import Search
-from kafkafmt.log.verify import verify_partition
-from kafkafmt.log.walk import MERGED_BYTES, SINGLE_SPANS
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.reading.plan import plan_segment
+from kafkafmt.log.reading.search import Search
+from kafkafmt.log.reading.segment_walker import MERGED_BYTES, SINGLE_SPANS
 
 
 def open_log(folder: Path, data: bytes, base: int = 0) -> PartitionLog:
@@ -42,7 +42,9 @@ INNER = {
 
 
 @pytest.mark.parametrize("inner", INNER)
-@pytest.mark.parametrize(("before", "after"), [(b"", b""), (b"prefix", b""), (b"", b"suffix"), (b"prefix", b"suffix " * 20)])
+@pytest.mark.parametrize(
+    ("before", "after"), [(b"", b""), (b"prefix", b""), (b"", b"suffix"), (b"prefix", b"suffix " * 20)]
+)
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("offset", [0, 3, 4, 5, 6, 40])
 def test_batch_in_a_value_is_no_data_if_length_and_crc_are_corrupted(
@@ -85,7 +87,10 @@ def test_two_damaged_messages_cost_no_message_after_them(tmp_path: Path, magic: 
     """Between them, a message can be lost: nothing may show that it is not part of a value. Then it is reported as damage."""
     rng = random.Random(seed * 2 + magic)
     base = rng.choice([0, 7, 100_000])
-    parts = [message(magic, None, b"%d:" % (base + i) + rng.randbytes(rng.choice([0, 30, 200])), offset=base + i) for i in range(12)]
+    parts = [
+        message(magic, None, b"%d:" % (base + i) + rng.randbytes(rng.choice([0, 30, 200])), offset=base + i)
+        for i in range(12)
+    ]
     a = rng.randrange(10)
     b = a + rng.choice([1, 1, 2])
     for i in {a, min(b, 11)}:
@@ -95,7 +100,10 @@ def test_two_damaged_messages_cost_no_message_after_them(tmp_path: Path, magic: 
     assert set(found) <= {base + i for i in range(12) if i not in (a, b)}
     assert {base + i for i in range(12) if not a <= i <= b} <= set(found)
     lost = {base + i for i in range(12)} - set(found)
-    spans = [(d["first_offset"], base + 12 if d["last_offset"] is None else d["last_offset"]) for d in verify_partition(log)["damaged"]]
+    spans = [
+        (d["first_offset"], base + 12 if d["last_offset"] is None else d["last_offset"])
+        for d in verify_partition(log)["damaged"]
+    ]
     tail = {base + 11} if any(f["error"] == "unfinished_tail" for f in verify_partition(log)["findings"]) else set()
     assert lost - tail <= {o for first, last in spans for o in range(first, last + 1)}
 
@@ -104,7 +112,12 @@ def test_plain_message_after_a_damaged_wrapper_is_delivered(tmp_path: Path) -> N
     """Among wrappers of format 1, a message whose offset is too high to be a relative one is the log's."""
     inner = b"".join(message(1, None, b"i", offset=i) for i in range(3))
     wrapper = message(1, None, compress(1, inner), offset=502, attributes=1)
-    parts = [message(1, None, b"a", offset=499), wrapper, message(1, None, b"b", offset=503), message(1, None, b"c", offset=504)]
+    parts = [
+        message(1, None, b"a", offset=499),
+        wrapper,
+        message(1, None, b"b", offset=503),
+        message(1, None, b"c", offset=504),
+    ]
     parts[1] = without_length_and_crc(parts[1])
     assert offsets(open_log(tmp_path, b"".join(parts), 499)) == [499, 503, 504]
 
@@ -179,7 +192,9 @@ def test_work_after_damage_is_linear(tmp_path: Path, monkeypatch: pytest.MonkeyP
         plan = plan_segment(log.segments[0])
         search = searches[0]
         assert plan.size == len(data)
-        work.append((search.view.bytes_read + search.bytes_scanned + search.crcs.bytes_summed, heads[0] * 64, len(data)))
+        work.append(
+            (search.view.bytes_read + search.bytes_scanned + search.crcs.bytes_summed, heads[0] * 64, len(data))
+        )
     (*before, _), (*after, size) = work
     assert sum(after) <= 8 * sum(before) + 12_000_000
     assert after[0] <= 60 * size + 4_000_000

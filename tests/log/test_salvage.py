@@ -18,11 +18,11 @@ from golden_cases import CASES, LEGACY, Case, case
 
 from kafkafmt import iter_batches
 from kafkafmt.log import Damage, PartitionLog, discover
-from kafkafmt.log.checkpoints import read_leader_epochs, read_offset_checkpoint
-from kafkafmt.log.entries import read_transaction_index
-from kafkafmt.log.salvage import finish_directory, salvage_partition
-from kafkafmt.log.snapshots import read_snapshot
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.salvage import finish_directory, salvage_partition
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.checkpoints import read_leader_epochs, read_offset_checkpoint
+from kafkafmt.log.format.index_entries import read_transaction_index
+from kafkafmt.log.format.snapshots import read_snapshot
 
 Rows = dict[tuple[str, int, int], Any]
 
@@ -91,8 +91,14 @@ def test_what_a_clean_broker_left_is_written_again_just_so(tmp_path: Path) -> No
         for file in sorted(source.rglob("*")):
             twin = out / file.relative_to(source)
             if file.name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
-                assert read_offset_checkpoint(twin.read_text(), "").items() <= read_offset_checkpoint(file.read_text(), "").items()
-            elif file.suffix in (".index", ".timeindex", ".txnindex", ".log") or file.name in ("meta.properties", "quorum-state"):
+                assert (
+                    read_offset_checkpoint(twin.read_text(), "").items()
+                    <= read_offset_checkpoint(file.read_text(), "").items()
+                )
+            elif file.suffix in (".index", ".timeindex", ".txnindex", ".log") or file.name in (
+                "meta.properties",
+                "quorum-state",
+            ):
                 assert twin.read_bytes() == file.read_bytes(), file
             elif file.suffix == ".snapshot" and file.parent.name != "__consumer_offsets-0":
                 ours = {p.producer_id: p for p in read_snapshot(twin.read_bytes())}
@@ -123,15 +129,24 @@ def flip(data: bytes, position: int) -> bytes:
 
 
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], set[int]]] = {
-    **{f"flipped at {f}": ((lambda d, f=f: flip(d, AT[4] + f)), {14}) for f in (0, 5, 8, 10, 16, 17, 22, 25, 30, 40, 47, 58, 61, 100)},
-    **{f"length {n}": ((lambda d, n=n: mutate(d, AT[4] + 8, struct.pack(">i", n))), {14}) for n in (2**31 - 1, -1, -(2**31), 0, 1, 5000)},
+    **{
+        f"flipped at {f}": ((lambda d, f=f: flip(d, AT[4] + f)), {14})
+        for f in (0, 5, 8, 10, 16, 17, 22, 25, 30, 40, 47, 58, 61, 100)
+    },
+    **{
+        f"length {n}": ((lambda d, n=n: mutate(d, AT[4] + 8, struct.pack(">i", n))), {14})
+        for n in (2**31 - 1, -1, -(2**31), 0, 1, 5000)
+    },
     "torn middle": (lambda d: d[: AT[3] + 50] + d[AT[5] + 20 :], {13, 14, 15}),
     "zeroed pages": (lambda d: d[: AT[3] + 50] + bytes(AT[6] - AT[3]) + d[AT[6] + 50 :], {13, 14, 15, 16}),
     "garbage between": (lambda d: d[: AT[5]] + random.Random(3).randbytes(333) + d[AT[5] :], set()),
     "a span twice": (lambda d: d[: AT[6]] + d[AT[4] : AT[6]] + d[AT[6] :], set()),
     "cut short": (lambda d: d[: AT[8] + 70], {18, 19}),
     "two damages": (lambda d: flip(flip(d, AT[2] + 90), AT[7] + 20), {12, 17}),
-    "an offset raised, the next batch zeroed": (lambda d: flip(d, AT[4] + 5)[: AT[5]] + bytes(AT[6] - AT[5]) + d[AT[6] :], {14, 15}),
+    "an offset raised, the next batch zeroed": (
+        lambda d: flip(d, AT[4] + 5)[: AT[5]] + bytes(AT[6] - AT[5]) + d[AT[6] :],
+        {14, 15},
+    ),
     "all of it": (lambda d: bytes(len(d)), set(range(10, 20))),
 }
 
@@ -156,7 +171,9 @@ def test_every_intact_batch_is_kept(kind: str, tmp_path: Path) -> None:
     assert [c for c in complaints(tmp_path / "out") if "segment_gap" not in c] == []
 
 
-@pytest.mark.parametrize(("kind", "kept"), [("flipped at 100", 4), ("zeroed pages", 3), ("all of it", 0), ("garbage between", 5)])
+@pytest.mark.parametrize(
+    ("kind", "kept"), [("flipped at 100", 4), ("zeroed pages", 3), ("all of it", 0), ("garbage between", 5)]
+)
 def test_stopping_at_the_first_damage(kind: str, kept: int, tmp_path: Path) -> None:
     hurt, _ = DAMAGES[kind]
     source = tmp_path / "t-0"
@@ -207,6 +224,7 @@ def test_a_file_with_an_odd_name_gets_its_own(tmp_path: Path) -> None:
 
 def test_producers_are_known_from_the_snapshot_behind_the_damage(tmp_path: Path) -> None:
     """The marker that ended a transaction is destroyed; the next snapshot knows that it has ended."""
+
     def tx(base: int, **f: Any) -> bytes:
         return one(base, flags=TRANSACTIONAL, producer_id=7, producer_epoch=1, base_sequence=base, **f)
 
@@ -223,7 +241,9 @@ def test_producers_are_known_from_the_snapshot_behind_the_damage(tmp_path: Path)
     assert [p.txn_first_offset for p in known[6]] == [-1]
     (hurt / f"{6:020}.snapshot").unlink()
     salvage(hurt, tmp_path / "blind")
-    assert [p.txn_first_offset for p in read_snapshot((tmp_path / "blind" / "t-0" / f"{11:020}.snapshot").read_bytes())] == [0]
+    assert [
+        p.txn_first_offset for p in read_snapshot((tmp_path / "blind" / "t-0" / f"{11:020}.snapshot").read_bytes())
+    ] == [0]
 
 
 def transaction(base: int, producer_id: int = 7, **fields: Any) -> bytes:
@@ -241,7 +261,15 @@ def markers_lost(tmp_path: Path) -> Path:
     """Producer 7's marker at 15 is destroyed, 8's at 21 lies intact, 9's transaction from 22 on has none; 8 is committed from 5 on."""
     marker = control_batch(COMMIT, base_offset=15, producer_id=7, producer_epoch=3, coordinator_epoch=2)
     ended = control_batch(COMMIT, base_offset=21, producer_id=8, producer_epoch=3, coordinator_epoch=2)
-    parts = [PARTS[0], transaction(5, 8), transaction(10), flip(marker, 30), one(16), ended, transaction(22, 9, leader_epoch=4)]
+    parts = [
+        PARTS[0],
+        transaction(5, 8),
+        transaction(10),
+        flip(marker, 30),
+        one(16),
+        ended,
+        transaction(22, 9, leader_epoch=4),
+    ]
     folder = tmp_path / "in" / "t-0"
     folder.mkdir(parents=True)
     (folder / f"{0:020}.log").write_bytes(b"".join(parts))
@@ -252,26 +280,54 @@ def test_open_transactions_are_told_with_what_to_do(markers_lost: Path, tmp_path
     told = open_ones(kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", "--format", "json"))
     command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic t --partition 0 --start-offset"
     assert told == [
-        {"producer_id": 7, "producer_epoch": 3, "first_offset": 10, "cause": "damage", "aborted_at": None, "remedy": f"{command} 10"},
-        {"producer_id": 9, "producer_epoch": 3, "first_offset": 22, "cause": "open", "aborted_at": None, "remedy": f"{command} 22"},
+        {
+            "producer_id": 7,
+            "producer_epoch": 3,
+            "first_offset": 10,
+            "cause": "damage",
+            "aborted_at": None,
+            "remedy": f"{command} 10",
+        },
+        {
+            "producer_id": 9,
+            "producer_epoch": 3,
+            "first_offset": 22,
+            "cause": "open",
+            "aborted_at": None,
+            "remedy": f"{command} 22",
+        },
     ]
     text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "text").stdout
-    assert "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have taken its marker" in text
+    assert (
+        "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have taken its marker" in text
+    )
     assert "open     t-0: transaction of producer 9, epoch 3, from offset 22 on; the source has it open too" in text
     assert f"         {command} 10\n" in text
     source = (markers_lost / "t-0" / f"{0:020}.log").read_bytes()
-    assert split((tmp_path / "out" / "t-0" / f"{0:020}.log").read_bytes()) == [b for i, b in enumerate(split(source)) if i != 3]
+    assert split((tmp_path / "out" / "t-0" / f"{0:020}.log").read_bytes()) == [
+        b for i, b in enumerate(split(source)) if i != 3
+    ]
 
 
 def test_open_transactions_are_aborted_where_that_is_asked_for(markers_lost: Path, tmp_path: Path) -> None:
     """By markers at the end; what lies intact stays as it is, the committed transaction among it."""
     kafkafmt("salvage", markers_lost, "--output", tmp_path / "as-it-is")
-    done = kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", "--abort-open-transactions", "--format", "json")
-    assert [(t["first_offset"], t["aborted_at"], t["remedy"]) for t in open_ones(done)] == [(10, 27, None), (22, 28, None)]
+    done = kafkafmt(
+        "salvage", markers_lost, "--output", tmp_path / "out", "--abort-open-transactions", "--format", "json"
+    )
+    assert [(t["first_offset"], t["aborted_at"], t["remedy"]) for t in open_ones(done)] == [
+        (10, 27, None),
+        (22, 28, None),
+    ]
     (as_it_is,), (kept, appended) = (sorted((tmp_path / name / "t-0").glob("*.log")) for name in ("as-it-is", "out"))
     assert kept.read_bytes() == as_it_is.read_bytes()
-    markers = list(iter_batches(appended.read_bytes()))  # a segment of their own, since today is weeks after those records
-    assert [(m.base_offset, m.producer_id, m.producer_epoch, m.leader_epoch) for m in markers] == [(27, 7, 3, 4), (28, 9, 3, 4)]
+    markers = list(
+        iter_batches(appended.read_bytes())
+    )  # a segment of their own, since today is weeks after those records
+    assert [(m.base_offset, m.producer_id, m.producer_epoch, m.leader_epoch) for m in markers] == [
+        (27, 7, 3, 4),
+        (28, 9, 3, 4),
+    ]
     assert all(m.is_control and m.is_transactional for m in markers)
     log = PartitionLog(discover([tmp_path / "out"]).partitions[0])
     assert log.transactions.open == {}
@@ -281,7 +337,11 @@ def test_open_transactions_are_aborted_where_that_is_asked_for(markers_lost: Pat
     index = read_transaction_index(appended.with_suffix(".txnindex").read_bytes())
     assert [tuple(e)[1:] for e in index.tolist()] == [(7, 10, 27, 22), (9, 22, 28, 29)]
     known = read_snapshot((tmp_path / "out" / "t-0" / f"{29:020}.snapshot").read_bytes())
-    assert {p.producer_id: (p.txn_first_offset, p.coordinator_epoch) for p in known} == {7: (-1, 0), 8: (-1, 2), 9: (-1, 0)}
+    assert {p.producer_id: (p.txn_first_offset, p.coordinator_epoch) for p in known} == {
+        7: (-1, 0),
+        8: (-1, 2),
+        9: (-1, 0),
+    }
     for name, end in (("recovery-point", 29), ("replication", 29)):
         text = (tmp_path / "out" / f"{name}-offset-checkpoint").read_text()
         assert read_offset_checkpoint(text, "") == {("t", 0): end}
@@ -347,10 +407,19 @@ def test_where_it_refuses_to_write(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "something").touch()
     (tmp_path / "data-link").symlink_to(tmp_path / "data")
-    for output in (tmp_path / "full", tmp_path / "full" / "something", source, source / "new", tmp_path / "data", tmp_path / "data-link"):
+    for output in (
+        tmp_path / "full",
+        tmp_path / "full" / "something",
+        source,
+        source / "new",
+        tmp_path / "data",
+        tmp_path / "data-link",
+    ):
         done = kafkafmt("salvage", source, "--output", output)
         assert done.returncode == 2, done.stdout
         assert "Error" in done.stderr
-    assert kafkafmt("salvage", tmp_path / "data", "--output", tmp_path / "data" / "new").returncode == 2  # a broker would refuse it there
+    assert (
+        kafkafmt("salvage", tmp_path / "data", "--output", tmp_path / "data" / "new").returncode == 2
+    )  # a broker would refuse it there
     (tmp_path / "empty").mkdir()
     assert kafkafmt("salvage", source, "--output", tmp_path / "empty").returncode == 0

@@ -10,8 +10,8 @@ from building import split
 from salvaging import NAME, abort, aborted_entries, commit, committed, corrupt, data, findings, partition, salvaged
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.entries import transaction_index_bytes
-from kafkafmt.log.snapshots import read_snapshot
+from kafkafmt.log.format.index_entries import transaction_index_bytes
+from kafkafmt.log.format.snapshots import read_snapshot
 
 ENTRY = (7, 0, 1, 2)
 FOLLOWED_BY: dict[str, tuple[list[bytes], list[int]]] = {
@@ -27,7 +27,13 @@ FOLLOWED_BY: dict[str, tuple[list[bytes], list[int]]] = {
 @pytest.mark.parametrize("kind", FOLLOWED_BY)
 def test_transaction_index_keeps_entry_whose_marker_is_damaged(kind: str, tmp_path: Path) -> None:
     following, expected = FOLLOWED_BY[kind]
-    partition(tmp_path / "in", data(0, 7), corrupt(abort(1)), *following, index=[ENTRY, *([(7, 2, 3, 4)] if kind == "abort" else [])])
+    partition(
+        tmp_path / "in",
+        data(0, 7),
+        corrupt(abort(1)),
+        *following,
+        index=[ENTRY, *([(7, 2, 3, 4)] if kind == "abort" else [])],
+    )
     made, _ = salvaged(tmp_path / "in", tmp_path / "out")
     copy = tmp_path / "out" / "t-0"
     assert aborted_entries(copy)[0] == ENTRY
@@ -48,7 +54,16 @@ def test_snapshot_and_stable_offset_know_that_the_transaction_has_ended(tmp_path
 
 
 def test_entries_of_several_producers_are_ordered_by_their_markers(tmp_path: Path) -> None:
-    parts = [data(0, 7), data(1, 8), data(2, 9), corrupt(abort(3, 8)), data(4), corrupt(abort(5, 7)), abort(6, 9), data(7)]
+    parts = [
+        data(0, 7),
+        data(1, 8),
+        data(2, 9),
+        corrupt(abort(3, 8)),
+        data(4),
+        corrupt(abort(5, 7)),
+        abort(6, 9),
+        data(7),
+    ]
     entries = [(8, 1, 3, 0), (7, 0, 5, 2), (9, 2, 6, 7)]
     partition(tmp_path / "in", *parts, index=entries)
     made, _ = salvaged(tmp_path / "in", tmp_path / "out")

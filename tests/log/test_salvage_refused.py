@@ -15,15 +15,17 @@ from command import kafkafmt
 from salvaging import NAME, data, findings, partition, salvaged
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.plan import SegmentPlan
-from kafkafmt.log.salvage_pieces import Batches, rising
-from kafkafmt.log.walk import Run
+from kafkafmt.log.auditing.salvage_pieces import Batches, rising
+from kafkafmt.log.reading.plan import SegmentPlan
+from kafkafmt.log.reading.segment_walker import Run
 
 
 def wrapper(magic: int, first: int, offset: int | None = None) -> bytes:
     """Return a compressed message of four messages, with a wrong offset if one is given."""
     offsets = range(first, first + 4)
-    inner = b"".join(message(magic, None, b"v%d" % o, offset=i if magic else o, timestamp=5) for i, o in enumerate(offsets))
+    inner = b"".join(
+        message(magic, None, b"v%d" % o, offset=i if magic else o, timestamp=5) for i, o in enumerate(offsets)
+    )
     wrapped = message(magic, None, gzip.compress(inner, mtime=0), offset=first + 3, timestamp=5, attributes=1)
     return wrapped if offset is None else struct.pack(">q", offset) + wrapped[8:]
 
@@ -53,7 +55,9 @@ def test_lowered_wrapper_offset_of_format_0_costs_only_that_wrapper(tmp_path: Pa
     partition(tmp_path / "in", wrapper(0, 0), wrapper(0, 4, 1), wrapper(0, 8))
     _, entry = salvaged(tmp_path / "in", tmp_path / "out")
     assert offsets(tmp_path / "out") == [0, 1, 2, 3, 8, 9, 10, 11]
-    assert [(d["first_offset"], d["last_offset"], d["error"]) for d in entry["damaged"]] == [(4, 7, "contradicting_offsets")]
+    assert [(d["first_offset"], d["last_offset"], d["error"]) for d in entry["damaged"]] == [
+        (4, 7, "contradicting_offsets")
+    ]
     assert (entry["records"], entry["records_recovered"]) == (12, 8)
 
 
@@ -78,11 +82,16 @@ def plan_without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("order", "kept"),
-    [((0, 5, 1, 2, 3), [0, 1, 2, 3]), ((3, 0, 1, 2, 4), [0, 1, 2, 4]), ((0, 2, 2, 3), [0, 2, 3]), ((4, 3, 2, 1, 0), [0])],
+    [
+        ((0, 5, 1, 2, 3), [0, 1, 2, 3]),
+        ((3, 0, 1, 2, 4), [0, 1, 2, 4]),
+        ((0, 2, 2, 3), [0, 2, 3]),
+        ((4, 3, 2, 1, 0), [0]),
+    ],
 )
 @pytest.mark.usefixtures("plan_without_checks")
 def test_longest_chain_of_rising_batches_is_kept(order: tuple[int, ...], kept: list[int], tmp_path: Path) -> None:
-    from kafkafmt.log.salvage import salvage_partition
+    from kafkafmt.log.auditing.salvage import salvage_partition
 
     partition(tmp_path / "in", *(data(i) for i in order))
     (directory,) = discover([tmp_path / "in"]).partitions
@@ -95,7 +104,7 @@ def test_longest_chain_of_rising_batches_is_kept(order: tuple[int, ...], kept: l
 
 @pytest.mark.usefixtures("plan_without_checks")
 def test_batch_that_has_become_invalid_is_left_out(tmp_path: Path) -> None:
-    from kafkafmt.log.salvage import salvage_partition
+    from kafkafmt.log.auditing.salvage import salvage_partition
 
     bad = bytearray(data(1))
     bad[65] ^= 1
@@ -108,7 +117,7 @@ def test_batch_that_has_become_invalid_is_left_out(tmp_path: Path) -> None:
 
 
 def test_file_that_really_changed_is_an_input_error(tmp_path: Path) -> None:
-    from kafkafmt.log.salvage import salvage_partition
+    from kafkafmt.log.auditing.salvage import salvage_partition
 
     folder = partition(tmp_path / "in", data(0), data(1), data(2))
     (directory,) = discover([tmp_path / "in"]).partitions

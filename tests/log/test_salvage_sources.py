@@ -13,10 +13,15 @@ from command import kafkafmt
 from salvaging import NAME, abort, corrupt, data, findings, partition, salvaged
 
 from kafkafmt.errors import StructureError
-from kafkafmt.log.checkpoints import leader_epochs_text, offset_checkpoint_text, read_leader_epochs, read_offset_checkpoint
-from kafkafmt.log.entries import transaction_index_bytes
-from kafkafmt.log.log_directory import LogDirectory
-from kafkafmt.log.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from kafkafmt.log.format.checkpoints import (
+    leader_epochs_text,
+    offset_checkpoint_text,
+    read_leader_epochs,
+    read_offset_checkpoint,
+)
+from kafkafmt.log.format.index_entries import transaction_index_bytes
+from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from kafkafmt.log.writing.log_directory import LogDirectory
 
 META = "version=1\ncluster.id=kafkafmtTestCluster000\nnode.id=1\n"
 CHECKPOINTS = ("recovery-point", "replication", "log-start", "cleaner")
@@ -66,7 +71,17 @@ def test_directory_that_no_broker_accepts_is_left_out_and_the_rest_finished(kind
 
 
 @pytest.mark.parametrize(
-    "entry", [("a b", 0, 0), ("a\n", 0, 0), ("", 0, 0), ("..", 0, 0), ("t", -1, 0), ("t", 2**31, 0), ("t", 0, -1), ("t", 0, 2**63)]
+    "entry",
+    [
+        ("a b", 0, 0),
+        ("a\n", 0, 0),
+        ("", 0, 0),
+        ("..", 0, 0),
+        ("t", -1, 0),
+        ("t", 2**31, 0),
+        ("t", 0, -1),
+        ("t", 0, 2**63),
+    ],
 )
 def test_checkpoint_line_that_nobody_can_read_is_refused(entry: tuple[str, int, int]) -> None:
     topic, number, offset = entry
@@ -236,7 +251,9 @@ EPOCHS: dict[str, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {
 @pytest.mark.parametrize("kind", EPOCHS)
 def test_leader_epochs_that_contradict_the_batches_are_rebuilt(kind: str, tmp_path: Path) -> None:
     known, expected = EPOCHS[kind]
-    folder = partition(tmp_path / "in", *(data(i, leader_epoch=2) for i in range(3)), *(data(i, leader_epoch=4) for i in (3, 4)))
+    folder = partition(
+        tmp_path / "in", *(data(i, leader_epoch=2) for i in range(3)), *(data(i, leader_epoch=4) for i in (3, 4))
+    )
     (folder / "leader-epoch-checkpoint").write_text(leader_epochs_text(known))
     salvaged(tmp_path / "in", tmp_path / "out")
     assert read_leader_epochs((tmp_path / "out" / "t-0" / "leader-epoch-checkpoint").read_text()) == expected
@@ -244,10 +261,16 @@ def test_leader_epochs_that_contradict_the_batches_are_rebuilt(kind: str, tmp_pa
 
 
 def test_leader_epoch_of_lost_batches_is_kept(tmp_path: Path) -> None:
-    folder = partition(tmp_path / "in", data(0, leader_epoch=2), corrupt(data(1, leader_epoch=3), 70), data(2, leader_epoch=4))
+    folder = partition(
+        tmp_path / "in", data(0, leader_epoch=2), corrupt(data(1, leader_epoch=3), 70), data(2, leader_epoch=4)
+    )
     (folder / "leader-epoch-checkpoint").write_text(leader_epochs_text([(2, 0), (3, 1), (4, 2)]))
     salvaged(tmp_path / "in", tmp_path / "out")
-    assert read_leader_epochs((tmp_path / "out" / "t-0" / "leader-epoch-checkpoint").read_text()) == [(2, 0), (3, 1), (4, 2)]
+    assert read_leader_epochs((tmp_path / "out" / "t-0" / "leader-epoch-checkpoint").read_text()) == [
+        (2, 0),
+        (3, 1),
+        (4, 2),
+    ]
 
 
 SNAPSHOTS: dict[str, tuple[ProducerEntry, bool]] = {

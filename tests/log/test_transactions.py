@@ -13,7 +13,7 @@ from golden_cases import CASES, LEGACY, Case
 
 from kafkafmt import _pure
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.types import BATCH_DTYPE
 
 TRANSACTIONAL_CASES = [c for c in [*CASES, *LEGACY] if c.transactional]
@@ -80,7 +80,10 @@ def test_whichever_marker_is_destroyed_no_aborted_record_comes_out(tmp_path: Pat
     for file, position, size in markers(copy):
         whole = file.read_bytes()
         behind = whole[position + size :]
-        for wound in (whole[position : position + size - 3] + b"?" + whole[position + size - 2 : position + size], bytes(size)):
+        for wound in (
+            whole[position : position + size - 3] + b"?" + whole[position + size - 2 : position + size],
+            bytes(size),
+        ):
             file.write_bytes(whole[:position] + wound + behind)
             log = PartitionLog(discover([copy]).partitions[0])
             found = set(committed(log))
@@ -88,7 +91,10 @@ def test_whichever_marker_is_destroyed_no_aborted_record_comes_out(tmp_path: Pat
             hit += not sound <= found
             if not sound <= found:
                 assert log.transactions.doubts or log.transactions.open
-                assert "transaction_in_doubt" in {f["error"] for f in verify_partition(log)["findings"]} or log.transactions.open
+                assert (
+                    "transaction_in_doubt" in {f["error"] for f in verify_partition(log)["findings"]}
+                    or log.transactions.open
+                )
         file.write_bytes(whole)
     assert hit or index == "kept"
 

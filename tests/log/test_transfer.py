@@ -133,7 +133,9 @@ def test_the_largest_timestamp(golden: Case) -> None:
 
 
 def test_where_leader_epochs_end(tmp_path: Path) -> None:
-    source = case("kafka-4.3.1/epochs").partition_dir("epochs", 0)  # epochs 0, 2, 4, 6, 8 from 0, 24, 48, 72, 96; the end at 120
+    source = case("kafka-4.3.1/epochs").partition_dir(
+        "epochs", 0
+    )  # epochs 0, 2, 4, 6, 8 from 0, 24, 48, 72, 96; the end at 120
     copy = shutil.copytree(source, tmp_path / "epochs-0")
     answers = {-1: None, 0: (0, 24), 1: (0, 24), 5: (4, 72), 8: (8, 120), 9: None}
     for _ in range(2):

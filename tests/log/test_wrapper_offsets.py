@@ -11,7 +11,7 @@ import pytest
 from building import SNAPPY, compress, message, simple_batch
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 PER_WRAPPER = 4
 
@@ -45,7 +45,11 @@ def offsets(log: PartitionLog, **selection: Any) -> list[int]:
 
 def damaged_offsets(log: PartitionLog) -> set[int]:
     spans = verify_partition(log)["damaged"]
-    return {o for d in spans for o in range(d["first_offset"], (d["last_offset"] if d["last_offset"] is not None else 60) + 1)}
+    return {
+        o
+        for d in spans
+        for o in range(d["first_offset"], (d["last_offset"] if d["last_offset"] is not None else 60) + 1)
+    }
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -57,7 +61,9 @@ def test_wrapper_with_a_wrong_offset_is_damage(tmp_path: Path, magic: int, wrong
     others = [o for o in range(20) if o not in range(4, 8)]
     assert offsets(log) == others
     report = verify_partition(open_log(tmp_path, *parts))
-    assert [(d["error"], d["first_offset"], d["last_offset"]) for d in report["damaged"]] == [("contradicting_offsets", 4, 7)]
+    assert [(d["error"], d["first_offset"], d["last_offset"]) for d in report["damaged"]] == [
+        ("contradicting_offsets", 4, 7)
+    ]
     assert report["records_recovered"] == 16
     for start in range(21):
         for end in (start + 1, start + 5, 20):
@@ -120,7 +126,12 @@ def test_readers_agree_after_an_offset_was_corrupted(tmp_path: Path, seed: int) 
     assert set(intact) - set(found) <= set(range(spans[victim][0], spans[min(victim + 1, len(spans) - 1)][1] + 1))
     report = verify_partition(open_log(tmp_path, *parts))
     assert report["records_recovered"] == len(found)
-    assert set(range(end)) - set(found) <= damaged_offsets(open_log(tmp_path, *parts)) | set(range(spans[victim][0], spans[victim][1] + 1))
+    assert set(range(end)) - set(found) <= damaged_offsets(open_log(tmp_path, *parts)) | set(
+        range(spans[victim][0], spans[victim][1] + 1)
+    )
     for _ in range(8):
         start, stop = sorted((rng.randrange(end + 1), rng.randrange(end + 2)))
-        assert offsets(open_log(tmp_path, *parts), start=start, end=stop) == [o for o in found if start <= o < stop], (start, stop)
+        assert offsets(open_log(tmp_path, *parts), start=start, end=stop) == [o for o in found if start <= o < stop], (
+            start,
+            stop,
+        )

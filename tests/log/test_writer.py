@@ -15,9 +15,9 @@ from golden_cases import case
 import kafkafmt
 from kafkafmt.errors import ChecksumError, InvalidError, TooLargeError, TruncatedError
 from kafkafmt.log import LogDirectory, LogWriter, PartitionLog, discover
-from kafkafmt.log.checkpoints import read_offset_checkpoint
-from kafkafmt.log.snapshots import read_snapshot
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.checkpoints import read_offset_checkpoint
+from kafkafmt.log.format.snapshots import read_snapshot
 
 FIRST = 1_700_000_000_000
 
@@ -52,7 +52,9 @@ BROKERS = [  # case, topic, partition, settings that it was written with
 ]
 
 
-@pytest.mark.parametrize(("name", "topic", "partition", "settings"), BROKERS, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    ("name", "topic", "partition", "settings"), BROKERS, ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_the_same_files_as_the_broker_from_the_same_batches(
     name: str, topic: str, partition: int, settings: dict[str, int], tmp_path: Path
 ) -> None:
@@ -74,14 +76,21 @@ def test_the_same_files_as_the_broker_from_the_same_batches(
             assert sorted(read_snapshot(twin.read_bytes())) == sorted(read_snapshot(file.read_bytes()))
         elif file.suffix in (".index", ".timeindex"):
             made, theirs_trimmed = twin.read_bytes(), file.read_bytes().rstrip(b"\0")
-            closing = 12 if file.suffix == ".timeindex" and name in ("transactions", "unclean") and file.stem == logs[-1].stem else 0
-            assert made.rstrip(b"\0") == theirs_trimmed or made[: len(made) - closing].rstrip(b"\0") == theirs_trimmed, file
+            closing = (
+                12
+                if file.suffix == ".timeindex" and name in ("transactions", "unclean") and file.stem == logs[-1].stem
+                else 0
+            )
+            assert (
+                made.rstrip(b"\0") == theirs_trimmed or made[: len(made) - closing].rstrip(b"\0") == theirs_trimmed
+            ), file
         else:
             assert twin.read_bytes() == file.read_bytes(), file
     assert complaints(tmp_path) == []
 
 
 # ---------------------------------------------------------------- appending
+
 
 def test_records_in_records_out(tmp_path: Path) -> None:
     with LogDirectory(tmp_path) as directory:
@@ -144,7 +153,9 @@ SOUND = simple_batch([b"a", b"b"], base_offset=10)
         (simple_batch([b"a" * 5000], base_offset=10), True, TooLargeError),
     ],
 )
-def test_what_cannot_be_appended_changes_nothing(data: bytes, assign: bool, error: type[Exception], tmp_path: Path) -> None:
+def test_what_cannot_be_appended_changes_nothing(
+    data: bytes, assign: bool, error: type[Exception], tmp_path: Path
+) -> None:
     with LogDirectory(tmp_path, segment_bytes=4000) as directory:
         writer = directory.writer("t")
         writer.append(some(5))
@@ -198,9 +209,10 @@ def test_transactions(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- segments
 
+
 def test_rolling_by_time_without_timestamps_goes_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [FIRST]
-    monkeypatch.setattr("kafkafmt.log.writer._now", lambda: clock[0])
+    monkeypatch.setattr("kafkafmt.log.writing.writer._now", lambda: clock[0])
     with LogDirectory(tmp_path, segment_ms=1000) as directory:
         writer = directory.writer("t")
         for _ in range(4):
@@ -321,7 +333,10 @@ def test_open_transactions_are_ended(tmp_path: Path) -> None:
         writer.append(some(1))
         assert [(p.producer_id, p.txn_first_offset) for p in writer.open_transactions] == [(9, 0), (4, 5)]
         ended = writer.abort_open_transactions()
-        assert [(p.producer_id, p.txn_first_offset, p.coordinator_epoch, marker) for p, marker in ended] == [(9, 0, -1, 8), (4, 5, 8, 9)]
+        assert [(p.producer_id, p.txn_first_offset, p.coordinator_epoch, marker) for p, marker in ended] == [
+            (9, 0, -1, 8),
+            (4, 5, 8, 9),
+        ]
         assert writer.open_transactions == []
         assert writer.last_stable_offset == writer.next_offset == 10
     assert offsets(tmp_path, committed=True) == [2, 3, 7]
@@ -354,6 +369,7 @@ def test_retention_by_size_and_time(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- directories, locks, flushing
 
+
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     program = f"import kafkafmt; kafkafmt.LogDirectory({str(tmp_path)!r})"
     with LogDirectory(tmp_path) as directory:
@@ -362,7 +378,9 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
             LogDirectory(tmp_path)
         with pytest.raises(ValueError, match="being written"):
             directory.writer("t")
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)  # and the lock still holds
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True
+        )  # and the lock still holds
         assert "BlockingIOError" in done.stderr
     subprocess.run([sys.executable, "-c", program], check=True)
     LogDirectory(tmp_path).close()
@@ -377,7 +395,9 @@ def test_names_that_no_topic_has(tmp_path: Path, topic: str, partition: int) -> 
         directory.writer(topic, partition)
 
 
-@pytest.mark.parametrize("settings", [{"segment_bytes": 0}, {"segment_bytes": 2**31}, {"flush_messages": 0}, {"retention_ms": -2}])
+@pytest.mark.parametrize(
+    "settings", [{"segment_bytes": 0}, {"segment_bytes": 2**31}, {"flush_messages": 0}, {"retention_ms": -2}]
+)
 def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, int]) -> None:
     with pytest.raises(ValueError):
         LogDirectory(tmp_path, **settings)
@@ -393,7 +413,10 @@ def test_a_clean_end_is_known_from_the_next_start(tmp_path: Path) -> None:
         directory.writer("b").append(some(4))
         assert not marker.exists()
     assert marker.exists()
-    assert read_offset_checkpoint((tmp_path / "recovery-point-offset-checkpoint").read_text(), "") == {("a", 0): 3, ("b", 0): 4}
+    assert read_offset_checkpoint((tmp_path / "recovery-point-offset-checkpoint").read_text(), "") == {
+        ("a", 0): 3,
+        ("b", 0): 4,
+    }
     with LogDirectory(tmp_path) as directory:
         assert directory.clean
     assert marker.exists()
@@ -412,7 +435,12 @@ def test_closed_is_closed(tmp_path: Path) -> None:
     writer: LogWriter = directory.writer("t")
     writer.close()
     writer.close()
-    for call in (lambda: writer.append(some(1)), writer.flush, lambda: writer.truncate_to(0), lambda: writer.delete_before(0)):
+    for call in (
+        lambda: writer.append(some(1)),
+        writer.flush,
+        lambda: writer.truncate_to(0),
+        lambda: writer.delete_before(0),
+    ):
         with pytest.raises(ValueError, match="is closed"):
             call()
     again = directory.writer("t")
@@ -438,8 +466,8 @@ def test_the_topics_id(tmp_path: Path) -> None:
 def test_when_it_flushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed = []
     clock = [FIRST]
-    monkeypatch.setattr("kafkafmt.log.writer._ticks", lambda: clock[0])
-    monkeypatch.setattr("kafkafmt.log.active.ActiveSegment.flush", lambda self: flushed.append(self.size))
+    monkeypatch.setattr("kafkafmt.log.writing.writer._ticks", lambda: clock[0])
+    monkeypatch.setattr("kafkafmt.log.writing.active.ActiveSegment.flush", lambda self: flushed.append(self.size))
     with LogDirectory(tmp_path, flush_messages=5) as directory:
         writer = directory.writer("a")
         for n in (2, 2, 1, 4, 6):

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from test_writer import FIRST, complaints, offsets, some
 
 from kafkafmt.log import DamagedLogError, LogDirectory, LogWriter, PartitionLog, discover
-from kafkafmt.log.checkpoints import read_offset_checkpoint
+from kafkafmt.log.format.checkpoints import read_offset_checkpoint
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 900, "index_interval_bytes": 150}
 
@@ -37,7 +37,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with LogDirectory(folder / "live", **SETTINGS) as directory:
         writer = directory.writer("t")
         for i in range(7):
-            ids = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 5 * i, "transactional": True} if i % 3 else {}
+            ids = (
+                {"producer_id": 1, "producer_epoch": 0, "base_sequence": 5 * i, "transactional": True} if i % 3 else {}
+            )
             writer.append(some(5, FIRST + i), **ids)
         assert len(writer.segments) == 3
         return crashed(folder / "live", folder / "killed")
@@ -53,7 +55,9 @@ def check_opens(folder: Path, wanted: int) -> None:
     assert complaints(folder) == []
 
 
-@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.full, id="every"), pytest.param(4, id="every fourth")])
+@pytest.mark.parametrize(
+    "step", [pytest.param(1, marks=pytest.mark.full, id="every"), pytest.param(4, id="every fourth")]
+)
 def test_cut_at_any_byte(image: Path, tmp_path: Path, step: int) -> None:
     """The last segment ends at every byte in turn."""
     last = max((image / "t-0").glob("*.log"))
@@ -67,7 +71,9 @@ def test_cut_at_any_byte(image: Path, tmp_path: Path, step: int) -> None:
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 500, b"\0" * 3, random.Random(5).randbytes(200), b"\xff" * 61, "half", "flipped"])
+@pytest.mark.parametrize(
+    "tail", [b"\0" * 500, b"\0" * 3, random.Random(5).randbytes(200), b"\xff" * 61, "half", "flipped"]
+)
 def test_what_else_may_stand_at_the_end(image: Path, tmp_path: Path, tail: bytes | str) -> None:
     folder = crashed(image, tmp_path / "t")
     last = max((folder / "t-0").glob("*.log"))
@@ -84,22 +90,34 @@ def test_what_else_may_stand_at_the_end(image: Path, tmp_path: Path, tail: bytes
     check_opens(folder, 35)
 
 
-@pytest.mark.parametrize("name", ["*.index", "*.timeindex", "*.txnindex", "*.snapshot", "*checkpoint", "../*checkpoint"])
+@pytest.mark.parametrize(
+    "name", ["*.index", "*.timeindex", "*.txnindex", "*.snapshot", "*checkpoint", "../*checkpoint"]
+)
 @pytest.mark.parametrize("state", ["lost", "empty", "garbage", "zeros behind"])
 def test_what_lies_beside_the_batches_may_be_anything(image: Path, tmp_path: Path, name: str, state: str) -> None:
     folder = crashed(image, tmp_path / "t")
     found = sorted(folder.glob(name[3:]) if name.startswith("..") else (folder / "t-0").glob(name))
-    for path in found[-1:] if name.endswith("index") and state != "lost" else found:  # of older indexes nobody sees more than the name
+    for path in (
+        found[-1:] if name.endswith("index") and state != "lost" else found
+    ):  # of older indexes nobody sees more than the name
         if state == "lost":
             path.unlink()
         else:
-            path.write_bytes({"empty": b"", "garbage": bytes(range(99)), "zeros behind": path.read_bytes() + bytes(50)}[state])
+            path.write_bytes(
+                {"empty": b"", "garbage": bytes(range(99)), "zeros behind": path.read_bytes() + bytes(50)}[state]
+            )
     check_opens(folder, 35)
 
 
 def test_a_roll_that_was_not_finished(image: Path, tmp_path: Path) -> None:
     """Every subset of the new segment's files may be there already; the `.log` comes last."""
-    subsets = ["35.index"], ["35.timeindex", "35.index"], ["35.timeindex", "35.index", "35.log"], ["35.log"], ["35.snapshot.tmp"]
+    subsets = (
+        ["35.index"],
+        ["35.timeindex", "35.index"],
+        ["35.timeindex", "35.index", "35.log"],
+        ["35.log"],
+        ["35.snapshot.tmp"],
+    )
     for n, names in enumerate(subsets):
         folder = crashed(image, tmp_path / str(n))
         for name in names:
@@ -205,7 +223,9 @@ class Machine(RuleBasedStateMachine):
             self.directory.close()
             shutil.rmtree(self.root)
 
-    @rule(values=st.lists(st.binary(max_size=60), min_size=1, max_size=8), codec=st.sampled_from(["none", "zstd", "gzip"]))
+    @rule(
+        values=st.lists(st.binary(max_size=60), min_size=1, max_size=8), codec=st.sampled_from(["none", "zstd", "gzip"])
+    )
     def append(self, values: list[bytes], codec: str) -> None:
         first = self.end
         records = [(None, v, FIRST + first + i) for i, v in enumerate(values)]
@@ -270,7 +290,9 @@ class Machine(RuleBasedStateMachine):
         assert self.writer.next_offset == self.end
         assert self.writer.log_start_offset == self.start
         log = PartitionLog(discover([self.where / "t-0"]).partitions[0])
-        assert [(r.offset, r.value) for r in log.records(start=self.start)] == [r for r in self.records if r[0] >= self.start]
+        assert [(r.offset, r.value) for r in log.records(start=self.start)] == [
+            r for r in self.records if r[0] >= self.start
+        ]
 
     @invariant()
     def nothing_lies_beside_it_that_is_wrong(self) -> None:
@@ -294,7 +316,8 @@ def run_machine(examples: int) -> None:
 
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     run_state_machine_as_test(
-        Machine, settings=settings(max_examples=examples, stateful_step_count=20, deadline=None, suppress_health_check=checks)
+        Machine,
+        settings=settings(max_examples=examples, stateful_step_count=20, deadline=None, suppress_health_check=checks),
     )
 
 

@@ -16,8 +16,8 @@ from source_rows import plan
 
 from kafkafmt.log import UnavailableSegmentError
 from kafkafmt.spark.schema import struct_of
-from kafkafmt.spark.source import KafkaLogSource
-from kafkafmt.spark.stream import DataLossError
+from kafkafmt.spark.source.data_source import KafkaLogSource
+from kafkafmt.spark.source.stream import DataLossError
 
 TOPIC = "segments-time"
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
@@ -43,7 +43,9 @@ def test_batch_task_raises_if_it_sees_another_directory(folder: Path, view: str,
 @pytest.mark.parametrize("loss", ["true", "false"])
 @pytest.mark.parametrize("view", VIEWS)
 def test_stream_task_raises_if_it_sees_another_directory(folder: Path, view: str, loss: str) -> None:
-    source = KafkaLogSource(CaseInsensitiveDict({"path": str(folder.parent), "startingOffsets": "earliest", "failOnDataLoss": loss}))
+    source = KafkaLogSource(
+        CaseInsensitiveDict({"path": str(folder.parent), "startingOffsets": "earliest", "failOnDataLoss": loss})
+    )
     stream: Any = source.streamReader(struct_of(["offset"]))
     partitions = stream.partitions({}, {TOPIC: {"0": 200}})
     VIEWS[view](folder)

@@ -11,11 +11,11 @@ from source_rows import COLUMNS, rows
 import kafkafmt
 from kafkafmt.constants import CODEC_NAMES
 from kafkafmt.log import LogDirectory
-from kafkafmt.log.all_or_nothing import NOTE
+from kafkafmt.log.writing.atomic_append import NOTE
 from kafkafmt.records import iter_tables
 from kafkafmt.spark.option_text import OptionError
 from kafkafmt.spark.schema import ddl_of, struct_of
-from kafkafmt.spark.source import KafkaLogSource
+from kafkafmt.spark.source.data_source import KafkaLogSource
 
 SCHEMA = ddl_of(COLUMNS)
 
@@ -26,7 +26,9 @@ def write(frame, path, mode="append", **options):
 
 def attributes_of(path):
     """The attributes of every batch of a log directory."""
-    return np.concatenate([table["attributes"] for file in path.glob("*/*.log") for table in iter_tables(file.read_bytes())])
+    return np.concatenate(
+        [table["attributes"] for file in path.glob("*/*.log") for table in iter_tables(file.read_bytes())]
+    )
 
 
 def staging(path):
@@ -48,7 +50,9 @@ def test_what_is_read_can_be_written(spark, tmp_path, codec):
 
 def test_partitions_are_chosen_by_the_key_as_kafka_does(spark, tmp_path):
     path = tmp_path / "log"
-    frame = spark.range(0, 3000, 1, 3).selectExpr("'t' topic", "if(id % 7 = 0, null, cast(id as string)) key", "cast(id as string) value")
+    frame = spark.range(0, 3000, 1, 3).selectExpr(
+        "'t' topic", "if(id % 7 = 0, null, cast(id as string)) key", "cast(id as string) value"
+    )
     write(frame, path, partitions="4")
     by_key, nulls = kafkafmt.Partitioner(4), []
     log = kafkafmt.open(path)
@@ -70,7 +74,10 @@ def test_a_row_says_its_partition_and_its_time(spark, tmp_path):
     write(spark.sql("select cast('v' as binary) value, 5 partition, 99L timestampMillis"),
           path, topic="t")  # fmt: skip
     write(spark.sql("select cast(null as string) value, 'k' key"), path, topic="t", partitions="1")
-    (first, second), third = list(kafkafmt.open(path)["t", 5])[:2], [r for p in kafkafmt.open(path) for r in p if r.key == b"k"]
+    (first, second), third = (
+        list(kafkafmt.open(path)["t", 5])[:2],
+        [r for p in kafkafmt.open(path) for r in p if r.key == b"k"],
+    )
     assert (first.value, first.timestamp, second.timestamp) == (b"v", 1234, 99)
     assert third[0].value is None
     assert abs(third[0].timestamp / 1000 - path.stat().st_mtime) < 3600

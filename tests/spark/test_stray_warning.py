@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 import kafkafmt
-from kafkafmt.spark.job_staging import staging_of
-from kafkafmt.spark.write_options import parse_write
-from kafkafmt.spark.writing import Stage, commit, new_attempt
+from kafkafmt.spark.sink.job_staging import staging_of
+from kafkafmt.spark.sink.write_options import parse_write
+from kafkafmt.spark.sink.writing import Stage, commit, new_attempt
 
 pytest.importorskip("pyspark")
 

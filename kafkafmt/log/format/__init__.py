@@ -1,0 +1,1 @@
+"""Files of a Kafka log directory as bytes and values: names, checkpoints, index entries, snapshots."""

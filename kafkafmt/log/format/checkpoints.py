@@ -1,0 +1,207 @@
+"""The small text files of a log directory, read and written (Kafka: CheckpointFile, PartitionMetadata, MetaProperties).
+
+A checkpoint: a line with the version, 0; a line with the number of entries; an entry a line. A file of 0 bytes has no
+entries. meta.properties: Java's properties; `.kafka_cleanshutdown`: JSON, or nothing at all (brokers up to 3.6).
+Whatever is wrong raises StructureError with the line's number: a broker would not believe it either.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from ...constants import MAX_OFFSET
+from ...errors import StructureError
+from .names import can_be_checkpointed
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+OFFSET_CHECKPOINTS = (LOG_STARTS, CLEANER_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS)
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_PROPERTY = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)\Z", re.DOTALL)
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}\Z")
+
+
+def _entries(text: str, parts: int, name: str) -> list[list[str]]:
+    if not text:
+        return []
+    lines = text.splitlines()
+    if lines[0].strip() != "0":
+        raise StructureError(f"{name}: version {lines[0][:40]!r} is not 0")
+    if len(lines) < 2:
+        raise StructureError(f"{name}: line 2, the number of entries, is missing")
+    count = _number(lines[1].strip(), name, 2)
+    entries = [
+        line.split(None, parts) for line in lines[2:] if line.strip()
+    ]  # one part too many is enough to refuse a line
+    if len(entries) != count:
+        raise StructureError(f"{name}: {len(entries)} entries where line 2 says {count}")
+    for number, entry in enumerate(entries, 3):
+        if len(entry) != parts:
+            found = len(entry) if len(entry) < parts else f"more than {parts}"
+            raise StructureError(f"{name}: line {number} has {found} parts, not {parts}")
+    return entries
+
+
+def _number(text: str, name: str, line: int) -> int:
+    """A number as Java's `Long.parseLong` takes it, ASCII digits only."""
+    number = int(text) if _NUMBER.match(text) else MAX_OFFSET + 1
+    if not -MAX_OFFSET - 1 <= number <= MAX_OFFSET:
+        raise StructureError(f"{name}: line {line}: {text[:40]!r} is not a number of 64 bits")
+    return number
+
+
+def read_offset_checkpoint(text: str, name: str) -> dict[tuple[str, int], int]:
+    """`topic partition offset` lines: recovery point, replication (high watermark), log start, cleaner."""
+    return {
+        (topic, _number(partition, name, line)): _number(offset, name, line)
+        for line, (topic, partition, offset) in enumerate(_entries(text, 3, name), 3)
+    }
+
+
+def read_leader_epochs(text: str, name: str = LEADER_EPOCHS) -> list[tuple[int, int]]:
+    """`epoch start-offset` lines."""
+    epochs = [
+        (_number(a, name, line), _number(b, name, line)) for line, (a, b) in enumerate(_entries(text, 2, name), 3)
+    ]
+    for line, (epoch, offset) in enumerate(epochs, 3):
+        if epoch < 0 or offset < 0:
+            raise StructureError(f"{name}: line {line}: negative epoch or offset")
+    return epochs
+
+
+def offset_checkpoint_text(offsets: Mapping[tuple[str, int], int]) -> str:
+    """Return the text of an offset checkpoint as a broker writes it.
+
+    Raises ValueError for a topic name, partition or offset that would make the whole file unreadable.
+    """
+    return _checkpoint_text(_offset_line(*key, offset) for key, offset in offsets.items())
+
+
+def _offset_line(topic: str, partition: int, offset: int) -> str:
+    if not can_be_checkpointed(topic, partition):
+        raise ValueError(
+            f"a checkpoint cannot name partition {partition} of topic {topic!r}: no broker accepts that name or number"
+        )
+    if not 0 <= offset <= MAX_OFFSET:
+        raise ValueError(f"a checkpoint cannot contain offset {offset} of {topic}-{partition}")
+    return f"{topic} {partition} {offset}"
+
+
+def leader_epochs_text(epochs: Iterable[tuple[int, int]]) -> str:
+    """`leader-epoch-checkpoint` as a broker writes it."""
+    return _checkpoint_text(f"{epoch} {offset}" for epoch, offset in epochs)
+
+
+def _checkpoint_text(entries: Iterable[str]) -> str:
+    lines = list(entries)
+    return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines))
+
+
+def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[str, str]:
+    """`version: 0` and `topic_id: …`."""
+    values = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        key, colon, value = line.partition(":")
+        if not colon:
+            raise StructureError(f"{name}: line {number} is not a key and a value")
+        values[key.strip()] = value.strip()
+    if not values.get("version", "").isdigit() or not values.get("topic_id"):
+        raise StructureError(f"{name}: version or topic_id is missing")
+    return values
+
+
+def partition_metadata_text(topic_id: str) -> str:
+    """`partition.metadata` as a broker writes it: no line end behind the second line."""
+    return f"version: 0\ntopic_id: {topic_id}"
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The 16 bytes of a topic, cluster or directory id, from its 22 characters of base64url."""
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        data = b""
+    if len(data) != 16:
+        raise StructureError(f"{text[:40]!r} is not an id of 16 bytes in base64url")
+    return data
+
+
+def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, str]:
+    """The keys and values of `meta.properties`; `version` is always among them ("0" where the file has none).
+
+    Version 0 may have broker.id and cluster.id, version 1 has cluster.id and node.id and may have directory.id.
+    """
+    values = _properties(text)
+    version = values.setdefault("version", "0")
+    if version not in ("0", "1"):
+        raise StructureError(f"{name}: version {version[:40]!r} is neither 0 nor 1")
+    for key in ("cluster.id", "node.id") if version == "1" else ():
+        if not values.get(key):
+            raise StructureError(f"{name}: {key} is missing")
+    for key in ("broker.id", "node.id"):
+        if key in values and not _NUMBER.match(values[key]):
+            raise StructureError(f"{name}: {key} {values[key][:40]!r} is not a number")
+    if "directory.id" in values:
+        uuid_bytes(values["directory.id"])
+    return values
+
+
+def meta_properties_text(values: Mapping[str, str]) -> str:
+    """`meta.properties` of these values; a broker adds the date in a comment, which nothing reads."""
+    return "#\n" + "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '=:#!')}\n" for key, value in values.items())
+
+
+def _properties(text: str) -> dict[str, str]:
+    """Java's properties: comments, continued lines, `=`, `:` or blanks between key and value, escapes."""
+    values: dict[str, str] = {}
+    held = ""
+    for line in re.split(r"\r\n|\r|\n", text):
+        line = held + line.lstrip(" \t\f")
+        held = ""
+        if not line or line[0] in "#!":
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            held = line[:-1]
+            continue
+        match = _PROPERTY.match(line)
+        assert match is not None
+        values[_unescaped(match[1])] = _unescaped(match[2])
+    return values
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda m: chr(int(m[1][1:], 16)) if len(m[1]) == 5 else _ESCAPES.get(m[1], m[1]), text)
+
+
+def _escaped(text: str, special: str) -> str:
+    named = {c: "\\" + letter for letter, c in _ESCAPES.items()}
+    return "".join(named.get(c) or ("\\" + c if c in special + "\\" else c) for c in text)
+
+
+def read_clean_shutdown(text: str, name: str = CLEAN_SHUTDOWN) -> int:
+    """The broker's epoch at its clean end, -1 where the file does not say: that it is there is what counts."""
+    if not text.strip():
+        return -1
+    try:
+        found = json.loads(text)
+        epoch = found["brokerEpoch"]
+        if not isinstance(epoch, int):
+            raise TypeError
+    except (ValueError, TypeError, KeyError):
+        raise StructureError(f"{name}: not JSON with a brokerEpoch") from None
+    return epoch
+
+
+def clean_shutdown_text(broker_epoch: int = -1) -> str:
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
