@@ -35,7 +35,6 @@ fuzz: setup      ## run every fuzz target for SECONDS (60) on a core with ASAN a
 
 lint: setup      ## check style and types
 	.venv/bin/ruff check .
-	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
 docs: setup      ## build the documentation site in site/

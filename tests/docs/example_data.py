@@ -40,7 +40,7 @@ def make_example_data(folder: Path) -> dict[str, Path]:
     requests, responses = conversation()
     (folder / "client.bin").write_bytes(requests)
     (folder / "broker.bin").write_bytes(responses)
-    return {"/var/lib/kafka/data": data, "/mnt/broken-disk": broken}
+    return {"/var/lib/kafka/data": data, "/mnt/broken-disk": broken, "/exports/": folder, "/srv/": folder}
 
 
 def order(partition: int, n: int) -> tuple[bytes, bytes, int, list[tuple[str, bytes]]]:

@@ -28,21 +28,30 @@ PAGES = sorted(
 )
 LANGUAGES = ("python", "console", "sh", "sql", "json", *NOT_CODE)
 
-RUN_ELSEWHERE = {
-    "docs/from-a-damaged-directory-to-a-new-cluster.md": "tests/broker/test_guide.py runs its blocks, with real brokers",
-    "benchmarks/README.md": "measurements; `make bench` runs them",
-    "CONTRIBUTING.md": "make targets, which CI runs",
+PAGES_RUN_ELSEWHERE = {
+    "docs/from-a-damaged-directory-to-a-new-cluster.md": "tests/broker/test_guide.py, with real brokers",
 }
 """Pages whose ``sh`` blocks are not run here, and what runs them."""
-INSTALLATION = re.compile(r"(make (demo|test|wheel)|pip install [^\n]*)(\s+#[^\n]*)?")
-"""Lines of ``sh`` blocks that install kafkafmt or call a make target. test_wheel.py and CI run these."""
+COMMANDS_RUN_ELSEWHERE = {
+    r"make( [a-z-]+)?( [A-Z]+=.*)?": "CI, which calls the make targets; benchmarks and fuzzing run by hand",
+    r"\.ci/run": "CI",
+    r"pip install .*": "tests/test_wheel.py, in a new environment",
+    r"pre-commit install": "developers",
+    r"mvn dependency:copy .*|python scripts/compare_schemas.py .*": "tests/protocol/test_compare_schemas.py",
+    r"python -m fuzz.minimise .*": "tests/fuzz/test_tools.py",
+    r"python examples/record_proxy.py .*": "tests/protocol/test_examples.py, with a real broker",
+    r"KAFKAFMT_UPDATE_DOCS=1 .*": "developers: it rewrites the pages",
+}
+"""Commands in ``sh`` blocks that are not run here, and what runs them."""
 
 
 def is_run_elsewhere(block: Block) -> bool:
     if block.language != "sh":
         return False
-    lines = [line for line in block.content.splitlines() if line.strip()]
-    return str(block.page.relative_to(ROOT)) in RUN_ELSEWHERE or all(INSTALLATION.fullmatch(line) for line in lines)
+    commands = [line.partition("  #")[0].strip() for line in block.content.splitlines() if line.strip()]
+    return str(block.page.relative_to(ROOT)) in PAGES_RUN_ELSEWHERE or all(
+        any(re.fullmatch(pattern, command) for pattern in COMMANDS_RUN_ELSEWHERE) for command in commands
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +89,9 @@ def test_every_code_block_runs_and_prints_what_the_page_says(page: Path, runner:
     for block in blocks_of(page):
         assert block.language in LANGUAGES, f"{block}: a block needs one of these languages: {', '.join(LANGUAGES)}"
         if block.is_output:
-            assert previous is not None and previous.language in ("python", "sh"), (
-                f"{block}: no code block precedes this output"
+            assert previous, f"{block}: no code block precedes this output"
+            assert previous.language in ("python", "sh"), (
+                f"{block}: the block before this output is {previous.language}"
             )
         if not is_run_elsewhere(block):
             actual = runner.run(block)
@@ -97,13 +107,16 @@ def test_every_code_block_runs_and_prints_what_the_page_says(page: Path, runner:
 
 def test_pages_are_found() -> None:
     names = {str(page.relative_to(ROOT)) for page in PAGES}
-    assert {"README.md", "docs/tutorial.md", *RUN_ELSEWHERE} <= names
+    assert {"README.md", "docs/tutorial.md", *PAGES_RUN_ELSEWHERE} <= names
     assert sum(len(blocks_of(page)) for page in PAGES) > 50
 
 
-def test_output_blocks_are_spelt_in_one_way() -> None:
+def test_blocks_that_are_not_run_contain_no_code() -> None:
     for page in PAGES:
         for block in blocks_of(page):
+            if block.language in NOT_CODE and not block.is_output:
+                code = re.search(r"^(\$|>>>|import|from|python|kafkafmt|make|pip) ", block.content, re.MULTILINE)
+                assert code is None, f"{block}: {code[0] if code else None}"
             assert block.attributes.strip() in ("", OUTPUT) or block.attributes.strip().startswith("title="), str(block)
 
 
