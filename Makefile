@@ -9,7 +9,7 @@ SECONDS ?= 60
 FETCHED_JAVA = $(if $(shell test -x .venv/jdk/bin/java && echo yes),JAVA_HOME="$(CURDIR)/.venv/jdk")
 RUN = $(FETCHED_JAVA) .venv/bin/python
 
-.PHONY: help setup demo test test-full fuzz lint bench wheel clean
+.PHONY: help setup demo test test-full fuzz lint stubs bench wheel clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile | expand -t 18
@@ -33,6 +33,9 @@ fuzz: setup      ## every fuzz target for SECONDS (60) on a core with ASAN and U
 lint: setup      ## style and types
 	.venv/bin/ruff check .
 	.venv/bin/mypy
+
+stubs: setup     ## the types of the wire protocol's messages, from their schemas
+	$(RUN) scripts/make_stubs.py
 
 bench: setup     ## the measurements
 	$(RUN) -m pytest benchmarks --benchmark-only $(ARGS)
