@@ -95,7 +95,7 @@ def test_metadata_records(version: str) -> None:
     assert got == want
 
 
-def test_what_the_tool_says_of_what_it_cannot_read() -> None:
+def test_undecodable_records_are_printed_as_the_kafka_tool_prints_them() -> None:
     topic = "__consumer_offsets"
     assert coordinator_texts(topic, 7, b"\3\xe7", b"") == ("Unknown record type 999 at offset 7, skipping.", None)
     assert coordinator_texts(topic, 7, b"\0\2\0\1g", b"\0\x63")[0].startswith("Error at offset 7, skipping. ")

@@ -131,7 +131,7 @@ def test_what_a_later_leader_wrote_stays(tmp_path):
     assert ends(tmp_path) == {"a0": 17, "b0": 12, "b1": 12}
 
 
-def test_a_note_that_cannot_be_read_is_told(tmp_path):
+def test_unreadable_journal_is_an_error(tmp_path):
     append(tmp_path)
     (tmp_path / NOTE).write_text("{")
     with pytest.raises(StructureError, match=NOTE):
