@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -64,6 +65,11 @@ def millis(name: str, time: Any) -> int:
             )
         return to_millis(time)
     return integer(name, time, kind="a time: milliseconds since 1970 (UTC), or a datetime with a zone")
+
+
+def now_millis() -> int:
+    """Return the current time in milliseconds since 1970-01-01 UTC."""
+    return time.time_ns() // 1_000_000
 
 
 def to_millis(moment: datetime) -> int:

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 else:
     Buffer = Any
 
+
+def byte_view(buffer: Buffer) -> memoryview:
+    """Return a buffer as a one-dimensional memoryview of bytes."""
+    return memoryview(buffer).cast("B")  # type: ignore[arg-type]  # an array is no buffer in NumPy's stubs for Python 3.11
+
+
 BATCH_DTYPE = np.dtype(
     [
         ("position", "i8"),

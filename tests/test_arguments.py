@@ -131,7 +131,7 @@ def test_open(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_rest(call: Any, error: type[Exception], words: str) -> None:
+def test_wrong_argument_raises_with_its_name(call: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
 

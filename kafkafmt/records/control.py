@@ -16,7 +16,7 @@ from .._backend import core
 from ..arguments import fitting
 from ..constants import CONTROL_ABORT, CONTROL_COMMIT
 from ..errors import KafkaFormatError, StructureError
-from ..messages import Message, layout_of, make_class, to_json
+from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import parse_messages
 from ..types import Buffer
 from .builder import BatchBuilder
@@ -98,9 +98,10 @@ def decode_control_record(key: Buffer | None, value: Buffer | None) -> ControlRe
 
 
 @cache
-def _classes() -> dict[str, type[Message]]:
+def _classes() -> dict[str, type[SchemaMessage]]:
     return {
-        h.name: make_class(struct, h.versions, h.flexible, Message, __name__) for h, struct in parse_messages(SCHEMAS)
+        h.name: make_class(struct, h.versions, h.flexible, SchemaMessage, __name__)
+        for h, struct in parse_messages(SCHEMAS)
     }
 
 

@@ -69,7 +69,7 @@ def test_export_at_read_uncommitted_names_no_transaction(run_export, tmp_path):
     assert report["in_doubt"] == {"transactions": 0}
 
 
-def test_export_tells_where_an_open_transaction_begins(run_export, tmp_path):
+def test_export_reports_where_an_open_transaction_begins(run_export, tmp_path):
     told: list[str] = []
     report, out = run_export([log(tmp_path, at0=plain(0) + sent(2) + plain(4))], committed=True, tell=told.append)
     assert report["ok"]

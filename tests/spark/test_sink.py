@@ -68,7 +68,7 @@ def test_partitions_are_chosen_by_the_key_as_kafka_does(spark, tmp_path):
     assert len(kafkafmt.open(path).partitions) == 4
 
 
-def test_a_row_says_its_partition_and_its_time(spark, tmp_path):
+def test_row_columns_set_partition_and_timestamp(spark, tmp_path):
     path = tmp_path / "log"
     write(spark.sql("select 'v' value, 5 partition, timestamp_millis(1234) timestamp"), path, topic="t")
     write(spark.sql("select cast('v' as binary) value, 5 partition, 99L timestampMillis"),

@@ -13,14 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._backend import core
-from ...constants import MAX_OFFSET, NO_TIMESTAMP
+from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
 from ...types import BATCH_DTYPE, last_offsets
 from ..format.files import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, in_use
 from .discovery import SegmentFile
 from .segment_walker import FIRST_READ, Walker
 
-MAX_RELATIVE = 2**31 - 1
 BLOCK_ENTRIES = 512
 SCAN_BYTES = 4 << 20
 """How far behind an entry's position its batch may begin: up to Kafka 4.0 entries name the batches of a whole append."""
@@ -52,7 +51,7 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
     entry, _ = _around(
-        segment.path.with_suffix(".index"), OFFSET_ENTRY, min(offset - segment.base_offset, MAX_RELATIVE), view
+        segment.path.with_suffix(".index"), OFFSET_ENTRY, min(offset - segment.base_offset, MAX_RELATIVE_OFFSET), view
     )
     if entry is None:
         return 0
