@@ -154,7 +154,7 @@ def decode_records(
     a single record that does not fit the empty data arrays has them replaced by larger ones (`grow_data`).
     """
 
-def decode_run(
+def decode_plain_batches(
     buffer: Buffer,
     columns: RecordColumns,
     start: int = 0,
