@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "broker"), str(TESTS / "log")]
+sys.path[:0] = [str(TESTS), str(TESTS / "broker")]
 
 import java_tools  # noqa: E402
 from command import kafkafmt  # noqa: E402

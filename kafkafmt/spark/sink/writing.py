@@ -30,8 +30,7 @@ from ...log.reading.segment_walker import Walker
 from ...log.writing.atomic_append import all_or_nothing
 from ...log.writing.process import OwnerLock
 from ...records import BatchBuilder, Partitioner, columns_of
-from ..source.options import Key
-from .write_options import WriteOptions
+from .write_options import Key, WriteOptions
 
 
 @dataclass

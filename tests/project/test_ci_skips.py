@@ -25,7 +25,7 @@ WHOLE_FILE = "import pytest; pytest.skip('not this file', allow_module_level=Tru
 
 @pytest.fixture
 def run(tmp_path: Path):
-    shutil.copy(Path(__file__).with_name("ci_skips.py"), tmp_path)
+    shutil.copy(Path(__file__).parents[1] / "ci_skips.py", tmp_path)
     (tmp_path / "test_suite.py").write_text(SUITE)
 
     def run(allowed: str, **env: str) -> subprocess.CompletedProcess[str]:

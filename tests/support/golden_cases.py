@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-GOLDEN = Path(__file__).resolve().parent / "golden"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 FIELDS = ("timestamp", "timestampType", "key", "value", "headers")
 
 RowKey = tuple[str, int, int]

@@ -24,7 +24,7 @@ def kafkafmt(
         capture_output=True,
         encoding="utf-8",
         stdin=stdin,
-        env=os.environ | {"KAFKAFMT_BACKEND": backend, "PYTHONPATH": str(Path(__file__).parents[1]), "COLUMNS": "200"},
+        env=os.environ | {"KAFKAFMT_BACKEND": backend, "PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "200"},
         check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr

@@ -17,7 +17,7 @@ import pytest
 from elf import BIND_NOW, EXECUTABLE, FLAGS, FLAGS_1, GNU_RELRO, GNU_STACK, NOW, RPATH, RUNPATH, Elf
 from golden_cases import BY_NAME
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CASE = BY_NAME["kafka-4.3.1/log-append-time"]  # every codec is in it
 
 # Run by the environment's Python: reads a log directory and prints how many records there are.

@@ -17,7 +17,7 @@ EXTRAS = ["pyarrow", "pyspark", "pandas", "click", "rich", "lz4", "zstandard", "
 
 def run(program: str, *missing: str) -> subprocess.CompletedProcess[str]:
     """A program in a Python where some packages cannot be imported."""
-    blocked = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); sys.modules.update(dict.fromkeys({list(missing)!r}))\n"
+    blocked = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); sys.modules.update(dict.fromkeys({list(missing)!r}))\n"
     return subprocess.run([sys.executable, "-c", blocked + program], capture_output=True, text=True, check=False)
 
 
@@ -65,7 +65,7 @@ def test_command_without_an_extra_exits_3_with_one_line() -> None:
 
 
 def test_install_lines_are_those_of_pyproject() -> None:
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     for extra, wanted in EXTRA_REQUIREMENTS.items():
         declared = (
             project["optional-dependencies"][extra]

@@ -18,7 +18,7 @@ from decoding import fields, records, scan
 from kafkafmt.errors import ChecksumError, KafkaFormatError, StructureError
 from kafkafmt.types import COLUMNS, RecordColumns
 
-GOLDEN = Path(__file__).with_name("golden")
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def big_batch(count):
