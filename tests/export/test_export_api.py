@@ -16,7 +16,8 @@ from golden_cases import case, same_rows
 
 import kafkafmt
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.spark.export import NoPartitionsError, OutputExistsError, OutputPlaceError
+from kafkafmt.log.reading.choice import PartitionNotFoundError
+from kafkafmt.spark.export import OutputExistsError, OutputPlaceError
 
 GOLDEN = case("segments")
 TORN = case("torn")
@@ -25,7 +26,9 @@ TORN = case("torn")
 def test_export_returns_the_report_that_it_writes(spark: Any, tmp_path: Path) -> None:
     steps: dict[str, list[tuple[int, int]]] = {}
     report = kafkafmt.export(
-        GOLDEN.roots, tmp_path / "out", progress=lambda step, done, total: steps.setdefault(step, []).append((done, total))
+        GOLDEN.roots,
+        tmp_path / "out",
+        progress=lambda step, done, total: steps.setdefault(step, []).append((done, total)),
     )
     assert isinstance(report, kafkafmt.ExportReport)
     assert report.ok
@@ -92,7 +95,7 @@ def test_error_of_the_output_carries_facts_and_names_arguments(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"topics": "segments-z"}, NoPartitionsError, "no topic matches 'segments-z'"),
+        ({"topics": "segments-z"}, PartitionNotFoundError, "no topic matches 'segments-z'"),
         ({"start": 1, "start_time": 1}, ValueError, "start and start_time cannot both be given"),
         ({"start": "1"}, TypeError, "start"),
         ({"isolation": "committed"}, ValueError, "isolation is 'committed'"),
@@ -100,6 +103,7 @@ def test_error_of_the_output_carries_facts_and_names_arguments(tmp_path: Path) -
         ({"compression": "gzip"}, ValueError, "compression is 'gzip'"),
         ({"compression": "lz4", "compression_level": 3}, ValueError, "compression_level is for compression 'zstd'"),
         ({"compression_level": 23}, ValueError, "compression_level is 23; it can be -7 to 22"),
+        ({"partitions": 99}, PartitionNotFoundError, "no topic has partition 99"),
         ({"replicas": "all"}, ValueError, "replicas is 'all'"),
         ({"partitions": [-1]}, ValueError, "partitions"),
     ],

@@ -23,6 +23,7 @@ from ..format.index_entries import (
     Columns,
     all_offset_entries,
     all_time_entries,
+    partial_entry_message,
     read_offset_index,
     read_time_index,
 )
@@ -57,7 +58,7 @@ def _load(
     columns, found = used(data, base), []
     n = len(columns[0])
     if len(data) % entry:
-        found.append(Finding(path.name, "index_length", f"{len(data)} bytes are no whole number of entries of {entry}"))
+        found.append(Finding(path.name, "index_length", partial_entry_message(len(data), entry)))
     rest = data[n * entry : len(data) // entry * entry]
     if rest.strip(b"\0"):
         first, second = (int(c[n]) for c in whole(data, base))

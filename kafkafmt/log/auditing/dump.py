@@ -44,6 +44,7 @@ from ..format.index_entries import (
     TRANSACTION_ENTRY,
     all_offset_entries,
     all_time_entries,
+    partial_entry_message,
     read_offset_index,
     read_time_index,
     read_transaction_index,
@@ -256,7 +257,7 @@ def index_sanity(path: Path, base_offset: int) -> list[Item]:
     size = (TIME_ENTRY if times else OFFSET_ENTRY).itemsize
     used, _ = (read_time_index if times else read_offset_index)(data, base_offset)
     if len(data) % size:
-        return [_finding(path, "index_length", f"{len(data)} bytes are no whole number of entries of {size}")]
+        return [_finding(path, "index_length", partial_entry_message(len(data), size))]
     if data[len(used) * size :].strip(b"\0"):
         return [
             _finding(
@@ -294,9 +295,7 @@ def transaction_items(path: Path) -> Iterator[Item]:
         item = {"type": "txnindex", "version": version, "producerId": producer_id, "firstOffset": first}
         yield item | {"lastOffset": last, "lastStableOffset": stable}
     if len(data) % TRANSACTION_ENTRY.itemsize:
-        yield _finding(
-            path, "index_length", f"{len(data)} bytes are no whole number of entries of {TRANSACTION_ENTRY.itemsize}"
-        )
+        yield _finding(path, "index_length", partial_entry_message(len(data), TRANSACTION_ENTRY.itemsize))
 
 
 def snapshot_items(path: Path) -> Iterator[Item]:

@@ -1,14 +1,13 @@
 """Export log directories to Parquet as a Spark job. This module imports neither pyspark nor pyarrow."""
 
 from .api import export
-from .errors import NoPartitionsError, OutputExistsError, OutputPlaceError, SparkError, TaskOSError
+from .errors import OutputExistsError, OutputPlaceError, SparkError, TaskOSError
 from .options import ExportOptions
 from .report import ExportReport
 
 __all__ = [
     "ExportOptions",
     "ExportReport",
-    "NoPartitionsError",
     "OutputExistsError",
     "OutputPlaceError",
     "SparkError",

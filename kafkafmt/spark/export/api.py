@@ -12,8 +12,9 @@ from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...extras import install_line
 from ...log import discover
-from ...log.reading.selection import OffsetBound, OffsetRange, not_there, select_partitions
-from .errors import NoPartitionsError
+from ...log.auditing.run import paths_of
+from ...log.reading.choice import choose_partitions
+from ...log.reading.selection import OffsetBound, OffsetRange
 from .options import DEFAULT_ZSTD_LEVEL, ExportOptions
 from .report import ExportReport
 
@@ -46,6 +47,7 @@ def export(
     replicas: str | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     progress: Progress | None = None,
+    on_message: Callable[[str], None] | None = None,
 ) -> ExportReport:
     """Export log directories to Parquet files with Spark.
 
@@ -91,6 +93,8 @@ def export(
     progress : callable, optional
         Called several times per second with the name of the step, the bytes done and the bytes in total. The steps are
         "starting Spark" (without bytes), "planning" and "exporting".
+    on_message : callable, optional
+        Called with each message, such as one about a file that retention removed. The report contains all messages.
 
     Returns
     -------
@@ -102,8 +106,8 @@ def export(
     ------
     DamagedLogError
         Data is damaged and `on_error` is "fail". `TransactionInDoubtError` if the outcome of a transaction is not known.
-    NoPartitionsError
-        No partition matches `topics` and `partitions`.
+    PartitionNotFoundError
+        `topics` or `partitions` are given, and no partition matches. It is a LookupError.
     OutputExistsError
         `output` exists and `overwrite` is False.
     OutputPlaceError
@@ -131,19 +135,17 @@ def export(
     >>> report.ok, report.written.records  # doctest: +SKIP
     (True, 12345678)
     """
-    given = _several(paths, (str, PathLike))
-    globs = () if topics is None else _several(topics, str)
-    numbers = (
-        () if partitions is None else tuple(arguments.integer("partitions", n, 0) for n in _several(partitions, int))
-    )
+    given = paths_of(paths)
+    globs = () if topics is None else (topics,) if isinstance(topics, str) else tuple(topics)
+    numbers = () if partitions is None else (partitions,) if isinstance(partitions, int) else tuple(partitions)
     level: int | None = arguments.integer("compression_level", compression_level)
     if compression != "zstd" and level == DEFAULT_ZSTD_LEVEL:
         level = None
     options = ExportOptions(
-        paths=given,
+        paths=tuple(given),
         output=output,
         topics=globs,
-        partitions=numbers,
+        partitions=tuple(arguments.integer("partitions", n, 0) for n in numbers),
         internal=internal,
         offsets=OffsetRange(_bound("start", start, start_time), _bound("end", end, end_time)),
         below_log_start=below_log_start,
@@ -157,15 +159,13 @@ def export(
         max_batch_bytes=arguments.integer("max_batch_bytes", max_batch_bytes, 1),
     )
     found = discover(given, replicas)
-    chosen = select_partitions(found.partitions, globs, numbers, internal)
-    missing = not_there((p for p in found.partitions if p.state == "live" or p.named), globs, numbers)
-    if not chosen and (globs or numbers):
-        raise NoPartitionsError(missing)
-    found.messages += missing
+    chosen = choose_partitions(found, globs, options.partitions, internal, on_message=found.messages.append)
+    for message in found.messages if on_message is not None else ():
+        on_message(message)
     with needed_packages():
         from .job import Export
 
-        job = Export(found, chosen, options)
+        job = Export(found, chosen, options, on_message)
         with spark_session(master, progress) as spark:
             return job.run(spark, progress)
 
@@ -208,11 +208,6 @@ def needed_packages() -> Iterator[None]:
         if package not in ("pyspark", "py4j", "pyarrow"):
             raise
         raise ImportError(f"export needs {package}: {install_line('spark')}", name=package) from error
-
-
-def _several(value: Any, single: Any) -> tuple[Any, ...]:
-    """Return the items of an iterable, or a tuple with `value` itself if it is a single item."""
-    return (value,) if isinstance(value, single) else tuple(value)
 
 
 def _bound(name: str, offset: int | None, time: int | datetime | None) -> OffsetBound | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -41,22 +40,6 @@ class OutputPlaceError(ValueError):
         super().__init__(f"output {output} {reason}; choose another directory")
         self.output = output
         self.reason = reason
-
-
-class NoPartitionsError(ValueError):
-    """Raised if no partition matches the topics and partition numbers that were given.
-
-    Attributes
-    ----------
-    missing : tuple of str
-        One line for each topic glob or partition number that matches nothing, with what exists instead.
-        Empty if every match is excluded: a topic of Kafka's own, or a partition that is not live.
-    """
-
-    def __init__(self, missing: Sequence[str]) -> None:
-        excluded = "only topics of Kafka's own (pass internal=True) or partitions that are not live match"
-        super().__init__("; ".join(missing) or excluded)
-        self.missing = tuple(missing)
 
 
 class TaskOSError(OSError):

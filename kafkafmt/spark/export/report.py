@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ...log import Damage, Finding
+from ...log.auditing.reports import damage_dict, html_table
 from ...log.reading.transactions import Doubt
 from .options import ExportOptions
 
@@ -234,31 +234,18 @@ class ExportReport:
             (f"{p.topic}-{p.partition}", p.written.records, p.read.bytes, p.written.bytes, p.quarantined.spans)
             for p in self.partitions[:ROWS_SHOWN]
         ]
-        total = self.written.records, self.read.bytes, self.written.bytes, self.quarantined.spans
-        more = len(self.partitions) - len(rows)
-        caption = f"{html.escape(str(self.output))}: {'ok' if self.ok else 'damage'}, {self.seconds.total:.1f} s"
+        rows.append(("all", self.written.records, self.read.bytes, self.written.bytes, self.quarantined.spans))
+        more = max(len(self.partitions) - ROWS_SHOWN, 0)
+        caption = f"{self.output}: {'ok' if self.ok else 'damage'}" + (f", {more} more partitions" if more else "")
         names = ("partition", "records", "log bytes", "Parquet bytes", "damaged spans")
-        lines = [
-            f"<table><caption>{caption}</caption>",
-            _html_row("th", names),
-            *(_html_row("td", row) for row in rows),
-            *([_html_row("td", (f"{more} more partitions", "", "", "", ""))] if more else []),
-            _html_row("th", ("all", *total)),
-            "</table>",
-        ]
-        return "\n".join(lines)
-
-
-def _html_row(tag: str, cells: tuple[str | int, ...]) -> str:
-    texts = (f"{cell:,}" if isinstance(cell, int) else html.escape(cell) for cell in cells)
-    return "<tr>" + "".join(f"<{tag}>{text}</{tag}>" for text in texts) + "</tr>"
+        return html_table(names, rows, caption)
 
 
 def _json_value(value: Any) -> Any:
     if isinstance(value, ExportOptions):
         return value.to_dict()
-    if isinstance(value, Damage):  # the number of lost records is in the sums, not in the span
-        return {name: item for name, item in asdict(value).items() if name != "records"}
+    if isinstance(value, Damage):
+        return damage_dict(value)
     if isinstance(value, Doubt):
         return asdict(value) | {"message": value.message}
     if is_dataclass(value):
