@@ -1,6 +1,6 @@
-"""Record batches that lie in a binary column (of captured Fetch responses, of an archive) become records, by mapInArrow.
+"""Decode record batches in a binary column with mapInArrow. The column can contain captured Fetch responses or an archive.
 
-python examples/map_in_arrow.py FILE.log…        here each row holds a segment's bytes; one batch or a thousand, it is the same
+python examples/map_in_arrow.py FILE.log…        here each row contains the bytes of a segment
 """
 
 import sys
@@ -12,7 +12,7 @@ spark = make_session()
 rows = [(Path(name).parent.name, Path(name).read_bytes()) for name in sys.argv[1:]]
 blobs = spark.createDataFrame(rows, "source string, records binary")
 
-# Columns beside the record data are repeated for each record; what is damaged gives a row with the column `error`.
+# Columns in `keep` are repeated for each record. Damage adds a row with the reason in the column `error`.
 decode = decode_batches("records", keep={"source": "string"}, on_error="column")
 records = blobs.mapInArrow(decode, decode.schema)
 

@@ -1,4 +1,4 @@
-"""Records as Python objects in an RDD: mapPartitions over paths of logs. Slow beside the others, for code that needs objects.
+"""Read logs as Python objects in an RDD with mapPartitions. For code that needs objects; the other examples are faster.
 
 python examples/map_partitions.py PATH…          .log files, partition directories or log directories
 """

@@ -1,13 +1,15 @@
-"""Stands between Kafka clients and a broker and records what they say, for `kafkafmt decode`.
+"""A proxy between Kafka clients and a broker that records their frames for `kafkafmt decode`.
 
     python examples/record_proxy.py 19092 HOST:PORT DIRECTORY
     kafkafmt decode --requests DIRECTORY/1.requests --responses DIRECTORY/1.responses
 
-Clients connect to the port (on loopback). Each connection N leaves two files, N.requests and N.responses: the frames as
-they came. Brokers tell clients where to go on; so that they stay with the proxy, it changes the addresses in answers of
-Metadata, FindCoordinator and DescribeCluster (and, as it knows one broker, serves a cluster of one).
+Clients connect to the port on the loopback interface. Connection N writes two files, N.requests and N.responses, which
+contain the frames unchanged. Responses of Metadata, FindCoordinator and DescribeCluster contain addresses of brokers.
+The proxy replaces them by its own address, so that clients stay with it. It knows one broker, so it works only for a
+cluster of one.
 
-Every frame is passed on: one of an API or a version that kafkafmt does not know, or that it cannot read, as it came.
+Every frame is forwarded. A frame that kafkafmt cannot read, or whose API or version it does not know, is forwarded
+unchanged.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from kafkafmt.errors import KafkaFormatError
 
 HOST = "127.0.0.1"
 NAMES_BROKERS = {3: "brokers", 10: "coordinators", 60: "brokers"}
-"""Answers that name brokers: API key and the field that does."""
+"""Responses that contain addresses of brokers: API key and name of the field."""
 
 
 class Proxied:
-    """One connection of a client, and the one to the broker that belongs to it."""
+    """A connection of a client, and the connection to the broker that belongs to it."""
 
     def __init__(self, number: int, client: socket.socket, port: int, broker: tuple[str, int], directory: Path) -> None:
         self.number, self.client, self.port = number, client, port
@@ -39,23 +41,23 @@ class Proxied:
         )
 
     def run(self) -> None:
-        """Both ways, until one side closes."""
-        answers = threading.Thread(target=self.pass_on, args=(self.broker, self.client, self.response), daemon=True)
-        answers.start()
-        self.pass_on(self.client, self.broker, self.request)
-        answers.join()
+        """Forward frames in both directions until one side closes its connection."""
+        responses = threading.Thread(target=self.forward, args=(self.broker, self.client, self.response), daemon=True)
+        responses.start()
+        self.forward(self.client, self.broker, self.request)
+        responses.join()
         self.requests.close()
         self.responses.close()
 
-    def pass_on(self, source: socket.socket, target: socket.socket, handle: Any) -> None:
+    def forward(self, source: socket.socket, target: socket.socket, handle: Any) -> None:
         splitter = protocol.FrameSplitter(max_size=2**31 - 1)
         try:
             while data := source.recv(1 << 16):
                 for frame in splitter.feed(data):
                     for buffer in handle(frame):
                         target.sendall(buffer)
-        except (OSError, KafkaFormatError) as trouble:
-            print(f"{self.number}: {trouble}", file=sys.stderr)
+        except (OSError, KafkaFormatError) as error:
+            print(f"{self.number}: {error}", file=sys.stderr)
         for end in (source, target):
             try:
                 end.shutdown(socket.SHUT_RDWR)
@@ -66,8 +68,8 @@ class Proxied:
         self.requests.write(frame)
         try:
             request = protocol.read_request(frame)
-        except KafkaFormatError as trouble:
-            self.say(f"request passed on unread: {trouble}")
+        except KafkaFormatError as error:
+            self.say(f"request forwarded unread: {error}")
             return [frame]
         self.correlation.sent(request)
         note = f", {request.body.why()}" if isinstance(request.body, protocol.UnknownBody) else ""
@@ -80,8 +82,8 @@ class Proxied:
         self.responses.write(frame)
         try:
             response = self.correlation.read_response(frame)
-        except KafkaFormatError as trouble:
-            self.say(f"response passed on unread: {trouble}")
+        except KafkaFormatError as error:
+            self.say(f"response forwarded unread: {error}")
             return [frame]
         if isinstance(response.body, protocol.UnknownBody):
             self.say(f"response #{response.correlation_id}: {response.body.why()}")
@@ -90,7 +92,7 @@ class Proxied:
             return [frame]
         named = getattr(response.body, NAMES_BROKERS[response.api_key]) or [
             response.body
-        ]  # FindCoordinator had one, unnamed
+        ]  # FindCoordinator before version 4 has one address, in the body itself
         for broker in named:
             if getattr(broker, "host", ""):
                 broker.host, broker.port = HOST, self.port

@@ -33,7 +33,7 @@ def java(folder, release):
 
 def test_none_is_one_line_with_the_remedy(nothing):
     with pytest.raises(
-        SparkMissingError, match=r"^Spark needs Java 17 or newer, but there is no Java: install a JDK .*$"
+        SparkMissingError, match=r"^Spark needs Java 17 or newer, but no Java was found: install a JDK .*$"
     ):
         find_java()
 

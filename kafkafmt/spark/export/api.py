@@ -160,8 +160,9 @@ def export(
     )
     found = discover(given, replicas)
     chosen = choose_partitions(found, globs, options.partitions, internal, on_message=found.messages.append)
-    for message in found.messages if on_message is not None else ():
-        on_message(message)
+    if on_message is not None:
+        for message in found.messages:
+            on_message(message)
     with needed_packages():
         from .job import Export
 
