@@ -15,8 +15,8 @@ from building import COMMIT, batch, control_batch, record
 from command import kafkafmt, report
 from golden_cases import case
 
-from kafkafmt.cli.common import say, show_table
 from kafkafmt.cli.main import COMMANDS
+from kafkafmt.cli.output import say, show_table
 
 
 @pytest.mark.parametrize("backend", ["native", "pure"])

@@ -27,6 +27,7 @@ from ..format.snapshots import ProducerEntry, read_snapshot
 from ..reading.discovery import SegmentFile
 from ..reading.plan import Finding
 from ..reading.transactions import Transactions
+from .audit_indexes import odd_length
 from .audit_isolation import IsolationAudit
 
 FIELDS = ("epoch", "last_sequence", "last_offset", "offset_delta", "txn_first_offset")
@@ -211,7 +212,7 @@ class StateAudit:
         ours = {(a.producer_id, a.last): a for a in self._aborted.get(segment.name, ())}
         found = []
         if len(data) % TRANSACTION_ENTRY.itemsize:
-            message = f"{len(data)} bytes are no whole number of entries of {TRANSACTION_ENTRY.itemsize}"
+            message = odd_length(len(data), TRANSACTION_ENTRY.itemsize)
             found.append(Finding(path.name, "index_length", message))
         if any(b.last <= a.last for a, b in itertools.pairwise(theirs)):
             found.append(Finding(path.name, "index_garbage", "its entries do not rise"))

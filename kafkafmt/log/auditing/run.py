@@ -173,4 +173,3 @@ class Run:
         numbers = () if partitions is None else [partitions] if isinstance(partitions, int) else list(partitions)
         checked = [arguments.integer("partitions", n, 0) for n in numbers]
         return choose_partitions(found, globs, checked, every_state=every_state, on_message=self.tell)
-
