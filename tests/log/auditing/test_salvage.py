@@ -15,11 +15,11 @@ import pytest
 from building import COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, split
 from command import kafkafmt, report
 from golden_cases import CASES, LEGACY, Case, case
+from reports import verify_partition
 
 from kafkafmt import iter_batches
 from kafkafmt.log import Damage, PartitionLog, discover
 from kafkafmt.log.auditing.salvage import finish_directory, salvage_partition
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format.checkpoints import read_leader_epochs, read_offset_checkpoint
 from kafkafmt.log.format.index_entries import read_transaction_index
 from kafkafmt.log.format.snapshots import read_snapshot
