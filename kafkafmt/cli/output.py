@@ -6,7 +6,7 @@ import base64
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from textwrap import fill
 from typing import Any
@@ -108,17 +108,26 @@ def show_table(
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that takes bytes done and bytes in total; a bar on stderr shows them if stderr is a terminal."""
+    """Yield a function that takes bytes done and bytes in total, and shows them on stderr if that is a terminal.
+
+    The bar appears with the first call.
+    """
+    with ExitStack() as stack:
+        bars: list[Any] = []
+
+        def update(done: int, total: int) -> None:
+            if not bars:
+                bars.append(stack.enter_context(_bar()))
+                bars[0].add_task(label, total=total)
+            bars[0].update(bars[0].task_ids[0], completed=done, total=total)
+
+        yield update
+
+
+def _bar() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    numbers = (DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), *numbers)
+    return Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True)
