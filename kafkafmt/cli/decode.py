@@ -25,7 +25,7 @@ from ..protocol.frames import (
     read_response_body,
     read_response_header,
 )
-from ..protocol.messages import REQUEST, RESPONSE
+from ..protocol.message_classes import REQUEST, RESPONSE
 from ..records import read_records
 from ..text import encode_json, plain
 from .cat import json_row, text_line

@@ -50,7 +50,7 @@ def test_questions_and_answers(tmp_path: Path) -> None:
     assert ask("--timestamp", "1005", "--timestamp=1970-01-01T00:00:01") == [(15, 1005, second), (10, 1000, second)]
 
 
-def test_the_text_says_which_way_was_taken(tmp_path: Path) -> None:
+def test_seek_text_names_the_index_that_was_used(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     path.mkdir()
     (path / f"{0:020}.log").write_bytes(

@@ -106,7 +106,7 @@ def test_verify_of_many_records_that_cannot_be_decoded(write):
     grows_linearly(20, work)
 
 
-def test_verify_of_many_snapshots_beside_many_open_transactions(write):
+def test_verify_of_many_snapshots_and_open_transactions(write):
     def work(n):
         parts = [(i, transactional(i, i)) for i in range(n)]
         empty = snapshot_bytes([])

@@ -80,7 +80,7 @@ def test_fail(tmp_path):
         ([TORN, "--output", "out", "--conf", "what"], 2),
     ],
 )
-def test_wrong_usage_is_told_before_spark_starts(tmp_path, monkeypatch, arguments, code):
+def test_wrong_usage_is_reported_before_spark_starts(tmp_path, monkeypatch, arguments, code):
     monkeypatch.chdir(tmp_path)
     one_line(kafkafmt("export", *arguments), code)
     assert list(tmp_path.iterdir()) == []

@@ -31,6 +31,7 @@ from ..format.index_entries import (
     Columns,
     all_offset_entries,
     all_time_entries,
+    partial_entry_message,
     read_offset_index,
     read_time_index,
 )
@@ -52,11 +53,6 @@ class _File:
         return len(self.columns[0])
 
 
-def odd_length(length: int, entry: int) -> str:
-    """Return the message about an index whose length is not a multiple of the size of an entry."""
-    return f"its length of {length} bytes is not a multiple of {entry}, the size of an entry"
-
-
 def _load(
     segment: SegmentFile,
     suffix: str,
@@ -70,7 +66,7 @@ def _load(
     columns, found = used(data, base), []
     n = len(columns[0])
     if len(data) % entry:
-        found.append(Finding(path.name, "index_length", odd_length(len(data), entry)))
+        found.append(Finding(path.name, "index_length", partial_entry_message(len(data), entry)))
     rest = data[n * entry : len(data) // entry * entry]
     if rest.strip(b"\0"):
         first, second = (int(c[n]) for c in whole(data, base))

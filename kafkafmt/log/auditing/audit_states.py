@@ -19,15 +19,14 @@ from ...errors import KafkaFormatError
 from ...types import last_offsets
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS
-from ..format.index_entries import TRANSACTION_ENTRY, read_transaction_index
+from ..format.index_entries import TRANSACTION_ENTRY, partial_entry_message, read_transaction_index
 from ..format.leader_epochs import Epochs
-from ..format.names import snapshot_offset_of
+from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Aborted, Producers, marker_reader, read_markers
 from ..format.snapshots import ProducerEntry, read_snapshot
 from ..reading.discovery import SegmentFile
 from ..reading.plan import Finding
 from ..reading.transactions import Transactions
-from .audit_indexes import odd_length
 from .audit_isolation import IsolationAudit
 
 FIELDS = ("epoch", "last_sequence", "last_offset", "offset_delta", "txn_first_offset")
@@ -213,7 +212,7 @@ class StateAudit:
         base = max((s.base_offset or 0 for s in self._segments if (s.base_offset or 0) <= first.first), default=0)
         more = f"; {len(wrong)} transactions differ" if len(wrong) > 1 else ""
         message = f"at read_committed, offsets {first.first} to {first.last} of producer {first.producer_id}: {first.what}{more}"
-        return [Finding(f"{base:020}.txnindex", "read_committed_differs", message)]
+        return [Finding(file_name(base, ".txnindex"), "read_committed_differs", message)]
 
     def _wrong_transactions(self, segment: SegmentFile) -> list[Finding]:
         path = segment.path.with_suffix(".txnindex")
@@ -222,7 +221,7 @@ class StateAudit:
         ours = {(a.producer_id, a.last): a for a in self._aborted.get(segment.name, ())}
         found = []
         if len(data) % TRANSACTION_ENTRY.itemsize:
-            message = odd_length(len(data), TRANSACTION_ENTRY.itemsize)
+            message = partial_entry_message(len(data), TRANSACTION_ENTRY.itemsize)
             found.append(Finding(path.name, "index_length", message))
         if any(b.last <= a.last for a, b in itertools.pairwise(theirs)):
             found.append(Finding(path.name, "index_garbage", "its entries do not increase"))

@@ -48,6 +48,7 @@ from ..format.index_entries import (
     TRANSACTION_ENTRY,
     all_offset_entries,
     all_time_entries,
+    partial_entry_message,
     read_offset_index,
     read_time_index,
     read_transaction_index,
@@ -58,7 +59,7 @@ from ..reading.partition import PartitionLog
 from ..reading.plan import Finding
 from ..reading.recognize import packing
 from ..reading.segment_walker import Walker
-from .audit_indexes import IndexAudit, odd_length
+from .audit_indexes import IndexAudit
 from .run import Path_, paths_of
 
 SUFFIXES = (".checkpoint", ".index", ".log", ".snapshot", ".timeindex", ".txnindex")
@@ -531,7 +532,7 @@ def index_sanity(path: Path, base_offset: int) -> list[Problem]:
     size = (TIME_ENTRY if times else OFFSET_ENTRY).itemsize
     used, _ = (read_time_index if times else read_offset_index)(data, base_offset)
     if len(data) % size:
-        return [_finding(path, "index_length", odd_length(len(data), size))]
+        return [_finding(path, "index_length", partial_entry_message(len(data), size))]
     if data[len(used) * size :].strip(b"\0"):
         message = f"entry {len(used)} is not larger than the one before it, and is not part of a tail of zeros"
         return [_finding(path, "index_garbage", message)]
@@ -565,7 +566,7 @@ def transaction_items(path: Path) -> Iterator[TransactionIndexEntry | Problem]:
     for entry in read_transaction_index(data).tolist():
         yield TransactionIndexEntry(*entry)
     if len(data) % TRANSACTION_ENTRY.itemsize:
-        yield _finding(path, "index_length", odd_length(len(data), TRANSACTION_ENTRY.itemsize))
+        yield _finding(path, "index_length", partial_entry_message(len(data), TRANSACTION_ENTRY.itemsize))
 
 
 def snapshot_items(path: Path) -> Iterator[DumpedProducer | Problem]:

@@ -30,7 +30,7 @@ from ..format.checkpoints import (
 from ..format.files import FileView
 from ..format.index_entries import transaction_index_bytes
 from ..format.leader_epochs import Epochs, believable_runs, contradicted, epochs_from, within
-from ..format.names import snapshot_offset_of
+from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
 from ..reading.discovery import SegmentFile
@@ -266,7 +266,7 @@ class _Copy:
                 self._path(base, suffix).unlink(missing_ok=True)
 
     def _path(self, offset: int, suffix: str) -> Path:
-        return self.made.path / f"{offset:020}{suffix}"
+        return self.made.path / file_name(offset, suffix)
 
     def _new(self, path: Path, data: bytes, mode: int) -> None:
         """Write a rebuilt file. It gets no permission that `mode`, or the source's file of that name, lacks."""
@@ -285,7 +285,7 @@ class _Copy:
             if len(self.bases) > 1 and at < offset:
                 return None
             try:
-                known = read_snapshot(files.read_bytes(self.source / f"{at:020}.snapshot") or b"")
+                known = read_snapshot(files.read_bytes(self.source / file_name(at, ".snapshot")) or b"")
             except KafkaFormatError:
                 continue
             if all(p.last_offset < at and p.txn_first_offset < at for p in known) and not self._contradicts(known):

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...constants import MAGIC_V2
+from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...errors import KafkaFormatError
 from ...records import RecordReader
 from ...types import last_offsets
 from ..reading.plan import Damage
 from ..reading.segment_walker import Walker
-from ..writing.index_builder import MAX_RELATIVE_OFFSET, MAX_SEGMENT_BYTES
+from ..writing.index_builder import MAX_SEGMENT_BYTES
 
 
 class Piece(NamedTuple):

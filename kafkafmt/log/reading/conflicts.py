@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..._backend import core
-from ...constants import MAX_OFFSET
-from .index_lookup import MAX_RELATIVE
+from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET
 from .segment_walker import Bad, Run
 
 REACH = 2048
@@ -40,7 +39,7 @@ def _adrift(parts: Sequence[Run | Bad], lower: int) -> set[int]:
     before = lower - 1 if lower else None
     for i, part in enumerate(parts):
         if isinstance(part, Run):
-            far = before is not None and part.first_offset - before > MAX_RELATIVE + 1
+            far = before is not None and part.first_offset - before > MAX_RELATIVE_OFFSET + 1
             if far and part.batches == 1 and i and isinstance(parts[i - 1], Bad):
                 found.add(i)
             before = part.last_offset

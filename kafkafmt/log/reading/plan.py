@@ -20,7 +20,7 @@ from ...constants import (
 from ...errors import KafkaFormatError, TruncatedError
 from ...types import last_offsets
 from ..format.files import FileView, list_directory
-from ..format.names import base_offset_of
+from ..format.names import base_offset_of, file_name
 from .conflicts import believable, in_order
 from .discovery import SegmentFile
 from .search import header_stands
@@ -221,7 +221,7 @@ class Neighbours:
             return False
         size = piece.end - piece.position
         try:
-            with FileView(self.segment.path.with_name(f"{base:020}.log")) as view:
+            with FileView(self.segment.path.with_name(file_name(base))) as view:
                 if base not in self._held:
                     self._held[base] = _batches(view, base)
                 position = self._held[base].get((piece.first_offset, size))

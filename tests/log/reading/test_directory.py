@@ -139,7 +139,7 @@ def test_log_start(tmp_path: Path) -> None:
     assert [p.log_start_offset for p in discover([tmp_path]).partitions] == [17, 0]
 
 
-def test_a_lone_file_is_the_last_segment_unless_a_higher_one_stands_beside_it(tmp_path: Path) -> None:
+def test_single_file_is_the_last_segment_unless_a_higher_one_exists(tmp_path: Path) -> None:
     path = make(tmp_path / "t-0")
     assert discover([path / f"{0:020}.log"]).partitions[0].segments[0].last
     (path / f"{5:020}.log").write_bytes(b"")
