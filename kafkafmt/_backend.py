@@ -15,13 +15,13 @@ import sys
 import warnings
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ._interrupt import is_command
 from .text import plain
 
-core: Any
-"""The core in use: a module with the names of `_core.pyi`."""
+__all__ = ["backend", "backend_reason", "core"]
 
 backend: str
 """"native" or "pure"."""
@@ -70,11 +70,12 @@ if choice not in ("auto", "native", "pure"):
     _end_the_command(wrong)
     raise wrong
 
+_chosen: ModuleType
 if choice != "pure":
     try:
         from . import _core
 
-        core = _core
+        _chosen = _core
         backend, backend_reason = (
             "native",
             "compiled for this Python" if choice == "auto" else "KAFKAFMT_BACKEND=native",
@@ -87,7 +88,7 @@ if choice != "pure":
             raise missing from error
         from . import _pure
 
-        core = _pure
+        _chosen = _pure
         backend, backend_reason = "pure", reason
         warnings.warn(
             f"kafkafmt runs on its pure Python core, many times slower: {reason}", RuntimeWarning, stacklevel=2
@@ -95,5 +96,11 @@ if choice != "pure":
 else:
     from . import _pure
 
-    core = _pure
+    _chosen = _pure
     backend, backend_reason = "pure", "KAFKAFMT_BACKEND=pure"
+
+if TYPE_CHECKING:
+    from . import _core as core
+else:
+    core = _chosen
+"""The core in use: a module with the names of `_core.pyi`."""

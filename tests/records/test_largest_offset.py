@@ -84,7 +84,7 @@ def test_last_offset_is_in_the_columns_of_every_reader(package: object, data: by
 def test_last_offset_is_decoded_by_both_entry_points(core: object) -> None:
     data = BUFFERS["format 2"]
     columns = RecordColumns(10)
-    core.decode_run(data, columns)  # type: ignore[attr-defined]
+    core.decode_plain_batches(data, columns)  # type: ignore[attr-defined]
     table = next(iter_tables(data)).copy()
     if not columns.rows:
         assert core.decode_records(data, table, columns) is None  # type: ignore[attr-defined]
@@ -93,7 +93,7 @@ def test_last_offset_is_decoded_by_both_entry_points(core: object) -> None:
     for first, end in ((LAST, LAST), (-(2**63), -(2**63)), (LAST, -(2**63))):
         columns = RecordColumns(10)
         assert core.decode_records(data, table, columns, first, end) is None  # type: ignore[attr-defined]
-        assert core.decode_run(data, columns, 0, None, first, end) == 0  # type: ignore[attr-defined]
+        assert core.decode_plain_batches(data, columns, 0, None, first, end) == 0  # type: ignore[attr-defined]
         assert columns.rows == 0
 
 
