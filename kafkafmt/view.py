@@ -548,14 +548,14 @@ class Log:
         """The partitions that are live or were opened by their own path, ordered by topic and
         number.
         """
-        return [p for p in self._partitions if p.state == "live" or p.log.directory.named]
+        return [p for p in self._partitions if p.log.directory.readable]
 
     @property
     def not_live(self) -> list[Partition]:
         """The partitions in ``-delete``, ``-stray`` and ``-future`` directories that were not
         opened by their own path.
         """
-        return [p for p in self._partitions if p.state != "live" and not p.log.directory.named]
+        return [p for p in self._partitions if not p.log.directory.readable]
 
     @property
     def topics(self) -> list[str]:

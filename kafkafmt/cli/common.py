@@ -265,7 +265,7 @@ def choose(
 ) -> list[PartitionDir]:
     """The partitions meant. What of a selection is not there is told; wrong usage where that is all of it."""
     chosen = select_partitions(found.partitions, topics, numbers, internal, every_state)
-    missing = not_there((p for p in found.partitions if every_state or p.state == "live" or p.named), topics, numbers)
+    missing = not_there((p for p in found.partitions if every_state or p.readable), topics, numbers)
     if not chosen and (topics or numbers):
         raise NotThereError("; ".join(missing) or ONLY_OTHERS)
     for line in missing:

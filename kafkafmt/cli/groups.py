@@ -89,7 +89,7 @@ def _known(state: GroupState) -> set[str]:
 
 def read_groups(found: Discovery) -> tuple[GroupState, bool]:
     """The state of all groups, and whether damage may have cost a part of it, which is told."""
-    directories = [d for d in found.partitions if d.topic == GROUPS_TOPIC and (d.state == "live" or d.named)]
+    directories = [d for d in found.partitions if d.topic == GROUPS_TOPIC and d.readable]
     if not directories:
         raise NoLogError(
             f"there is no partition of {GROUPS_TOPIC} under PATH, where consumer groups keep their offsets"

@@ -131,7 +131,7 @@ def run() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except DuplicatePartitionError as error:
-        tell(str(error))
+        tell(f"{error.problem}; name only one of them, or use --replicas longest")
         code = EXIT_USAGE
     except MissingError as error:
         tell(str(error))

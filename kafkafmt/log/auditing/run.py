@@ -16,7 +16,8 @@ from typing import Protocol, TypeVar
 
 from ... import arguments
 from ..reading.choice import choose_partitions
-from ..reading.discovery import Discovery, PartitionDir, discover
+from ..reading.discovery import Discovery, discover
+from ..reading.partition_dir import PartitionDir
 from .reports import UnreadablePartition
 
 Progress = Callable[[int, int], None]
@@ -173,4 +174,3 @@ class Run:
         numbers = () if partitions is None else [partitions] if isinstance(partitions, int) else list(partitions)
         checked = [arguments.integer("partitions", n, 0) for n in numbers]
         return choose_partitions(found, globs, checked, every_state=every_state, on_message=self.tell)
-

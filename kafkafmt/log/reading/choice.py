@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from .discovery import Discovery, PartitionDir
+from .discovery import Discovery
+from .partition_dir import PartitionDir
 from .selection import not_there, select_partitions
 
 

@@ -43,8 +43,8 @@ from .plan import Damage
 
 if TYPE_CHECKING:
     from ...types import Buffer
-    from .discovery import SegmentFile
     from .partition import Part, PartitionLog
+    from .partition_dir import SegmentFile
 
 MARKER_SIZE = 78
 """Size of a batch that ends a transaction, in bytes. A longer batch is no marker."""
