@@ -35,7 +35,7 @@ from ..format.index_entries import (
     read_offset_index,
     read_time_index,
 )
-from ..reading.discovery import SegmentFile
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import Finding, SegmentPlan
 
 MANY = np.iinfo(np.int64).max

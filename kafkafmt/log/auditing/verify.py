@@ -13,8 +13,8 @@ from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
 from ...types import BATCH_DTYPE
 from ..format.files import FileView
-from ..reading.discovery import PartitionDir
 from ..reading.partition import OnDamage, PartitionLog
+from ..reading.partition_dir import PartitionDir
 from ..reading.plan import Damage, Finding, SegmentPlan
 from ..reading.segment_walker import Run as Extent
 from .audit import PartitionAudit
