@@ -9,10 +9,15 @@ wrong arguments TypeError or ValueError (an integer beyond what its C type holds
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from .errors import KafkaFormatError
 from .types import BatchTable, Buffer, ByteArray, HeaderSpans, IntArray, LengthArray, RecordColumns, Scan, Spans
+
+BytesT = TypeVar("BytesT", bound=bytes | memoryview, default=bytes, covariant=True)
+"""Type of a record's key, value and header values: bytes, unless memoryviews were asked for."""
 
 def read_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
     """A zigzag varint of 32 bits, at most 5 bytes: its value and the position behind it.
@@ -253,7 +258,7 @@ def murmur2(buffer: Buffer) -> int:
 def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, hashes: LengthArray) -> None:
     """The hashes of `count` spans into `hashes`; 0 for a null. ValueError for a span outside the buffer. Without the GIL."""
 
-class Record:
+class Record(Generic[BytesT]):
     """One record of a partition. Fields are read-only (in the pure core by convention); records compare and hash by all of them.
 
     timestamp: milliseconds since 1970 UTC. timestamp_type: 0 CreateTime, 1 LogAppendTime, -1 none. key, value: bytes, a
@@ -267,21 +272,21 @@ class Record:
     @property
     def timestamp_type(self) -> int: ...
     @property
-    def key(self) -> bytes | memoryview | None: ...
+    def key(self) -> BytesT | None: ...
     @property
-    def value(self) -> bytes | memoryview | None: ...
+    def value(self) -> BytesT | None: ...
     @property
-    def headers(self) -> tuple[tuple[str, bytes | memoryview | None], ...]: ...
+    def headers(self) -> tuple[tuple[str, BytesT | None], ...]: ...
     def __init__(
         self,
         offset: int,
         timestamp: int,
         timestamp_type: int,
-        key: bytes | memoryview | None = None,
-        value: bytes | memoryview | None = None,
-        headers: tuple[tuple[str, bytes | memoryview | None], ...] = (),
+        key: BytesT | None = None,
+        value: BytesT | None = None,
+        headers: tuple[tuple[str, BytesT | None], ...] = (),
     ) -> None: ...
-    def __reduce__(self) -> tuple[type[Record], tuple[Any, ...]]: ...
+    def __reduce__(self) -> tuple[type[Record[BytesT]], tuple[Any, ...]]: ...
 
 def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray) -> None:
     """Store the first and the highest offset, and the number, of the messages of each row of a table of formats 0 and 1.
@@ -291,7 +296,7 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
     not increase, the first is 2**63 - 1 and the last -2**63. Without the GIL.
     """
 
-def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record]:
+def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record[Any]]:
     """Rows `start` to `stop` (None: `columns.rows`) of decoded columns as Record objects.
 
     A field whose column was not asked for is -1, None or (). Header keys are decoded as Java does it, the rest is bytes; with
@@ -299,16 +304,16 @@ def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: i
     bytearray from being resized). ValueError for rows that are not there, or spans that do not lie in the buffer.
     """
 
-class RecordIterator:
+class RecordIterator(Generic[BytesT]):
     """Yield the records of list after list, as `itertools.chain.from_iterable` does, for several threads at once.
 
     Each record goes to one thread. A thread that needs the next list waits while another one gets it. (CPython's chain drops a
     generator that is running in another thread, and crashes.) An error ends the iteration.
     """
 
-    def __init__(self, lists: Iterable[list[Record]]) -> None: ...
-    def __iter__(self) -> RecordIterator: ...
-    def __next__(self) -> Record: ...
+    def __init__(self, lists: Iterable[list[Record[BytesT]]]) -> None: ...
+    def __iter__(self) -> RecordIterator[BytesT]: ...
+    def __next__(self) -> Record[BytesT]: ...
 
 def make_values(
     buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, views: bool = False
@@ -442,7 +447,7 @@ class Layout:
         MAX_OBJECTS arrays, elements other than numbers, and unknown tagged fields. The error names the field.
         """
 
-def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[Any]:
+def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[bytes | memoryview]:
     """Messages, each by its layout, one behind the other (a header and a body), as a list of buffers.
 
     Record data (a buffer, or a list of them) stands in the list as it was given, as memoryviews; all else is bytes. With

@@ -28,7 +28,7 @@ from ..constants import (
 )
 from ..errors import StructureError
 from ..sharing import shared
-from ..types import Buffer
+from ..types import Buffer, byte_view
 from .reader import iter_tables
 from .stream import read_records
 
@@ -53,8 +53,7 @@ class Batch:
     """
 
     def __init__(self, buffer: Buffer, row: np.ndarray) -> None:
-        raw: Any = buffer
-        self._buffer, self._table, self._row = memoryview(raw).cast("B"), row, row[0]
+        self._buffer, self._table, self._row = byte_view(buffer), row, row[0]
 
     def __repr__(self) -> str:
         kind = "batch" if self.magic == MAGIC_V2 else "wrapper" if self.is_compressed else "message"

@@ -212,12 +212,11 @@ class BatchBuilder:
             if self._compressor is None:
                 records.close(None, last_offset)
             elif count := records.count:
-                payload: Any = self._compressor.compress(records.records())
+                payload: bytes | memoryview = self._compressor.compress(records.records())
                 if self.codec == CODEC_NAMES[CODEC_LZ4] and self.magic == MAGIC_V0:
                     payload = with_wrong_checksum(memoryview(payload))
                 records.close(payload, last_offset, count)
-            batch: bytes = records.take_closed()
-            return batch
+            return records.take_closed()
 
 
 def _compressor(codec: int, level: int | None) -> Compressor | None:

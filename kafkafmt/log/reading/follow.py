@@ -18,7 +18,7 @@ import numpy as np
 
 from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from ...errors import KafkaFormatError
-from ...types import last_offsets
+from ...types import Buffer, last_offsets
 from ..format.files import FileView
 from .discovery import NoLogError, PartitionDir, SegmentFile, discover
 from .partition import OnDamage, PartitionLog
@@ -186,7 +186,7 @@ class Follower:
         )
         return int(falls[0]) if len(falls) else len(rows)
 
-    def _take(self, start: int, buffer: Any, rows: np.ndarray, file: str) -> None:
+    def _take(self, start: int, buffer: Buffer, rows: np.ndarray, file: str) -> None:
         if self._committed:
             self._walk.add(buffer, rows, file)
         self._end = int(rows[-1]["base_offset"]) + int(rows[-1]["last_offset_delta"]) + 1

@@ -17,7 +17,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET, NO_END
 from ...errors import KafkaFormatError, StructureError
 from ...records import Chunk, RecordReader
-from ...types import BATCH_DTYPE, COLUMNS, IntArray, RecordColumns, last_offsets
+from ...types import BATCH_DTYPE, COLUMNS, Buffer, IntArray, RecordColumns, last_offsets
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from ..format.files import FileView
@@ -403,7 +403,7 @@ class Part:
     extent: Run
     walker: Walker
     position: int
-    buffer: Any
+    buffer: Buffer
     table: np.ndarray
     before: int
     group: Sequence[tuple[int, Run]] = ()

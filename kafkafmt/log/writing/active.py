@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,7 @@ class ActiveSegment:
         self.mode = os.fstat(self._files[0]).st_mode & 0o777
         self._ends = [size, indexes.offset_entries * 8, indexes.time_entries * 12]
 
-    def append(self, data: Any, table: np.ndarray) -> None:
+    def append(self, data: bytes | memoryview, table: np.ndarray) -> None:
         """Write batches. table: theirs, with positions that count from the beginning of `data`."""
         before, ends = self.indexes.copy(), self._ends.copy()
         try:
@@ -58,7 +57,7 @@ class ActiveSegment:
         for i, entries in enumerate(self.indexes.take(), 1):
             self._write(i, entries)
 
-    def _write(self, i: int, data: Any) -> None:
+    def _write(self, i: int, data: bytes | memoryview) -> None:
         if not len(data):
             return
         files.write_at(self._files[i], data, self._ends[i])

@@ -8,14 +8,13 @@ gets one more when the segment is closed. So the first batch of a segment is nev
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, NO_PRODUCER_ID
 from ...errors import KafkaFormatError, StructureError
 from ...records import RecordReader
-from ...types import last_offsets
+from ...types import Buffer, last_offsets
 from ..format.files import FileView
 from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
 from ..format.leader_epochs import epoch_runs
@@ -98,7 +97,7 @@ class State:
         """Return another one that knows the same."""
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
 
-    def add(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
+    def add(self, buffer: Buffer, table: np.ndarray) -> list[Aborted]:
         """Take in batches in the order of their offsets; the transactions that were aborted by them."""
         for epoch, first, last in epoch_runs(table):
             if not self.epoch_runs or epoch != self.epoch_runs[-1][0]:
@@ -107,7 +106,7 @@ class State:
                 self.epoch_runs[-1] = epoch, self.epoch_runs[-1][1], last
         return self.add_producers(buffer, table)
 
-    def add_producers(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
+    def add_producers(self, buffer: Buffer, table: np.ndarray) -> list[Aborted]:
         """The same, but for the leader epochs."""
         if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
             return []

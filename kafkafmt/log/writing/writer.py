@@ -19,7 +19,7 @@ import numpy as np
 from ...arguments import integer
 from ...records import build_batches, build_marker
 from ...records.assign import numbered, scan_all
-from ...types import Buffer
+from ...types import Buffer, byte_view, view_of
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS, leader_epochs_text
 from ..format.files import FileView
@@ -190,13 +190,12 @@ class LogWriter:
         """
         with self._lock:
             self._check_open()
-            raw: Any = buffer
-            data: Any = bytearray(memoryview(raw)) if assign_offsets else raw
+            data = bytearray(view_of(buffer)) if assign_offsets else buffer
             first = self.next_offset
             table = numbered(data, first, self.leader_epoch) if assign_offsets else scan_all(data)
             lasts = check(table, first, self.settings.segment_bytes)
             check_transactions(table, self._state.producers.open_producers)
-            view, begin = memoryview(data).cast("B"), 0
+            view, begin = byte_view(data), 0
             starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
             for i, last in enumerate(lasts):
                 if (
