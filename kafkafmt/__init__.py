@@ -16,7 +16,7 @@ from __future__ import annotations
 from . import _interrupt as _interrupt  # isort: skip  # first, for Ctrl-C while the rest loads
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ._backend import backend, core
 from .errors import (
@@ -63,6 +63,8 @@ from .view import open_log as open
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from .records.signatures import BufferSelection
 
 Record = core.Record
 
@@ -115,7 +117,7 @@ def to_arrow(
     *,
     topic: str = "",
     partition: int = 0,
-    **selection: Any,
+    **selection: Unpack[BufferSelection],
 ) -> pa.Table:
     """The records of a buffer of batches as a pyarrow Table, by the columns of `Partition.to_arrow`.
 

@@ -363,7 +363,7 @@ class RecordBuffer:
         key: Buffer | None,
         value: Buffer | None,
         timestamp: int = -1,
-        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[Any, Buffer | None] | None = (),
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None = (),
         offset: int | None = None,
     ) -> bool:
         """Add a record; False where it does not fit the batch any more. headers: pairs, or a dict.
@@ -377,7 +377,7 @@ class RecordBuffer:
         key: Buffer | None,
         value: Buffer | None,
         timestamp: int = -1,
-        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[Any, Buffer | None] | None = (),
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None = (),
         offset: int | None = None,
     ) -> bool:
         """What `append` would return, or raise, without adding the record."""

@@ -23,6 +23,7 @@ from .errors import KafkaFormatError
 from .extras import install_line
 from .log.reading.groups import CommittedOffset
 from .records import Chunk, read_chunks
+from .records.signatures import BufferSelection
 from .sharing import shared
 from .text import decode_header_key
 from .types import Buffer, CopiedColumns
@@ -410,7 +411,7 @@ def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBat
 
 
 def read_table(
-    buffer: Buffer | None, columns: Sequence[str] | None, topic: str, partition: int, selection: dict[str, Any]
+    buffer: Buffer | None, columns: Sequence[str] | None, topic: str, partition: int, selection: BufferSelection
 ) -> pa.Table:
     """The records of a buffer of batches, with topic and partition as they are told; `selection` is read_chunks'."""
     builder = ArrowBuilder(topic, partition, schema_of(columns))

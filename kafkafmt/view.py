@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from . import arguments
 from ._backend import core
@@ -129,19 +129,24 @@ class Partition:
             self.log, target, self.log_start_offset if first is None else first, most, whole_batches=whole_batches
         )
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[core.Record]:
         return self.records()
 
-    def records(self, *, views: bool = False, **selection: Unpack[Selection]) -> Iterator[Any]:
+    @overload
+    def records(self, *, views: Literal[False] = False, **selection: Unpack[Selection]) -> Iterator[core.Record]: ...
+
+    @overload
+    def records(self, *, views: bool, **selection: Unpack[Selection]) -> Iterator[core.Record[bytes | memoryview]]: ...
+
+    def records(
+        self, *, views: bool = False, **selection: Unpack[Selection]
+    ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of Record objects, which several threads may share: each record goes to one of them.
 
         With `views`, keys and values are memoryviews. They are valid until the next record, so threads cannot share these.
         """
         chunks = self.log.chunks(capacity=1024, **self._selected(selection))
-        records: Iterator[Any] = core.RecordIterator(
-            core.make_records(source, columns, views=views) for source, columns in chunks
-        )
-        return records
+        return core.RecordIterator(core.make_records(source, columns, views=views) for source, columns in chunks)
 
     def to_batches(
         self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]

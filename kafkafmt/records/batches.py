@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Literal, overload
 
 import numpy as np
 
@@ -221,6 +221,18 @@ class Batch:
             at += max(size, 0)
         return size, field
 
-    def records(self, *, views: bool = False, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Iterator[Any]:
+    @overload
+    def records(
+        self, *, views: Literal[False] = False, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    ) -> Iterator[core.Record]: ...
+
+    @overload
+    def records(
+        self, *, views: bool, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    ) -> Iterator[core.Record[bytes | memoryview]]: ...
+
+    def records(
+        self, *, views: bool = False, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    ) -> Iterator[core.Record[bytes | memoryview]]:
         """Its records as Record objects, of a control batch the control records."""
         return read_records(self.data, control=True, check_crc=False, views=views, max_batch_bytes=max_batch_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import Literal, overload
 
 import numpy as np
 
@@ -12,6 +13,36 @@ from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MIN_OFFSET
 from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns, view_of
 from .isolation import AbortedTransactions
 from .reader import TABLE_ROWS, Chunk, RecordReader, scan_window
+
+
+@overload
+def read_records(
+    buffer: Buffer | None,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    control: bool = False,
+    aborted: Iterable[tuple[int, int]] | None = None,
+    check_crc: bool = True,
+    views: Literal[False] = False,
+    columns: Collection[str] = COLUMNS,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[core.Record]: ...
+
+
+@overload
+def read_records(
+    buffer: Buffer | None,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    control: bool = False,
+    aborted: Iterable[tuple[int, int]] | None = None,
+    check_crc: bool = True,
+    views: bool,
+    columns: Collection[str] = COLUMNS,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[core.Record[bytes | memoryview]]: ...
 
 
 def read_records(
@@ -25,7 +56,7 @@ def read_records(
     views: bool = False,
     columns: Collection[str] = COLUMNS,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-) -> Iterator[core.Record]:
+) -> Iterator[core.Record[bytes | memoryview]]:
     """Return an iterator of the records of a buffer of batches, which several threads may share.
 
     Parameters

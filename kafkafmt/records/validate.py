@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from .columns import decoded
 from .reader import RecordReader
 from .renumber import with_rising_deltas
 from .rules import Records, Rules
+from .signatures import ValidatorOptions
 
 ORIGINS = ("client", "coordinator", "raft_leader")
 TIMESTAMP_TYPES = {"CreateTime": CREATE_TIME, "LogAppendTime": LOG_APPEND_TIME}
@@ -119,7 +120,7 @@ class _Decompressed:
 REASONS = (None, "codec", "format", "inner_offsets")
 
 
-def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Any) -> Validated:
+def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Unpack[ValidatorOptions]) -> Validated:
     """`LogValidator(**settings).validate(buffer, next_offset)`."""
     return LogValidator(**settings).validate(buffer, next_offset)
 

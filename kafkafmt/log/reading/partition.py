@@ -379,10 +379,29 @@ class PartitionLog:
             for damage in hurt:
                 self.damage(damage, on_damage)
 
-    def records(self, *, views: bool = False, **selection: Any) -> Iterator[Any]:
+    def records(
+        self,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        control: bool = False,
+        below_log_start: bool = False,
+        on_damage: OnDamage | None = None,
+        committed: bool = False,
+        past_open: bool = False,
+    ) -> Iterator[core.Record]:
         """The same selection as Record objects."""
-        for source, columns in self.chunks(capacity=1024, **selection):
-            yield from core.make_records(source, columns, views=views)
+        for source, columns in self.chunks(
+            start=start,
+            end=end,
+            control=control,
+            below_log_start=below_log_start,
+            on_damage=on_damage,
+            committed=committed,
+            past_open=past_open,
+            capacity=1024,
+        ):
+            yield from core.make_records(source, columns)
 
 
 def _changed(segment: SegmentFile, how: str) -> OSError:

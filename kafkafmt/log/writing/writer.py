@@ -12,13 +12,14 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, Unpack
 
 import numpy as np
 
 from ...arguments import integer
 from ...records import build_batches, build_marker
 from ...records.assign import numbered, scan_all
+from ...records.signatures import BuilderOptions, RecordLike
 from ...types import Buffer, byte_view, view_of
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS, leader_epochs_text
@@ -131,7 +132,7 @@ class LogWriter:
         first = self._state.producers.first_unstable_offset
         return self.next_offset if first is None else first
 
-    def append(self, records: Iterable[Any], **options: Any) -> Appended:
+    def append(self, records: Iterable[RecordLike], **options: Unpack[BuilderOptions]) -> Appended:
         """Append records: tuples (key, value[, timestamp[, headers[, offset]]]), or Records. `options` are BatchBuilder's.
 
         Offsets go on from the last one. A tuple with an offset, and a Record, keep theirs, which must be `next_offset` or higher;
@@ -140,7 +141,7 @@ class LogWriter:
         with self._lock:
             first = self.next_offset
             pending, size = [], 0
-            given = {"base_offset": first, "leader_epoch": self.leader_epoch} | options
+            given: BuilderOptions = {"base_offset": first, "leader_epoch": self.leader_epoch, **options}
             for batch in build_batches(records, **given):
                 pending.append(batch)
                 size += len(batch)
