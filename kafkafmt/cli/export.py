@@ -6,32 +6,27 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..log.auditing.salvage_output import OutputPlaceError
 from ..spark.export.api import needed_packages, spark_session
-from ..spark.export.errors import OutputExistsError, OutputPlaceError, SparkError
+from ..spark.export.errors import OutputExistsError, SparkError
 from ..spark.export.layout import OutputLayout
 from ..spark.export.options import CODECS, DEFAULT_ZSTD_LEVEL, ON_ERROR, ZSTD_LEVELS, ExportOptions
 from ..text import encode_json, plain
-from .common import (
-    EXIT_DAMAGE,
-    EXIT_INTERRUPTED,
-    EXIT_UNREADABLE,
+from .choosing import MissingError, choose_range, find
+from .options import (
     LocalPath,
-    MissingError,
-    choose,
-    find,
     isolation_option,
-    may_be_lost,
     paths_argument,
     range_options,
     reading_options,
     selection_options,
-    tell,
 )
-from .groups import start_at_group
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, may_be_lost, tell
 
 if TYPE_CHECKING:
     from ..spark.export.report import ExportReport
@@ -101,14 +96,10 @@ def export(conf: tuple[str, ...], output_format: str, numbers: list[int], **give
             from ..spark.export.job import Export
 
             found = find(given["paths"], options.replicas)
-            chosen = choose(found, options.topics, numbers, options.internal)
-            damaged = False
-            if options.group is not None:
-                chosen, offsets, damaged = start_at_group(found, chosen, options.group, options.offsets)
-                if damaged and options.on_error == "fail":
-                    return EXIT_DAMAGE
-                options = ExportOptions(partitions=tuple(numbers), **(given | {"offsets": offsets}))
-            job = Export(found, chosen, options, tell)
+            choice = choose_range(found, options.topics, numbers, options.internal, options.group, options.offsets)
+            if choice.damaged and options.on_error == "fail":
+                return EXIT_DAMAGE
+            job = Export(found, choice.partitions, replace(options, offsets=choice.offsets), tell)
             with _progress() as progress, spark_session(options.master, progress, settings) as spark:
                 try:
                     report = job.run(spark, progress)
@@ -124,7 +115,7 @@ def export(conf: tuple[str, ...], output_format: str, numbers: list[int], **give
         click.echo(encode_json(report.to_dict()))
     else:
         show(report)
-    return 0 if report.ok and not damaged else EXIT_DAMAGE
+    return 0 if report.ok and not choice.damaged else EXIT_DAMAGE
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -144,7 +135,7 @@ def _errors_as_usage() -> Iterator[None]:
         happened = "was created while the export ran; nothing was replaced" if error.appeared else "already exists"
         raise click.UsageError(f"{error.output} {happened}{remedy}") from error
     except OutputPlaceError as error:
-        raise click.UsageError(f"--output {error.output} {error.reason}; choose another directory") from error
+        raise click.UsageError(f"--output {error.output} {error.reason}") from error
     except SparkError as error:
         raise click.UsageError(str(error)) from error
     except ImportError as error:
@@ -238,8 +229,7 @@ def damage_lines(report: ExportReport) -> list[str]:
     for p in report.partitions:
         for d in p.quarantined.damaged:
             where = f"{d.file} at {d.position}, {d.length} bytes"
-            lost = may_be_lost({"first_offset": d.first_offset, "last_offset": d.last_offset})
-            lines.append(f"DAMAGE  {p.topic}-{p.partition}: {lost} ({where}: {d.message})")
+            lines.append(f"DAMAGE  {p.topic}-{p.partition}: {may_be_lost(d)} ({where}: {d.message})")
     return _first(lines, "damaged spans")
 
 

@@ -16,8 +16,6 @@ from golden_cases import case, same_rows
 
 import kafkafmt
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.reading.choice import PartitionNotFoundError
-from kafkafmt.spark.export import OutputExistsError, OutputPlaceError
 
 GOLDEN = case("segments")
 TORN = case("torn")
@@ -85,17 +83,17 @@ def test_export_reports_damage_in_fields_and_html(spark: Any, tmp_path: Path) ->
 
 def test_error_of_the_output_carries_facts_and_names_arguments(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with pytest.raises(OutputExistsError, match="pass overwrite=True") as exists:
+    with pytest.raises(kafkafmt.OutputExistsError, match="pass overwrite=True") as exists:
         kafkafmt.export(GOLDEN.roots, tmp_path / "out")
     assert exists.value.output == tmp_path / "out"
-    with pytest.raises(OutputPlaceError, match=r"contains .*, which is read; choose another directory"):
+    with pytest.raises(kafkafmt.OutputPlaceError, match=r"contains .*, which is read; choose another place"):
         kafkafmt.export(GOLDEN.roots, GOLDEN.roots[0].parent, overwrite=True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"topics": "segments-z"}, PartitionNotFoundError, "no topic matches 'segments-z'"),
+        ({"topics": "segments-z"}, kafkafmt.PartitionNotFoundError, "no topic matches 'segments-z'"),
         ({"start": 1, "start_time": 1}, ValueError, "start and start_time cannot both be given"),
         ({"start": "1"}, TypeError, "start"),
         ({"isolation": "committed"}, ValueError, "isolation is 'committed'"),
@@ -103,7 +101,7 @@ def test_error_of_the_output_carries_facts_and_names_arguments(tmp_path: Path) -
         ({"compression": "gzip"}, ValueError, "compression is 'gzip'"),
         ({"compression": "lz4", "compression_level": 3}, ValueError, "compression_level is for compression 'zstd'"),
         ({"compression_level": 23}, ValueError, "compression_level is 23; it can be -7 to 22"),
-        ({"partitions": 99}, PartitionNotFoundError, "no topic has partition 99"),
+        ({"partitions": 99}, kafkafmt.PartitionNotFoundError, "no topic has partition 99"),
         ({"replicas": "all"}, ValueError, "replicas is 'all'"),
         ({"partitions": [-1]}, ValueError, "partitions"),
     ],

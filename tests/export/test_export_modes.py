@@ -9,11 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from exporting import assert_nothing_beside, in_micros, read_with_pyarrow, rows_of, wanted
 from golden_cases import case, same_rows
+from reports import verify_partition
 
+from kafkafmt import OutputExistsError, OutputPlaceError
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.reading.selection import OffsetBound, OffsetRange
-from kafkafmt.spark.export import OutputExistsError, OutputPlaceError, TaskOSError
+from kafkafmt.spark.export import TaskOSError
 from kafkafmt.spark.export.layout import escape
 from kafkafmt.spark.export.parquet import write_split
 from kafkafmt.spark.export.quarantine import MAX_SPAN_BYTES

@@ -141,7 +141,9 @@ def test_replicas(tmp_path):
     last = max(shorter.glob("*.log"))
     last.write_bytes(last.read_bytes()[:-100])
     both = [tmp_path / "one", tmp_path / "two"]
-    with pytest.raises(OptionError, match=r"epochs-0 .*replicas.*longest"):
+    with pytest.raises(
+        OptionError, match=r"epochs-0 is in both .*; name only one of them, or set the option replicas=longest"
+    ):
         read(both)
     same_rows(rows(read(both, replicas="longest")), epochs.expected())
 

@@ -95,7 +95,10 @@ def test_a_task_that_fails_leaves_nothing(spark, tmp_path):
 
 def test_a_directory_that_is_in_use_is_left_alone(spark, tmp_path):
     path = tmp_path / "log"
-    with LogDirectory(path), pytest.raises(Exception, match=r"already has the log directory|has the log directory locked"):
+    with (
+        LogDirectory(path),
+        pytest.raises(Exception, match=r"already has the log directory|has the log directory locked"),
+    ):
         write(spark.sql("select 'v' value"), path, topic="t")
     assert [p.name for p in path.iterdir() if p.is_dir()] == []
     assert staging(path) == []

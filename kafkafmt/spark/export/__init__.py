@@ -1,7 +1,7 @@
 """Export log directories to Parquet as a Spark job. This module imports neither pyspark nor pyarrow."""
 
 from .api import export
-from .errors import OutputExistsError, OutputPlaceError, SparkError, TaskOSError
+from .errors import OutputExistsError, SparkError, TaskOSError
 from .options import ExportOptions
 from .report import ExportReport
 
@@ -9,7 +9,6 @@ __all__ = [
     "ExportOptions",
     "ExportReport",
     "OutputExistsError",
-    "OutputPlaceError",
     "SparkError",
     "TaskOSError",
     "export",

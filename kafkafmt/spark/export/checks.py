@@ -8,20 +8,20 @@ from os import PathLike
 from pathlib import Path
 
 from ...log import PartitionDir
+from ...log.auditing.salvage_output import OutputPlaceError
 from ...paths import local_path
-from .errors import OutputPlaceError
 
 
 def check_place(output: Path, inputs: Iterable[str | PathLike[str]]) -> None:
     """Raise OutputPlaceError if writing or replacing `output` would affect an input, or the current or home directory."""
     for path in dict.fromkeys(Path(local_path(p)).resolve() for p in inputs):
         if output == path or output.is_relative_to(path):
-            raise OutputPlaceError(output, f"is in {path}, which is read")
+            raise OutputPlaceError(str(output), f"is in {path}, which is read; choose another place")
         if path.is_relative_to(output):
-            raise OutputPlaceError(output, f"contains {path}, which is read")
+            raise OutputPlaceError(str(output), f"contains {path}, which is read; choose another place")
     for path, name in ((Path.cwd(), "current"), (Path.home(), "home")):
         if path.resolve().is_relative_to(output):
-            raise OutputPlaceError(output, f"contains the {name} directory")
+            raise OutputPlaceError(str(output), f"contains the {name} directory; choose another place")
 
 
 def check_names(directories: Iterable[PartitionDir]) -> None:

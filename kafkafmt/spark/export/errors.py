@@ -24,22 +24,8 @@ class OutputExistsError(ValueError):
         self.output = output
         self.appeared = appeared
 
-
-class OutputPlaceError(ValueError):
-    """Raised if writing or replacing the output would affect an input, or the current or home directory.
-
-    Attributes
-    ----------
-    output : Path
-        The output directory.
-    reason : str
-        What is wrong with its place, as the predicate of a sentence about the output.
-    """
-
-    def __init__(self, output: Path, reason: str) -> None:
-        super().__init__(f"output {output} {reason}; choose another directory")
-        self.output = output
-        self.reason = reason
+    def __reduce__(self) -> tuple[type[OutputExistsError], tuple[Path, bool]]:
+        return type(self), (self.output, self.appeared)
 
 
 class TaskOSError(OSError):

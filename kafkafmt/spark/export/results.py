@@ -154,7 +154,7 @@ def left_out(found: Discovery, chosen: Iterable[PartitionDir]) -> list[LeftOutPa
     rows = []
     for p in found.partitions:
         if id(p) not in taken:
-            live = p.state == "live" or p.named
+            live = p.readable
             why = f"not live: {p.state}" if not live else "one of Kafka's own topics" if p.internal else "not selected"
             rows.append(LeftOutPartition(p.topic, p.partition, p.path, why))
     return rows

@@ -135,7 +135,7 @@ class Options:
         Kafka's own topics (`__…`) are selected only if an option names them, if the pattern starts with `__`, or if they
         are themselves a path.
         """
-        there = [p for p in partitions if p.state == "live" or p.named]
+        there = [p for p in partitions if p.readable]
         if self.assigned is not None:
             if absent := self.assigned - {p.key for p in there}:
                 raise OptionError(f"assign names {_listed(absent)}, which does not exist; {_existing(there)}")

@@ -128,7 +128,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options.check_stream()  # not in __init__, because Spark hides errors that are raised there
         try:
             found = discovered(options, self._once).partitions
-            there = [p for p in found if p.state == "live" or p.named]
+            there = [p for p in found if p.readable]
             try:
                 chosen = options.select(found)
             except OptionError:  # a topic no longer exists
