@@ -1,4 +1,6 @@
-"""`make demo`: export log directories that real brokers wrote to Parquet with Spark. One of them is damaged.
+"""`make demo`: export log directories that real brokers wrote to Parquet with Spark.
+
+One of them is damaged.
 
 python examples/demo.py [DIRECTORY]     # output directory, by default ./demo-output
 """

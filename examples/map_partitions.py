@@ -1,6 +1,8 @@
-"""Read logs as Python objects in an RDD with mapPartitions. For code that needs objects; the other examples are faster.
+"""Read logs as Python objects in an RDD with mapPartitions.
 
-python examples/map_partitions.py PATH…          .log files, partition directories or log directories
+For code that needs objects; the other examples are faster.
+
+python examples/map_partitions.py PATH…     .log files, partition or log directories
 """
 
 import sys

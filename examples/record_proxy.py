@@ -3,13 +3,13 @@
     python examples/record_proxy.py 19092 HOST:PORT DIRECTORY
     kafkafmt decode --requests DIRECTORY/1.requests --responses DIRECTORY/1.responses
 
-Clients connect to the port on the loopback interface. Connection N writes two files, N.requests and N.responses, which
-contain the frames unchanged. Responses of Metadata, FindCoordinator and DescribeCluster contain addresses of brokers.
-The proxy replaces them by its own address, so that clients stay with it. It knows one broker, so it works only for a
-cluster of one.
+Clients connect to the port on the loopback interface. Connection N writes two files, N.requests and
+N.responses, which contain the frames unchanged. Responses of Metadata, FindCoordinator and
+DescribeCluster contain addresses of brokers. The proxy replaces them by its own address, so that
+clients stay with it. It knows one broker, so it works only for a cluster of one.
 
-Every frame is forwarded. A frame that kafkafmt cannot read, or whose API or version it does not know, is forwarded
-unchanged.
+Every frame is forwarded. A frame that kafkafmt cannot read, or whose API or version it does not
+know, is forwarded unchanged.
 """
 
 from __future__ import annotations

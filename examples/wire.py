@@ -1,4 +1,6 @@
-"""Talk to a broker with only `kafkafmt.protocol` and a socket. This shows how to use the codec; it is not a complete client.
+"""Talk to a broker with only `kafkafmt.protocol` and a socket.
+
+This shows how to use the codec; it is not a complete client.
 
     python examples/wire.py HOST:PORT list                              topics, partitions, offsets
     python examples/wire.py HOST:PORT produce TOPIC PARTITION VALUE…

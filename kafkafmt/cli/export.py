@@ -81,10 +81,12 @@ MOST_LINES = 20
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of Spark; may be repeated.")
 @reading_options
 def export(conf: tuple[str, ...], output_format: str, numbers: list[int], **given: Any) -> int:
-    """Export partitions to Parquet with Spark: OUT/data/topic=…/partition=…/*.parquet, OUT/quarantine, OUT/report.json.
+    """Export partitions to Parquet with Spark.
 
-    OUT appears when it is complete, or not at all. Damage does not stop the export: intact records are exported, the
-    damaged bytes and their offsets go to OUT/quarantine, and the exit code is 1.
+    OUT contains data/topic=…/partition=…/*.parquet, quarantine and report.json.
+
+    OUT appears when it is complete, or not at all. Damage does not stop the export: intact records
+    are exported, the damaged bytes and their offsets go to OUT/quarantine, and the exit code is 1.
     """
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
@@ -189,7 +191,7 @@ def show(report: ExportReport) -> None:
     written, seconds = report.written, report.seconds
     table = Table(box=None, pad_edge=False, header_style="bold", show_footer=len(report.partitions) > 1)
     lost = f"{report.quarantined.spans:,}"
-    totals = ("total", f"{written.records:,}", size(report.read.bytes), size(written.bytes), lost)
+    totals = ("in all", f"{written.records:,}", size(report.read.bytes), size(written.bytes), lost)
     table.add_column("partition", totals[0], overflow="ellipsis", no_wrap=True, max_width=60)
     for name, total in zip(("records", "log", "Parquet", "damaged spans"), totals[1:], strict=True):
         table.add_column(name, total, justify="right")
@@ -216,7 +218,7 @@ def show(report: ExportReport) -> None:
     rate = seconds.rows_per_second
     speed = f", {rate:,} rows/s" if rate else ""
     console.print(
-        f"\n{written.records:,} records in {seconds.total:.1f} s{speed} (without the start of Spark)", highlight=False
+        f"\n{written.records:,} records in {seconds.total:.1f} s{speed} (Spark's start not counted)", highlight=False
     )
     layout = OutputLayout(report.output)
     for what, path in (("Parquet", layout.data), ("quarantine", layout.quarantine), ("report", layout.report)):
@@ -234,7 +236,7 @@ def damage_lines(report: ExportReport) -> list[str]:
 
 
 def doubt_lines(report: ExportReport) -> list[str]:
-    """Return a line for each transaction whose outcome is not known, at most for the first MOST_LINES."""
+    """Return a line for each transaction in doubt, at most for the first MOST_LINES."""
     lines = [f"DOUBT   {p.topic}-{p.partition}: {d.message}" for p in report.partitions for d in p.in_doubt]
     return _first(lines, "transactions")
 

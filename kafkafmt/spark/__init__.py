@@ -1,7 +1,7 @@
-"""Kafka logs on Spark: the data source and sink `kafkafmt`, functions for mapPartitions and mapInArrow, and the export.
+"""Kafka logs on Spark: data source and sink, functions for mapPartitions and mapInArrow, export.
 
-The public names below import their modules on first use. These need pyspark, pyarrow and, for the functions of
-mapInArrow, pandas.
+The public names below import their modules on first use. These need pyspark, pyarrow and, for the
+functions of mapInArrow, pandas.
 """
 
 from __future__ import annotations

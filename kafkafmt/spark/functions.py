@@ -5,16 +5,18 @@
 
     rdd.mapPartitions(decode_partition())
 
-Record data is what a Fetch response, a Produce request or a `.log` file contains: batches back to back. The last batch
-may be truncated, which is not an error. mapInArrow is much faster, because it creates no Python objects for records.
-mapPartitions delivers Record objects or tuples, about 100,000 records per second through Spark.
+Record data is what a Fetch response, a Produce request or a `.log` file contains: batches back to
+back. The last batch may be truncated, which is not an error. mapInArrow is much faster, because it
+creates no Python objects for records. mapPartitions delivers Record objects or tuples, about
+100,000 records per second through Spark.
 
 `on_error` decides what happens to damage:
 
 - "fail" raises an error that names the input row;
 - "skip" omits the damaged data and logs a warning in the task;
-- "column" omits it and adds a row for each damaged span, at its place among the records. Its last column `error`
-  contains the reason and the records' columns are null. In all other rows, `error` is null.
+- "column" omits it and adds a row for each damaged span, at its place among the records. Its last
+  column `error` contains the reason and the records' columns are null. In all other rows, `error`
+  is null.
 """
 
 from __future__ import annotations
@@ -65,14 +67,16 @@ def decode_batches(
     column : str, default "records"
         Name of the column with the record data. A null has no records.
     keep : mapping of str to str, optional
-        Other columns of the input to repeat before the columns of each record: names and Spark types. To keep all columns, pass
-        ``{f.name: f.dataType.simpleString() for f in df.schema if f.name != column}``. By default none.
+        Other columns of the input to repeat before the columns of each record: names and Spark
+        types. To keep all columns, pass ``{f.name: f.dataType.simpleString() for f in df.schema if
+        f.name != column}``. By default none.
     columns : sequence of str, optional
-        Columns of the records. By default key, value, offset, timestamp, timestampType and headers. `timestampMillis` is
-        available too; topic and partition are not, because record data does not contain them.
+        Columns of the records. By default key, value, offset, timestamp, timestampType and headers.
+        `timestampMillis` is available too; topic and partition are not, because record data does
+        not contain them.
     on_error : {"fail", "skip", "column"}, default "fail"
-        "fail" raises at the first damage. "skip" omits damaged data and logs a warning. "column" omits it and adds a row
-        for each damaged span, whose column `error` contains the reason.
+        "fail" raises at the first damage. "skip" omits damaged data and logs a warning. "column"
+        omits it and adds a row for each damaged span, whose column `error` contains the reason.
     control : bool, default False
         Include control records (transaction markers).
     max_batch_bytes : int, default 134217728 (128 MiB)
@@ -116,15 +120,17 @@ def read_paths(
     Parameters
     ----------
     column : str, default "path"
-        Name of the column with the paths: `.log` files, partition directories or log directories. Each executor must see
-        them. A null has no records.
+        Name of the column with the paths: `.log` files, partition directories or log directories.
+        Each executor must see them. A null has no records.
     keep : mapping of str to str, optional
-        Other columns of the input to repeat before the columns of each record: names and Spark types. By default none.
+        Other columns of the input to repeat before the columns of each record: names and Spark
+        types. By default none.
     columns : sequence of str, optional
         Columns of the records. By default the seven columns of Spark's Kafka source, and headers.
     on_error : {"fail", "skip", "column"}, default "fail"
-        "fail" raises at the first damage, or for a path that cannot be read. "skip" omits these and logs a warning.
-        "column" omits them and adds a row for each, whose column `error` contains the reason.
+        "fail" raises at the first damage, or for a path that cannot be read. "skip" omits these and
+        logs a warning. "column" omits them and adds a row for each, whose column `error` contains
+        the reason.
     control : bool, default False
         Include control records (transaction markers).
     max_batch_bytes : int, default 134217728 (128 MiB)
@@ -142,8 +148,9 @@ def read_paths(
 
     Notes
     -----
-    With "fail", the task raises a KafkaFormatError for damage and an OSError for a path that cannot be read. The message
-    names the input row. Records below the log start offset are omitted, as a broker would.
+    With "fail", the task raises a KafkaFormatError for damage and an OSError for a path that cannot
+    be read. The message names the input row. Records below the log start offset are omitted, as a
+    broker would.
     """
     return _Paths(column, keep or {}, columns, on_error, control, max_batch_bytes)
 
@@ -298,12 +305,15 @@ def decode_partition(
     Parameters
     ----------
     column : str or int, optional
-        Field that contains the record data (bytes-like) or the path (str, os.PathLike), if the elements of the RDD are
-        Rows or tuples. By default, the elements themselves. A None has no records.
+        Field that contains the record data (bytes-like) or the path (str, os.PathLike), if the
+        elements of the RDD are Rows or tuples. By default, the elements themselves. A None has no
+        records.
     tuples : bool, default False
-        Deliver tuples that fit `TUPLE_SCHEMA` instead of `Record` objects. Topic and partition are None for record data.
+        Deliver tuples that fit `TUPLE_SCHEMA` instead of `Record` objects. Topic and partition are
+        None for record data.
     on_error : {"fail", "skip"}, default "fail"
-        "fail" raises at the first damage, or for a path that cannot be read. "skip" omits these and logs a warning.
+        "fail" raises at the first damage, or for a path that cannot be read. "skip" omits these and
+        logs a warning.
     control : bool, default False
         Include control records (transaction markers).
     max_batch_bytes : int, default 134217728 (128 MiB)
@@ -321,8 +331,8 @@ def decode_partition(
 
     Notes
     -----
-    With "fail", the task raises a KafkaFormatError for damage and an OSError for a path that cannot be read. The message
-    names the element.
+    With "fail", the task raises a KafkaFormatError for damage and an OSError for a path that cannot
+    be read. The message names the element.
 
     Examples
     --------
@@ -375,7 +385,10 @@ class _Blobs:
         self.table = np.zeros(256, BATCH_DTYPE)
 
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
-        """Yield the records of complete batches. Call `fault` for damage; if it returns, continue after the damage."""
+        """Yield the records of complete batches.
+
+        Call `fault` for damage; if it returns, continue after the damage.
+        """
         scanner, position = DamageScanner(blob), 0
         while position < scanner.size:
             scan = scanner.scan(self.table, position)
@@ -394,8 +407,8 @@ class _Blobs:
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
     """Return the position at which reading resumes after a corrupted batch.
 
-    This is the end according to its length if a header or the end of the data is there, else a position found by
-    scanning.
+    This is the end according to its length if a header or the end of the data is there, else a
+    position found by scanning.
     """
     after = error.resume
     if after is not None and after > position:

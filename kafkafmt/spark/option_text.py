@@ -17,7 +17,7 @@ class OptionError(ValueError):
 
 
 def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Raise OptionError for a name that is not in `names` or `others` and does not start with `kafka.`.
+    """Raise OptionError for a name that is unknown and does not start with `kafka.`.
 
     others: names that are accepted but not suggested.
     """
@@ -35,9 +35,9 @@ def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence
 
 
 def path_of(text: str) -> str:
-    """Return the absolute local path that an option names, because executors have other working directories.
+    """Return the absolute local path that an option names.
 
-    Raise OptionError if the path is not local.
+    It is absolute because executors have other working directories. Raise OptionError if the path is not local.
     """
     try:
         path = local_path(text)
@@ -96,7 +96,7 @@ def flag_of(options: Mapping[str, str], name: str) -> bool:
 
 
 def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
-    """Return which of `words` an option is, ignoring case; the first one if the option is not given."""
+    """Return which of `words` an option is, ignoring case; the first if it is not given."""
     given = options.get(name, words[0])
     for allowed in words:
         if given.strip().lower() == allowed.lower():

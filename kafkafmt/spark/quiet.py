@@ -1,7 +1,10 @@
-"""Remove one line from stderr while Java starts: "Using incubator modules", which no setting of Java suppresses.
+"""Remove one line from stderr while Java starts.
 
-Java inherits stderr when it starts. Until then, stderr is a pipe. A thread copies the lines from the pipe to the real
-stderr, except that line. All other output of Java and its workers still arrives.
+No setting of Java suppresses this line: "Using incubator modules".
+
+Java inherits stderr when it starts. Until then, stderr is a pipe. A thread copies the lines from
+the pipe to the real stderr, except that line. All other output of Java and its workers still
+arrives.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ STDERR = 2
 def quiet_start() -> Iterator[None]:
     """Filter stderr inside the context, in which the caller starts Java.
 
-    Code that writes to the terminal meanwhile, such as a progress bar, should use a duplicate of stderr.
+    Code that writes to the terminal meanwhile, such as a progress bar, should use a duplicate of
+    stderr.
     """
     sys.stderr.flush()
     real, (source, sink) = os.dup(STDERR), os.pipe()

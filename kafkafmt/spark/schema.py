@@ -1,7 +1,8 @@
 """The columns of arrow.py as Spark types, and checks of schemas that users pass.
 
-Spark requires that a data source yields exactly the schema that it declared, and reports a difference in 2 KB of text.
-A user's schema is therefore checked first, field by field, with an error of one line.
+Spark requires that a data source yields exactly the schema that it declared, and reports a
+difference in 2 KB of text. A user's schema is therefore checked first, field by field, with an
+error of one line.
 """
 
 from __future__ import annotations
@@ -38,12 +39,18 @@ WITH_HEADERS = (*STANDARD, HEADERS)
 
 
 def struct_of(names: Iterable[str]) -> StructType:
-    """Return the columns as a schema in which every column is nullable. Raise ValueError for an unknown name."""
+    """Return the columns as a schema in which every column is nullable.
+
+    Raise ValueError for an unknown name.
+    """
     return StructType([StructField(name, TYPES[_known(name)]) for name in names])
 
 
 def ddl_of(names: Iterable[str]) -> str:
-    """Return the columns as DDL of Spark: `key binary, value binary, …`. Raise ValueError for an unknown name."""
+    """Return the columns as DDL of Spark: `key binary, value binary, …`.
+
+    Raise ValueError for an unknown name.
+    """
     return ", ".join(f"{name} {TYPES[_known(name)].simpleString()}" for name in names)
 
 

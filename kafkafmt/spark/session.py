@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 JAVA_REMEDY = f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one"
 
-# Log4j reads these settings when the JVM starts, so they also apply to warnings that Spark logs before it reads its own
-# configuration. A failed task is reported to the caller as an exception, so the executor and the task set manager do
-# not log it as well.
+# Log4j reads these settings when the JVM starts, so they also apply to warnings that Spark logs
+# before it reads its own configuration. A failed task is reported to the caller as an exception, so
+# the executor and the task set manager do not log it as well.
 LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -45,12 +45,15 @@ logger.tasks.level = off
 
 
 class SparkMissingError(ImportError):
-    """Raised if pyspark or a suitable Java is missing. The message is one line and contains the remedy."""
+    """Raised if pyspark or a suitable Java is missing.
+
+    The message is one line and contains the remedy.
+    """
 
 
 @functools.cache
 def java_version(java: str) -> int:
-    """Return the feature release of a `java` executable, such as 17 for "17.0.2", or 0 if it does not run."""
+    """Return the feature release of a `java`, such as 17 for "17.0.2", or 0 if it does not run."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -62,8 +65,8 @@ def java_version(java: str) -> int:
 def find_java() -> Path:
     """Return the path of the first `java` executable that is new enough for Spark.
 
-    The candidates are that of JAVA_HOME, that on the PATH, and that which `make setup` installs into this environment.
-    Raise SparkMissingError if none is new enough.
+    The candidates are that of JAVA_HOME, that on the PATH, and that which `make setup` installs
+    into this environment. Raise SparkMissingError if none is new enough.
     """
     tried = []
     home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
@@ -80,8 +83,9 @@ def find_java() -> Path:
 def prepare_environment() -> None:
     """Set environment variables so that pyspark finds a Java and its workers run this Python.
 
-    JAVA_HOME is set only if Spark would not find the Java itself. PYSPARK_PYTHON is set only if it is not set already:
-    otherwise the workers would run the first python3 on the PATH. Raise SparkMissingError if pyspark or Java is missing.
+    JAVA_HOME is set only if Spark would not find the Java itself. PYSPARK_PYTHON is set only if it
+    is not set already: otherwise the workers would run the first python3 on the PATH. Raise
+    SparkMissingError if pyspark or Java is missing.
     """
     try:
         import pyspark  # noqa: F401
@@ -106,8 +110,8 @@ def make_session(master: str | None = "local[*]", app_name: str = "kafkafmt", **
     app_name : str, default "kafkafmt"
         Name of the Spark application.
     **conf
-        Settings of Spark, such as ``**{"spark.driver.memory": "2g"}``. They override the defaults made here: no web UI,
-        no progress bar, and only errors in the log.
+        Settings of Spark, such as ``**{"spark.driver.memory": "2g"}``. They override the defaults
+        made here: no web UI, no progress bar, and only errors in the log.
 
     Returns
     -------
@@ -120,8 +124,8 @@ def make_session(master: str | None = "local[*]", app_name: str = "kafkafmt", **
 
     Notes
     -----
-    Java is taken from JAVA_HOME, the PATH or the current Python environment. If Spark would not find it, JAVA_HOME is
-    set. The workers run the current Python unless PYSPARK_PYTHON is set.
+    Java is taken from JAVA_HOME, the PATH or the current Python environment. If Spark would not
+    find it, JAVA_HOME is set. The workers run the current Python unless PYSPARK_PYTHON is set.
     """
     prepare_environment()
     from pyspark.sql import SparkSession
@@ -154,6 +158,9 @@ def active_session() -> SparkSession | None:
 
 
 def stop_quietly(spark: SparkSession) -> None:
-    """Stop a session without log lines. Tasks of a cancelled job may still run, and would log that Spark is gone."""
+    """Stop a session without log lines.
+
+    Tasks of a cancelled job may still run, and would log that Spark is gone.
+    """
     spark.sparkContext.setLogLevel("OFF")
     spark.stop()

@@ -29,7 +29,7 @@ def test_damage_as_text_and_then_refused(tmp_path):
     assert done.returncode == 1
     assert done.stderr == ""
     assert "torn-flip-old-0: offsets 144 to 146 may be lost" in done.stdout
-    assert "total" in done.stdout
+    assert "in all" in done.stdout
     for place in ("data", "quarantine", "report.json"):
         assert str(out / place) in done.stdout
     assert "already exists" in one_line(kafkafmt("export", TORN, "--output", out), 2)

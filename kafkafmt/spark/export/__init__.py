@@ -1,4 +1,7 @@
-"""Export log directories to Parquet as a Spark job. This module imports neither pyspark nor pyarrow."""
+"""Export log directories to Parquet as a Spark job.
+
+This module imports neither pyspark nor pyarrow.
+"""
 
 from .api import export
 from .errors import OutputExistsError, SparkError, TaskOSError

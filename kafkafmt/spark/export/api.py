@@ -62,20 +62,22 @@ def export(
     partitions : int or iterable of int, optional
         Partition numbers. By default all partitions.
     start, end : int, optional
-        Offsets; `end` is exclusive. A negative value counts back from the end of each log. By default the whole log.
-    start_time, end_time : int (milliseconds since 1970-01-01 UTC) or timezone-aware datetime, optional
-        Replace `start` or `end` by the first offset whose record has this timestamp or a later one, in each partition;
-        by the end of the log if no record has.
+        Offsets; `end` is exclusive. A negative value counts back from the end of each log. By
+        default the whole log.
+    start_time, end_time : int or timezone-aware datetime, optional
+        An int is in milliseconds since 1970-01-01 UTC. In each partition, these replace `start` or
+        `end` by the first offset whose record has this timestamp or a later one; by the end of the
+        log if no record has.
     isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
         "read_committed" omits aborted records and ends at the last stable offset.
     below_log_start : bool, default False
         Include records below the log start offset, which a broker hides.
     internal : bool, default False
-        Include Kafka's own topics, whose names start with "__". Topics whose glob starts with "__", and partitions
-        that are themselves in `paths`, are always included.
+        Include Kafka's own topics, whose names start with "__". Topics whose glob starts with "__",
+        and partitions that are themselves in `paths`, are always included.
     on_error : {"quarantine", "fail"}, default "quarantine"
-        "quarantine" exports all intact records and writes the damaged spans to `output`/quarantine. "fail" raises at
-        the first damage and leaves no output.
+        "quarantine" exports all intact records and writes the damaged spans to `output`/quarantine.
+        "fail" raises at the first damage and leaves no output.
     compression : {"zstd", "snappy", "lz4", "none"}, default "zstd"
         Compression of the Parquet files.
     compression_level : int, default 1
@@ -83,51 +85,55 @@ def export(
     overwrite : bool, default False
         Replace an existing output. It stays complete until the new one replaces it.
     master : str, default "local[*]"
-        Master URL of the Spark session to start. Every executor must see `paths` and `output`. If the process has an
-        active Spark session, that session is used instead, and is not stopped.
+        Master URL of the Spark session to start. Every executor must see `paths` and `output`. If
+        the process has an active Spark session, that session is used instead, and is not stopped.
     replicas : "longest", optional
-        If two paths contain the same partition, read the copy with the higher end offset. By default, such a partition
-        is an error.
+        If two paths contain the same partition, read the copy with the higher end offset. By
+        default, such a partition is an error.
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is damage, with the error "too_large".
+        Largest size of one batch, in bytes after decompression. A larger batch is damage, with the
+        error "too_large".
     progress : callable, optional
-        Called several times per second with the name of the step, the bytes done and the bytes in total. The steps are
-        "starting Spark" (without bytes), "planning" and "exporting".
+        Called several times per second with the name of the step, the bytes done and the bytes in
+        total. The steps are "starting Spark" (without bytes), "planning" and "exporting".
     on_message : callable, optional
-        Called with each message, such as one about a file that retention removed. The report contains all messages.
+        Called with each message, such as one about a file that retention removed. The report
+        contains all messages.
 
     Returns
     -------
     ExportReport
-        What was read, written, quarantined and skipped. `output`/report.json contains the same. If `ok` is False, data
-        was damaged, or the outcome of a transaction is not known.
+        What was read, written, quarantined and skipped. `output`/report.json contains the same. If
+        `ok` is False, data was damaged, or the outcome of a transaction is not known.
 
     Raises
     ------
     DamagedLogError
-        Data is damaged and `on_error` is "fail". `TransactionInDoubtError` if the outcome of a transaction is not known.
+        Data is damaged and `on_error` is "fail". `TransactionInDoubtError` if the outcome of a
+        transaction is not known.
     PartitionNotFoundError
         `topics` or `partitions` are given, and no partition matches. It is a LookupError.
     OutputExistsError
         `output` exists and `overwrite` is False.
     OutputPlaceError
-        `output` contains a path that is read or is in one, or contains the current or home directory.
+        `output` contains a path that is read or is in one, or contains the current or home
+        directory.
     OSError
-        A path does not exist or cannot be read, or `output` cannot be written. `NoLogError` if a path holds no log,
-        `TaskOSError` if the error occurred in a Spark task; both are subclasses.
+        A path does not exist or cannot be read, or `output` cannot be written. `NoLogError` if a
+        path holds no log, `TaskOSError` if the error occurred in a Spark task; both are subclasses.
     ImportError
         pyspark, pyarrow or Java is missing.
     SparkError
         Spark or one of its Python workers failed.
     TypeError, ValueError
-        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same partition and
-        `replicas` is not given.
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
+        partition and `replicas` is not given.
 
     Notes
     -----
     The files are ``output/data/topic=…/partition=…/<first offset>.parquet``, as Spark's
-    ``partitionBy("topic", "partition")`` would name them. Their columns are those of Spark's Kafka source. A task that
-    fails and is repeated never leaves a partial file or a duplicate record.
+    ``partitionBy("topic", "partition")`` would name them. Their columns are those of Spark's Kafka
+    source. A task that fails and is repeated never leaves a partial file or a duplicate record.
 
     Examples
     --------
@@ -177,7 +183,8 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """Provide the active Spark session, or start one and stop it at the end.
 
-    Inside the context, Ctrl-C never interrupts a call to Java. Errors of Spark's start are raised as SparkError.
+    Inside the context, Ctrl-C never interrupts a call to Java. Errors of Spark's start are raised
+    as SparkError.
     """
     from ..quiet import quiet_start
     from ..session import active_session, make_session, stop_quietly

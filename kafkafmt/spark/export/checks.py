@@ -13,7 +13,7 @@ from ...paths import local_path
 
 
 def check_place(output: Path, inputs: Iterable[str | PathLike[str]]) -> None:
-    """Raise OutputPlaceError if writing or replacing `output` would affect an input, or the current or home directory."""
+    """Raise OutputPlaceError if writing `output` would affect an input, or the current or home directory."""
     for path in dict.fromkeys(Path(local_path(p)).resolve() for p in inputs):
         if output == path or output.is_relative_to(path):
             raise OutputPlaceError(str(output), f"is in {path}, which is read; choose another place")
@@ -25,7 +25,7 @@ def check_place(output: Path, inputs: Iterable[str | PathLike[str]]) -> None:
 
 
 def check_names(directories: Iterable[PartitionDir]) -> None:
-    """Raise an OSError if a topic's name is not UTF-8: neither a Parquet column nor Spark's paths can contain it."""
+    """Raise an OSError for a topic name that is not UTF-8: neither Parquet nor Spark can hold it."""
     for directory in directories:
         try:
             directory.topic.encode()

@@ -2,10 +2,11 @@
 
 1. A Spark job walks the segments and checks their CRCs.
 2. The driver cuts the planned extents into splits.
-3. A second Spark job decodes each split and writes one Parquet file. Its Python workers write these files themselves
-   with pyarrow, because the channel from Python to the JVM and Spark's own Parquet writer are several times slower.
-   Only manifests are sent back.
-4. The driver checks the manifests, moves the files to their places and publishes the output (staging.py).
+3. A second Spark job decodes each split and writes one Parquet file. Its Python workers write these
+   files themselves with pyarrow, because the channel from Python to the JVM and Spark's own Parquet
+   writer are several times slower. Only manifests are sent back.
+4. The driver checks the manifests, moves the files to their places and publishes the output
+   (staging.py).
 
 Every executor must see the input and the output under the same paths as the driver.
 """
@@ -72,8 +73,8 @@ class _Work:
 class Export:
     """One export of partitions that were discovered and selected.
 
-    The constructor checks everything that does not need Spark, so that wrong arguments are reported before Spark
-    starts.
+    The constructor checks everything that does not need Spark, so that wrong arguments are reported
+    before Spark starts.
 
     Parameters
     ----------
@@ -185,7 +186,7 @@ class Export:
         return report
 
     def _plan(self, context: Any, show: Progress) -> list[_Work]:
-        """Walk the segments that may hold selected offsets on the executors, and resolve the selection to offsets.
+        """Walk the segments that may hold selected offsets, on the executors, and resolve the selection.
 
         A bound before the end needs the last segment, a time needs every segment.
         """
@@ -253,7 +254,8 @@ class Export:
     def _check_transactions(self, works: list[_Work]) -> None:
         """Report the transactions that "read_committed" omits although they were not aborted.
 
-        Raise TransactionInDoubtError if damage or a missing segment is the reason, and `on_error` is "fail".
+        Raise TransactionInDoubtError if damage or a missing segment is the reason, and `on_error`
+        is "fail".
         """
         for log in (work.log for work in works):
             lines = [log.transactions.undecided, *(doubt.message for doubt in log.transactions.doubts)]
@@ -317,7 +319,7 @@ class Export:
         return ordered
 
     def _place_files(self, works: list[_Work], splits: list[Split], manifests: list[Manifest]) -> None:
-        """Move the file of each split's successful attempt to its place, and check that no record is missing."""
+        """Move the file of each split to its place, and check that no record is missing."""
         layout = self.staging.layout
         for work in works:
             for split, manifest in zip(work.of(splits), work.of(manifests), strict=True):
@@ -338,5 +340,5 @@ def _size(directory: PartitionDir) -> int:
 
 
 def _share(total: int, cores: int, least: int, most: int) -> int:
-    """Return how many of `total` bytes a task or file gets, so that each core has several, from `least` to `most`."""
+    """Return the bytes of a task or file, so that each core has several, from `least` to `most`."""
     return min(max(total // (cores * SPLITS_PER_CORE), least), most)

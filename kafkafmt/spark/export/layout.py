@@ -32,7 +32,10 @@ class OutputLayout:
 
     @property
     def empty_data_file(self) -> Path:
-        """File without rows, written if the export contains no record. Readers find the schema in it."""
+        """File without rows, written if the export contains no record.
+
+        Readers find the schema in it.
+        """
         return self.data / "empty.parquet"
 
     @property

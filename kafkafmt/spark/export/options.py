@@ -18,7 +18,10 @@ DEFAULT_ZSTD_LEVEL = 1
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What an export reads and writes. `kafkafmt.export` documents the options that are not documented here."""
+    """What an export reads and writes.
+
+    `kafkafmt.export` documents the options that are not documented here.
+    """
 
     paths: tuple[str | PathLike[str], ...]
     output: str | PathLike[str]
@@ -29,7 +32,9 @@ class ExportOptions:
     internal: bool = False
     offsets: OffsetRange = field(default_factory=OffsetRange)
     group: str | None = None
-    """Name of the consumer group at whose committed offsets the export starts. Only named in the report."""
+    """Name of the consumer group at whose committed offsets the export starts. Only named in the
+    report.
+    """
     below_log_start: bool = False
     isolation: str = "read_uncommitted"
     on_error: str = "quarantine"
@@ -41,7 +46,9 @@ class ExportOptions:
     replicas: str | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     split_bytes: int | None = None
-    """Bytes of a log that go into one file; None for a size that suits the log and the number of cores."""
+    """Bytes of a log that go into one file; None for a size that suits the log and the number of
+    cores.
+    """
 
     def __post_init__(self) -> None:
         one_of("isolation", self.isolation, ISOLATION_LEVELS)

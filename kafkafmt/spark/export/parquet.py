@@ -2,10 +2,10 @@
 
     key, value, offset, timestamp, timestampType, headers
 
-Topic and partition are in the names of the directories (layout.py) and in each file's key-value metadata. Offsets and
-timestamps are delta-encoded and have statistics. `timestampType` has a dictionary. Other dictionaries and statistics
-are omitted, because they cost more time than they save. A row group has at most ROW_GROUP_BYTES before compression,
-which bounds a worker's memory.
+Topic and partition are in the names of the directories (layout.py) and in each file's key-value
+metadata. Offsets and timestamps are delta-encoded and have statistics. `timestampType` has a
+dictionary. Other dictionaries and statistics are omitted, because they cost more time than they
+save. A row group has at most ROW_GROUP_BYTES before compression, which bounds a worker's memory.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class Manifest:
     timestamps_out_of_range: int = 0
     damaged: list[Damage] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    """Paths of segments that were missing when the task read them, and that retention removed, as far as this host sees."""
+    """Paths of segments that were missing when the task read them, and that retention removed, as
+    far as this host sees.
+    """
     host: str = ""
     seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))
     worker_memory: int = 0
@@ -77,7 +79,7 @@ class _StopAtDamageError(Exception):
 def open_writer(
     path: str | os.PathLike[str], schema: pa.Schema, compression: str, level: int | None
 ) -> pq.ParquetWriter:
-    """Open a Parquet file for writing, with the export's encodings for those of its columns that `schema` contains."""
+    """Open a Parquet file for writing, with the encodings of the export."""
     names = set(schema.names)
     return pq.ParquetWriter(
         path,
@@ -176,7 +178,10 @@ def _note(manifest: Manifest, group: pa.Table) -> None:
 
 
 def _discard(writer: pq.ParquetWriter | None, path: Path) -> None:
-    """Remove the file of an attempt that failed. If the task is killed instead, the driver removes the file."""
+    """Remove the file of an attempt that failed.
+
+    If the task is killed instead, the driver removes the file.
+    """
     if writer is not None:
         try:
             writer.close()
@@ -186,7 +191,7 @@ def _discard(writer: pq.ParquetWriter | None, path: Path) -> None:
 
 
 def write_empty(path: Path, compression: str, level: int | None) -> None:
-    """Write a file without rows, with the columns in the order in which readers of a full export see them."""
+    """Write a file without rows, whose columns have the order that readers of a full export see."""
     path.parent.mkdir(exist_ok=True)
     schema = pa.schema([*schema_of(COLUMNS), SCHEMA.field("topic"), SCHEMA.field("partition")])
     with open_writer(path, schema, compression, level) as writer:

@@ -1,4 +1,4 @@
-"""Keep the bytes of damaged spans in a Parquet file, and limit damage to the offsets that are exported."""
+"""Write the bytes of damaged spans to a Parquet file, and limit damage to the exported offsets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def damage_in_range(plans: Iterable[SegmentPlan], low: int, high: int) -> Iterat
 
 
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
-    """Return damage that a task found, with its offsets limited by the neighbours in the whole segment.
+    """Return damage that a task found, with offsets limited by the neighbours in the whole segment.
 
     A task receives only its own extents of a segment, so it does not see the extents next to them.
     """

@@ -1,4 +1,7 @@
-"""The report of an export, in total and per partition. This module imports neither pyspark nor pyarrow."""
+"""The report of an export, in total and per partition.
+
+This module imports neither pyspark nor pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ class PartitionRead:
 
 @dataclass(frozen=True)
 class PartitionWritten:
-    """What was written of one partition. Offsets and timestamps are None if no record was written."""
+    """What was written of one partition.
+
+    Offsets and timestamps are None if no record was written.
+    """
 
     files: int
     records: int
@@ -180,7 +186,8 @@ class ExportReport:
     Attributes
     ----------
     ok : bool
-        False if data is damaged, or if "read_committed" omits a transaction whose outcome is not known.
+        False if data is damaged, or if "read_committed" omits a transaction whose outcome is not
+        known.
     started, finished : datetime
         In UTC.
     output : Path
@@ -198,7 +205,8 @@ class ExportReport:
     options : ExportOptions
         What was asked for. `master` is that of the Spark session that was used.
     versions : dict of str to str or None
-        Versions of kafkafmt, its core, Python, and the libraries; None for a library that is not installed.
+        Versions of kafkafmt, its core, Python, and the libraries; None for a library that is not
+        installed.
     """
 
     ok: bool
@@ -223,7 +231,8 @@ class ExportReport:
         Returns
         -------
         dict
-            Values are of JSON types. Times are ISO 8601 strings with milliseconds, paths are strings.
+            Values are of JSON types. Times are ISO 8601 strings with milliseconds, paths are
+            strings.
         """
         result: dict[str, Any] = _json_value(self)
         return result

@@ -1,8 +1,8 @@
-"""Run Spark jobs that report their progress and can be cancelled, and turn Spark's errors into one line.
+"""Run Spark jobs that report progress and can be cancelled; turn Spark's errors into one line.
 
-A job runs in a separate thread. Meanwhile the caller's thread checks the progress, cancels the job if the caller wants
-that, and handles Ctrl-C. Tasks report progress through an accumulator. Spark updates it once for each task that has
-finished, however often the task was tried.
+A job runs in a separate thread. Meanwhile the caller's thread checks the progress, cancels the job
+if the caller wants that, and handles Ctrl-C. Tasks report progress through an accumulator. Spark
+updates it once for each task that has finished, however often the task was tried.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MISSING_MODULE = (
 
 
 class JobProgress:
-    """What the finished tasks of a job have reported: bytes done, and findings for which the caller may cancel the job."""
+    """What finished tasks have reported: bytes done, and findings that may make the caller cancel."""
 
     def __init__(self, bytes_done: int = 0, found: Iterable[Any] = ()) -> None:
         self.bytes = bytes_done
@@ -65,11 +65,10 @@ def run_job(
     name: str,
     progress: Callable[[JobProgress], bool] | None = None,
 ) -> list[R]:
-    """Call `function` with every item, with one Spark task for each list of `tasks`; return the results in order.
+    """Call `function` with every item, in one Spark task per list of `tasks`; return ordered results.
 
-    describe: returns what an item and its result add to the progress.
-    progress: called with the sum several times per second. If it returns False, the job is cancelled and the result is
-    empty.
+    describe: returns what an item and its result add to the progress. progress: called with the sum
+    several times per second. If it returns False, the job is cancelled and the result is empty.
 
     An OSError in a task is raised as TaskOSError.
     """
@@ -145,8 +144,8 @@ def in_thread(function: Callable[[], T]) -> T:
 def interruptible() -> Iterator[None]:
     """Delay Ctrl-C in the main thread while a call to Java is in progress.
 
-    Otherwise py4j prints a traceback and loses its connection. Nothing changes if the signal is ignored, as in a
-    background job, or if the caller has its own handler.
+    Otherwise py4j prints a traceback and loses its connection. Nothing changes if the signal is
+    ignored, as in a background job, or if the caller has its own handler.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -170,14 +169,17 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-def group_tasks(items: Iterable[T], size: Callable[[T], int], room: int) -> list[list[T]]:
-    """Distribute items to tasks of about `room` bytes. Large items come first, so that the last tasks are short."""
+def group_tasks(items: Iterable[T], size: Callable[[T], int], task_bytes: int) -> list[list[T]]:
+    """Distribute items to tasks of about `task_bytes` bytes.
+
+    Large items come first, so that the last tasks are short.
+    """
     tasks: list[list[T]] = []
     left = 0
     for item in sorted(items, key=size, reverse=True):
         if not tasks or left < size(item):
             tasks.append([])
-            left = room
+            left = task_bytes
         tasks[-1].append(item)
         left -= size(item)
     return tasks
@@ -189,7 +191,7 @@ def _one_line(error: OSError) -> str:
 
 @contextlib.contextmanager
 def spark_errors() -> Iterator[None]:
-    """Raise errors of Spark and py4j, which contain long stack traces, as SparkError or TaskOSError."""
+    """Raise errors of Spark and py4j as SparkError or TaskOSError, without their stack traces."""
     try:
         yield
     except (Py4JError, PySparkException) as error:
@@ -197,7 +199,7 @@ def spark_errors() -> Iterator[None]:
 
 
 def _simplified(error: BaseException) -> BaseException:
-    """Return the OSError of a task that Spark has wrapped, or a SparkError for any other error of Spark or py4j.
+    """Return the OSError of a task that Spark has wrapped, or a SparkError for another Spark error.
 
     Other errors are returned unchanged.
     """
@@ -211,7 +213,7 @@ def _simplified(error: BaseException) -> BaseException:
 
 
 def _cause(text: str) -> str:
-    """Return the cause named in an error text of Spark, as one line: what a Python worker raised, else Java's first line."""
+    """Return the cause in an error text of Spark: what a Python worker raised, else Java's first line."""
     before, traceback, frames = text.rpartition(TRACEBACK)
     if traceback:
         cause = _raised(frames)
@@ -226,7 +228,10 @@ def _cause(text: str) -> str:
 
 
 def _raised(frames: str) -> str:
-    """Return the exception at the end of a Python traceback, as one line. Java's stack may follow in `frames`."""
+    """Return the exception at the end of a Python traceback, as one line.
+
+    Java's stack may follow in `frames`.
+    """
     found: list[str] = []
     for line in frames.splitlines():
         if not line.strip() or line.startswith(("\tat ", "Caused by: ", "Driver stacktrace")):
@@ -238,6 +243,6 @@ def _raised(frames: str) -> str:
 
 
 def _worker_host(text: str) -> str:
-    """Return the host of the failed task in parentheses if the text before the traceback names it, else ""."""
+    """Return the host of the failed task in parentheses if `text` names it, else ""."""
     hosts = re.findall(r"\(TID \d+\) \((\S+) executor", text)
     return f" (on host {hosts[-1]})" if hosts else ""

@@ -1,16 +1,17 @@
 """Publish an export atomically.
 
-Everything is written into a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`. Its export holds a
-lock on it (flock on the directory itself, which ends with the process). Each attempt of a task writes a file with a
-unique name. The driver moves the file of one attempt per split to its place, and deletes the others. `_SUCCESS` is
-written last. Then one rename turns the staging directory into the output.
+Everything is written into a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`.
+Its export holds a lock on it (flock on the directory itself, which ends with the process). Each
+attempt of a task writes a file with a unique name. The driver moves the file of one attempt per
+split to its place, and deletes the others. `_SUCCESS` is written last. Then one rename turns the
+staging directory into the output.
 
-With `overwrite`, the two directories exchange their names (renameat2, RENAME_EXCHANGE). If the file system does not
-support this, the old output is first renamed to `.OUT.kafkafmt-old-<8 hex digits>`.
+With `overwrite`, the two directories exchange their names (renameat2, RENAME_EXCHANGE). If the file
+system does not support this, the old output is first renamed to `.OUT.kafkafmt-old-<8 hex digits>`.
 
-A process that is killed at any time therefore leaves the old output, the complete new output, or (between those two
-renames) none. The next export restores an old output that was set aside if there is no output, and removes staging
-directories that no process has locked.
+A process that is killed at any time therefore leaves the old output, the complete new output, or
+(between those two renames) none. The next export restores an old output that was set aside if there
+is no output, and removes staging directories that no process has locked.
 """
 
 from __future__ import annotations
@@ -88,7 +89,10 @@ class Staging:
         os.rename(self.layout.attempts / attempt, target)
 
     def close_attempts(self) -> None:
-        """Delete the files of all other attempts. A task that is still running finds no directory to write into."""
+        """Delete the files of all other attempts.
+
+        A task that is still running finds no directory to write into.
+        """
         attempts = self.layout.attempts
         closed = attempts.with_name(f"{attempts.name}-closed")
         os.rename(attempts, closed)
@@ -154,7 +158,7 @@ def _name_next_to(output: Path, kind: str = "") -> Path:
 
 
 def _lock(path: Path) -> int:
-    """Lock a file or directory and return a descriptor; return -1 if another process has the lock, or the path is gone."""
+    """Lock a path and return a descriptor; -1 if another process has the lock, or the path is gone."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -205,7 +209,7 @@ def _find_renameat2() -> Callable[..., int] | None:
 
 
 def _renameat2(source: Path, target: Path, flags: int) -> bool:
-    """Rename with flags of Linux; return False if the kernel or the file system does not support them."""
+    """Rename with flags of Linux; return False if kernel or file system do not support them."""
     function = _find_renameat2()
     if function is None:
         return False

@@ -2,10 +2,10 @@
 
     .<log directory>.kafkafmt-write-<owner>-<job>
 
-`owner` identifies the driver: <boot and pid namespace>-<pid>-<start time of the process>. A later job on the same machine
-can therefore tell whether the driver still runs. `job` is random for a batch query. For a stream it is derived from
-what stays the same across restarts. So the writer that commits a micro-batch, and the next run of the query, find what
-the tasks have staged.
+`owner` identifies the driver: <boot and pid namespace>-<pid>-<start time of the process>. A later
+job on the same machine can therefore tell whether the driver still runs. `job` is random for a
+batch query. For a stream it is derived from what stays the same across restarts. So the writer that
+commits a micro-batch, and the next run of the query, find what the tasks have staged.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def remove_staging(directory: Path, used: Iterable[Path]) -> None:
 def remove_leftovers(directory: Path, own: Path) -> None:
     """Remove the staging directories that earlier jobs left next to a log directory.
 
-    These are directories of drivers that no longer run, and of earlier runs of the query that owns `own`. A directory of
-    a running driver is kept. So is one of another machine, unless it belongs to the same query.
+    These are directories of drivers that no longer run, and of earlier runs of the query that owns
+    `own`. A directory of a running driver is kept. So is one of another machine, unless it belongs
+    to the same query.
     """
     try:
         names = os.listdir(directory.parent)
@@ -76,7 +77,10 @@ def _job_of(query: str) -> str:
 
 
 def _place() -> str:
-    """Return an identifier of this boot of this machine and of this container. Pids are unique within it."""
+    """Return an identifier of this boot of this machine and of this container.
+
+    Pids are unique within it.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         text = boot + os.readlink("/proc/self/ns/pid")

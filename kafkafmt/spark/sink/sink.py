@@ -1,16 +1,18 @@
-"""The data sink: append a DataFrame or a stream to a log directory that no broker uses, with the columns of Spark's Kafka sink.
+"""The data sink: append a DataFrame or a stream to a log directory that no broker uses.
 
     df.write.format("kafkafmt").option("topic", "orders").mode("append").save("/var/lib/app/log")
     df.writeStream.format("kafkafmt").option("topic", "orders").option("checkpointLocation", c).start(path)
 
-The column `value` (binary or string) is required. These columns are optional: key (binary or string), headers,
-topic (string), partition (int), and beyond Spark's sink timestamp or timestampMillis (bigint). Other columns are
-ignored, so the rows of the source can be written unchanged.
+The column `value` (binary or string) is required. These columns are optional: key (binary or
+string), headers, topic (string), partition (int), and beyond Spark's sink timestamp or
+timestampMillis (bigint). Other columns are ignored, so the rows of the source can be written
+unchanged.
 
-If a task is repeated, a job fails, or the driver is killed, no row is written twice, and no row of a failed job is
-visible. Each micro-batch of a stream is written once. For this, the log directory contains the number of the last one
-of each query. A query is identified by the id in its checkpoint, or by the option txnAppId if the checkpoint is not on a
-local path. Without either, a micro-batch may be repeated after a crash.
+If a task is repeated, a job fails, or the driver is killed, no row is written twice, and no row of
+a failed job is visible. Each micro-batch of a stream is written once. For this, the log directory
+contains the number of the last one of each query. A query is identified by the id in its
+checkpoint, or by the option txnAppId if the checkpoint is not on a local path. Without either, a
+micro-batch may be repeated after a crash.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ class StagedMessage(WriterCommitMessage):
 class _Writer:
     """The base of the writers of batch queries and streams. Spark sends it to the tasks.
 
-    For each micro-batch of a stream, Spark creates one writer for the tasks and another one that commits it.
+    For each micro-batch of a stream, Spark creates one writer for the tasks and another one that
+    commits it.
 
     query: identifies the stream for both writers; None for a batch query.
     """
@@ -82,7 +85,7 @@ class _Writer:
             stage.close()
 
     def put(self, messages: list[Any], version: int | None) -> None:
-        """Append the staged rows of all tasks, unless `version` was appended before, and remove the staging directories."""
+        """Append the staged rows of all tasks, unless `version` was appended before."""
         try:
             commit(self.options, [m.staged for m in messages if m is not None], version)
         finally:
@@ -122,7 +125,8 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
             raise OptionError(
                 "txnVersion is only for batch queries; the version of a stream is the number of the micro-batch"
             )
-        # The id is preferred to the checkpoint's path, which can be another checkpoint on another machine.
+        # The id is preferred to the checkpoint's path, which can be another checkpoint on another
+        # machine.
         super().__init__(options, schema, options.app_id or query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

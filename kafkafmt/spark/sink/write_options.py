@@ -1,4 +1,7 @@
-"""Parse the options of the data sink: those of Spark's Kafka sink, the producer's settings as `kafka.…`, and a few additional ones."""
+"""Parse the options of the data sink.
+
+These are the options of Spark's Kafka sink, settings of the producer as `kafka.…`, and a few more.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path"
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")
 """Options of streams that Spark passes on."""
 HINTS = ("includeHeaders",)
-"""Options of Spark's Kafka sink that are accepted and ignored. Headers are written if there is a column headers."""
+"""Options of Spark's Kafka sink that are accepted and ignored. Headers are written if there is a
+column headers.
+"""
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
 """Larger than the default of a producer, where records wait until a batch is full."""
@@ -46,7 +51,10 @@ class WriteOptions:
 
 
 def is_write(given: Mapping[str, str]) -> bool:
-    """Return whether these can be options of a query that writes. Spark does not tell whether a query reads or writes."""
+    """Return whether these can be options for writing.
+
+    Spark does not say whether a query reads or writes.
+    """
     names = {name.lower() for name in given}
     own = {name.lower() for name in (*NAMES, *SPARKS_OWN)}
     return not names.isdisjoint(own - {"path"}) or names <= {"path"}
@@ -62,7 +70,10 @@ def query_id(given: Mapping[str, str]) -> str | None:
 
 
 def parse_write(given: Mapping[str, str]) -> WriteOptions:
-    """Return the options of a query, given as a mapping that ignores case. Raise OptionError if they are wrong."""
+    """Return the options of a query, given as a mapping that ignores case.
+
+    Raise OptionError if they are wrong.
+    """
     check_names(given, NAMES, (*SPARKS_OWN, *HINTS))
     if not given.get("path"):
         raise OptionError("no path: pass the log directory to .save() or .start()")

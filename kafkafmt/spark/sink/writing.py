@@ -1,11 +1,11 @@
-"""Build batches from rows and append them to a log directory: the work of a task of the sink, and that of its driver.
+"""Build batches from rows and append them to a log directory: the work of the sink's tasks and driver.
 
     <directory>/..  .<name>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>     staged batches, with offsets from 0 on
 
-Each task builds batches and stages them next to the log directory, so that a broker never sees unknown files. The driver
-then appends the batches of the successful tasks, in order and atomically. It copies bytes and assigns offsets, which
-changes only a few fields. Rows that an application identifies by txnAppId and txnVersion, as in Delta Lake, are
-appended only once.
+Each task builds batches and stages them next to the log directory, so that a broker never sees
+unknown files. The driver then appends the batches of the successful tasks, in order and atomically.
+It copies bytes and assigns offsets, which changes only a few fields. Rows that an application
+identifies by txnAppId and txnVersion, as in Delta Lake, are appended only once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .write_options import Key, WriteOptions
 
 @dataclass
 class Staged:
-    """What one task has staged: for each partition, the name of a file of batches, and its size in bytes."""
+    """What one task has staged: for each partition, the name and size of a file of batches."""
 
     folder: str
     files: dict[Key, str] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class Stage:
 
 
 def _milliseconds(rows: pa.RecordBatch) -> Any:
-    """Return the rows' timestamps in milliseconds; the current time for rows without one, as a producer does."""
+    """Return the rows' timestamps in milliseconds; like a producer, the current time for rows without one."""
     now = now_millis()
     if "timestampMillis" in rows.schema.names:
         return rows.column("timestampMillis").fill_null(now)

@@ -1,12 +1,15 @@
-"""The data source `kafkafmt`: log directories as a DataFrame, with the options and columns of Spark's Kafka source.
+"""The data source `kafkafmt`: log directories as a DataFrame.
+
+Options and columns are those of Spark's Kafka source.
 
     spark.read.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")     # see stream.py
 
-Spark creates the source and then a reader, in Python processes on the driver. The reader plans tasks, and each task
-decodes its extents into Arrow record batches of about 8 MB. Sending these to the JVM takes longer than decoding them.
-Options and a user's schema, which is the projection, should therefore exclude what is not needed. Filters are not pushed
-down, because in Spark 4.3 the filters of one query reach the plan of the next.
+Spark creates the source and then a reader, in Python processes on the driver. The reader plans
+tasks, and each task decodes its extents into Arrow record batches of about 8 MB. Sending these to
+the JVM takes longer than decoding them. Options and a user's schema, which is the projection,
+should therefore exclude what is not needed. Filters are not pushed down, because in Spark 4.3 the
+filters of one query reach the plan of the next.
 
 A query reads what exists when it is planned. Records that are appended later are not read.
 """
@@ -61,8 +64,8 @@ NO_TABLE_OPTIONS = (
 def register(spark: SparkSession) -> None:
     """Register the data source "kafkafmt" with a Spark session.
 
-    A session finds an installed kafkafmt itself. Registration is needed if the package is not installed, such as in a
-    source tree or in an archive for executors.
+    A session finds an installed kafkafmt itself. Registration is needed if the package is not
+    installed, such as in a source tree or in an archive for executors.
 
     Parameters
     ----------
@@ -72,7 +75,7 @@ def register(spark: SparkSession) -> None:
 
 
 class KafkaLogSource(DataSource):
-    """The data source and sink behind ``format("kafkafmt")``. Spark creates it.
+    """The data source and sink for ``format("kafkafmt")``. Spark creates it.
 
     Parameters
     ----------
@@ -82,15 +85,16 @@ class KafkaLogSource(DataSource):
     Raises
     ------
     OptionError
-        An option is unknown or wrong. `load()` raises it. Options that only a batch query or only a stream can have are
-        checked when Spark creates the reader.
+        An option is unknown or wrong. `load()` raises it. Options that only a batch query or only a
+        stream can have are checked when Spark creates the reader.
 
     Notes
     -----
     The option `mode` decides what happens to damage:
 
-    - PERMISSIVE (default): deliver all intact records and warn about each damaged span. Damage that a shallow walk finds
-      is reported on the driver, damage inside compressed data in the task that finds it.
+    - PERMISSIVE (default): deliver all intact records and warn about each damaged span. Damage that
+      a shallow walk finds is reported on the driver, damage inside compressed data in the task that
+      finds it.
     - DROPMALFORMED: deliver the same records without warnings.
     - FAILFAST: fail the query at the first damage, with its file, position and offsets.
     """
@@ -127,7 +131,10 @@ class KafkaLogSource(DataSource):
         return "path" in self.options or "paths" in self.options
 
     def _for_reading(self, schema: StructType) -> Options:
-        """Return the options of the query. If it names no path, add those of the table that it reads."""
+        """Return the options of the query.
+
+        If it names no path, add those of the table that it reads.
+        """
         if self._names_path:
             return self.parsed
         kept = kept_options(schema)
@@ -138,8 +145,9 @@ class KafkaLogSource(DataSource):
     def _for_writing(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of a query that writes.
 
-        Raise OptionError if the rows were read from a table. Their columns contain its options, and saveAsTable would
-        keep these for the new table. Spark does not tell which table the rows go to.
+        Raise OptionError if the rows were read from a table. Their columns contain its options, and
+        saveAsTable would keep these for the new table. Spark does not tell which table the rows go
+        to.
         """
         if not self._names_path:
             raise OptionError(NO_TABLE_TO_WRITE)
@@ -184,7 +192,10 @@ def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]
 
 
 class KafkaLogReader(DataSourceReader):
-    """The reader of a batch query. `partitions` plans the query on the driver, `read` decodes one task's part of it."""
+    """The reader of a batch query.
+
+    `partitions` plans the query on the driver, `read` decodes one task's part of it.
+    """
 
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options

@@ -1,8 +1,11 @@
-"""Parse the options of the data source: those of Spark's Kafka source, by its names and rules, and a few additional ones.
+"""Parse the options of the data source.
 
-All options are checked before a file is opened. Errors are one line and name the option. An unknown name is an error,
-because a misspelt bound would otherwise read everything. Options that start with `kafka.` are ignored: they configure
-a connection, which does not exist here. The exception is kafka.isolation.level, which selects records.
+These are the options of Spark's Kafka source, by its names and rules, and a few more.
+
+All options are checked before a file is opened. Errors are one line and name the option. An unknown
+name is an error, because a misspelt bound would otherwise read everything. Options that start with
+`kafka.` are ignored: they configure a connection, which does not exist here. The exception is
+kafka.isolation.level, which selects records.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"
 HINTS = (
     "maxRecordsPerPartition", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
-"""Options of Spark's Kafka source that are accepted and ignored, because they tune a connection or the number of tasks."""
+"""Options of Spark's Kafka source that are accepted and ignored, because they tune a connection or
+the number of tasks.
+"""
 
 Key = tuple[str, int]
 PerPartition = dict[Key, int]
@@ -59,7 +64,7 @@ class Bound:
     value: int | PerPartition
     """Offset, or milliseconds since 1970-01-01 UTC: one for all partitions, or one for each.
 
-    The offsets LATEST and EARLIEST stand for the end and the start of the log.
+    The offset LATEST means the end of the log, EARLIEST its start.
     """
 
     def of(self, key: Key) -> int:
@@ -67,7 +72,7 @@ class Bound:
         return self.value if isinstance(self.value, int) else self.value[key]
 
     def check(self, keys: Collection[Key]) -> None:
-        """Raise OptionError if values for single partitions do not name exactly the partitions that are read.
+        """Raise OptionError unless values for single partitions name exactly the partitions that are read.
 
         Spark's Kafka source has the same rule.
         """
@@ -130,10 +135,12 @@ class Options:
             raise OptionError(f"{self.end.option} is only for batch queries: a stream has no end")
 
     def select(self, partitions: Iterable[PartitionDir]) -> list[PartitionDir]:
-        """Return the selected partitions. Raise OptionError for a topic or partition that does not exist.
+        """Return the selected partitions.
 
-        Kafka's own topics (`__…`) are selected only if an option names them, if the pattern starts with `__`, or if they
-        are themselves a path.
+        Raise OptionError for a topic or partition that does not exist.
+
+        Kafka's own topics (`__…`) are selected only if an option names them, if the pattern starts
+        with `__`, or if they are themselves a path.
         """
         there = [p for p in partitions if p.readable]
         if self.assigned is not None:
@@ -152,7 +159,10 @@ class Options:
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """Return the options of a query, given as a mapping that ignores case. Raise OptionError if they are wrong."""
+    """Return the options of a query, given as a mapping that ignores case.
+
+    Raise OptionError if they are wrong.
+    """
     options = {name: given[name] for name in NAMES if given.get(name) is not None}
     check_names(given, NAMES, HINTS)
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
@@ -203,9 +213,10 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
-    """Return the start or end of what is read, by the first option that is given, in the order of Spark's Kafka source.
+    """Return the start or end of what is read, by the first option that is given.
 
-    The order is: one time for all partitions, one time for each, offsets.
+    As in Spark's Kafka source, the order is: one time for all partitions, one time for each,
+    offsets.
     """
     name = f"{side}Timestamp"
     if name in options:

@@ -1,9 +1,10 @@
-"""Plan a query of the data source: choose partitions, resolve bounds, plan segments, and form tasks.
+"""Plan a query of the data source: choose partitions, resolve bounds, plan segments, form tasks.
 
-This happens once per query, on the driver, with one thread per core. Each segment that the bounds touch is walked
-shallowly and its CRCs are checked, without the GIL. So damage is known before a task runs, and tasks read only their
-own extents. A task reads some tens of MB: a part of a large partition, or several small partitions, because a task
-takes Spark about 30 ms even if it does nothing.
+This happens once per query, on the driver, with one thread per core. Each segment that the bounds
+touch is walked shallowly and its CRCs are checked, without the GIL. So damage is known before a
+task runs, and tasks read only their own extents. A task reads some tens of MB: a part of a large
+partition, or several small partitions, because a task takes Spark about 30 ms even if it does
+nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +25,16 @@ from .splits import Split, make_splits, may_hold
 
 
 class DataLossError(RuntimeError):
-    """Raised if offsets that a query names do not exist (any more). With failOnDataLoss=false the query continues."""
+    """Raised if offsets that a query names do not exist (any more).
+
+    With failOnDataLoss=false the query continues.
+    """
 
 
 OPEN_COST = 1 << 20
-"""Cost of one split, in addition to its bytes: opening a partition takes about as long as reading so many bytes."""
+"""Cost of one split, in addition to its bytes: opening a partition takes about as long as reading
+so many bytes.
+"""
 RUNS_A_SPLIT = 8
 """Extents are smaller than splits by this factor, so that the splits have about equal sizes."""
 
@@ -50,7 +56,9 @@ class Plan:
     damaged: list[tuple[PartitionDir, Damage]]
     """Damage that planning found within the bounds."""
     doubts: list[tuple[PartitionDir, Doubt]] = field(default_factory=list)
-    """Transactions with records within the bounds that "read_committed" omits because their outcome is not known."""
+    """Transactions with records within the bounds that "read_committed" omits because their outcome
+    is not known.
+    """
 
     def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
         """Add the transactions in doubt with offsets in [start, end)."""
@@ -60,7 +68,7 @@ class Plan:
 
 @dataclass
 class _Selected:
-    """A partition that is being planned. None for start or end stands for the log's own."""
+    """A partition that is being planned. None for start or end means the log's own."""
 
     log: PartitionLog
     start: int | None = None
@@ -83,7 +91,8 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
 
     tell: called with messages, such as one about a file that retention removed.
 
-    Raise OptionError if the options do not fit the logs, and an OSError (NoLogError) if a path cannot be read.
+    Raise OptionError if the options do not fit the logs, and an OSError (NoLogError) if a path
+    cannot be read.
     """
     selected = [
         _Selected(PartitionLog(p, max_batch_bytes=options.max_batch_bytes, run_bytes=run_bytes_of(options), tell=tell))
@@ -126,7 +135,7 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
 
 
 def _with_min_partitions(options: Options, selected: Iterable[_Selected]) -> Options:
-    """Return options whose splits are small enough for `minPartitions` tasks, if the batches are small enough."""
+    """Return options whose splits are small enough for `minPartitions` tasks, if batches allow it."""
     if options.min_partitions is None:
         return options
     total = sum(segment.size for s in selected for segment in s.segments())
@@ -139,10 +148,10 @@ def _with_min_partitions(options: Options, selected: Iterable[_Selected]) -> Opt
 
 
 def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) -> None:
-    """Raise OptionError if the bounds contradict each other, and DataLossError if they name offsets that do not exist.
+    """Raise OptionError for bounds in the wrong order, and DataLossError for offsets that do not exist.
 
-    With failOnDataLoss=false, a message replaces the DataLossError. As in Spark's Kafka source, only bounds that are
-    offsets can be out of range.
+    With failOnDataLoss=false, a message replaces the DataLossError. As in Spark's Kafka source,
+    only bounds that are offsets can be out of range.
     """
     start, end, key = options.start, options.end, (s.log.topic, s.log.partition)
     name = f"{key[0]}-{key[1]}"
@@ -169,7 +178,10 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
 
 
 def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
-    """Return the partitions under the paths of a query. Raise OptionError if a path or `replicas` is wrong."""
+    """Return the partitions under the paths of a query.
+
+    Raise OptionError if a path or `replicas` is wrong.
+    """
     try:
         found = discover(options.paths, options.replicas)
     except DuplicatePartitionError as error:
@@ -203,7 +215,7 @@ def _resolve(s: _Selected, options: Options) -> None:
 
 
 def offset_of(log: PartitionLog, start: Bound, options: Options) -> int | None:
-    """Return the offset at which reading starts; None for the log's own start, or for a time that no record reaches.
+    """Return the offset at which reading starts; None for the log's start, or a time after all records.
 
     Raise OptionError for such a time unless startingOffsetsByTimestampStrategy is "latest".
     """
@@ -216,7 +228,7 @@ def offset_of(log: PartitionLog, start: Bound, options: Options) -> int | None:
 
 
 def _offset(log: PartitionLog, bound: Bound, own: int, below_log_start: bool) -> int | None:
-    """Return the offset of a bound; None if it is `own`, the log's start or end, or a time that no record reaches."""
+    """Return the offset of a bound; None if it is `own`, or a time after all records."""
     value = bound.of((log.topic, log.partition))
     if bound.kind == "offset":
         return None if value == own else value
@@ -224,11 +236,14 @@ def _offset(log: PartitionLog, bound: Bound, own: int, below_log_start: bool) ->
     return None if hit is None else hit.offset
 
 
-def pack(tasks: list[Task], splits: Iterable[Split], room: int) -> None:
-    """Append splits to the last task as long as it costs at most `room`, else to new tasks. Keep their order."""
+def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:
+    """Append splits to the last task as long as it costs at most `size`, else to new tasks.
+
+    Keep their order.
+    """
     for split in splits:
         cost = split.bytes + OPEN_COST
-        if not tasks or tasks[-1].cost + cost > room:
+        if not tasks or tasks[-1].cost + cost > size:
             tasks.append(Task())
         tasks[-1].splits.append(split)
         tasks[-1].cost += cost

@@ -1,4 +1,7 @@
-"""Read in a task of the data source: yield its part of the logs as Arrow record batches. For batch queries and streams."""
+"""Read in a task of the data source: yield its part of the logs as Arrow record batches.
+
+For batch queries and streams.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class TaskPartition(InputPartition):
 
 
 def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
-    """Return the tasks of a plan, after its damage was raised, reported or ignored, depending on `mode`."""
+    """Return the tasks of a plan, after raising, reporting or ignoring its damage, as `mode` says."""
     if plan.damaged and mode == "FAILFAST":
         directory, damage = plan.damaged[0]
         raise DamagedLogError(damage, str(directory.path))
@@ -49,7 +52,8 @@ def read_task(
 ) -> Iterator[pa.RecordBatch]:
     """Return the record batches of a task.
 
-    tell: called with a message if a file was removed. Damage raises DamagedLogError in mode FAILFAST.
+    tell: called with a message if a file was removed. Damage raises DamagedLogError in mode
+    FAILFAST.
     """
     if not isinstance(partition, TaskPartition):  # Spark runs an empty task if the plan has no tasks
         return iter(())
@@ -76,7 +80,10 @@ def _batches(
 
 
 def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordBatch]:
-    """Yield the same batches. A thread decodes the next one while one is sent to the JVM; decoding needs no GIL."""
+    """Yield the same batches.
+
+    A thread decodes the next one while one is sent to the JVM; decoding needs no GIL.
+    """
     with ThreadPoolExecutor(1) as thread:
         try:
             coming = thread.submit(next, batches, None)
@@ -113,7 +120,7 @@ def _or_open(offset: int | None) -> str:
 
 
 class _PlainFormatter(logging.Formatter):
-    """Escapes control characters as the command does, because names of topics and paths come from files."""
+    """Escapes control characters, because names of topics and paths come from files."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return plain(super().formatMessage(record))

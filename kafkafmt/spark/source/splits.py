@@ -1,4 +1,4 @@
-"""Cut planned segments into splits, each with all that a task needs to read it on another machine."""
+"""Cut planned segments into splits that a task can read on another machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from ...types import RecordColumns
 from ..hosts import with_host
 
 SPLIT_BYTES = 64 << 20
-"""Bytes of a split, which ends at a batch boundary. Smaller splits would cost more: a task takes Spark about 30 ms."""
+"""Bytes of a split, which ends at a batch boundary. Smaller splits would cost more: a task takes
+Spark about 30 ms.
+"""
 
 
 @dataclass
@@ -49,8 +51,8 @@ class Piece:
     ) -> Iterator[Chunk]:
         """Yield the records of the piece, decoded into `columns`, in the order of offsets.
 
-        Raise an OSError that names this host if the file is missing for a reason other than retention, or is not the
-        one that was planned.
+        Raise an OSError that names this host if the file is missing for a reason other than
+        retention, or is not the one that was planned.
 
         control: include control records.
         on_damage: called with damage inside batches; None to raise it.
@@ -90,7 +92,10 @@ class Split:
 
     @property
     def first_offset(self) -> int:
-        """The lowest offset that the split can contain. It differs between the splits of a partition."""
+        """The lowest offset that the split can contain.
+
+        It differs between the splits of a partition.
+        """
         first = self.pieces[0]
         return max(first.start, first.plan.extents[0].first_offset)
 
@@ -105,27 +110,27 @@ def make_splits(
     transactions: Transactions | None = None,
     split_bytes: int = SPLIT_BYTES,
 ) -> list[Split]:
-    """Return the planned segments of a partition as splits of about `split_bytes`, in the order of offsets.
+    """Return the planned segments of a partition as splits of about `split_bytes`, in offset order.
 
     start, end: offsets; None for the log's own start and end.
     transactions: those of the whole log if only committed records are selected, else None.
 
-    Damage is in no split. The plans' `run_bytes` should be well below `split_bytes`, because a split ends at the end
-    of an extent.
+    Damage is in no split. The plans' `run_bytes` should be well below `split_bytes`, because a
+    split ends at the end of an extent.
     """
     low, high = offset_range(directory, start, end, below_log_start)
     if transactions is not None:
         high = min(high, transactions.last_stable_offset)
     splits: list[Split] = []
-    room = 0
+    left = 0
     for plan in plans:
         wanted = [e for e in plan.extents if e.last_offset >= low and e.first_offset < high]
         while wanted:
-            if room <= 0:
+            if left <= 0:
                 splits.append(Split(directory.topic, directory.partition))
-                room = split_bytes
-            taken = _take(wanted, room)
-            room -= sum(e.end - e.position for e in taken)
+                left = split_bytes
+            taken = _take(wanted, left)
+            left -= sum(e.end - e.position for e in taken)
             wanted = wanted[len(taken) :]
             part = replace(plan, extents=taken, damaged=[], findings=[])
             splits[-1].pieces.append(Piece(alone(directory, plan.segment), part, low, high, transactions))
@@ -139,16 +144,16 @@ def offset_range(directory: PartitionDir, start: int | None, end: int | None, be
 
 
 def may_hold(segment: SegmentFile, low: int, high: int) -> bool:
-    """Return whether a segment may contain offsets in [low, high), according to the base offsets in the file names."""
+    """Return whether a segment may contain offsets in [low, high), according to the file names."""
     return (segment.base_offset is None or segment.base_offset < high) and (
         segment.next_base is None or segment.next_base > low
     )
 
 
-def _take(extents: list[Run], room: int) -> list[Run]:
-    """Return the first extents, until they have `room` bytes together; at least one."""
+def _take(extents: list[Run], most: int) -> list[Run]:
+    """Return the first extents, until they have `most` bytes together; at least one."""
     size, n = 0, 0
-    while n < len(extents) and (n == 0 or size < room):
+    while n < len(extents) and (n == 0 or size < most):
         size += extents[n].end - extents[n].position
         n += 1
     return extents[:n]

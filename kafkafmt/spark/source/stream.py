@@ -1,14 +1,16 @@
-"""The data source `kafkafmt` as a stream: micro-batches of the records that are appended to log directories.
+"""The data source `kafkafmt` as a stream of the records that are appended to log directories.
 
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
 
-Offsets have the form of Spark's Kafka source, `{"orders": {"0": 23}}`, and the same rules apply. Without
-startingOffsets, a stream starts at the end of the logs. Partitions that appear later are read from their start. If
-records are removed before they were read, the query fails unless failOnDataLoss=false.
+Offsets have the form of Spark's Kafka source, `{"orders": {"0": 23}}`, and the same rules apply.
+Without startingOffsets, a stream starts at the end of the logs. Partitions that appear later are
+read from their start. If records are removed before they were read, the query fails unless
+failOnDataLoss=false.
 
-The reader lives as long as the query, in a process next to the driver. Each check of a log reads only what was appended
-since the last check. A micro-batch is planned by its offsets alone. If it is repeated after a restart, it has the same
-records. With a sink that takes each micro-batch once, each record arrives once.
+The reader lives as long as the query, in a process next to the driver. Each check of a log reads
+only what was appended since the last check. A micro-batch is planned by its offsets alone. If it is
+repeated after a restart, it has the same records. With a sink that takes each micro-batch once,
+each record arrives once.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ Nested = dict[str, dict[str, int]]
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader of one stream. `read` runs in tasks, all other methods run in a process next to the driver."""
+    """The reader of one stream.
+
+    `read` runs in tasks, all other methods run in a process next to the driver.
+    """
 
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options
@@ -85,9 +90,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _nested(begin | {key: max(end, begins[key]) for key, end in ends.items()})
 
     def _waits(self, new: int) -> bool:
-        """Return whether a micro-batch of `new` offsets is delayed, by minOffsetsPerTrigger and maxTriggerDelay.
+        """Return whether minOffsetsPerTrigger and maxTriggerDelay delay a micro-batch of `new` offsets.
 
-        As in Spark's Kafka source (``KafkaMicroBatchStream.delayBatch``), the first micro-batch is never delayed.
+        As in Spark's Kafka source (``KafkaMicroBatchStream.delayBatch``), the first micro-batch is
+        never delayed.
         """
         least, now = self.options.min_offsets_per_trigger, monotonic()
         if least is None or self._target is not None:
@@ -120,7 +126,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(partition, self.options, self.names, self._gone)
 
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
-        """Return the selected partitions that exist. With failOnDataLoss=false, partitions read before may be missing.
+        """Return the selected partitions that exist.
+
+        With failOnDataLoss=false, partitions read before may be missing.
 
         tell: called with messages, as in PartitionLog.
         """
@@ -156,7 +164,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._end(log, 0) if start is None else start
 
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
-        """Return the end of each log. A log that ends before `begin` or does not exist any more is reported as lost."""
+        """Return the end of each log.
+
+        A log that ends before `begin` or does not exist any more is reported as lost.
+        """
         ends = {}
         for key in sorted(begin.keys() - logs.keys()):
             self._lost(key, f"it was read up to offset {begin[key]} and no longer exists")
@@ -187,7 +198,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _decide(self, log: PartitionLog, end: int) -> int:
         """Return the last stable offset of a log that ends at `end`, and set the log's transactions.
 
-        Only what was appended since the last call is read, unless damage there may hide the end of a transaction.
+        Only what was appended since the last call is read, unless damage there may hide the end of
+        a transaction.
         """
         key = log.topic, log.partition
         upto, walk = self._walks.get(key, (NO_END, TransactionWalk(log)))
@@ -254,7 +266,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._once(message)
 
     def _gone(self, message: str) -> None:
-        """Raise DataLossError for a file that was removed before it was read, or log a message with failOnDataLoss=false."""
+        """Raise DataLossError for a file that is gone, or log a message with failOnDataLoss=false."""
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{message}; failOnDataLoss=false continues without it")
         say(message)
@@ -274,7 +286,7 @@ def _nested(offsets: Offsets) -> Nested:
 
 
 def _share(begins: Offsets, ends: Offsets, limit: int) -> Offsets:
-    """Return ends with about `limit` offsets in total, divided in proportion to the sizes, at least one per partition."""
+    """Return ends that divide about `limit` offsets in proportion to sizes, at least one per partition."""
     sizes = {key: max(ends[key] - begins[key], 0) for key in ends}
     total = sum(sizes.values())
     if total <= limit:

@@ -1,8 +1,8 @@
 """Keep the options of SQL tables.
 
-Spark 4.2 passes a table's options to a Python data source when the table is created, mixed with the table's
-properties. It passes none when the table is read or written. But it always passes the columns with their metadata.
-The options are therefore kept in the metadata of the first column.
+Spark 4.2 passes a table's options to a Python data source when the table is created, mixed with the
+table's properties. It passes none when the table is read or written. But it always passes the
+columns with their metadata. The options are therefore kept in the metadata of the first column.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ PREFIX = "option."
 
 
 def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
-    """Return the user's options for a table that is being created; None if `given` does not belong to a table.
+    """Return the user's options for a table that is being created; None if there is no table.
 
-    Properties that Spark adds (owner, provider, external, …) and other TBLPROPERTIES are omitted. `location` becomes
-    the path.
+    Properties that Spark adds (owner, provider, external, …) and other TBLPROPERTIES are omitted.
+    `location` becomes the path.
     """
     if "provider" not in given:
         return None
