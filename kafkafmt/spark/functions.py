@@ -213,7 +213,7 @@ class ArrowFunction:
                     if self.on_error == "column":
                         output.error(row, str(error))
                     else:
-                        say(f"row {row} of column {self.column!r} is omitted: {error}")
+                        say(f"row {row} of column {self.column!r}: {error}; omitted")
 
                 for topic, partition, chunks in decode(value, fault):
                     output.move_to(topic, partition)
@@ -351,7 +351,7 @@ def decode_partition(
             def fault(error: Exception, row: int = row) -> None:
                 if on_error == "fail":
                     raise _in_row(error, row, column) from None
-                say(f"element {row} is omitted: {error}")
+                say(f"element {row}: {error}; omitted")
 
             if value is None:
                 continue

@@ -90,7 +90,7 @@ def prepare_environment() -> None:
     try:
         import pyspark  # noqa: F401
     except ImportError as missing:
-        raise SparkMissingError(f"this needs pyspark: {install_line('spark')}") from missing
+        raise SparkMissingError(f"kafkafmt.spark needs pyspark: {install_line('spark')}") from missing
     java = find_java()
     home = os.environ.get("JAVA_HOME")
     expected = str(Path(home, "bin", "java")) if home else shutil.which("java")

@@ -84,6 +84,6 @@ def test_without_pyspark():
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
     ).stdout.splitlines()
     assert said == [
-        "this needs pyspark: pip install 'pyspark>=4.0'",
-        "kafkafmt on Spark needs pyspark: pip install 'pyspark>=4.0'",
+        "kafkafmt.spark needs pyspark: pip install 'pyspark>=4.0'",
+        "kafkafmt.spark needs pyspark: pip install 'pyspark>=4.0'",
     ]
