@@ -117,4 +117,9 @@ def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
 def _int32(window: npt.NDArray[np.uint8], positions: IntArray) -> IntArray:
     """Return the big-endian int32 at each position."""
     high = window[positions].astype(np.int8).astype(np.int64) << 24
-    return high | window[positions + 1].astype(np.int64) << 16 | window[positions + 2].astype(np.int64) << 8 | window[positions + 3]
+    return (
+        high
+        | window[positions + 1].astype(np.int64) << 16
+        | window[positions + 2].astype(np.int64) << 8
+        | window[positions + 3]
+    )

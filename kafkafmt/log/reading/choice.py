@@ -57,7 +57,7 @@ def choose_partitions(
         Topics or numbers were given, and no partition matches.
     """
     chosen = select_partitions(found.partitions, topics, numbers, internal, every_state)
-    readable = (p for p in found.partitions if every_state or p.state == "live" or p.named)
+    readable = (p for p in found.partitions if every_state or p.readable)
     missing = not_there(readable, topics, numbers)
     if not chosen and (topics or numbers):
         raise PartitionNotFoundError(missing)

@@ -52,7 +52,9 @@ def believable(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> set
     index = [
         i
         for i, p in enumerate(parts)
-        if isinstance(p, Run) and i not in adrift and lower <= p.first_offset <= p.last_offset < (MAX_OFFSET if upper is None else upper)
+        if isinstance(p, Run)
+        and i not in adrift
+        and lower <= p.first_offset <= p.last_offset < (MAX_OFFSET if upper is None else upper)
     ]
     if not index:
         return set()
@@ -70,7 +72,9 @@ def believable(parts: Sequence[Run | Bad], lower: int, upper: int | None) -> set
         for j in range(len(runs)):
             total[j] += _bonus(upper - 1 - int(last[j]), int(spans[-1] - spans[j + 1]), bool(bad[-1] != bad[j]))
     best_ends = np.flatnonzero(total == total.max())
-    at = int(best_ends[np.argmin(last[best_ends])])  # a hurt offset that lies too high is followed by what seems too low
+    at = int(
+        best_ends[np.argmin(last[best_ends])]
+    )  # a hurt offset that lies too high is followed by what seems too low
     chain = set()
     while at >= 0:
         chain.add(index[at])

@@ -238,7 +238,9 @@ class PartitionLog:
                 extents = sound_runs(walker, position, start if position else base, end, gaps=compacted)
         except FileNotFoundError:
             return None
-        if extents is None or (extents and segment.next_base is not None and extents[-1].last_offset >= segment.next_base):
+        if extents is None or (
+            extents and segment.next_base is not None and extents[-1].last_offset >= segment.next_base
+        ):
             return None
         return SegmentPlan(segment, walker.size, extents, [], [], walker.stats)
 
@@ -308,7 +310,10 @@ class PartitionLog:
                         break
                 else:
                     if adopted and begin == event.position and (batches, before) != (event.batches, event.last_offset):
-                        raise _changed(plan.segment, f"{batches} batches up to offset {before} are where {event.batches} were planned")
+                        raise _changed(
+                            plan.segment,
+                            f"{batches} batches up to offset {before} are where {event.batches} were planned",
+                        )
             if group:
                 yield from self._flush(group, on_damage)
         finally:
@@ -358,7 +363,9 @@ class PartitionLog:
         high = NO_END if end is None else end
         if committed and not past_open:
             high = min(high, self.transactions.last_stable_offset)
-        reader = RecordReader(names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes)
+        reader = RecordReader(
+            names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes
+        )
         for part in self.parts(low, high, on_damage, grouped=True):
             table = part.table if control else part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
             if committed:
@@ -388,7 +395,9 @@ class PartitionLog:
 def _changed(segment: SegmentFile, how: str) -> OSError:
     """Return the error for a file that is not the one that was planned."""
     what = f"the file is not as it was when it was planned: {how}"
-    return unavailable(segment, f"{what}; this host sees another file, or a broker truncated or compacted the log", errno.ESTALE)
+    return unavailable(
+        segment, f"{what}; this host sees another file, or a broker truncated or compacted the log", errno.ESTALE
+    )
 
 
 @dataclass
@@ -436,7 +445,9 @@ class Part:
         first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
         message = f"the file changed while it was read: {error.message}"
         length = max(self.extent.end - error.position, 0)
-        return Damage(self.plan.segment.name, error.position, length, first, self.extent.last_offset, error.code, message)
+        return Damage(
+            self.plan.segment.name, error.position, length, first, self.extent.last_offset, error.code, message
+        )
 
     def _after(self, extent: Run) -> int | None:
         """Return the first offset that is delivered after an extent, or that of the next segment."""
@@ -467,7 +478,10 @@ class _Group:
         if extent.end - extent.position > SMALL_EXTENT:
             return False
         if not self._extents:
-            self._position, self._count = max(extent.position - SMALL_EXTENT, 0), 0  # offsets out of order are near each other
+            self._position, self._count = (
+                max(extent.position - SMALL_EXTENT, 0),
+                0,
+            )  # offsets out of order are near each other
             self._got = self._view.read_into(self._buffer, self._position)
         end = extent.end - self._position
         if extent.position < self._position or end > self._got or self._count + extent.batches > len(self._rows):
@@ -486,4 +500,13 @@ class _Group:
         """Return the batches of the extents, and begin with new ones."""
         extents, self._extents = self._extents, []
         before = extents[0][1].first_offset - 1
-        return Part(self._plan, extents[-1][1], self._walker, self._position, self._buffer, self._rows[: self._count], before, extents)
+        return Part(
+            self._plan,
+            extents[-1][1],
+            self._walker,
+            self._position,
+            self._buffer,
+            self._rows[: self._count],
+            before,
+            extents,
+        )

@@ -113,7 +113,9 @@ def plan_segment(
                     cut_at |= _cuts(walker, run, border) if run.first_offset < border <= run.last_offset else set()
             for run, following in itertools.pairwise(runs):
                 if run.batches > 1 and run.first_offset < following.first_offset <= run.last_offset:
-                    cut_at |= _cuts(walker, run, following.first_offset)  # its last batch can have a wrong last offset delta
+                    cut_at |= _cuts(
+                        walker, run, following.first_offset
+                    )  # its last batch can have a wrong last offset delta
             parts = list(walker.walk(cut_gaps=True, cut_at=cut_at))
             return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
         return _resolve(segment, walker, stats, parts, lower, None)
@@ -152,11 +154,17 @@ def _resolve(
         elif chain is not None and i not in chain:
             for piece in [part] if _fills_gap(part, extents, lower) else _pieces(walker, part):
                 if _repeats(walker, piece, extents) or neighbours.hold(walker, piece):
-                    findings.append(_finding(segment, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once"))
+                    findings.append(
+                        _finding(segment, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once")
+                    )
                 elif _fills_gap(piece, extents, lower):
                     moved.append(piece)
                     insort(extents, piece, key=lambda r: r.first_offset)
-                    findings.append(_finding(segment, "batch_out_of_place", piece, "lies out of place; delivered where its offsets fit"))
+                    findings.append(
+                        _finding(
+                            segment, "batch_out_of_place", piece, "lies out of place; delivered where its offsets fit"
+                        )
+                    )
                 else:
                     lost.append((i, piece))
     moved.sort(key=lambda r: r.first_offset)
@@ -165,7 +173,9 @@ def _resolve(
 
 
 def _finding(segment: SegmentFile, error: str, run: Run, what: str) -> Finding:
-    return Finding(segment.name, error, f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}")
+    return Finding(
+        segment.name, error, f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}"
+    )
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:
@@ -215,7 +225,9 @@ class Neighbours:
         elif piece.last_offset < base:
             if self._before is None:
                 _, names = list_directory(self.segment.path.parent)
-                self._before = max((b for n in names if (b := base_offset_of(n)) is not None and b < base), default=base)
+                self._before = max(
+                    (b for n in names if (b := base_offset_of(n)) is not None and b < base), default=base
+                )
             base = self._before
         if base == self.segment.base_offset or piece.first_offset < base:
             return False
@@ -250,7 +262,13 @@ def _fills_gap(piece: Run, extents: list[Run], lower: int) -> bool:
 
 
 def _damage(
-    segment: SegmentFile, parts: list[Run | Bad], chosen: list[int], moved: list[Run], lower: int, i: int, part: Run | Bad
+    segment: SegmentFile,
+    parts: list[Run | Bad],
+    chosen: list[int],
+    moved: list[Run],
+    lower: int,
+    i: int,
+    part: Run | Bad,
 ) -> Damage:
     """A part that is lost, its offsets told by the parts around it that are delivered."""
     at = bisect_right(chosen, i)
@@ -266,13 +284,18 @@ def _damage(
     while k and moved[k - 1].last_offset == last:
         last, k = moved[k - 1].first_offset - 1, k - 1
     if isinstance(part, Run):
-        code, message = "contradicting_offsets", f"offsets {part.first_offset} to {part.last_offset} fit neither of the batch's neighbours"
+        code, message = (
+            "contradicting_offsets",
+            f"offsets {part.first_offset} to {part.last_offset} fit neither of the batch's neighbours",
+        )
     else:
         code, message = part.error.code, part.error.message
     return Damage(segment.name, part.position, part.end - part.position, first, last, code, message, part.records)
 
 
-def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: list[Run | Bad], lower: int, findings: list[Finding]) -> int:
+def _unfinished_tail(
+    segment: SegmentFile, walker: Walker, parts: list[Run | Bad], lower: int, findings: list[Finding]
+) -> int:
     """The number of parts before an unfinished tail, which becomes a finding; all of them where there is none."""
     if not segment.last:
         return len(parts)
@@ -282,9 +305,15 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: list[Run | Bad
     expected = next((p.last_offset + 1 for p in reversed(parts[:start]) if isinstance(p, Run)), lower)
     for i in range(start, len(parts)):
         bad = parts[i]
-        if isinstance(bad, Bad) and bad.records is None and (why := _tail_kind(walker, bad.position, bad.error, expected)):
+        if (
+            isinstance(bad, Bad)
+            and bad.records is None
+            and (why := _tail_kind(walker, bad.position, bad.error, expected))
+        ):
             length = walker.size - bad.position
-            findings.append(Finding(segment.name, "unfinished_tail", f"{length} bytes at position {bad.position}: {why}"))
+            findings.append(
+                Finding(segment.name, "unfinished_tail", f"{length} bytes at position {bad.position}: {why}")
+            )
             return i
     return len(parts)
 
@@ -296,7 +325,11 @@ def _tail_kind(walker: Walker, position: int, error: KafkaFormatError, expected:
     head = walker.view.read(position, BATCH_HEADER_SIZE)
     if not header_stands(head, expected):
         return None
-    size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD if len(head) >= MAGIC_END else None
+    size = (
+        int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
+        if len(head) >= MAGIC_END
+        else None
+    )
     if isinstance(error, TruncatedError):
         return error.message
     if size is not None and size > walker.size - position:

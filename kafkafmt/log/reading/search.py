@@ -133,7 +133,11 @@ class Search:
             if at < covered:
                 continue
             find = Head(at, self.head(at))
-            covered = self._value_end(find) or self._covered_end(find, bad, expected) or self._inner_messages_end(find, bad, expected)
+            covered = (
+                self._value_end(find)
+                or self._covered_end(find, bad, expected)
+                or self._inner_messages_end(find, bad, expected)
+            )
             if not covered:
                 below = find.first_offset < expected and (find.plain_message or bad.continues(expected))
                 if not below and self._confirmed(find, bad, expected):
@@ -211,7 +215,9 @@ class Search:
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
             following = self._chain["base_offset"][: self._chained] >= bad.next_offset
-            if bad.magic < MAGIC_V2 and following.any():  # a message ends with its value, so the log's next batch is directly after that
+            if (
+                bad.magic < MAGIC_V2 and following.any()
+            ):  # a message ends with its value, so the log's next batch is directly after that
                 return int(ends[max(int(np.argmax(following)) - 1, 0)])
             return int(ends[-1])
         return 0
@@ -293,7 +299,9 @@ class Search:
             return
         stop = len(window.data) if window.end == self.size else len(window.data) - BATCH_HEADER_SIZE + 1
         stop = min(stop, end - window.at)
-        n, n_beyond, at = core.find_batches(window.data, self._rows, self._beyond, start - window.at, stop, self._lowest)
+        n, n_beyond, at = core.find_batches(
+            window.data, self._rows, self._beyond, start - window.at, stop, self._lowest
+        )
         found = (self._rows[:n] + window.at).tolist()
         if n_beyond:
             found = sorted(found + self.crcs.valid(self.size, window.data, window.at, self._beyond[:n_beyond]))
@@ -307,7 +315,12 @@ class Search:
             i = bisect_left(self._found, position, self._first)
             return i < len(self._found) and self._found[i] == position
         head = Head(position, self.head(position))
-        if len(head.data) < MAGIC_END or head.magic > MAGIC_V2 or head.length < MIN_LENGTHS[head.magic] or head.end > self.size:
+        if (
+            len(head.data) < MAGIC_END
+            or head.magic > MAGIC_V2
+            or head.length < MIN_LENGTHS[head.magic]
+            or head.end > self.size
+        ):
             return False
         return OwnCrc(self, head).matches(head.end)
 
@@ -352,7 +365,11 @@ class Search:
         if position >= self.size:
             return position == self.size
         head = self.head(position)
-        return header_continues(head, expected) or self._ends_at(position) or (header_stands(head, expected) and self.valid(position))
+        return (
+            header_continues(head, expected)
+            or self._ends_at(position)
+            or (header_stands(head, expected) and self.valid(position))
+        )
 
     def zero_tail(self) -> int:
         """Return the position at which the zeros at the end of the file begin."""
@@ -402,7 +419,9 @@ class Head:
         self.dense = self.magic < MAGIC_V2
         """The fields agree with each other, and there is one record for each offset."""
         if self.magic == MAGIC_V2 and len(data) == BATCH_HEADER_SIZE:
-            delta, base_time, max_time, producer_id, epoch, sequence, count = CONSISTENT_FIELDS.unpack_from(data, LAST_OFFSET_DELTA_AT)
+            delta, base_time, max_time, producer_id, epoch, sequence, count = CONSISTENT_FIELDS.unpack_from(
+                data, LAST_OFFSET_DELTA_AT
+            )
             no_producer = (producer_id, epoch, sequence) == (-1, -1, -1)
             times = -1 <= base_time <= max_time < FAR_FUTURE
             self.dense = 0 <= delta == count - 1 and times and (no_producer or min(producer_id, epoch) >= 0)

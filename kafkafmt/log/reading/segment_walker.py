@@ -192,7 +192,9 @@ class Walker:
                 if error is not None:
                     return
             if at == start:  # the batch at `position` is not whole in the buffer
-                if stop - at >= MAGIC_END and (error := self._too_long(position, end, bytes(self._buffer[at : at + BATCH_HEADER_SIZE]))):
+                if stop - at >= MAGIC_END and (
+                    error := self._too_long(position, end, bytes(self._buffer[at : at + BATCH_HEADER_SIZE]))
+                ):
                     yield self._buffer_at, self._buffer, self._table[:0], error
                     return
                 self._buffered = 0
@@ -238,7 +240,9 @@ class Walker:
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
         if end - position < MAGIC_END or size > end - position:
             return self._cut_off(position, end, head)
-        if size > min(len(self._buffer), BUFFER_BYTES) and not OwnCrc(self.search, Head(position, head)).matches(position + size):
+        if size > min(len(self._buffer), BUFFER_BYTES) and not OwnCrc(self.search, Head(position, head)).matches(
+            position + size
+        ):
             return ChecksumError("the CRC does not match the crc field", position, base_offset, position + size)
         if size > max(self.max_batch_bytes, len(self._buffer)):
             message = f"a batch of {size} bytes is more than the limit of {self.max_batch_bytes}"
@@ -253,7 +257,9 @@ class Walker:
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
         return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
 
-    def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Iterator[Run | Bad]:
+    def walk(
+        self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None
+    ) -> Iterator[Run | Bad]:
         """Yield every byte of the segment, as runs and damaged spans in the order of the file.
 
         Parameters
@@ -304,7 +310,9 @@ class Walker:
         """
         firsts = table["base_offset"]
         wrappers = np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))
-        bads = [(at, _negative_delta(table[at], start)) for at in np.flatnonzero(table["last_offset_delta"] < 0).tolist()]
+        bads = [
+            (at, _negative_delta(table[at], start)) for at in np.flatnonzero(table["last_offset_delta"] < 0).tolist()
+        ]
         if len(wrappers):
             firsts = firsts.copy()
             inner = self._wrappers.offsets(buffer, table[wrappers])
@@ -339,7 +347,9 @@ class Walker:
         if isinstance(error, ChecksumError) and 0 <= (at := position - self._buffer_at) < self._buffered:
             count, end = core.skip_corrupted(self._buffer, self._skipped, at, self._buffered, expected)
             if count:
-                return self._corrupted([*(self._skipped[:count] + self._buffer_at).tolist(), self._buffer_at + end], error)
+                return self._corrupted(
+                    [*(self._skipped[:count] + self._buffer_at).tolist(), self._buffer_at + end], error
+                )
         end, own_crc_matches = self.search.resume(position, expected)
         known = own_crc_matches or isinstance(error, TooLargeError)
         return [Bad(position, end, error, self._count(position) if known else None)]
@@ -350,7 +360,9 @@ class Walker:
         for start, end in itertools.pairwise(borders[1:]):
             problem = None
             if len(bads) < SINGLE_SPANS:
-                problem = core.scan_batches(self._buffer, self._table[:1], start - self._buffer_at, self._buffered).error
+                problem = core.scan_batches(
+                    self._buffer, self._table[:1], start - self._buffer_at, self._buffered
+                ).error
             problem = problem or ChecksumError("the CRC does not match the crc field", start)
             problem.position, problem.resume = start, end
             bads.append(Bad(start, end, problem))
@@ -361,7 +373,10 @@ class Walker:
         head = self.view.read(position, BATCH_HEADER_SIZE)
         if head[MAGIC_AT] < MAGIC_V2:
             return None if head[LEGACY_ATTRIBUTES_AT] & CODEC_MASK else 1
-        count, last_delta = int.from_bytes(head[57:61], "big", signed=True), int.from_bytes(head[23:27], "big", signed=True)
+        count, last_delta = (
+            int.from_bytes(head[57:61], "big", signed=True),
+            int.from_bytes(head[23:27], "big", signed=True),
+        )
         if not 0 <= count <= last_delta + 1:
             return None
         return 0 if head[22] & CONTROL_BIT else count
@@ -419,7 +434,12 @@ class _Pending:
         """Add a damaged span, or merge it into the one before it if that directly precedes it and many do."""
         previous = self.bad[-1][1] if self.bad and self.bad[-1][0] == self.count else None
         self._consecutive = self._consecutive + 1 if previous is not None and previous.end == bad.position else 1
-        if previous is None or self._consecutive <= SINGLE_SPANS or bad.records is not None or previous.records is not None:
+        if (
+            previous is None
+            or self._consecutive <= SINGLE_SPANS
+            or bad.records is not None
+            or previous.records is not None
+        ):
             self.bad.append((self.count, bad))
         elif self._consecutive == SINGLE_SPANS + 1 or bad.end - previous.position > MERGED_BYTES:
             self._merged, self._first_message = 1, bad.error.message
