@@ -13,9 +13,12 @@ from ._backend import core
 from .constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, NO_END
 from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
 from .log.format.leader_epochs import end_offset_for
-from .log.reading.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
+from .log.reading.follow import Follower
+from .log.reading.following import POLL, Followers, paths_to_follow
+from .log.reading.groups import GROUPS_TOPIC, CommittedOffset, Group, groups_dict, read_group_state
 from .log.reading.lookups import find_max_timestamp, find_timestamp
-from .log.reading.selection import like
+from .log.reading.seek import Position, seek
+from .log.reading.selection import like, select_partitions
 from .log.reading.sendfile import HasFileno, Sent, send
 from .notebook import html_table
 from .scan import scan
@@ -143,6 +146,99 @@ class Partition:
     def _offset_at(self, name: str, time: Time, below_log_start: bool) -> int:
         hit = find_timestamp(self.log, arguments.millis(name, time), below_log_start)
         return self.next_offset if hit is None else hit.offset
+
+    def seek(self, *, offset: int | None = None, timestamp: Time | str | None = None) -> Position:
+        """Return where an offset or a time is, as a broker answers ListOffsets.
+
+        Parameters
+        ----------
+        offset : int, optional
+            Find the first record at or after this offset. Control records are not found.
+        timestamp : int (milliseconds since 1970-01-01 UTC), timezone-aware datetime, or str, optional
+            Find the first record, in offset order, with this timestamp or a later one. Three words are
+            also accepted: "latest" (the log end offset), "earliest" (the log start offset) and
+            "max-timestamp" (the first record with the largest timestamp).
+
+        Returns
+        -------
+        Position
+            Offset, timestamp, segment and position in it. These are None if there is no such record.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Neither or both of the arguments are given, or one is wrong.
+        OSError
+            The partition cannot be read.
+
+        Notes
+        -----
+        Like a broker, a lookup by timestamp trusts the maximum timestamp in a batch header, and sees
+        control batches and aborted records.
+        """
+        return seek(self.log, offset=offset, timestamp=timestamp)
+
+    def follow(
+        self,
+        *,
+        start: int | None = None,
+        start_time: Time | None = None,
+        on_error: str = "fail",
+        control: bool = False,
+        below_log_start: bool = False,
+        isolation: str = "read_uncommitted",
+        poll: float = POLL,
+        idle_timeout: float | None = None,
+        on_message: Callable[[str], None] | None = None,
+    ) -> Iterator[Any]:
+        """Yield the records of a growing partition, and wait for more.
+
+        Parameters
+        ----------
+        start, start_time, on_error, control, below_log_start, isolation
+            Which records are selected; see `Partition`. There is no end.
+        poll : float, default 0.2
+            Seconds between two looks at the files.
+        idle_timeout : float, optional
+            End after this many seconds without a record. By default only if the partition is deleted.
+        on_message : callable, optional
+            Called with a message about a log that was truncated, deleted or shortened by retention.
+
+        Yields
+        ------
+        Record
+            In offset order.
+
+        Raises
+        ------
+        DamagedLogError
+            Damage was found, and `on_error` is "fail".
+        TypeError, ValueError
+            An argument is wrong.
+
+        Notes
+        -----
+        Only complete, valid batches are delivered. An incomplete batch at the end is waited for, because
+        a broker may be writing it. With "read_committed", records are delivered once their transaction
+        has ended.
+        """
+        first = self._offset("start", start, start_time, below_log_start)
+        arguments.one_of("on_error", on_error, ON_ERROR)
+        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
+        self.damaged = []
+        follower = Follower(
+            self.log.directory,
+            [self.log.directory.path],
+            first,
+            committed=isolation == "read_committed",
+            control=control,
+            below_log_start=below_log_start,
+            max_batch_bytes=self.log.max_batch_bytes,
+            tell=on_message or self.log.tell,
+        )
+        on_damage = self.damaged.append if on_error == "skip" else None
+        followers = Followers([self.log.directory], lambda _, __: follower)
+        return (record for _, record in followers.records(lambda _: on_damage, poll, idle_timeout))
 
     @property
     def max_timestamp(self) -> tuple[int, int] | None:
@@ -492,6 +588,10 @@ class Groups:
     def __repr__(self) -> str:
         return f"<kafkafmt.Groups: {len(self.groups)} with {len(self.offsets)} committed offsets>"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt groups --format json`` prints."""
+        return groups_dict(self.offsets, self.groups)
+
     def to_arrow(self) -> pa.Table:
         """Return the committed offsets as a pyarrow Table.
 
@@ -539,7 +639,9 @@ class Log:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         mapped: bool = False,
     ) -> None:
-        found = discover(paths, replicas)
+        self._paths = [os.fspath(path) for path in paths]
+        self._replicas = replicas
+        self.discovery = found = discover(self._paths, replicas)
         self.messages = found.messages
         self._partitions = [Partition(d, max_batch_bytes, mapped, self.messages.append) for d in found.partitions]
 
@@ -595,6 +697,85 @@ class Log:
         if not logs:
             raise NoLogError(f"no partition of {GROUPS_TOPIC} was opened; consumer groups are stored there")
         return Groups(logs, on_error)
+
+    def follow(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        start: int | None = None,
+        start_time: Time | None = None,
+        on_error: str = "fail",
+        control: bool = False,
+        below_log_start: bool = False,
+        isolation: str = "read_uncommitted",
+        poll: float = POLL,
+        idle_timeout: float | None = None,
+    ) -> Iterator[tuple[Partition, Any]]:
+        """Yield the records of growing partitions, and wait for more; partitions created later are followed too.
+
+        Parameters
+        ----------
+        topics : str or iterable of str, optional
+            Topic globs. By default all topics except Kafka's own (``__…``).
+        start, start_time, on_error, control, below_log_start, isolation
+            Which records are selected in the partitions that exist now; see `Partition`. Partitions
+            created later are read from their start.
+        poll : float, default 0.2
+            Seconds between two looks at the files. New partitions are found within some 3 seconds.
+        idle_timeout : float, optional
+            End after this many seconds without a record. By default never.
+
+        Yields
+        ------
+        tuple of Partition and Record
+            In offset order within a partition. With `on_error` "skip", `Partition.damaged` lists the
+            damage that was skipped.
+
+        Raises
+        ------
+        DamagedLogError
+            Damage was found, and `on_error` is "fail".
+        OSError
+            A path cannot be read.
+        TypeError, ValueError
+            An argument is wrong.
+
+        Notes
+        -----
+        `messages` gets a message about each new, truncated or deleted partition.
+        """
+        arguments.one_of("on_error", on_error, ON_ERROR)
+        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
+        globs = () if topics is None else [topics] if isinstance(topics, str) else list(topics)
+        known = {(p.topic, p.partition): p for p in self.partitions}
+
+        def make(directory: PartitionDir, at_first: bool) -> Follower:
+            model = known.get(directory.key)
+            if model is None:
+                limit = next((p.log.max_batch_bytes for p in self._partitions), DEFAULT_MAX_BATCH_BYTES)
+                model = known[directory.key] = Partition(directory, limit, tell=self.messages.append)
+            model.damaged = []
+            return Follower(
+                directory,
+                paths_to_follow(directory, self._paths),
+                model._offset("start", start, start_time, below_log_start) if at_first else None,
+                committed=isolation == "read_committed",
+                control=control,
+                below_log_start=below_log_start,
+                max_batch_bytes=model.log.max_batch_bytes,
+                tell=self.messages.append,
+            )
+
+        def rescan() -> list[PartitionDir]:
+            return select_partitions(discover(self._paths, self._replicas).partitions, globs)
+
+        def on_damage(follower: Follower) -> Callable[[Damage], None] | None:
+            return known[follower.log.directory.key].damaged.append if on_error == "skip" else None
+
+        chosen = select_partitions(self.discovery.partitions, globs)
+        followers = Followers(chosen, make, rescan, self.messages.append)
+        records = followers.records(on_damage, poll, idle_timeout)
+        return ((known[follower.log.directory.key], record) for follower, record in records)
 
     def scan(
         self,

@@ -76,7 +76,7 @@ class Run:
     """
 
     def __init__(self, progress: Progress | None = None, on_message: OnMessage | None = None) -> None:
-        self.total = 0
+        self._total = 0
         self.messages: list[str] = []
         self.unreadable: list[UnreadablePartition] = []
         self._done = 0
@@ -86,6 +86,11 @@ class Run:
         self._stopped = Event()
         self._callback_error: Exception | None = None
 
+    def begin(self, total: int) -> None:
+        """Report how many bytes there are to do."""
+        self._total = total
+        self.advance(0)
+
     def advance(self, n: int) -> None:
         """Report that `n` bytes more are done; raise `StoppedError` if the run was stopped."""
         if self._stopped.is_set():
@@ -93,7 +98,7 @@ class Run:
         with self._lock, self._callback():
             self._done += n
             if self._progress is not None:
-                self._progress(min(self._done, self.total), self.total)
+                self._progress(min(self._done, self._total), self._total)
 
     def tell(self, message: str) -> None:
         """Keep a message, and hand it to the caller."""

@@ -33,6 +33,7 @@ from ..format.names import base_offset_of, parse_partition_name
 from . import recognize
 from .missing import UnavailableSegmentError, check_retention
 from .partition_dir import PartitionDir, SegmentFile
+from .replicas import choose_replicas
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
 LOOKED_INTO = 200
@@ -90,8 +91,6 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
         A path is not local (see `local_path`), or `replicas` is wrong. `DuplicatePartitionError`, a
         subclass, if a partition is in two places.
     """
-    from .replicas import choose_replicas
-
     if replicas not in (None, "longest"):
         raise ValueError(f"replicas is {replicas!r}; it can be 'longest' or None")
     found: list[PartitionDir] = []

@@ -22,9 +22,9 @@ from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from ..format.files import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
-from .discovery import PartitionDir, SegmentFile
 from .index_lookup import position_before
 from .missing import check_retention, unavailable
+from .partition_dir import PartitionDir, SegmentFile
 from .plan import Damage, SegmentPlan, plan_segment
 from .ranges import MAX_HEADERS_READ, reach, sound_runs
 from .segment_walker import FIRST_READ, TABLE_ROWS, Run, See, Walker

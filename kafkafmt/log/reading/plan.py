@@ -22,7 +22,7 @@ from ...types import last_offsets
 from ..format.files import FileView, list_directory
 from ..format.names import base_offset_of, file_name
 from .conflicts import believable, in_order
-from .discovery import SegmentFile
+from .partition_dir import SegmentFile
 from .search import header_stands
 from .segment_walker import Bad, Run, See, Stats, Walker
 
