@@ -74,6 +74,11 @@ def last_offsets(batches: BatchTable) -> IntArray:
     return last
 
 
+def last_offset(batch: np.void) -> int:
+    """Return the last offset of one batch, as `last_offsets` does for a table."""
+    return min(int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0), MAX_OFFSET)
+
+
 class Scan(NamedTuple):
     """Result of a shallow scan of batches.
 

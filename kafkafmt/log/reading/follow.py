@@ -19,7 +19,7 @@ import numpy as np
 
 from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from ...errors import KafkaFormatError
-from ...types import last_offsets
+from ...types import last_offset, last_offsets
 from ..format.files import FileView
 from .discovery import NoLogError, discover
 from .partition import OnDamage, PartitionLog
@@ -221,7 +221,7 @@ class Follower:
     def _take(self, start: int, buffer: Any, rows: np.ndarray, file: str) -> None:
         if self._committed:
             self._walk.add(buffer, rows, file)
-        self._end = int(rows[-1]["base_offset"]) + int(rows[-1]["last_offset_delta"]) + 1
+        self._end = last_offset(rows[-1]) + 1
         self._position = start + int(rows[-1]["position"]) + int(rows[-1]["size"])
 
     def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:
