@@ -108,6 +108,7 @@ def _classes() -> dict[str, type[SchemaMessage]]:
 def marker_type(reader: RecordReader, buffer: Buffer, row: np.ndarray) -> int | None:
     """The type of a control batch's first record, None where there is none. `row`: a table of that one batch."""
     for source, columns in reader.read(buffer, row):
+        assert columns.key_position is not None and columns.key_length is not None
         (key,) = core.make_values(source, columns.key_position, columns.key_length, 1)
         return _version_and_type(key)[1]
     return None
