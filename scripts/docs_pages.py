@@ -99,4 +99,4 @@ def escaped(text: str) -> str:
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Repair types such as "bytes-like", which mkdocstrings takes for a subtraction."""
-    return re.sub(r"(bytes|array|path) - (?=like)", r"\1-", html)
+    return re.sub(r"((?:<span[^>]*>)?(?:bytes|array|path)(?:</span>)?) - (?=like)", r"\1-", html)
