@@ -7,7 +7,7 @@ Clients connect to the port, on the loopback interface. Each connection N leaves
 came: N.requests and N.responses.
 
 Brokers tell clients the addresses of the cluster. So that clients stay with the proxy, it replaces these addresses in
-responses of Metadata, FindCoordinator and DescribeCluster. It knows one broker, so it serves a cluster of one broker.
+responses of Metadata, FindCoordinator and DescribeCluster. It has one broker, so it serves a cluster of one broker.
 
 Every frame is passed on. A frame with an unknown API or version, or one that cannot be read, is passed on unchanged.
 """
