@@ -17,7 +17,7 @@ from .._backend import core
 from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET, NO_END
 from ..errors import KafkaFormatError, StructureError
 from ..records import Chunk, RecordReader
-from ..types import BATCH_DTYPE, COLUMNS, IntArray, RecordColumns, last_offsets
+from ..types import BATCH_DTYPE, COLUMNS, IntArray, RecordColumns
 from . import files
 from .checkpoints import LEADER_EPOCHS, read_leader_epochs
 from .directory import PartitionDir, SegmentFile
@@ -25,10 +25,11 @@ from .epochs import Epochs, believable_epochs, epochs_of
 from .files import FileView
 from .indexes import position_before
 from .missing import check_retention, unavailable
+from .parts import Run
 from .plan import Damage, SegmentPlan, plan_segment
 from .ranges import MAX_HEADERS_READ, reach, sound_runs
 from .transactions import Transactions, find_transactions
-from .walk import FIRST_READ, TABLE_ROWS, Run, See, Walker
+from .walk import FIRST_READ, TABLE_ROWS, See, Walker
 
 OnDamage = Callable[[Damage], None]
 Tell = Callable[[str], None]
@@ -36,6 +37,7 @@ FEW_EXTENTS = 4
 """A segment with more extents than this has its small extents read in groups."""
 SMALL_EXTENT = 1 << 16
 GROUP_BYTES = 1 << 20
+FEW_ROWS = 64
 UNKNOWN = MIN_OFFSET
 """A largest timestamp that was not looked up yet."""
 
@@ -201,18 +203,18 @@ class PartitionLog:
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
         """Extents and damage that concern offsets in [start, end), in the order of offsets."""
+        for plan, events in self._events_by_segment(start, end):
+            for event in events:
+                yield plan, event
+
+    def _events_by_segment(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, list[Run | Damage]]]:
         for segment in self.segments[self.first_segment(start) :]:
             if segment.base_offset is not None and segment.base_offset >= end:
                 return
             if segment.next_base is not None and segment.next_base <= start:
                 continue
             plan = self._plan_of_range(segment, start, end) or self.plan(segment)
-            events: list[tuple[int, int, Run | Damage]] = [(e.first_offset, 1, e) for e in plan.extents]
-            events += [(d.first_offset or 0, 0, d) for d in plan.damaged]
-            for _, _, event in sorted(events, key=lambda e: e[:2]):
-                first, last = event.first_offset or 0, MAX_OFFSET if event.last_offset is None else event.last_offset
-                if first < end and max(first, last) >= start:
-                    yield plan, event
+            yield plan, _in_order(plan, start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
         """A plan of the batches with offsets in [start, end) alone, by the offset index or the headers, where nothing calls for more.
@@ -247,80 +249,74 @@ class PartitionLog:
 
         grouped: a part can hold several extents, and batches below `start`. Damage between them is handed over after the part.
         """
-        group: _Group | None = None
+        for plan, events in self._events_by_segment(start, end):
+            yield from self._segment_parts(plan, events, start, end, on_damage, grouped)
+
+    def _segment_parts(
+        self, plan: SegmentPlan, events: list[Run | Damage], start: int, end: int, on_damage: OnDamage | None, grouped: bool
+    ) -> Iterator[Part]:
         view: FileView | None = None
-        walker: Walker | None = None
-        missing: SegmentFile | None = None
+        group: _Group | None = None
+        extents = [e for e in events if isinstance(e, Run)]
+        event_of = [i for i, e in enumerate(events) if isinstance(e, Run)] + [len(events)]
         try:
-            for plan, event in self.events(start, end):
-                if isinstance(event, Damage):
-                    if group and on_damage is not None:
-                        group.damage.append(event)
-                        continue
-                    if group:
-                        yield from self._flush(group, on_damage)
-                    self.damage(event, on_damage)
-                    continue
-                if missing is plan.segment:
-                    continue
-                if view is None or view.path != plan.segment.path:
-                    if group:
-                        yield from self._flush(group, on_damage)
-                    if view is not None:
-                        self._close(view)
-                        view = group = None
+            self._damage_of(events[: event_of[0]], on_damage)
+            k = 0
+            while k < len(extents):
+                if view is None:
                     try:
                         view = FileView(plan.segment.path, self.mapped)
                     except FileNotFoundError:
-                        missing = plan.segment
-                        self.skip_missing(missing, "while")
-                        continue
-                    walker = Walker(view, event.first_offset, self.max_batch_bytes)
+                        self.skip_missing(plan.segment, "while")
+                        self._damage_of(events[event_of[0] :], on_damage)
+                        return
+                    walker = Walker(view, extents[k].first_offset, self.max_batch_bytes)
                     if grouped and len(plan.extents) > FEW_EXTENTS:
-                        group = _Group(plan, walker, view)
-                assert walker is not None
-                if group is not None and group.takes(event):
-                    continue
-                if group:
-                    yield from self._flush(group, on_damage)
-                    if group.takes(event):
-                        continue
-                adopted = plan.segment.name in self._adopted
-                if adopted and view.size < event.end:
-                    raise _changed(plan.segment, f"it has {view.size} bytes, but had at least {event.end}")
-                begin, before = event.position, event.first_offset - 1
-                long = event.end - begin > MAX_HEADERS_READ
-                if before + 1 < start and long and (found := reach(view, start, begin, event.end, before)):
-                    begin, before = found.position, found.last
-                batches = 0
-                for position, buffer, table, error in walker.tables(begin, event.end):
-                    part = Part(plan, event, walker, position, buffer, table, before)
-                    batches += len(table)
-                    if len(table):
-                        before = part.last_offset(len(table) - 1)
-                        if before >= start:
-                            yield part
-                    if error is not None:
-                        if adopted:
-                            raise _changed(plan.segment, f"{error.message} at position {error.position}")
-                        self.damage(part.unreadable_rest(error), on_damage)
-                    if before + 1 >= end:
-                        break
+                        group = _Group(plan, walker, view, extents, None if on_damage else event_of)
+                following = k + 1
+                if group is not None and (part := group.read(k)):
+                    yield part
+                    following = k + len(part.group)
                 else:
-                    if adopted and begin == event.position and (batches, before) != (event.batches, event.last_offset):
-                        raise _changed(plan.segment, f"{batches} batches up to offset {before} are where {event.batches} were planned")
-            if group:
-                yield from self._flush(group, on_damage)
+                    yield from self._extent_parts(plan, extents[k], walker, start, end, on_damage)
+                for i in range(k, following):
+                    self._damage_of(events[event_of[i] + 1 : event_of[i + 1]], on_damage)
+                k = following
         finally:
             if view is not None:
                 self._close(view)
 
-    def _flush(self, group: _Group, on_damage: OnDamage | None) -> Iterator[Part]:
-        """Yield what a group has read, then hand over the damage met meanwhile."""
-        yield group.part()
-        damaged, group.damage = group.damage, []
-        for damage in damaged:
-            self.damage(damage, on_damage)
+    def _extent_parts(
+        self, plan: SegmentPlan, extent: Run, walker: Walker, start: int, end: int, on_damage: OnDamage | None
+    ) -> Iterator[Part]:
+        view, adopted = walker.view, plan.segment.name in self._adopted
+        if adopted and view.size < extent.end:
+            raise _changed(plan.segment, f"it has {view.size} bytes, but had at least {extent.end}")
+        begin, before = extent.position, extent.first_offset - 1
+        long = extent.end - begin > MAX_HEADERS_READ
+        if before + 1 < start and long and (found := reach(view, start, begin, extent.end, before)):
+            begin, before = found.position, found.last
+        batches = 0
+        for position, buffer, table, error in walker.tables(begin, extent.end):
+            part = Part(plan, extent, walker, position, buffer, table, before)
+            batches += len(table)
+            if len(table):
+                before = part.last_offset(len(table) - 1)
+                if before >= start:
+                    yield part
+            if error is not None:
+                if adopted:
+                    raise _changed(plan.segment, f"{error.message} at position {error.position}")
+                self.damage(part.unreadable_rest(error), on_damage)
+            if before + 1 >= end:
+                return
+        if adopted and begin == extent.position and (batches, before) != (extent.batches, extent.last_offset):
+            raise _changed(plan.segment, f"{batches} batches up to offset {before} are where {extent.batches} were planned")
+
+    def _damage_of(self, events: Sequence[Run | Damage], on_damage: OnDamage | None) -> None:
+        for event in events:
+            if isinstance(event, Damage):
+                self.damage(event, on_damage)
 
     def _close(self, view: FileView) -> None:
         self.bytes_read += view.bytes_read
@@ -385,6 +381,20 @@ class PartitionLog:
             yield from core.make_records(source, columns, views=views)
 
 
+def _in_order(plan: SegmentPlan, start: int, end: int) -> list[Run | Damage]:
+    """Return the extents and the damage of a plan that concern offsets in [start, end), in the order of offsets, damage first."""
+    events: list[Run | Damage] = [*plan.damaged, *plan.extents]
+    first = np.array([e.first_offset or 0 for e in events], np.int64)
+    last = np.array([MAX_OFFSET if e.last_offset is None else e.last_offset for e in events], np.int64)
+    order = np.argsort(first, kind="stable")
+    keep = np.full(len(events), start <= MAX_OFFSET)
+    if start <= MAX_OFFSET:
+        keep &= np.maximum(first, last) >= start
+    if end <= MAX_OFFSET:
+        keep &= first < end
+    return [events[i] for i in order[keep[order]].tolist()]
+
+
 def _changed(segment: SegmentFile, how: str) -> OSError:
     """Return the error for a file that is not the one that was planned."""
     what = f"the file is not as it was when it was planned: {how}"
@@ -446,44 +456,42 @@ class Part:
 
 
 class _Group:
-    """Small extents that are near each other in the file, read together. Without it, each would cost as much as a large one."""
+    """Reads small extents that are near each other in the file together. Without it, each would cost as much as a large one.
 
-    def __init__(self, plan: SegmentPlan, walker: Walker, view: FileView) -> None:
+    event_of: the index among all events of each extent; a group then ends before the next damage. None if damage does not end it.
+    """
+
+    def __init__(self, plan: SegmentPlan, walker: Walker, view: FileView, extents: list[Run], event_of: list[int] | None) -> None:
         self._plan = plan
         self._walker = walker
         self._view = view
+        self._extents = extents
         self._buffer = files.aligned_buffer(min(GROUP_BYTES, max(view.size, 1)))
         self._rows = np.zeros(TABLE_ROWS, BATCH_DTYPE)
-        self._position = self._got = self._count = 0
-        self._extents: list[tuple[int, Run]] = []
-        self.damage: list[Damage] = []
-        """Damage that was met after the first of these extents."""
+        self._columns = np.array([(e.position, e.end, e.batches, e.last_offset) for e in extents], np.int64).reshape(-1, 4)
+        self._event_of = None if event_of is None else np.array(event_of[:-1], np.int64)
+        self._ahead = FEW_ROWS
 
-    def __len__(self) -> int:
-        return len(self._extents)
-
-    def takes(self, extent: Run) -> bool:
-        """Read an extent, if it is near those before it, and as it was planned."""
-        if extent.end - extent.position > SMALL_EXTENT:
-            return False
-        if not self._extents:
-            self._position, self._count = max(extent.position - SMALL_EXTENT, 0), 0  # offsets out of order are near each other
-            self._got = self._view.read_into(self._buffer, self._position)
-        end = extent.end - self._position
-        if extent.position < self._position or end > self._got or self._count + extent.batches > len(self._rows):
-            return False
-        scan = core.scan_batches(self._buffer, self._rows[self._count :], extent.position - self._position, end)
-        if scan.count != extent.batches or scan.position != end:
-            return False
-        rows = self._rows[self._count : self._count + scan.count]
-        if int(last_offsets(rows[-1:])[0]) != extent.last_offset:
-            return False
-        self._extents.append((self._count, extent))
-        self._count += scan.count
-        return True
-
-    def part(self) -> Part:
-        """Return the batches of the extents, and begin with new ones."""
-        extents, self._extents = self._extents, []
-        before = extents[0][1].first_offset - 1
-        return Part(self._plan, extents[-1][1], self._walker, self._position, self._buffer, self._rows[: self._count], before, extents)
+    def read(self, k: int) -> Part | None:
+        """Return the batches of the extents from `k` on that are near it, as they were planned; None if there are none."""
+        columns = self._columns[k : k + self._ahead]
+        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)  # offsets out of order are near each other
+        near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
+        if not near[0]:
+            return None
+        got = self._view.read_into(self._buffer, position)
+        near &= (columns[:, 0] >= position) & (columns[:, 1] <= position + got)
+        if self._event_of is not None:
+            events = self._event_of[k : k + self._ahead]
+            near &= events - events[0] == np.arange(len(events))
+        columns = columns[: len(near) if near.all() else int(np.argmin(near))].copy()
+        columns[:, :2] -= position
+        n, count = core.scan_extents(self._buffer, self._rows, columns)
+        self._ahead = min(max(2 * n, FEW_ROWS), TABLE_ROWS)
+        if not n:
+            return None
+        extents = self._extents[k : k + n]
+        rows = np.cumsum(columns[:n, 2]) - columns[:n, 2]
+        group = list(zip(rows.tolist(), extents, strict=True))
+        before = extents[0].first_offset - 1
+        return Part(self._plan, extents[-1], self._walker, position, self._buffer, self._rows[:count], before, group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,7 @@ from .plan import Damage, Finding, SegmentPlan
 from .sweep import Sweep
 from .walk import Run
 
-REPORTED = tuple(f.name for f in fields(Damage) if f.name != "records")
-"""Fields of a damaged span in the report."""
+_FILE_AND_POSITION: Callable[[Damage], tuple[str, int]] = attrgetter("file", "position")
 
 
 def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
@@ -52,8 +51,8 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
                 records += sweep.records
             else:
                 records += _count_records(log, plan, low, deep)
-        planned = set(plan.damaged)
-        damaged += [d for d in deep if d not in planned]
+        planned = set(map(id, plan.damaged))
+        damaged += [d for d in deep if id(d) not in planned]
         if audit:
             if not stands and plan.extents:
                 for part in log.parts(plan.extents[0].first_offset, plan.extents[-1].last_offset + 1, lambda _: None, grouped=True):
@@ -68,7 +67,7 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
         message = f"{doubt.hidden_by} may hide how {whose} ended"
         findings.append(Finding(doubt.file, "transaction_in_doubt", message))
     findings += audit.read_committed_findings() if audit else []
-    damaged.sort(key=lambda d: (d.file, d.position))
+    damaged.sort(key=_FILE_AND_POSITION)
     lost = _lost_records(damaged, low)
     return {
         "topic": log.topic,
@@ -83,7 +82,7 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
         "next_offset": log.next_offset,
         "last_stable_offset": log.transactions.last_stable_offset,
         "damaged": [_shown(d) for d in damaged],
-        "findings": [asdict(f) for f in findings],
+        "findings": [{"file": f.file, "error": f.error, "message": f.message} for f in findings],
     }
 
 
@@ -92,7 +91,7 @@ def add_damage(entry: dict[str, Any], log: PartitionLog, damaged: list[Damage]) 
     if not damaged:
         return
     known = [Damage(**d) for d in entry["damaged"]] + damaged
-    entry["damaged"] = [_shown(d) for d in sorted(known, key=lambda d: (d.file, d.position))]
+    entry["damaged"] = [_shown(d) for d in sorted(known, key=_FILE_AND_POSITION)]
     for d in damaged:
         with FileView(log.directory.path / d.file) as view:
             batch = view.read(d.position, d.length)
@@ -103,7 +102,16 @@ def add_damage(entry: dict[str, Any], log: PartitionLog, damaged: list[Damage]) 
 
 
 def _shown(damage: Damage) -> dict[str, Any]:
-    return {name: getattr(damage, name) for name in REPORTED}
+    d = damage
+    return {
+        "file": d.file,
+        "position": d.position,
+        "length": d.length,
+        "first_offset": d.first_offset,
+        "last_offset": d.last_offset,
+        "error": d.error,
+        "message": d.message,
+    }
 
 
 def verify_report(partitions: list[dict[str, Any]], strict: bool = False) -> dict[str, Any]:
