@@ -354,6 +354,18 @@ cdef struct Finds:              # positions in the file of the valid batches in 
     Py_ssize_t count
 
 
+cdef bint is_find(Finds* finds, int64_t position) noexcept nogil:
+    """Return whether a valid batch was found at `position`."""
+    cdef Py_ssize_t low = 0, high = finds.count, middle
+    while low < high:
+        middle = (low + high) >> 1
+        if finds.at[middle] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low < finds.count and finds.at[low] == position
+
+
 cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, Finds* finds, Py_ssize_t i, int64_t origin, int64_t scanned_to,
                           int64_t reach, const int64_t* lengths, int64_t* last) noexcept nogil:
     """Return the end of the batches of format 2 directly after each other from find `i` on, in the buffer, and store their last offset.
@@ -388,7 +400,7 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, Finds* finds, Py
 cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, Finds* finds, int64_t position, int64_t scanned_to,
                          int64_t file_end, int64_t zero_tail, int64_t expected, bint* own) noexcept nogil:
     """Return the position for `resume_after`, or -1."""
-    cdef int64_t bad = position - origin, end, covered = 0, at, find, summed, first_offset, next_offset, last, chained
+    cdef int64_t bad = position - origin, end, covered = 0, at, find = 0, summed, first_offset, next_offset, last, chained
     cdef int64_t lengths[6]
     cdef const uint8_t* p
     cdef const uint8_t* q
@@ -410,7 +422,9 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     if first_offset >= expected and int32_at(p + 8) >= 14:
         end = bad + 12 + <int64_t>int32_at(p + 8)
         if end + origin == file_end or (end + origin < file_end and (
-                end + HEADER > size or end + origin >= zero_tail or stands(data + end, expected))):
+                end + HEADER > size or end + origin >= zero_tail or continues(data + end, expected))):
+            return -1
+        if end + origin < file_end and stands(data + end, expected) and (end + origin >= scanned_to or is_find(finds, end + origin)):
             return -1
     summed = bad + 21
     i = 0
@@ -458,12 +472,8 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
             return -1
         if at - find > CHAIN_REACH or continues(data + at, last + 1) or int64_at(data + at) == last + 1:
             break
-        if at == end:
-            k = i
-            while k < finds.count and finds.at[k] < at + origin:
-                k += 1
-            if k < finds.count and finds.at[k] == at + origin:
-                break
+        if at == end and is_find(finds, at + origin):
+            break
         covered = end
         i += 1
     if i == finds.count:

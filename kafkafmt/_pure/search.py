@@ -390,7 +390,9 @@ def _resume_after(
         continued = first_offset == expected and dense(view, bad)
     end = bad + ENTRY_OVERHEAD + length
     if first_offset >= expected and length >= MIN_LEGACY_LENGTH and end <= file_end:
-        if end == file_end or end + BATCH_HEADER_SIZE > size or end >= zero_tail or stands(view, end, expected):
+        if end == file_end or end + BATCH_HEADER_SIZE > size or end >= zero_tail or continues(view, end, expected):
+            return None
+        if stands(view, end, expected) and (end >= scanned_to or end in finds):
             return None
     (stored,) = UINT32.unpack_from(view, bad + CRC_AT)
     summed, crc, covered = bad + CRC_START, 0, 0

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from .ranges import MAX_HEADERS_READ, reach, sound_runs
 from .transactions import Transactions, find_transactions
 from .walk import FIRST_READ, TABLE_ROWS, See, Walker
 
+Event = TypeVar("Event", Run, Damage)
 OnDamage = Callable[[Damage], None]
 Tell = Callable[[str], None]
 FEW_EXTENTS = 4
@@ -203,18 +205,18 @@ class PartitionLog:
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
         """Extents and damage that concern offsets in [start, end), in the order of offsets."""
-        for plan, events in self._events_by_segment(start, end):
+        for events in self._events_by_segment(start, end):
             for event in events:
-                yield plan, event
+                yield events.plan, event
 
-    def _events_by_segment(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, list[Run | Damage]]]:
+    def _events_by_segment(self, start: int, end: int) -> Iterator[_Events]:
         for segment in self.segments[self.first_segment(start) :]:
             if segment.base_offset is not None and segment.base_offset >= end:
                 return
             if segment.next_base is not None and segment.next_base <= start:
                 continue
             plan = self._plan_of_range(segment, start, end) or self.plan(segment)
-            yield plan, _in_order(plan, start, end)
+            yield _Events(plan, start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
         """A plan of the batches with offsets in [start, end) alone, by the offset index or the headers, where nothing calls for more.
@@ -249,18 +251,15 @@ class PartitionLog:
 
         grouped: a part can hold several extents, and batches below `start`. Damage between them is handed over after the part.
         """
-        for plan, events in self._events_by_segment(start, end):
-            yield from self._segment_parts(plan, events, start, end, on_damage, grouped)
+        for events in self._events_by_segment(start, end):
+            yield from self._segment_parts(events, start, end, on_damage, grouped)
 
-    def _segment_parts(
-        self, plan: SegmentPlan, events: list[Run | Damage], start: int, end: int, on_damage: OnDamage | None, grouped: bool
-    ) -> Iterator[Part]:
+    def _segment_parts(self, events: _Events, start: int, end: int, on_damage: OnDamage | None, grouped: bool) -> Iterator[Part]:
+        plan, extents, damaged, before = events.plan, events.extents, events.damaged, events.damage_before
         view: FileView | None = None
         group: _Group | None = None
-        extents = [e for e in events if isinstance(e, Run)]
-        event_of = [i for i, e in enumerate(events) if isinstance(e, Run)] + [len(events)]
         try:
-            self._damage_of(events[: event_of[0]], on_damage)
+            self._damage_of(damaged[: before[0]], on_damage)
             k = 0
             while k < len(extents):
                 if view is None:
@@ -268,19 +267,18 @@ class PartitionLog:
                         view = FileView(plan.segment.path, self.mapped)
                     except FileNotFoundError:
                         self.skip_missing(plan.segment, "while")
-                        self._damage_of(events[event_of[0] :], on_damage)
+                        self._damage_of(damaged[before[0] :], on_damage)
                         return
                     walker = Walker(view, extents[k].first_offset, self.max_batch_bytes)
                     if grouped and len(plan.extents) > FEW_EXTENTS:
-                        group = _Group(plan, walker, view, extents, None if on_damage else event_of)
+                        group = _Group(events, walker, ends_at_damage=on_damage is None)
                 following = k + 1
                 if group is not None and (part := group.read(k)):
                     yield part
                     following = k + len(part.group)
                 else:
                     yield from self._extent_parts(plan, extents[k], walker, start, end, on_damage)
-                for i in range(k, following):
-                    self._damage_of(events[event_of[i] + 1 : event_of[i + 1]], on_damage)
+                self._damage_of(damaged[before[k] : before[following]], on_damage)
                 k = following
         finally:
             if view is not None:
@@ -313,10 +311,9 @@ class PartitionLog:
         if adopted and begin == extent.position and (batches, before) != (extent.batches, extent.last_offset):
             raise _changed(plan.segment, f"{batches} batches up to offset {before} are where {extent.batches} were planned")
 
-    def _damage_of(self, events: Sequence[Run | Damage], on_damage: OnDamage | None) -> None:
-        for event in events:
-            if isinstance(event, Damage):
-                self.damage(event, on_damage)
+    def _damage_of(self, damaged: list[Damage], on_damage: OnDamage | None) -> None:
+        for damage in damaged:
+            self.damage(damage, on_damage)
 
     def _close(self, view: FileView) -> None:
         self.bytes_read += view.bytes_read
@@ -341,6 +338,7 @@ class PartitionLog:
         committed: bool = False,
         past_open: bool = False,
         capacity: int = 16384,
+        see: Callable[[Part], None] | None = None,
     ) -> Iterator[Chunk]:
         """The records with offsets in [start, end) as decoded columns, in the order of offsets.
 
@@ -348,6 +346,7 @@ class PartitionLog:
         after what precedes it was given, or goes to `on_damage` and reading goes on behind it. committed: what a
         consumer at read_committed would see, up to the last stable offset; with past_open what lies behind it too, less
         what belongs to an open transaction: so a coordinator loads its topic. names, capacity: as RecordReader takes them.
+        see: called with each part before its records are decoded.
         """
         low = 0 if below_log_start else self.log_start_offset
         low = low if start is None else max(start, low)
@@ -356,6 +355,8 @@ class PartitionLog:
             high = min(high, self.transactions.last_stable_offset)
         reader = RecordReader(names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes)
         for part in self.parts(low, high, on_damage, grouped=True):
+            if see is not None:
+                see(part)
             table = part.table if control else part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
             if committed:
                 table = self.transactions.committed(table)
@@ -381,18 +382,45 @@ class PartitionLog:
             yield from core.make_records(source, columns, views=views)
 
 
-def _in_order(plan: SegmentPlan, start: int, end: int) -> list[Run | Damage]:
-    """Return the extents and the damage of a plan that concern offsets in [start, end), in the order of offsets, damage first."""
-    events: list[Run | Damage] = [*plan.damaged, *plan.extents]
+class _Events:
+    """The extents and the damage of a plan that concern offsets in [start, end), each in the order of offsets.
+
+    damage_before: the number of damaged spans before each extent, and of all of them. Damage precedes an extent with the same offset.
+    """
+
+    def __init__(self, plan: SegmentPlan, start: int, end: int) -> None:
+        self.plan = plan
+        self.extents, offsets = _select(plan.extents, start, end)
+        self.damaged, damage_offsets = _select(plan.damaged, start, end)
+        self.damage_before: list[int] = np.searchsorted(damage_offsets, offsets, "right").tolist()
+        self.damage_before.append(len(self.damaged))
+
+    def __iter__(self) -> Iterator[Run | Damage]:
+        at = 0
+        for extent, before in zip(self.extents, self.damage_before, strict=False):
+            yield from self.damaged[at:before]
+            yield extent
+            at = before
+        yield from self.damaged[at:]
+
+
+def _select(events: list[Event], start: int, end: int) -> tuple[list[Event], IntArray]:
+    """Return the extents or damaged spans that concern offsets in [start, end), in the order of offsets, and their first offsets."""
     first = np.array([e.first_offset or 0 for e in events], np.int64)
     last = np.array([MAX_OFFSET if e.last_offset is None else e.last_offset for e in events], np.int64)
-    order = np.argsort(first, kind="stable")
     keep = np.full(len(events), start <= MAX_OFFSET)
     if start <= MAX_OFFSET:
         keep &= np.maximum(first, last) >= start
     if end <= MAX_OFFSET:
         keep &= first < end
-    return [events[i] for i in order[keep[order]].tolist()]
+    if (first[1:] < first[:-1]).any():
+        order = np.argsort(first, kind="stable")
+        order = order[keep[order]]
+    elif keep.all():
+        return events, first
+    else:
+        order = np.flatnonzero(keep)
+    return [events[i] for i in order.tolist()], first[order]
 
 
 def _changed(segment: SegmentFile, how: str) -> OSError:
@@ -406,7 +434,7 @@ class Part:
     """Batches in a buffer, whose first byte is the file's at `position`. Reused: valid until the next one.
 
     extent: the extent that the batches are in; the last one if they are in several. before: the last offset before the first batch.
-    group: if they are in several extents, these, each with the number of batches before it in the table.
+    group, group_rows: if they are in several extents, these, and for each of them the number of batches before it in the table.
     """
 
     plan: SegmentPlan
@@ -416,7 +444,8 @@ class Part:
     buffer: Any
     table: np.ndarray
     before: int
-    group: Sequence[tuple[int, Run]] = ()
+    group: Sequence[Run] = ()
+    group_rows: Sequence[int] = ()
 
     def last_offset(self, i: int) -> int:
         row = self.table[i]
@@ -427,7 +456,8 @@ class Part:
         i = int(np.argmax(self.table["position"] == row["position"]))
         extent, begin, before = self.extent, 0, self.before
         if self.group:
-            begin, extent = self.group[bisect_right(self.group, i, key=lambda g: g[0]) - 1]
+            at = bisect_right(self.group_rows, i) - 1
+            begin, extent = self.group_rows[at], self.group[at]
             before = extent.first_offset - 1
         start = self.position + int(row["position"])
         first = (self.last_offset(i - 1) if i > begin else before) + 1
@@ -458,18 +488,19 @@ class Part:
 class _Group:
     """Reads small extents that are near each other in the file together. Without it, each would cost as much as a large one.
 
-    event_of: the index among all events of each extent; a group then ends before the next damage. None if damage does not end it.
+    ends_at_damage: whether a group ends before the next damage.
     """
 
-    def __init__(self, plan: SegmentPlan, walker: Walker, view: FileView, extents: list[Run], event_of: list[int] | None) -> None:
-        self._plan = plan
+    def __init__(self, events: _Events, walker: Walker, ends_at_damage: bool) -> None:
+        self._plan = events.plan
         self._walker = walker
-        self._view = view
-        self._extents = extents
-        self._buffer = files.aligned_buffer(min(GROUP_BYTES, max(view.size, 1)))
+        self._extents = extents = events.extents
+        self._buffer = files.aligned_buffer(min(GROUP_BYTES, max(walker.view.size, 1)))
         self._rows = np.zeros(TABLE_ROWS, BATCH_DTYPE)
-        self._columns = np.array([(e.position, e.end, e.batches, e.last_offset) for e in extents], np.int64).reshape(-1, 4)
-        self._event_of = None if event_of is None else np.array(event_of[:-1], np.int64)
+        self._columns = np.empty((len(extents), 4), np.int64)
+        for i, name in enumerate(("position", "end", "batches", "last_offset")):
+            self._columns[:, i] = list(map(attrgetter(name), extents))
+        self._damage_before = np.array(events.damage_before, np.int64) if ends_at_damage else None
         self._ahead = FEW_ROWS
 
     def read(self, k: int) -> Part | None:
@@ -479,11 +510,10 @@ class _Group:
         near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
         if not near[0]:
             return None
-        got = self._view.read_into(self._buffer, position)
+        got = self._walker.view.read_into(self._buffer, position)
         near &= (columns[:, 0] >= position) & (columns[:, 1] <= position + got)
-        if self._event_of is not None:
-            events = self._event_of[k : k + self._ahead]
-            near &= events - events[0] == np.arange(len(events))
+        if self._damage_before is not None:
+            near &= self._damage_before[k : k + len(near)] == self._damage_before[k]
         columns = columns[: len(near) if near.all() else int(np.argmin(near))].copy()
         columns[:, :2] -= position
         n, count = core.scan_extents(self._buffer, self._rows, columns)
@@ -491,7 +521,6 @@ class _Group:
         if not n:
             return None
         extents = self._extents[k : k + n]
-        rows = np.cumsum(columns[:n, 2]) - columns[:n, 2]
-        group = list(zip(rows.tolist(), extents, strict=True))
+        rows = (np.cumsum(columns[:n, 2]) - columns[:n, 2]).tolist()
         before = extents[0].first_offset - 1
-        return Part(self._plan, extents[-1], self._walker, position, self._buffer, self._rows[:count], before, group)
+        return Part(self._plan, extents[-1], self._walker, position, self._buffer, self._rows[:count], before, extents, rows)

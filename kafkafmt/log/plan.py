@@ -147,11 +147,11 @@ def _resolve(segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, l
         for i in np.setdiff1d(np.arange(len(runs)), chosen).tolist():
             for piece in [runs[i]] if around.gap_for(runs[i], lower) else _pieces(walker, runs[i]):
                 if _repeats(walker, piece, around) or neighbours.hold(walker, piece):
-                    findings.append(_finding(segment, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once"))
+                    findings.append(_finding(segment.name, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once"))
                 elif around.gap_for(piece, lower):
                     moved.append(piece)
                     around.insert(piece)
-                    findings.append(_finding(segment, "batch_out_of_place", piece, "lies out of place; delivered where its offsets fit"))
+                    findings.append(_finding(segment.name, "batch_out_of_place", piece, "lies out of place; delivered where its offsets fit"))
                 else:
                     pieces.append(piece)
                     pieces_at.append(int(parts.run_at[i]))
@@ -243,8 +243,8 @@ def _damages(n: int, *columns: Sequence[Any]) -> list[Damage]:
     return objects
 
 
-def _finding(segment: SegmentFile, error: str, run: Run, what: str) -> Finding:
-    return Finding(segment.name, error, f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}")
+def _finding(file: str, error: str, run: Run, what: str) -> Finding:
+    return Finding(file, error, f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}")
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:

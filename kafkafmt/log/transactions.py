@@ -135,7 +135,7 @@ class TransactionWalk:
 
     def damage(self, damage: Damage) -> None:
         """Every open transaction may have ended in a damaged span, unless that is one batch too long for a marker."""
-        if damage.length > MARKER_SIZE and _is_one_batch(self.log, damage):
+        if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
             return
         self._suspend(damage.first_offset or 0, damage.file)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -14,8 +15,9 @@ from ..constants import CONTROL_BIT
 from ..records import RecordReader
 from ..types import BATCH_DTYPE
 from .audit import PartitionAudit
+from .directory import SegmentFile
 from .files import FileView
-from .partition import OnDamage, PartitionLog
+from .partition import OnDamage, Part, PartitionLog
 from .plan import Damage, Finding, SegmentPlan
 from .sweep import Sweep
 from .walk import Run
@@ -43,20 +45,23 @@ def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callabl
         findings += plan.findings
         damaged += plan.damaged
         deep: list[Damage] = []
-        stands = sweep.stands(plan)
+        stands, audited = sweep.stands(plan), False
         if plan.extents:
             if shallow:
                 records += _count_headers(log, plan, low, deep)
             elif stands:
                 records += sweep.records
+            elif audit is not None and low <= plan.extents[0].first_offset:
+                audited = True
+                records += _count_records(log, plan, low, deep, partial(_audit, audit, segment))
             else:
                 records += _count_records(log, plan, low, deep)
         planned = set(map(id, plan.damaged))
         damaged += [d for d in deep if id(d) not in planned]
         if audit:
-            if not stands and plan.extents:
+            if plan.extents and not stands and not audited:
                 for part in log.parts(plan.extents[0].first_offset, plan.extents[-1].last_offset + 1, lambda _: None, grouped=True):
-                    audit.add(segment, part.position, part.buffer, part.table)
+                    _audit(audit, segment, part)
             audit.close(plan)
         if progress is not None:
             progress(plan.size)
@@ -120,10 +125,16 @@ def verify_report(partitions: list[dict[str, Any]], strict: bool = False) -> dic
     return {"ok": ok, "partitions": partitions}
 
 
-def _count_records(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
+def _audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> None:
+    audit.add(segment, part.position, part.buffer, part.table)
+
+
+def _count_records(
+    log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage], see: Callable[[Part], None] | None = None
+) -> int:
     """Data records of a segment that can be delivered from `low` on, every one of them decoded."""
     start, end = max(low, plan.extents[0].first_offset), plan.extents[-1].last_offset + 1
-    return sum(c.columns.rows for c in log.chunks(start=start, end=end, below_log_start=True, on_damage=deep.append))
+    return sum(c.columns.rows for c in log.chunks(start=start, end=end, below_log_start=True, on_damage=deep.append, see=see))
 
 
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
