@@ -29,7 +29,12 @@ RECORD = "native_core.txt"
 
 # Hardening. The core needs nothing but libc, so a search path for libraries would only name directories of the build machine.
 # Level 3 of FORTIFY adds the sizes that are known only at run time; an older compiler takes it for level 2. Neither costs speed here.
-COMPILE = ["-O3", "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"]  # no -march: the processor is asked at run time
+COMPILE = [
+    "-O3",
+    "-fstack-protector-strong",
+    "-U_FORTIFY_SOURCE",
+    "-D_FORTIFY_SOURCE=3",
+]  # no -march: the processor is asked at run time
 LINK = ["-Wl,-z,relro,-z,now", "-Wl,-z,noexecstack"] if sys.platform == "linux" else []
 WINDOWS = sys.platform == "win32"
 
@@ -75,7 +80,9 @@ class BuildCore(build_ext):
                     os.remove(stale)
             if not self.inplace:
                 write_record(self.build_lib, f"the native core was not built: {one_line(error)}. {REMEDY}")
-            raise CompileError(str(error)) from error  # the one kind that is ignored whatever the compiler's trouble was
+            raise CompileError(
+                str(error)
+            ) from error  # the one kind that is ignored whatever the compiler's trouble was
 
     def inplace_path(self, ext: Extension) -> str:
         return os.path.join(*ext.name.split(".")[:-1], os.path.basename(self.get_ext_filename(ext.name)))

@@ -40,7 +40,12 @@ def put(benchmark: Any, row: report.Row) -> None:
     """A row into the table, and beside pytest-benchmark's own figures."""
     report.ROWS.append(row)
     benchmark.extra_info.update(
-        {f"{row.unit} ours": row.ours, f"{row.unit} {row.peer_name}": row.peer, "ratio": row.ratio, "target": row.target}
+        {
+            f"{row.unit} ours": row.ours,
+            f"{row.unit} {row.peer_name}": row.peer,
+            "ratio": row.ratio,
+            "target": row.target,
+        }
     )
 
 
@@ -53,7 +58,12 @@ def contest(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., rep
     """
 
     def run(
-        case: str, ours: Callable[[], int], name: str, peer: Callable[[], int], target: float | None = None, rounds: int = ROUNDS
+        case: str,
+        ours: Callable[[], int],
+        name: str,
+        peer: Callable[[], int],
+        target: float | None = None,
+        rounds: int = ROUNDS,
     ) -> report.Row:
         records = ours()
         assert peer() == records, "peer and ours read different numbers of records"
@@ -81,7 +91,12 @@ def beside(benchmark: Any) -> Callable[..., report.Row]:
     of our rounds."""
 
     def run(
-        case: str, ours: Callable[[], int], name: str, figures: Callable[[], Sequence[float]], target: float | None = None, rounds: int = 10
+        case: str,
+        ours: Callable[[], int],
+        name: str,
+        figures: Callable[[], Sequence[float]],
+        target: float | None = None,
+        rounds: int = 10,
     ) -> report.Row:
         records = ours()
         theirs: list[float] = []
@@ -96,7 +111,16 @@ def beside(benchmark: Any) -> Callable[..., report.Row]:
         own = report.quartiles([seconds / records * 1e9 for seconds in benchmark.stats.stats.data])
         peer = report.quartiles(theirs)
         row = report.Row(
-            benchmark.group, case, own[1], name, peer[1], "ns/record", peer[1] / own[1], peer[0] / own[2], peer[2] / own[0], target
+            benchmark.group,
+            case,
+            own[1],
+            name,
+            peer[1],
+            "ns/record",
+            peer[1] / own[1],
+            peer[0] / own[2],
+            peer[2] / own[0],
+            target,
         )
         put(benchmark, row)
         return row

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import building as build  # noqa: E402
 
@@ -51,7 +51,11 @@ class Input:
 
 def text(rng: random.Random, size: int, number: int) -> bytes:
     """A JSON object of exactly `size` bytes."""
-    head = b'{"seq":%d,"account":"A%06d","total":%d,"memo":"' % (100_000_000 + number, rng.randrange(10**6), 10_000 + rng.randrange(90_000))
+    head = b'{"seq":%d,"account":"A%06d","total":%d,"memo":"' % (
+        100_000_000 + number,
+        rng.randrange(10**6),
+        10_000 + rng.randrange(90_000),
+    )
     words = b" ".join(rng.choices(WORDS, k=max(1, (size - len(head)) // 5)))
     return head + words[: size - len(head) - 2].ljust(size - len(head) - 2, b".") + b'"}'
 
@@ -64,7 +68,11 @@ def fixed(size: int, headers: int = 0) -> Callable[[random.Random], Iterator[Bod
         names = (b"trace-id", b"source", b"content-type", b"tenant")[:headers]
         while True:
             values = (b"%016x" % rng.getrandbits(64), rng.choice(WORDS), b"application/json", rng.choice(WORDS))
-            yield b"%0*d" % (KEY, rng.randrange(10**KEY)), text(rng, size, number), list(zip(names, values, strict=False))
+            yield (
+                b"%0*d" % (KEY, rng.randrange(10**KEY)),
+                text(rng, size, number),
+                list(zip(names, values, strict=False)),
+            )
             number += 1
 
     return bodies

@@ -49,14 +49,23 @@ def test_in_place(contest: Callable[..., object], letter: str, what: str) -> Non
             assert validate_and_assign_offsets(data, 7, **OPTIONS, check_records=what.endswith("records")).in_place
         return count
 
-    contest(f"{letter}, {what}", ours, "walk with CRC", walk(data), None if what == "validate, records" else 1 / 1.1, rounds=41)
+    contest(
+        f"{letter}, {what}",
+        ours,
+        "walk with CRC",
+        walk(data),
+        None if what == "validate, records" else 1 / 1.1,
+        rounds=41,
+    )
 
 
 @pytest.mark.benchmark(group="a request", timer=time.process_time)
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "LogAppendTime"])
 def test_a_request(contest: Callable[..., object], codec: str) -> None:
     kind, codec = ("LogAppendTime", "none") if codec == "LogAppendTime" else ("CreateTime", codec)
-    records = [(b"k" * 10, b"a few words of %d" % (i * 7919 % 997) + bytes(80), inputs.FIRST_TIME + i) for i in range(136)]
+    records = [
+        (b"k" * 10, b"a few words of %d" % (i * 7919 % 997) + bytes(80), inputs.FIRST_TIME + i) for i in range(136)
+    ]
     batch = kafkafmt.build_batch(records, codec=codec)
     (view,) = kafkafmt.iter_batches(batch)
     number, times = view.attributes & 7, 200

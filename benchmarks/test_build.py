@@ -66,7 +66,9 @@ def counted(size: int) -> int:
 
 
 @pytest.mark.benchmark(group="building batches", timer=time.process_time)
-@pytest.mark.parametrize(("case", "target"), [("a, one record at a time", 2), ("a, many at a time", 6), ("a, from columns", 11)])
+@pytest.mark.parametrize(
+    ("case", "target"), [("a, one record at a time", 2), ("a, many at a time", 6), ("a, from columns", 11)]
+)
 def test_build(contest: Callable[..., object], case: str, target: float) -> None:
     ours = one_by_one if "one" in case else many if "many" in case else columns()
     contest(case, ours, "aiokafka", peer, target)

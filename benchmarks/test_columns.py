@@ -27,7 +27,12 @@ def test_columns(contest: Callable[..., object], letter: str) -> None:
 @pytest.mark.benchmark(group="columns with headers", timer=time.process_time)
 def test_headers(contest: Callable[..., object]) -> None:
     data = inputs.make("d")
-    contest("d: 3 headers, decoded", readers.reader(data, WITH_HEADERS), "aiokafka", readers.aiokafka_fields(data, headers=True))
+    contest(
+        "d: 3 headers, decoded",
+        readers.reader(data, WITH_HEADERS),
+        "aiokafka",
+        readers.aiokafka_fields(data, headers=True),
+    )
 
 
 @pytest.mark.benchmark(group="Arrow, keys and values gathered", timer=time.process_time)

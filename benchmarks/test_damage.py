@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -48,10 +48,18 @@ def fake_header(i: int, count: int) -> bytes:
 KINDS: dict[str, Callable[[int], bytes]] = {
     "no damage": lambda size: b"".join(map(sound, range(size // BATCH_BYTES))),
     "every batch": lambda size: b"".join(map(corrupted, range(size // BATCH_BYTES))),
-    "two of three batches": lambda size: b"".join(corrupted(i) if i % 3 else sound(i) for i in range(size // BATCH_BYTES)),
-    "two of three, lengths too": lambda size: b"".join(without_length(i) if i % 3 else sound(i) for i in range(size // BATCH_BYTES)),
-    "neighbour pairs": lambda size: b"".join(corrupted(i) if i % 64 < 2 else sound(i) for i in range(size // BATCH_BYTES)),
-    "zeroed sectors": lambda size: b"".join(bytes(BATCH_BYTES) if i % 64 == 1 else sound(i) for i in range(size // BATCH_BYTES)),
+    "two of three batches": lambda size: b"".join(
+        corrupted(i) if i % 3 else sound(i) for i in range(size // BATCH_BYTES)
+    ),
+    "two of three, lengths too": lambda size: b"".join(
+        without_length(i) if i % 3 else sound(i) for i in range(size // BATCH_BYTES)
+    ),
+    "neighbour pairs": lambda size: b"".join(
+        corrupted(i) if i % 64 < 2 else sound(i) for i in range(size // BATCH_BYTES)
+    ),
+    "zeroed sectors": lambda size: b"".join(
+        bytes(BATCH_BYTES) if i % 64 == 1 else sound(i) for i in range(size // BATCH_BYTES)
+    ),
     "headers up to the end": lambda size: b"".join(fake_header(i, size // 61) for i in range(size // 61)),
     "zigzag offsets": lambda size: b"".join(sound(i ^ 1) for i in range(size // BATCH_BYTES)),
     "random bytes": lambda size: random.Random(size).randbytes(size),

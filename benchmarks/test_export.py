@@ -21,8 +21,8 @@ from conftest import put
 
 import kafkafmt
 from kafkafmt.log import discover
-from kafkafmt.spark.export import Export, ExportOptions
-from kafkafmt.spark.parquet import COLUMNS, open_writer, row_groups
+from kafkafmt.spark.export.job import Export, ExportOptions
+from kafkafmt.spark.export.parquet import COLUMNS, open_writer, row_groups
 from kafkafmt.spark.quiet import quiet_start
 from kafkafmt.spark.session import make_session
 
@@ -60,7 +60,9 @@ def _write_again_and_again(source: str, name: str, target: str, level: int, rows
 @pytest.mark.parametrize(
     ("name", "level"), [("none", 1), ("none-64m", 1), ("lz4", 1), ("zstd", 1), ("none", 3)], ids=lambda v: str(v)
 )
-def test_export(benchmark: Any, topic: Callable[[str], Path], tmp_path: Path, spark: Any, name: str, level: int) -> None:
+def test_export(
+    benchmark: Any, topic: Callable[[str], Path], tmp_path: Path, spark: Any, name: str, level: int
+) -> None:
     benchmark.group = "export"
     source, out = topic(name), tmp_path / "out"
     reports: list[dict[str, Any]] = []
@@ -74,7 +76,9 @@ def test_export(benchmark: Any, topic: Callable[[str], Path], tmp_path: Path, sp
     context = multiprocessing.get_context("spawn")
     ready, go = context.Semaphore(0), context.Semaphore(0)
     writers = [
-        context.Process(target=_write_again_and_again, args=(str(source), name, target, level, rows // 2, ready, go), daemon=True)
+        context.Process(
+            target=_write_again_and_again, args=(str(source), name, target, level, rows // 2, ready, go), daemon=True
+        )
         for target in (str(tmp_path / "0.parquet"), str(tmp_path / "1.parquet"))
     ]
     for writer in writers:
@@ -104,6 +108,9 @@ def test_export(benchmark: Any, topic: Callable[[str], Path], tmp_path: Path, sp
     shares = {step: round(seconds / sum(spent.values()), 3) for step, seconds in spent.items()}
     memory = max(r["worker_memory"] for r in reports)
     benchmark.extra_info |= {"shares": shares, "worker_memory": memory, "bytes": reports[-1]["written"]["bytes"]}
-    benchmark.extra_info |= {"load": os.getloadavg()[0], "seconds": {k: v for k, v in reports[-1]["seconds"].items() if k != "in_tasks"}}
+    benchmark.extra_info |= {
+        "load": os.getloadavg()[0],
+        "seconds": {k: v for k, v in reports[-1]["seconds"].items() if k != "in_tasks"},
+    }
     print(f"\n{case}: " + json.dumps(benchmark.extra_info))
     assert memory < WORKER_LIMIT

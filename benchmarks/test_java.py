@@ -16,7 +16,7 @@ import pytest
 import readers
 import run
 
-from kafkafmt.log.files import FileView, aligned_buffer
+from kafkafmt.log.format.files import FileView, aligned_buffer
 
 pytestmark = pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "Java is here")
 
@@ -50,7 +50,9 @@ def ours(way: str, data: Any) -> Callable[[], int]:
 
 @pytest.mark.benchmark(group="Kafka's Java")
 @pytest.mark.parametrize(("way", "name", "mode", "target"), CASES, ids=[f"{way}-{name}" for way, name, *_ in CASES])
-def test_java(beside: Callable[..., object], topic: Callable[[str], Path], way: str, name: str, mode: str, target: float | None) -> None:
+def test_java(
+    beside: Callable[..., object], topic: Callable[[str], Path], way: str, name: str, mode: str, target: float | None
+) -> None:
     file = sorted(topic(name).glob("*.log"))[0]
     data = load(file)
     beside(

@@ -22,7 +22,9 @@ SIZE = 8 << 20
 
 @functools.cache
 def messages(magic: int, codec: str) -> bytes:
-    records = ((r.key, r.value, r.timestamp if magic else -1) for r in kafkafmt.read_records(inputs.make("a", size=SIZE)))
+    records = (
+        (r.key, r.value, r.timestamp if magic else -1) for r in kafkafmt.read_records(inputs.make("a", size=SIZE))
+    )
     return b"".join(build_batches(records, 16384, magic=magic, codec=codec))
 
 

@@ -59,7 +59,11 @@ def done(data: bytes) -> RecordColumns:
 
 def gather(core: Any, data: bytes) -> int:
     columns = done(data)
-    offsets, room, valid = np.empty(columns.rows + 1, np.int32), np.empty(len(data), np.uint8), np.zeros(columns.rows // 8 + 1, np.uint8)
+    offsets, room, valid = (
+        np.empty(columns.rows + 1, np.int32),
+        np.empty(len(data), np.uint8),
+        np.zeros(columns.rows // 8 + 1, np.uint8),
+    )
     core.gather(data, columns.value_position, columns.value_length, columns.rows, offsets, room, valid)
     return columns.rows
 
@@ -98,7 +102,14 @@ def test_native_beside_pure(contest: Callable[..., object], case: str) -> None:
 @pytest.mark.parametrize("letter", ["a", "f"])
 def test_pure_columns(contest: Callable[..., object], letter: str) -> None:
     data = inputs.make(letter, size=SIZE)
-    contest(f"{letter}, columns", readers.columns(data, core=_pure), "kafka-python", readers.kafka_python_fields(data), 1, rounds=7)
+    contest(
+        f"{letter}, columns",
+        readers.columns(data, core=_pure),
+        "kafka-python",
+        readers.kafka_python_fields(data),
+        1,
+        rounds=7,
+    )
 
 
 @pytest.mark.benchmark(group="pure core", timer=time.process_time)

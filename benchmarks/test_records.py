@@ -20,7 +20,12 @@ def test_records(contest: Callable[..., object], letter: str) -> None:
 @pytest.mark.benchmark(group="Record objects, with headers", timer=time.process_time)
 def test_headers(contest: Callable[..., object]) -> None:
     data = inputs.make("d")
-    contest("d", readers.objects(data, (*readers.FIELDS, "headers")), "aiokafka", readers.aiokafka_fields(data, headers=True))
+    contest(
+        "d",
+        readers.objects(data, (*readers.FIELDS, "headers")),
+        "aiokafka",
+        readers.aiokafka_fields(data, headers=True),
+    )
 
 
 @pytest.mark.benchmark(group="values alone", timer=time.process_time)

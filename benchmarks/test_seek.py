@@ -16,7 +16,7 @@ import pytest
 import report
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.times import find_offset, find_timestamp
+from kafkafmt.log.reading.lookups import find_offset, find_timestamp
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -63,6 +63,9 @@ def test_a_lookup_costs_the_same_in_any_log(benchmark: Any, logs: dict[int, Any]
     for segments in SEGMENTS:
         low, middle, high = report.quartiles(took[segments])
         least, most = min(counts[segments]), max(counts[segments])
-        print(f"\n{kind}, {segments} GiB: {middle:.0f} µs ({low:.0f}–{high:.0f}), {least} to {most} bytes and reads", end="")
+        print(
+            f"\n{kind}, {segments} GiB: {middle:.0f} µs ({low:.0f}–{high:.0f}), {least} to {most} bytes and reads",
+            end="",
+        )
         print(f"; all questions for the first time: {first[segments]}")
     assert counts[1] == counts[32] == counts[1024]

@@ -69,16 +69,24 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-@pytest.mark.parametrize(("name", "records"), [("none-64m", 4_000_000), ("headers", topics.TOPICS["headers"].count(1 << 30))])
+@pytest.mark.parametrize(
+    ("name", "records"), [("none-64m", 4_000_000), ("headers", topics.TOPICS["headers"].count(1 << 30))]
+)
 @pytest.mark.benchmark(group="the data source, all columns to the noop sink")
-def test_noop_sink(benchmark: Any, spark: Any, topic: Callable[[str], Path], name: str, records: int, tmp_path: Path) -> None:
+def test_noop_sink(
+    benchmark: Any, spark: Any, topic: Callable[[str], Path], name: str, records: int, tmp_path: Path
+) -> None:
     path, file = str(topic(name)), str(tmp_path / "ready.arrow")
     batch = next(kafkafmt.open(path)[name, 0].to_batches())
     with pa.ipc.new_file(file, batch.schema) as writer:
         writer.write(batch)
 
     def source() -> Any:
-        return spark.read.format("kafkafmt").options(includeHeaders="true", endingOffsets=json.dumps({name: {"0": records}})).load(path)
+        return (
+            spark.read.format("kafkafmt")
+            .options(includeHeaders="true", endingOffsets=json.dumps({name: {"0": records}}))
+            .load(path)
+        )
 
     tasks = source().rdd.getNumPartitions()
     rows = [records // tasks + (i < records % tasks) for i in range(tasks)]
@@ -103,4 +111,7 @@ def test_noop_sink(benchmark: Any, spark: Any, topic: Callable[[str], Path], nam
     low, ratio, high = report.quartiles([b / a for a, b in zip(own, seconds, strict=True)])
     ns = [report.quartiles(times)[1] / records * 1e9 for times in (own, seconds)]
     case = f"{name}, {tasks} tasks"
-    put(benchmark, report.Row(benchmark.group, case, ns[0], "batches made before", ns[1], "ns/record", ratio, low, high, 0.85))
+    put(
+        benchmark,
+        report.Row(benchmark.group, case, ns[0], "batches made before", ns[1], "ns/record", ratio, low, high, 0.85),
+    )

@@ -18,7 +18,7 @@ import report
 from conftest import put
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 ROUNDS = 7
 PLAIN = 512 << 20
@@ -38,7 +38,12 @@ def add_up(array: Any) -> int:
 
 
 def measure(
-    benchmark: Any, case: str, ours: Callable[[], int], plain: Callable[[], int], target: float | None, clock: Callable[[], float]
+    benchmark: Any,
+    case: str,
+    ours: Callable[[], int],
+    plain: Callable[[], int],
+    target: float | None,
+    clock: Callable[[], float],
 ) -> None:
     size, plain_size = ours(), plain()
     speeds: list[float] = []
@@ -53,13 +58,18 @@ def measure(
     low, share, high = report.quartiles([a / b for a, b in zip(own, speeds, strict=True)])
     middle = report.quartiles(own)[1]
     peer = report.quartiles(speeds)[1]
-    put(benchmark, report.Row(benchmark.group, case, middle, "memory read", peer, "GB/s", share, low, high, target, absolute=True))
+    put(
+        benchmark,
+        report.Row(benchmark.group, case, middle, "memory read", peer, "GB/s", share, low, high, target, absolute=True),
+    )
 
 
 @pytest.mark.benchmark(group="verify --shallow", timer=time.process_time)
 def test_one_core(benchmark: Any, topic: Callable[[str], Path]) -> None:
     directory, array = topic("none"), np.ones(PLAIN // 8, np.int64)
-    measure(benchmark, "one partition, one core", lambda: verify(directory), lambda: add_up(array), 5, time.process_time)
+    measure(
+        benchmark, "one partition, one core", lambda: verify(directory), lambda: add_up(array), 5, time.process_time
+    )
 
 
 @pytest.mark.benchmark(group="verify --shallow")

@@ -81,13 +81,18 @@ def aiokafka_to_records(frame: bytes) -> Callable[[], int]:
 @pytest.mark.parametrize("letter", ["a", "c"])
 def test_fetch(contest: Callable[..., object], letter: str) -> None:
     frame = fetch_frame(letter)
-    contest(letter, ours_to_columns(frame), "aiokafka", aiokafka_to_records(frame), 15 if letter == "a" else None, rounds=31)
+    contest(
+        letter, ours_to_columns(frame), "aiokafka", aiokafka_to_records(frame), 15 if letter == "a" else None, rounds=31
+    )
 
 
 def metadata() -> tuple[Any, int, int]:
     """Ten thousand partitions of a hundred topics on twelve brokers; version; elements."""
     m = protocol.MetadataResponse
-    brokers = [m.MetadataResponseBroker(node_id=i, host=f"broker-{i}.example.org", port=9092, rack=f"rack-{i % 3}") for i in range(12)]
+    brokers = [
+        m.MetadataResponseBroker(node_id=i, host=f"broker-{i}.example.org", port=9092, rack=f"rack-{i % 3}")
+        for i in range(12)
+    ]
     topics = []
     for t in range(100):
         nodes = [[(t + p + r) % 12 for r in range(3)] for p in range(100)]
@@ -106,7 +111,9 @@ def offset_commit() -> tuple[Any, int, int]:
         o.OffsetCommitRequestTopic(
             name=f"topic-{t}",
             partitions=[
-                o.OffsetCommitRequestPartition(partition_index=p, committed_offset=123_456_789 + p, committed_leader_epoch=3)
+                o.OffsetCommitRequestPartition(
+                    partition_index=p, committed_offset=123_456_789 + p, committed_leader_epoch=3
+                )
                 for p in range(100)
             ],
         )
@@ -184,7 +191,9 @@ def peers(message: Any, version: int, body: bytes) -> dict[str, tuple[Callable[[
 @pytest.mark.benchmark(timer=time.process_time)
 @pytest.mark.parametrize("peer", ["kafka-python", "kio"])
 @pytest.mark.parametrize("way", ["read", "write"])
-def test_messages(contest: Callable[..., object], benchmark: Any, case: tuple[str, Any, int, int, bytes], peer: str, way: str) -> None:
+def test_messages(
+    contest: Callable[..., object], benchmark: Any, case: tuple[str, Any, int, int, bytes], peer: str, way: str
+) -> None:
     name, message, version, count, frame = case
     benchmark.group = f"Messages: {way}"
     their_read, their_write = peers(message, version, body_of(frame, message))[peer]
@@ -195,4 +204,11 @@ def test_messages(contest: Callable[..., object], benchmark: Any, case: tuple[st
         ours, theirs = (lambda: protocol.read_request(frame)), their_read
     else:
         ours, theirs = (lambda: protocol.read_response(frame, api_key=3, api_version=version)), their_read
-    contest(name, repeated(ours, count, times), peer, repeated(theirs, count, times), 5 if peer == "kafka-python" else 1, rounds=31)
+    contest(
+        name,
+        repeated(ours, count, times),
+        peer,
+        repeated(theirs, count, times),
+        5 if peer == "kafka-python" else 1,
+        rounds=31,
+    )

@@ -20,8 +20,8 @@ from conftest import put
 
 import kafkafmt
 from kafkafmt.log import Damage, PartitionLog, discover
-from kafkafmt.log.salvage import salvage_partition
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.salvage import salvage_partition
+from kafkafmt.log.auditing.verify import verify_partition
 
 SIZE = 512 << 20
 RECORDS = [(b"key%07d" % i, os.urandom(100), 1_700_000_000_000 + i) for i in range(140)]
@@ -35,7 +35,9 @@ def _no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
-def compare(benchmark: Any, case: str, ours: Callable[[], int], name: str, peer: Callable[[], int], target: float | None = None) -> None:
+def compare(
+    benchmark: Any, case: str, ours: Callable[[], int], name: str, peer: Callable[[], int], target: float | None = None
+) -> None:
     """GB a second of both, in turns."""
     speeds: list[float] = []
 
@@ -48,7 +50,18 @@ def compare(benchmark: Any, case: str, ours: Callable[[], int], name: str, peer:
     benchmark.pedantic(ours, setup=turn, rounds=ROUNDS, iterations=1)
     own = [size / seconds / 1e9 for seconds in benchmark.stats.stats.data]
     low, share, high = report.quartiles([a / b for a, b in zip(own, speeds, strict=True)])
-    row = (benchmark.group, case, report.quartiles(own)[1], name, report.quartiles(speeds)[1], "GB/s", share, low, high, target)
+    row = (
+        benchmark.group,
+        case,
+        report.quartiles(own)[1],
+        name,
+        report.quartiles(speeds)[1],
+        "GB/s",
+        share,
+        low,
+        high,
+        target,
+    )
     put(benchmark, report.Row(*row, absolute=True))
 
 
@@ -72,7 +85,13 @@ def test_appending(benchmark: Any, tmp_path: Path, at_once: int) -> None:
                 writer.append_batches(data)
         return len(data) * count
 
-    compare(benchmark, f"{at_once} encoded batches of 16 KiB a call", ours, "write()", lambda: write_plain(tmp_path / "plain", data, count))
+    compare(
+        benchmark,
+        f"{at_once} encoded batches of 16 KiB a call",
+        ours,
+        "write()",
+        lambda: write_plain(tmp_path / "plain", data, count),
+    )
 
 
 @pytest.fixture

@@ -102,7 +102,9 @@ def size_of(text: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--size", type=size_of, default=1 << 30, help="bytes of records a topic before compression: 64M, 1G (default)")
+    parser.add_argument(
+        "--size", type=size_of, default=1 << 30, help="bytes of records a topic before compression: 64M, 1G (default)"
+    )
     parser.add_argument("--only", nargs="*", choices=list(TOPICS), default=[])
     options = parser.parse_args(argv)
     for name, directory in ensure(*options.only, size=options.size).items():

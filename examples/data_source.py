@@ -1,6 +1,6 @@
 """Kafka's log directories as a Spark DataFrame, with no broker and no JVM of Kafka's.
 
-    python examples/data_source.py /var/lib/kafka/data [TOPIC]
+python examples/data_source.py /var/lib/kafka/data [TOPIC]
 """
 
 import sys
@@ -16,7 +16,9 @@ if topic:
 
 df = logs.load(path)
 df.groupBy("topic", "partition").count().orderBy("topic", "partition").show()
-df.selectExpr("topic", "offset", "timestamp", "cast(key as string) key", "cast(value as string) value", "headers").show(5)
+df.selectExpr("topic", "offset", "timestamp", "cast(key as string) key", "cast(value as string) value", "headers").show(
+    5
+)
 
 # Only what is named here is decoded and handed to Spark: for large logs it makes all the difference.
 values = logs.schema("value binary").load(path)

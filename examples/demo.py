@@ -1,6 +1,6 @@
 """`make demo`: log directories that real brokers wrote, one of them damaged, become Parquet on Spark.
 
-    python examples/demo.py [DIRECTORY]     # where the result goes; ./demo-output unless another is named
+python examples/demo.py [DIRECTORY]     # where the result goes; ./demo-output unless another is named
 """
 
 import os
@@ -53,12 +53,27 @@ def export(output: Path) -> None:
     heading("2  The command that makes Parquet of them, on Spark")
     console.print(f"[green]$[/green] {shown}\n", soft_wrap=True)
     paths = [str(GOLDEN / name) for name in LOGS]
-    command = [sys.executable, "-m", "kafkafmt", "export", *paths, "--output", str(output), "--overwrite", "--master", "local[*]"]
+    command = [
+        sys.executable,
+        "-m",
+        "kafkafmt",
+        "export",
+        *paths,
+        "--output",
+        str(output),
+        "--overwrite",
+        "--master",
+        "local[*]",
+    ]
     code = subprocess.run(command, check=False).returncode
     if code not in (0, 1):
         sys.exit(f"demo: the export ended with exit code {code}")
     console.print("[dim]so few records are all start: of larger logs it makes millions of rows a second[/dim]")
-    console.print("[dim]exit code 1: there was damage, and all that is intact was delivered[/dim]" if code else "[dim]exit code 0[/dim]")
+    console.print(
+        "[dim]exit code 1: there was damage, and all that is intact was delivered[/dim]"
+        if code
+        else "[dim]exit code 0[/dim]"
+    )
 
 
 def read_back(output: Path) -> None:
@@ -69,10 +84,19 @@ def read_back(output: Path) -> None:
     rows = spark.sql(QUERY).collect()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in rows[0].asDict():
-        table.add_column(name, justify="right" if name in ("partition", "offset") else "left", overflow="ellipsis", no_wrap=True)
+        table.add_column(
+            name, justify="right" if name in ("partition", "offset") else "left", overflow="ellipsis", no_wrap=True
+        )
     for before, row in zip([None, *rows], rows, strict=False):
         if before is not None and row.offset != before.offset + 1:
-            table.add_row("", "", f"[red]{before.offset + 1} to {row.offset - 1}[/red]", "[red]are in the quarantine[/red]", "", "")
+            table.add_row(
+                "",
+                "",
+                f"[red]{before.offset + 1} to {row.offset - 1}[/red]",
+                "[red]are in the quarantine[/red]",
+                "",
+                "",
+            )
         table.add_row(*("null" if v is None else str(v) for v in row))
     console.print(table)
     total, topics = spark.sql("SELECT count(*), count(DISTINCT topic) FROM records").first()

@@ -1,6 +1,6 @@
 """Record batches that lie in a binary column (of captured Fetch responses, of an archive) become records, by mapInArrow.
 
-    python examples/map_in_arrow.py FILE.log…        here each row holds a segment's bytes; one batch or a thousand, it is the same
+python examples/map_in_arrow.py FILE.log…        here each row holds a segment's bytes; one batch or a thousand, it is the same
 """
 
 import sys

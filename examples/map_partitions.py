@@ -1,6 +1,6 @@
 """Records as Python objects in an RDD: mapPartitions over paths of logs. Slow beside the others, for code that needs objects.
 
-    python examples/map_partitions.py PATH…          .log files, partition directories or log directories
+python examples/map_partitions.py PATH…          .log files, partition directories or log directories
 """
 
 import sys

@@ -34,7 +34,9 @@ class Proxied:
         self.number, self.client, self.port = number, client, port
         self.broker = socket.create_connection(broker)
         self.correlation = protocol.Correlation()
-        self.requests, self.responses = (open(directory / f"{number}.{kind}", "wb", buffering=0) for kind in ("requests", "responses"))
+        self.requests, self.responses = (
+            open(directory / f"{number}.{kind}", "wb", buffering=0) for kind in ("requests", "responses")
+        )
 
     def run(self) -> None:
         """Both ways, until one side closes."""
@@ -69,7 +71,9 @@ class Proxied:
             return [frame]
         self.correlation.sent(request)
         note = f", {request.body.why()}" if isinstance(request.body, protocol.UnknownBody) else ""
-        self.say(f"{request.api or request.api_key} v{request.api_version} #{request.correlation_id} {len(frame)} bytes{note}")
+        self.say(
+            f"{request.api or request.api_key} v{request.api_version} #{request.correlation_id} {len(frame)} bytes{note}"
+        )
         return [frame]
 
     def response(self, frame: memoryview) -> list[Any]:
@@ -84,7 +88,9 @@ class Proxied:
             return [frame]
         if response.api_key not in NAMES_BROKERS:
             return [frame]
-        named = getattr(response.body, NAMES_BROKERS[response.api_key]) or [response.body]  # FindCoordinator had one, unnamed
+        named = getattr(response.body, NAMES_BROKERS[response.api_key]) or [
+            response.body
+        ]  # FindCoordinator had one, unnamed
         for broker in named:
             if getattr(broker, "host", ""):
                 broker.host, broker.port = HOST, self.port

@@ -93,7 +93,9 @@ def show_topics(link: Connection) -> None:
             ends = []
             for timestamp in (-2, -1):  # earliest, latest
                 asked = request.ListOffsetsPartition(partition_index=part.partition_index, timestamp=timestamp)
-                answer = leader.ask(request(replica_id=-1, topics=[request.ListOffsetsTopic(name=topic.name, partitions=[asked])]))
+                answer = leader.ask(
+                    request(replica_id=-1, topics=[request.ListOffsetsTopic(name=topic.name, partitions=[asked])])
+                )
                 ends.append(answer.topics[0].partitions[0].offset)
             leader.socket.close()
             print(f"{topic.name}-{part.partition_index}  leader {part.leader_id}  offsets {ends[0]} to {ends[1]}")

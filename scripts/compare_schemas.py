@@ -96,7 +96,9 @@ def _nodes_from_json(fields: list[dict[str, Any]]) -> list[Node]:
 def _field_from_json(given: dict[str, Any]) -> Field:
     present = versions_of(given["versions"])
     if given.get("taggedVersions", given["versions"]) != given["versions"]:
-        raise SystemExit(f"{given['name']}: the text format cannot say that a field is tagged in only some of its versions")
+        raise SystemExit(
+            f"{given['name']}: the text format cannot say that a field is tagged in only some of its versions"
+        )
     nullable = versions_of(given.get("nullableVersions", "none"))
     name, type_ = given["name"], given["type"]
     return Field(
@@ -105,7 +107,9 @@ def _field_from_json(given: dict[str, Any]) -> Field:
         type=type_.removeprefix("[]"),
         array=type_.startswith("[]"),
         versions=present,
-        nullable=nullable if nullable == NONE else Versions(max(nullable.first, present.first), min(nullable.last, present.last)),
+        nullable=nullable
+        if nullable == NONE
+        else Versions(max(nullable.first, present.first), min(nullable.last, present.last)),
         tag=given.get("tag"),
         default=_default(given.get("default")),
         ignorable=bool(given.get("ignorable", False)),
@@ -141,7 +145,9 @@ def from_text(text: str) -> Schema:
                 node = Node(parse_field(line))
                 levels[-1][1].append(node)
                 levels.append((depth, node.children))
-    return Schema(-1 if heading.number is None else heading.number, heading.name, heading.versions, heading.flexible, bodies)
+    return Schema(
+        -1 if heading.number is None else heading.number, heading.name, heading.versions, heading.flexible, bodies
+    )
 
 
 def ours() -> dict[int, Schema]:
@@ -162,7 +168,10 @@ def in_version(schema: Schema, kind: str, version: int) -> dict[str, tuple[Any, 
                 continue
             path = prefix + f.kafka_name
             type_ = ("[]" if f.array else "") + (f.type if f.type in TYPES else "struct")
-            yield path, (type_, version in f.nullable, f.tag, _default(f.default), f.ignorable, flexible and not f.plain)
+            yield (
+                path,
+                (type_, version in f.nullable, f.tag, _default(f.default), f.ignorable, flexible and not f.plain),
+            )
             yield from walk(node.children or body.shared.get(f.type, []), path + ".")
 
     return dict(walk(body.nodes, ""))
@@ -178,8 +187,12 @@ def differences(mine: Schema, jars: Schema) -> Iterator[str]:
     if mine.versions.first > jars.versions.first:
         yield f"versions {jars.versions.first} to {mine.versions.first - 1} are missing"
     for kind in KINDS:
-        for version in range(max(mine.versions.first, jars.versions.first), min(mine.versions.last, jars.versions.last) + 1):
-            yield from _version_differences(f"{kind} v{version}", in_version(mine, kind, version), in_version(jars, kind, version))
+        for version in range(
+            max(mine.versions.first, jars.versions.first), min(mine.versions.last, jars.versions.last) + 1
+        ):
+            yield from _version_differences(
+                f"{kind} v{version}", in_version(mine, kind, version), in_version(jars, kind, version)
+            )
 
 
 def _version_differences(where: str, a: dict[str, tuple[Any, ...]], b: dict[str, tuple[Any, ...]]) -> Iterator[str]:
@@ -221,7 +234,13 @@ def _merge_nodes(mine: list[Node], jars: list[Node], oldest: int) -> list[Node]:
         kept = old.field
         first = kept.versions.first if f.versions.first <= oldest else f.versions.first
         nullable = kept.nullable if f.nullable == NONE or f.nullable.first <= oldest else f.nullable
-        made = replace(f, name=kept.name, second_name=kept.second_name, versions=Versions(first, f.versions.last), nullable=nullable)
+        made = replace(
+            f,
+            name=kept.name,
+            second_name=kept.second_name,
+            versions=Versions(first, f.versions.last),
+            nullable=nullable,
+        )
         merged.append(Node(made, _merge_nodes(old.children, node.children, oldest)))
     names = {node.field.kafka_name for node in jars}
     for position, node in enumerate(mine):
@@ -229,7 +248,9 @@ def _merge_nodes(mine: list[Node], jars: list[Node], oldest: int) -> list[Node]:
             last = min(node.field.versions.last, oldest - 1)
             before = {n.field.kafka_name for n in mine[:position]}
             at = max((i + 1 for i, n in enumerate(merged) if n.field.kafka_name in before), default=0)
-            merged.insert(at, Node(replace(node.field, versions=Versions(node.field.versions.first, last)), node.children))
+            merged.insert(
+                at, Node(replace(node.field, versions=Versions(node.field.versions.first, last)), node.children)
+            )
     return merged
 
 
@@ -238,7 +259,9 @@ def lost(merged: Schema, mine: Schema, jars: Schema) -> list[str]:
     wrong = list(differences(merged, jars))
     for kind in KINDS:
         for version in range(mine.versions.first, jars.versions.first):
-            wrong += _version_differences(f"{kind} v{version}", in_version(merged, kind, version), in_version(mine, kind, version))
+            wrong += _version_differences(
+                f"{kind} v{version}", in_version(merged, kind, version), in_version(mine, kind, version)
+            )
     return wrong
 
 

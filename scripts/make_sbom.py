@@ -35,8 +35,15 @@ def add_sbom(wheel: Path) -> str:
     folder = record.rpartition("/")[0]
     target = f"{folder}/sboms/kafkafmt.cdx.json"
     kept = [(info, data) for info, data in entries if info.filename not in (record, target)]
-    bill = json.dumps(make_bill({info.filename: data for info, data in kept}, folder), indent=1, sort_keys=True).encode() + b"\n"
-    lines = [line for line in names[record].decode().splitlines() if line.rpartition(",")[0].rpartition(",")[0] not in (record, target)]
+    bill = (
+        json.dumps(make_bill({info.filename: data for info, data in kept}, folder), indent=1, sort_keys=True).encode()
+        + b"\n"
+    )
+    lines = [
+        line
+        for line in names[record].decode().splitlines()
+        if line.rpartition(",")[0].rpartition(",")[0] not in (record, target)
+    ]
     digest = base64.urlsafe_b64encode(hashlib.sha256(bill).digest()).decode().rstrip("=")
     lines += [f"{target},sha256={digest},{len(bill)}", f"{record},,"]
     info = next(info for info, _ in entries if info.filename == record)
@@ -58,7 +65,8 @@ def make_bill(files: dict[str, bytes], folder: str) -> dict[str, Any]:
     me = f"pkg:generic/{metadata['Name']}@{metadata['Version']}"
     native = {name: data for name, data in files.items() if name.endswith(NATIVE)}
     components: list[dict[str, Any]] = [
-        {"type": "file", "bom-ref": f"file:{name}", "name": name, "hashes": [_sha256(data)]} for name, data in sorted(native.items())
+        {"type": "file", "bom-ref": f"file:{name}", "name": name, "hashes": [_sha256(data)]}
+        for name, data in sorted(native.items())
     ]
     if native:
         cython = version("Cython")
@@ -75,7 +83,9 @@ def make_bill(files: dict[str, bytes], folder: str) -> dict[str, Any]:
         )
     required = list(_required(metadata.get_all("Requires-Dist") or []))
     components += required
-    digest = hashlib.sha256("\n".join(f"{n} {hashlib.sha256(files[n]).hexdigest()}" for n in sorted(files)).encode()).hexdigest()
+    digest = hashlib.sha256(
+        "\n".join(f"{n} {hashlib.sha256(files[n]).hexdigest()}" for n in sorted(files)).encode()
+    ).hexdigest()
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -100,14 +110,14 @@ def make_bill(files: dict[str, bytes], folder: str) -> dict[str, Any]:
 
 
 def _required(requirements: list[str]) -> list[dict[str, Any]]:
-    """Return a component for each required package; of an extra other than those for development, an optional one."""
+    """Return a component for each required package; of an extra that is not for development, an optional one."""
     found: dict[str, dict[str, Any]] = {}
     for text in requirements:
         match = REQUIREMENT.fullmatch(text)
         if match is None:
             raise SystemExit(f"{text!r} is not understood as a requirement")
         name, versions, extra = match.groups()
-        if extra == "dev":
+        if extra in ("dev", "docs"):
             continue
         component = found.setdefault(
             name.lower(),

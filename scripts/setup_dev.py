@@ -36,11 +36,15 @@ def new_enough_python():
         if shutil.which(name) and succeeds(name, "-c", "", stderr=subprocess.DEVNULL):
             os.execvp(name, [name, *sys.argv])
     wanted, found = ".".join(map(str, OLDEST)), sys.version.split()[0]
-    give_up(f"kafkafmt needs Python {wanted} or newer, this is {found}: install one, or name it: make PYTHON=/path/to/python")
+    give_up(
+        f"kafkafmt needs Python {wanted} or newer, this is {found}: install one, or name it: make PYTHON=/path/to/python"
+    )
 
 
 def environment():
-    if os.path.exists(PYTHON) and succeeds(PYTHON, "-m", "pip", "--version", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+    if os.path.exists(PYTHON) and succeeds(
+        PYTHON, "-m", "pip", "--version", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ):
         return
     say(f"making .venv with Python {sys.version.split()[0]}")
     if succeeds(sys.executable, "-m", "venv", "--clear", VENV, stdout=subprocess.DEVNULL):
@@ -50,7 +54,9 @@ def environment():
         sys.executable, "-m", "pip", "--quiet", "--python", PYTHON, "install", "pip"
     ):
         return
-    give_up("could not make .venv: this Python needs its modules venv and pip (Debian, Ubuntu: apt-get install python3-venv)")
+    give_up(
+        "could not make .venv: this Python needs its modules venv and pip (Debian, Ubuntu: apt-get install python3-venv)"
+    )
 
 
 def packages():
@@ -59,14 +65,18 @@ def packages():
 
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
         config = tomllib.load(file)
-    wanted = repr((config["build-system"], config["project"], config["tool"]["setuptools"], os.path.realpath(PYTHON), ROOT))
+    wanted = repr(
+        (config["build-system"], config["project"], config["tool"]["setuptools"], os.path.realpath(PYTHON), ROOT)
+    )
     wanted = hashlib.sha256(wanted.encode()).hexdigest()
     stamp = os.path.join(VENV, "packages.sha256")
     if os.path.exists(stamp) and open(stamp).read() == wanted:
         return
     say("installing packages, about a minute the first time")
     if not succeeds(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", ".[dev]"):
-        give_up("pip could not install the packages; its reason stands above (often: the package index is out of reach)")
+        give_up(
+            "pip could not install the packages; its reason stands above (often: the package index is out of reach)"
+        )
     with open(stamp, "w") as file:
         file.write(wanted)
 
@@ -86,7 +96,9 @@ def core():
 
 
 def core_file():
-    suffix = subprocess.check_output([PYTHON, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"], text=True)
+    suffix = subprocess.check_output(
+        [PYTHON, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"], text=True
+    )
     return os.path.join(ROOT, "kafkafmt", "_core" + suffix.strip())
 
 
@@ -99,7 +111,9 @@ def main():
     import java  # a neighbour of this file, for Python 3.11 and newer
 
     runtime = java.provide(VENV, say)
-    version = subprocess.check_output([PYTHON, "-c", "import platform; print(platform.python_version())"], text=True).strip()
+    version = subprocess.check_output(
+        [PYTHON, "-c", "import platform; print(platform.python_version())"], text=True
+    ).strip()
     kind = "native" if os.path.exists(core_file()) else "PURE (slow; see above)"
     say(f"ready in {time.monotonic() - start:.1f} s: Python {version}, core {kind}, {runtime}")
 

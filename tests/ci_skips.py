@@ -49,7 +49,9 @@ class SkipWatch:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.unexpected:
-            terminalreporter.section("skipped in CI, and not allowed to by tests/allowed_skips.txt", red=True, bold=True)
+            terminalreporter.section(
+                "skipped in CI, and not allowed to by tests/allowed_skips.txt", red=True, bold=True
+            )
             for test, reason in sorted(self.unexpected.items()):
                 terminalreporter.line(f"{test}: {reason}")
 

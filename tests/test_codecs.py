@@ -81,7 +81,15 @@ def test_what_follows_the_last_gzip_member_is_ignored(rest):
 def test_gzip_headers_with_all_their_fields():
     body = zlib.compress(b"data")[2:-4]
     extra = struct.pack("<H", 4) + b"abcd"
-    payload = b"\x1f\x8b\x08\x1c" + bytes(6) + extra + b"name\0" + b"comment\0" + body + struct.pack("<II", zlib.crc32(b"data"), 4)
+    payload = (
+        b"\x1f\x8b\x08\x1c"
+        + bytes(6)
+        + extra
+        + b"name\0"
+        + b"comment\0"
+        + body
+        + struct.pack("<II", zlib.crc32(b"data"), 4)
+    )
     assert unpack(GZIP, payload) == b"data"
 
 
@@ -160,7 +168,10 @@ def test_garbage_is_an_error_and_does_no_harm(codec):
 
 
 def test_checksums_are_checked():
-    gzipped, framed = bytearray(gzip.compress(TEXT)), bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(TEXT))
+    gzipped, framed = (
+        bytearray(gzip.compress(TEXT)),
+        bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)),
+    )
     blocks = bytearray(lz4.frame.compress(TEXT, block_checksum=True, content_checksum=True))
     for codec, payload, at in ((GZIP, gzipped, -6), (ZSTD, framed, -2), (LZ4, blocks, -2)):
         payload[at] ^= 1
@@ -187,7 +198,9 @@ def test_broken_snappy(payload):
         unpack(SNAPPY, payload)
 
 
-@pytest.mark.parametrize("rest", [b"garbage behind", b"\x28\xb5\x2f\xfd", b"\0", b"\x50\x2a\x4d\x18\xff\xff\xff\x00abc"])
+@pytest.mark.parametrize(
+    "rest", [b"garbage behind", b"\x28\xb5\x2f\xfd", b"\0", b"\x50\x2a\x4d\x18\xff\xff\xff\x00abc"]
+)
 def test_broken_zstd(rest):
     with pytest.raises(StructureError):
         unpack(ZSTD, zstandard.compress(TEXT) + rest)
@@ -197,7 +210,9 @@ class Foreign(Exception):
     pass
 
 
-@pytest.mark.parametrize("error", [Foreign("boom"), ValueError("boom"), TypeError("boom"), OSError("boom"), MemoryError()])
+@pytest.mark.parametrize(
+    "error", [Foreign("boom"), ValueError("boom"), TypeError("boom"), OSError("boom"), MemoryError()]
+)
 def test_every_foreign_exception_becomes_ours(monkeypatch, codec, error):
     def fail(*_, **__):
         raise error
@@ -311,7 +326,9 @@ def test_work_is_linear_in_the_number_of_blocks(monkeypatch, framing):
     assert work[2][1] <= 2.2 * work[1][1] + 8
 
 
-@pytest.mark.parametrize("frame", [zstandard.compress(b""), zstandard.compress(b"a"), struct.pack("<II", 0x184D2A50, 0)], ids=len)
+@pytest.mark.parametrize(
+    "frame", [zstandard.compress(b""), zstandard.compress(b"a"), struct.pack("<II", 0x184D2A50, 0)], ids=len
+)
 def test_zstd_frames_are_each_read_once(monkeypatch, frame):
     """The header check advances through the payload, and one reader takes all of it."""
     readers = []
@@ -365,7 +382,10 @@ BOMBS = {  # each would unpack to 5 GB, or says so
     "lz4 content size": (LZ4, lambda: lz4.frame.compress(bytes(200 * MIB), store_size=True)),
     "snappy length": (SNAPPY, lambda: b"\xff\xff\xff\xff\x0f" + bytes(10_000)),
     "snappy length of 35 bits": (SNAPPY, lambda: b"\xff\xff\xff\xff\x7f" + bytes(10_000)),
-    "xerial blocks": (SNAPPY, lambda: build.xerial(bytes(32 * 1024)) + build.xerial(bytes(32 * MIB), block=MIB)[16:] * 2),
+    "xerial blocks": (
+        SNAPPY,
+        lambda: build.xerial(bytes(32 * 1024)) + build.xerial(bytes(32 * MIB), block=MIB)[16:] * 2,
+    ),
 }
 
 

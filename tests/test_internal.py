@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import kafkafmt
 from kafkafmt import KafkaFormatError
-from kafkafmt.internal.decode import (
+from kafkafmt.internal_topics.decode import (
     TOPICS,
     _classes,
     coordinator_texts,
@@ -22,10 +22,14 @@ from kafkafmt.internal.decode import (
     read_coordinator_record,
     read_metadata_record,
 )
-from kafkafmt.messages import Message, layout_of, to_json
+from kafkafmt.messages import SchemaMessage, layout_of, to_json
 from kafkafmt.messages.schema import Struct
 
-FILES = {"__consumer_offsets": "consumer-offsets", "__transaction_state": "transaction-state", "__share_group_state": "share-group-state"}
+FILES = {
+    "__consumer_offsets": "consumer-offsets",
+    "__transaction_state": "transaction-state",
+    "__share_group_state": "share-group-state",
+}
 LINE = re.compile(r"\| offset: (\d+) .*? headerKeys: \[\](?! (?:endTxn|Leader|control|Snapshot))(.*)")
 SIZES = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "float64": 8, "uuid": 16}
 OLD_STATES = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"]
@@ -72,7 +76,9 @@ def test_the_transaction_state_of_an_older_tool() -> None:
         assert head == f" key: transaction_metadata::transactionalId={record.key.transactional_id}"
         start = f"producerId:{v.producer_id},producerEpoch:{v.producer_epoch},state={OLD_STATES[v.transaction_status]},partitions=["
         assert rest.startswith(start)
-        times = f",txnLastUpdateTimestamp={v.transaction_last_update_timestamp_ms},txnTimeoutMs={v.transaction_timeout_ms}"
+        times = (
+            f",txnLastUpdateTimestamp={v.transaction_last_update_timestamp_ms},txnTimeoutMs={v.transaction_timeout_ms}"
+        )
         assert rest.endswith(times)
         partitions = {f"{p.topic}-{i}" for p in v.transaction_partitions or [] for i in p.partition_ids}
         assert set(filter(None, rest[len(start) : -len(times) - 1].split(","))) == partitions
@@ -80,13 +86,16 @@ def test_the_transaction_state_of_an_older_tool() -> None:
 
 @pytest.mark.parametrize("version", ["kafka-4.3.1", "kafka-3.9.2"])
 def test_metadata_records(version: str) -> None:
-    got = {at: f" payload: {metadata_text(at[1], value)}" for at, (_, value) in records(version, "__cluster_metadata").items()}
+    got = {
+        at: f" payload: {metadata_text(at[1], value)}"
+        for at, (_, value) in records(version, "__cluster_metadata").items()
+    }
     want = printed(version, "__cluster_metadata", "cluster-metadata")
     assert len(want) > 200
     assert got == want
 
 
-def test_what_the_tool_says_of_what_it_cannot_read() -> None:
+def test_undecodable_records_are_printed_as_the_kafka_tool_prints_them() -> None:
     topic = "__consumer_offsets"
     assert coordinator_texts(topic, 7, b"\3\xe7", b"") == ("Unknown record type 999 at offset 7, skipping.", None)
     assert coordinator_texts(topic, 7, b"\0\2\0\1g", b"\0\x63")[0].startswith("Error at offset 7, skipping. ")
@@ -94,7 +103,7 @@ def test_what_the_tool_says_of_what_it_cannot_read() -> None:
     assert coordinator_texts(topic, 7, b"\0\2\0\1g", None) == ('{"type":"2","data":{"group":"g"}}', "<DELETE>")
     assert metadata_text(7, b"\0\0\0").startswith("Error at 7, skipping. frame version 0")
     assert metadata_text(7, b"\1\x14\0\0?") == "Error at 7, skipping. 1 bytes are left over behind the fields"
-    assert json_text({"a": "\x1b\n\"é\u2028"}) == '{"a":"\\u001B\\n\\"é\u2028"}'
+    assert json_text({"a": '\x1b\n"é\u2028'}) == '{"a":"\\u001B\\n\\"é\u2028"}'
 
 
 def sample(struct: Struct, version: int, flexible: bool) -> tuple[bytes, dict[str, Any]]:
@@ -115,11 +124,13 @@ def sample(struct: Struct, version: int, flexible: bool) -> tuple[bytes, dict[st
     return data + (b"\0" if flexible else b""), want
 
 
-MESSAGES = [made for file in (*TOPICS.values(), "cluster_metadata", "consumer_protocol") for _, made in _classes(file).values()]
+MESSAGES = [
+    made for file in (*TOPICS.values(), "cluster_metadata", "consumer_protocol") for _, made in _classes(file).values()
+]
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
-def test_every_message_of_every_version(message: type[Message]) -> None:
+def test_every_message_of_every_version(message: type[SchemaMessage]) -> None:
     for version in range(message.VERSIONS.first, message.VERSIONS.last + 1):
         data, want = sample(message.SCHEMA, version, version in message.FLEXIBLE)
         read, end = layout_of(message, version).read(data)

@@ -49,14 +49,20 @@ def measure(file: Path, mode: str, *, limit: int = 256 << 20, repetitions: int =
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a .log file, or any file of batches of format 2")
-    parser.add_argument("--modes", default="columns,headers,arrow", help=f"of {', '.join(MODES)} (default: columns,headers,arrow)")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="a .log file, or any file of batches of format 2"
+    )
+    parser.add_argument(
+        "--modes", default="columns,headers,arrow", help=f"of {', '.join(MODES)} (default: columns,headers,arrow)"
+    )
     parser.add_argument("--limit", type=int, default=256, help="MiB read of each file (256)")
     parser.add_argument("--repetitions", type=int, default=7)
     options = parser.parse_args(argv)
     for file in options.files:
         for mode in options.modes.split(","):
-            print(json.dumps(measure(file, mode, limit=options.limit << 20, repetitions=options.repetitions)), flush=True)
+            print(
+                json.dumps(measure(file, mode, limit=options.limit << 20, repetitions=options.repetitions)), flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ cdef inline bint plausible(const uint8_t* p, Py_ssize_t readable) noexcept nogil
     if p[16] > 2 or p[0] & 0x80 or readable < 12 + min_length(p[16]):
         return False
     length = int32_at(p + 8)
-    if length < min_length(p[16]) or length > MAX_LENGTH:
+    if length < min_length(p[16]) or length > MAX_BATCH_LENGTH:
         return False
     if p[16] == 2:
         return not (p[21] != 0 or p[22] & 0x80 or (p[22] & 7) > 4 or int32_at(p + 23) < 0 or int32_at(p + 57) < 0)
@@ -205,10 +205,10 @@ cdef const uint8_t* after_corrupted(const uint8_t* p, const uint8_t* stop, Py_ss
     cdef const uint8_t* following
     cdef const uint8_t* q
     beyond[0] = False
-    if stop - p < HEADER or not continues(p, expected) or int32_at(p + 8) > stop - p - 12:
+    if stop - p < BATCH_HEADER_SIZE or not continues(p, expected) or int32_at(p + 8) > stop - p - 12:
         return NULL
     following = p + 12 + int32_at(p + 8)
-    if stop - following < HEADER or not continues(following, expected):
+    if stop - following < BATCH_HEADER_SIZE or not continues(following, expected):
         return NULL
     q = p + 1
     while q < following:
@@ -238,7 +238,7 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
     with nogil:
         while n < capacity and n_spans < span_capacity:
             row = &rows[n]
-            status = scan(source.data, &p, stop, row, 1, &taken, True, &crc)
+            status = scan_headers(source.data, &p, stop, row, 1, &taken, True, &crc)
             if taken:
                 status = SCAN_FULL
                 if (row.count < 0 and row.magic < 2) or row.last_offset_delta < 0 or row.base_offset >= INT64_MAX - row.last_offset_delta:
@@ -290,7 +290,7 @@ def scan_extents(buffer, table, extents):
                 break
             p = source.data + extent[0]
             stop = source.data + extent[1]
-            scan(source.data, &p, stop, rows + n, capacity - n, &taken, True, &crc)
+            scan_headers(source.data, &p, stop, rows + n, capacity - n, &taken, True, &crc)
             if taken != extent[2] or p != stop:
                 break
             row = &rows[n + taken - 1]
@@ -340,7 +340,7 @@ cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
 
 
 cdef enum:
-    CHAIN_REACH = 1 << 16       # LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS of log/search.py
+    CHAIN_REACH = 1 << 16       # LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS of log/reading/search.py
     LATER_REACH = 1 << 20
     LATER_FINDS = 16
 
@@ -380,7 +380,7 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, Finds* finds, Py
             return -1
         last[0] = int64_at(data + p) + max(int32_at(data + p + 23), 0)
         p += 12 + <int64_t>int32_at(data + p + 8)
-        if p + HEADER > size or p + origin >= scanned_to:
+        if p + BATCH_HEADER_SIZE > size or p + origin >= scanned_to:
             return -1
         for k in range(6):
             if lengths[k] == p - start:
@@ -408,7 +408,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     cdef Py_ssize_t i, k, n
     cdef bint head_continues
     own[0] = False
-    if bad < 0 or bad + HEADER > size or data[bad + 16] < 2 or expected < 0:
+    if bad < 0 or bad + BATCH_HEADER_SIZE > size or data[bad + 16] < 2 or expected < 0:
         return -1
     p = data + bad
     first_offset = int64_at(p)
@@ -422,7 +422,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     if first_offset >= expected and int32_at(p + 8) >= 14:
         end = bad + 12 + <int64_t>int32_at(p + 8)
         if end + origin == file_end or (end + origin < file_end and (
-                end + HEADER > size or end + origin >= zero_tail or continues(data + end, expected))):
+                end + BATCH_HEADER_SIZE > size or end + origin >= zero_tail or continues(data + end, expected))):
             return -1
         if end + origin < file_end and stands(data + end, expected) and (end + origin >= scanned_to or is_find(finds, end + origin)):
             return -1
@@ -432,7 +432,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
         i += 1
     while i < finds.count:
         find = finds.at[i] - origin
-        if find + HEADER > size:
+        if find + BATCH_HEADER_SIZE > size:
             return -1
         q = data + find
         if find >= summed:
@@ -445,7 +445,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
             i += 1
             continue
         end = find + 12 + <int64_t>int32_at(q + 8)
-        if q[16] != 2 or find < 5 or end + HEADER > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
+        if q[16] != 2 or find < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
             return -1
         lengths[5] = <uint32_t>int32_at(q - 4)
         chained = lengths[5]
@@ -486,7 +486,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
             return find + origin
         n += 1
         at = finds.at[k] - origin
-        if at + HEADER > size:
+        if at + BATCH_HEADER_SIZE > size:
             return -1
         if int64_at(data + at) == next_offset:
             return -1

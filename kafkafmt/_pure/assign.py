@@ -50,7 +50,9 @@ def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader
     positions = positions_of(view, batches)
     for i, (delta, end) in enumerate(zip(deltas, starts[1:], strict=True)):
         if delta < 0 or end > MAX_OFFSET:
-            raise ValueError(f"row {i} of the table: its batch does not lie in the buffer, or its offsets do not fit into 64 bits")
+            raise ValueError(
+                f"row {i} of the table: its batch does not lie in the buffer, or its offsets do not fit into 64 bits"
+            )
     for i, position in enumerate(positions):
         INT64.pack_into(view, position, starts[i] + deltas[i] if counts[i] < 0 else starts[i])
         if leader_epoch is not None and magics[i] == MAGIC_V2:

@@ -84,10 +84,29 @@ def message_row(view: memoryview, p: int, length: int, magic: int) -> tuple[int,
             (value_length,) = INT32.unpack_from(view, q - 4)
             if 0 <= value_length == end - q:
                 payload, payload_size = q, value_length
-    return (p, offset, timestamp, timestamp, NO_PRODUCER_ID, payload, payload_size, size, -1, crc, 0, -1, count, attributes, -1, magic)
+    return (
+        p,
+        offset,
+        timestamp,
+        timestamp,
+        NO_PRODUCER_ID,
+        payload,
+        payload_size,
+        size,
+        -1,
+        crc,
+        0,
+        -1,
+        count,
+        attributes,
+        -1,
+        magic,
+    )
 
 
-def scan_batches(buffer: Buffer, table: BatchTable, start: int = 0, end: int | None = None, check_crc: bool = True) -> Scan:
+def scan_batches(
+    buffer: Buffer, table: BatchTable, start: int = 0, end: int | None = None, check_crc: bool = True
+) -> Scan:
     view = view_of(buffer)
     last = check_range(view, start, end)
     p, n = start, 0

@@ -197,7 +197,9 @@ class RecordBuffer:
         self._leader_epoch, self.producer_id, self._producer_epoch = leader_epoch, producer_id, producer_epoch
         self.base_sequence, self._append_time, self._delete_horizon = base_sequence, append_time, delete_horizon
         self._wrapped = magic < MAGIC_V2 and attributes & CODEC_MASK != 0
-        self._head = BATCH_HEADER_SIZE if magic == MAGIC_V2 else ENTRY_OVERHEAD + MIN_LENGTHS[magic] if self._wrapped else 0
+        self._head = (
+            BATCH_HEADER_SIZE if magic == MAGIC_V2 else ENTRY_OVERHEAD + MIN_LENGTHS[magic] if self._wrapped else 0
+        )
         self._lock = RLock()  # as the native core, which appends while it holds the GIL
         self._data = bytearray()
         self._ends: list[int] = []
@@ -228,7 +230,13 @@ class RecordBuffer:
         if offset - base > MAX_INT32:
             raise Broken(BUILD_DELTA)
         first = self._base_timestamp if self.count or self._attributes & DELETE_HORIZON_BIT else record.timestamp
-        parts = [b"\0", varint(as_int64(record.timestamp - first)), varint(offset - base), sized(record.key), sized(record.value)]
+        parts = [
+            b"\0",
+            varint(as_int64(record.timestamp - first)),
+            varint(offset - base),
+            sized(record.key),
+            sized(record.value),
+        ]
         parts.append(varint(len(record.headers)))
         for key, value in record.headers:
             parts += sized(key), sized(value)
@@ -284,10 +292,14 @@ class RecordBuffer:
         except Broken as broken:
             raise self._error(broken, record) from None
 
-    def append(self, key: Any, value: Any, timestamp: int = -1, headers: Headers = (), offset: int | None = None) -> bool:
+    def append(
+        self, key: Any, value: Any, timestamp: int = -1, headers: Headers = (), offset: int | None = None
+    ) -> bool:
         return self._take(fields(key, value, timestamp, headers, offset))
 
-    def has_room_for(self, key: Any, value: Any, timestamp: int = -1, headers: Headers = (), offset: int | None = None) -> bool:
+    def has_room_for(
+        self, key: Any, value: Any, timestamp: int = -1, headers: Headers = (), offset: int | None = None
+    ) -> bool:
         return self._take(fields(key, value, timestamp, headers, offset), dry=True)
 
     def extend(self, records: Sequence[Any], start: int = 0) -> int:
@@ -302,7 +314,9 @@ class RecordBuffer:
                 raise ValueError(MIXED_OFFSETS)
             if type(record) is tuple:
                 if not 2 <= len(record) <= 5:
-                    raise ValueError(f"a record is (key, value[, timestamp[, headers[, offset]]]), this tuple has {len(record)} items")
+                    raise ValueError(
+                        f"a record is (key, value[, timestamp[, headers[, offset]]]), this tuple has {len(record)} items"
+                    )
                 taken = self.append(*record)
             elif type(record) is Record:
                 taken = self.append(record.key, record.value, record.timestamp, record.headers, _offset_of(record))
@@ -344,7 +358,9 @@ class RecordBuffer:
                     None if offsets is None else int(offsets[i]),
                 )
             except IndexError:
-                raise ValueError(f"row {i}: a span does not lie in its buffer, or headers are not among those given") from None
+                raise ValueError(
+                    f"row {i}: a span does not lie in its buffer, or headers are not among those given"
+                ) from None
             if any(key is None for key, _ in pairs):
                 raise self._error(Broken(BUILD_HEADER_KEY), record)
             if self._take(record):
@@ -391,7 +407,9 @@ class RecordBuffer:
         if compressed is not None:
             payload = view_of(compressed)
             if len(payload) > MAX_SIZE - self._head:
-                raise TooLargeError(f"{len(payload)} compressed bytes do not fit into a batch", self.size, self.base_offset)
+                raise TooLargeError(
+                    f"{len(payload)} compressed bytes do not fit into a batch", self.size, self.base_offset
+                )
             self._data[self.closed_size + self._head :] = payload
         size = self.size
         if self._magic == MAGIC_V2:

@@ -1,4 +1,4 @@
-"""The heaviest chain of runs with rising offsets (see `kafkafmt.log.order`)."""
+"""The heaviest chain of runs with rising offsets (see `kafkafmt.log.reading.conflicts`)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ FAR = 2**61
 _ROWS = 256
 
 
-def number_buffer(buffer: Buffer, next_offset: int, leader_epoch: int | None = None, check_crc: bool = True) -> int | None:
+def number_buffer(
+    buffer: Buffer, next_offset: int, leader_epoch: int | None = None, check_crc: bool = True
+) -> int | None:
     table = whole_table(buffer, check_crc)
     check_numbers(next_offset, leader_epoch)
     if table is None or (table["count"] < 0).any():
@@ -74,7 +76,9 @@ def validate_buffer(
             seen = look_at_payload(payload, int(row["count"]), int(row["last_offset_delta"]))
             if row["attributes"] & CODEC_MASK or seen is None or (compacted and seen[3]):
                 return None
-            if append_time is None and not keeps_times(int(row["base_timestamp"]), highest, seen[0], seen[1], earliest, latest):
+            if append_time is None and not keeps_times(
+                int(row["base_timestamp"]), highest, seen[0], seen[1], earliest, latest
+            ):
                 return None
             if highest > max_timestamp and highest != NO_TIMESTAMP:
                 offset_of_max = offset + seen[2]
@@ -91,8 +95,12 @@ def validate_buffer(
 
 def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tuple[int, int, int, bool] | None:
     view = view_of(payload)
-    row = dict.fromkeys(("position", "base_offset", "base_timestamp", "max_timestamp", "attributes", "payload_position"), 0)
-    batch = Batch(row | {"magic": MAGIC_V2, "last_offset_delta": last_offset_delta, "count": count, "payload_size": len(view)})
+    row = dict.fromkeys(
+        ("position", "base_offset", "base_timestamp", "max_timestamp", "attributes", "payload_position"), 0
+    )
+    batch = Batch(
+        row | {"magic": MAGIC_V2, "last_offset_delta": last_offset_delta, "count": count, "payload_size": len(view)}
+    )
     try:
         records = list(batch.rows(view, BODY, 0, 0, -1, MANY_HEADERS)) if count > 0 else []
     except KafkaFormatError:

@@ -67,8 +67,12 @@ def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[V
         raise ValueError(f"a span of {lengths[at]} bytes at {positions[at]} does not lie in the buffer")
     if nulls.all():
         return [None] * len(lengths)
-    source: Any = view.obj if not views and type(view.obj) is bytes and len(view.obj) == len(view) else view  # bytes are cut faster
-    found: list[Any] = [source[p:end] for p, end in zip(positions.tolist(), (positions + lengths).tolist(), strict=True)]
+    source: Any = (
+        view.obj if not views and type(view.obj) is bytes and len(view.obj) == len(view) else view
+    )  # bytes are cut faster
+    found: list[Any] = [
+        source[p:end] for p, end in zip(positions.tolist(), (positions + lengths).tolist(), strict=True)
+    ]
     if source is view and not views:
         found = [part.tobytes() for part in found]
     for at in nulls.nonzero()[0].tolist():
@@ -76,14 +80,18 @@ def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[V
     return found
 
 
-def make_values(buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, views: bool = False) -> list[Value]:
+def make_values(
+    buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, views: bool = False
+) -> list[Value]:
     view = view_of(buffer).toreadonly()
     need(positions, natural(count))
     need(lengths, count)
     return spans(view, positions[:count], lengths[:count], views)
 
 
-def header_tuples(view: memoryview, columns: RecordColumns, first: int, last: int, views: bool) -> list[tuple[tuple[str, Value], ...]]:
+def header_tuples(
+    view: memoryview, columns: RecordColumns, first: int, last: int, views: bool
+) -> list[tuple[tuple[str, Value], ...]]:
     """The headers of each row."""
     c: Any = columns
     starts, counts = c.header_start[first:last], np.maximum(c.header_count[first:last], 0)
@@ -100,7 +108,9 @@ def header_tuples(view: memoryview, columns: RecordColumns, first: int, last: in
     return [tuple(pairs[end - n : end]) if n else () for end, n in zip(ends.tolist(), counts.tolist(), strict=True)]
 
 
-def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record]:
+def make_records(
+    buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False
+) -> list[Record]:
     view = view_of(buffer).toreadonly()
     first, last = natural(start), columns.rows if stop is None else natural(stop)
     if last < first or last > columns.rows:
@@ -113,7 +123,9 @@ def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: i
     def values(positions: Any, lengths: Any) -> Iterable[Value]:
         return repeat(None, rows) if lengths is None else spans(view, positions[first:last], lengths[first:last], views)
 
-    headers: Iterable[Any] = repeat((), rows) if columns.header_count is None else header_tuples(view, columns, first, last, views)
+    headers: Iterable[Any] = (
+        repeat((), rows) if columns.header_count is None else header_tuples(view, columns, first, last, views)
+    )
     return list(
         map(
             Record,

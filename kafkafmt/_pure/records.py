@@ -86,7 +86,9 @@ class Output:
             put(c.header_count, counts)
             put(c.header_start, list(c.headers + np.cumsum([0, *counts])[:-1]))
             each = [h for part in headers for h in part]
-            for k, array in enumerate((c.header_key_position, c.header_key_length, c.header_value_position, c.header_value_length)):
+            for k, array in enumerate(
+                (c.header_key_position, c.header_key_length, c.header_value_position, c.header_value_length)
+            ):
                 put(array, [h[k] for h in each], c.headers)
         c.rows, c.headers = b, c.headers + self.headers
 
@@ -123,7 +125,9 @@ def data_room(offsets: Any, data: Any, rows: int) -> int:
     return room - filled
 
 
-def give_messages(view: memoryview, messages: MessageSet, columns: RecordColumns, first_offset: int, last_offset: int) -> bool:
+def give_messages(
+    view: memoryview, messages: MessageSet, columns: RecordColumns, first_offset: int, last_offset: int
+) -> bool:
     """A set of format 0 or 1 into the columns, whole unless it alone fills them; False where the columns are full."""
     cursor = columns.cursor
     count, add = messages.check(view)
@@ -160,12 +164,18 @@ def check_table(size: int, batches: BatchTable, cursor: IntArray) -> None:
         raise ValueError("the cursor does not lie in the table of batches")
     if at < len(batches) and record:
         batch = Batch(batches[at])
-        if (batch.magic == MAGIC_V2 and record > batch.count) or not batch.payload_position <= position <= batch.payload_end:
+        if (
+            batch.magic == MAGIC_V2 and record > batch.count
+        ) or not batch.payload_position <= position <= batch.payload_end:
             raise ValueError("the cursor does not lie in the table of batches")
 
 
 def decode_records(
-    buffer: Buffer, batches: BatchTable, columns: RecordColumns, first_offset: int = MIN_OFFSET, end_offset: int | None = None
+    buffer: Buffer,
+    batches: BatchTable,
+    columns: RecordColumns,
+    first_offset: int = MIN_OFFSET,
+    end_offset: int | None = None,
 ) -> KafkaFormatError | None:
     view = view_of(buffer)
     cursor = columns.cursor
@@ -220,7 +230,10 @@ def decode_records(
                     return None  # the batch goes out next time, into empty columns
                 for _ in batch.rows(view, names, record, position, last_delta, max_headers):
                     pass
-        except (StructureError, TooLargeError) as error:  # a copy, since the one raised holds our frames, and with them the buffer
+        except (
+            StructureError,
+            TooLargeError,
+        ) as error:  # a copy, since the one raised holds our frames, and with them the buffer
             return type(error)(error.message, error.position, error.base_offset)
         output.store()
         if full:
@@ -236,7 +249,7 @@ def decode_records(
     return None
 
 
-def decode_run(
+def decode_plain_batches(
     buffer: Buffer,
     columns: RecordColumns,
     start: int = 0,

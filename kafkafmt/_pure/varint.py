@@ -21,7 +21,9 @@ def view_of(buffer: Buffer) -> memoryview:
     view = memoryview(raw)
     if not view.c_contiguous:
         raise ValueError("a C-contiguous buffer is needed")
-    if view.ndim != 1 or len(view.format.lstrip("@")) != 1:  # a structured array, say: memoryview casts plain items only
+    if (
+        view.ndim != 1 or len(view.format.lstrip("@")) != 1
+    ):  # a structured array, say: memoryview casts plain items only
         raw = np.frombuffer(view, np.uint8) if view.nbytes else b""
         view = memoryview(raw)
     return view.cast("B")

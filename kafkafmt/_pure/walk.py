@@ -67,7 +67,9 @@ def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
     return ((p, length), p + length) if length >= 0 else ((p, -1), p)
 
 
-def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, names: frozenset[str], max_headers: int) -> Row:
+def read_record(
+    data: Any, start: int, end: int, batch: Any, last_delta: int, names: frozenset[str], max_headers: int
+) -> Row:
     """The record at `start` of a payload that ends at `end`. Columns behind the last one wanted are skipped, not decoded."""
     base_offset = batch.base_offset
     code = FAULT_LENGTH
@@ -219,7 +221,9 @@ class Batch:
             return self.max_timestamp
         return as_int64(self.base_timestamp + ((raw >> 1) ^ -(raw & 1)))
 
-    def rows(self, data: Any, names: frozenset[str], record: int, position: int, last_delta: int, max_headers: int) -> Iterator[Row]:
+    def rows(
+        self, data: Any, names: frozenset[str], record: int, position: int, last_delta: int, max_headers: int
+    ) -> Iterator[Row]:
         """Every record from the cursor on; an error where one, or what follows the last, is not as it should be."""
         end = self.payload_end
         plain = self.never_wraps and (names == BODY or names == KEY_AND_VALUE)

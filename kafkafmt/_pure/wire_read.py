@@ -115,7 +115,9 @@ def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
         if length > end - p:
             raise short(name, length, end - p, p)
         part = view[p : p + length]
-        return part if kind == WIRE_RECORDS else decode_text(bytes(part)) if kind == WIRE_STRING else bytes(part), p + length
+        return part if kind == WIRE_RECORDS else decode_text(bytes(part)) if kind == WIRE_STRING else bytes(
+            part
+        ), p + length
 
     return read
 

@@ -11,9 +11,9 @@ import click
 
 from ..constants import TIMESTAMP_TYPE_NONE
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
-from ..log.follow import Follower
-from ..log.partition import OnDamage
-from ..log.selection import OffsetRange, select_partitions
+from ..log.reading.follow import Follower
+from ..log.reading.partition import OnDamage
+from ..log.reading.selection import OffsetRange, select_partitions
 from ..text import encode_json, plain
 from .common import (
     EXIT_DAMAGE,
@@ -45,11 +45,22 @@ TYPES = {0: "", 1: " (append)"}
 @selection_options
 @range_options
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many records in all.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is appended, until interrupted; `-o -0:` begins with that.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Go on with what is appended, until interrupted; `-o -0:` begins with that."
+)
 @isolation_option
-@click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", show_default=True, help="What damage does.")
+@click.option(
+    "--on-error", type=click.Choice(["fail", "skip"]), default="fail", show_default=True, help="What damage does."
+)
 @click.option("--control", is_flag=True, help="Control records too, as they lie.")
-@click.option("--bytes", "encoding", type=click.Choice(list(BYTES)), default="utf8", show_default=True, help="How keys and values appear.")
+@click.option(
+    "--bytes",
+    "encoding",
+    type=click.Choice(list(BYTES)),
+    default="utf8",
+    show_default=True,
+    help="How keys and values appear.",
+)
 @reading_options
 def cat(
     paths: tuple[str, ...],
@@ -88,7 +99,9 @@ def cat(
 
     def make(directory: PartitionDir, at_first: bool) -> Follower:
         start = offsets.resolve(PartitionLog(directory), below_log_start)[0] if at_first else None
-        follower = Follower(directory, places(directory, paths), start, max_batch_bytes=max_batch_bytes, tell=tell, **options)
+        follower = Follower(
+            directory, places(directory, paths), start, max_batch_bytes=max_batch_bytes, tell=tell, **options
+        )
         if committed:
             printer.damaged = _undecided(follower.log) or printer.damaged
         return follower
@@ -120,7 +133,9 @@ def cat(
 class _Printer:
     """Prints records until the limit is reached. shown: how many. damaged: something was skipped."""
 
-    def __init__(self, show: Callable[[PartitionLog, Any], str], limit: int | None, on_error: str, damaged: bool) -> None:
+    def __init__(
+        self, show: Callable[[PartitionLog, Any], str], limit: int | None, on_error: str, damaged: bool
+    ) -> None:
         self.left = sys.maxsize if limit is None else limit
         self.shown = 0
         self.damaged = damaged
@@ -201,7 +216,9 @@ def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
         if value is None:
             return "null"
         shown = plain(text(value))
-        return f'"{shown}"' if shown.strip('"') in ("", "null") else shown  # so that nothing else looks like null, and empty is seen
+        return (
+            f'"{shown}"' if shown.strip('"') in ("", "null") else shown
+        )  # so that nothing else looks like null, and empty is seen
 
     def show(log: Any, r: Any) -> str:
         headers = "".join(f"  {plain(k)}={field(v)}" for k, v in r.headers)

@@ -18,7 +18,7 @@ import click
 from ..arguments import EPOCH
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
 from ..log import Discovery, PartitionDir, discover
-from ..log.selection import OffsetRange, not_there, parse_offsets, select_partitions
+from ..log.reading.selection import OffsetRange, not_there, parse_offsets, select_partitions
 from ..paths import local_path
 from ..text import plain
 
@@ -143,7 +143,9 @@ class LocalPath(click.ParamType):  # type: ignore[type-arg]
 
 paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=LocalPath())
 replicas_option = click.option(
-    "--replicas", type=click.Choice(["longest"]), help="Of a partition that lies in two PATHs, take the one that ends higher."
+    "--replicas",
+    type=click.Choice(["longest"]),
+    help="Of a partition that lies in two PATHs, take the one that ends higher.",
 )
 format_option = click.option(
     "--format",
@@ -161,7 +163,11 @@ limit_batch_option = click.option(
     help="What one batch may decompress to; a larger one is damage.",
 )
 jobs_option = click.option(
-    "-j", "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Partitions at a time.  [default: one a core]"
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    help="Partitions at a time.  [default: one a core]",
 )
 isolation_option = click.option(
     "--isolation",
@@ -170,8 +176,12 @@ isolation_option = click.option(
     show_default=True,
     help="read_committed: neither aborted records nor what is not decided yet.",
 )
-topic_option = click.option("-t", "--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics; may be repeated.")
-partition_option = click.option("-p", "--partition", "numbers", type=Numbers(), default=[], help="Only these partitions.")
+topic_option = click.option(
+    "-t", "--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics; may be repeated."
+)
+partition_option = click.option(
+    "-p", "--partition", "numbers", type=Numbers(), default=[], help="Only these partitions."
+)
 internal_option = click.option("--internal", is_flag=True, help="Kafka's own topics (__…) too.")
 choice_options = options(topic_option, partition_option)
 selection_options = options(choice_options, internal_option)
@@ -186,8 +196,12 @@ range_options = options(
         show_default=False,
         help="Offsets, TO exclusive; -N is N before the end, @MS or @ISO-TIME the first at or after a time (UTC).",
     ),
-    click.option("-g", "--group", metavar="NAME", help="Begin where this consumer group has committed; its topics alone."),
-    click.option("--below-log-start", is_flag=True, help="Records below the log start offset too, which a broker hides."),
+    click.option(
+        "-g", "--group", metavar="NAME", help="Begin where this consumer group has committed; its topics alone."
+    ),
+    click.option(
+        "--below-log-start", is_flag=True, help="Records below the log start offset too, which a broker hides."
+    ),
 )
 
 
@@ -261,7 +275,9 @@ def choose(
     return chosen
 
 
-def show_table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), spare: Sequence[str] = ()) -> None:
+def show_table(
+    names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), spare: Sequence[str] = ()
+) -> None:
     """Print a table for people, a line a row. Cells are escaped and never cut off; empty columns are left out.
 
     If the table is wider than the terminal, columns of `spare` are left out too, in that order, and a message names them.
@@ -291,7 +307,13 @@ def progress_bar(total: int, label: str) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True)
     bar.add_task(label, total=total)
     return bar

@@ -13,7 +13,7 @@ import click
 
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
 from ..log import NoLogError
-from ..log.recognize import HEAD_BYTES, packing_of_content
+from ..log.reading.recognize import HEAD_BYTES, packing_of_content
 from ..messages.as_json import uuid_text
 from ..protocol import Correlation, FrameSplitter, Request, UnknownBody, apis, record_data, to_json
 from ..protocol.frames import (
@@ -25,7 +25,7 @@ from ..protocol.frames import (
     read_response_body,
     read_response_header,
 )
-from ..protocol.messages import REQUEST, RESPONSE
+from ..protocol.message_classes import REQUEST, RESPONSE
 from ..records import read_records
 from ..text import encode_json, plain
 from .cat import BYTES, json_row, text_line
@@ -56,7 +56,14 @@ class ApiName(click.ParamType):  # type: ignore[type-arg]
 @click.option("--api", type=ApiName(), help="What responses answer for which there is no request.")
 @click.option("--api-version", type=click.IntRange(0, 32767), help="The version of it.")
 @click.option("--records", is_flag=True, help="Show what record data holds too.")
-@click.option("--bytes", "encoding", type=click.Choice(list(BYTES)), default="utf8", show_default=True, help="How keys and values appear.")
+@click.option(
+    "--bytes",
+    "encoding",
+    type=click.Choice(list(BYTES)),
+    default="utf8",
+    show_default=True,
+    help="How keys and values appear.",
+)
 @limit_batch_option
 @format_option
 def decode(
@@ -110,7 +117,10 @@ def _frames(path: str | None) -> Iterator[tuple[int, int, memoryview | None, str
     with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
         head = stream.peek(HEAD_BYTES)[:HEAD_BYTES] if stream.seekable() else b""
         packed = packing_of_content(head)
-        if packed and not 0 <= int.from_bytes(head[:SIZE_BYTES], "big", signed=True) <= os.path.getsize(path) - SIZE_BYTES:
+        if (
+            packed
+            and not 0 <= int.from_bytes(head[:SIZE_BYTES], "big", signed=True) <= os.path.getsize(path) - SIZE_BYTES
+        ):
             raise NoLogError(f"{path}: no frames: it is {packed}; unpack it first")
         try:
             while data := stream.read1(CHUNK):  # what a pipe has, at once
@@ -121,7 +131,12 @@ def _frames(path: str | None) -> Iterator[tuple[int, int, memoryview | None, str
             yield position, splitter.buffered, None, error.message
             return
     if splitter.buffered:
-        yield position, splitter.buffered, None, f"the stream ends inside a frame, of which {splitter.buffered} bytes are there"
+        yield (
+            position,
+            splitter.buffered,
+            None,
+            f"the stream ends inside a frame, of which {splitter.buffered} bytes are there",
+        )
 
 
 def _row(direction: str, position: int, size: int) -> Row:
@@ -166,7 +181,9 @@ def _requests(path: str | None, waiting: Correlation) -> Iterator[tuple[Row, Any
         yield row, body
 
 
-def _responses(path: str | None, waiting: Correlation, default: tuple[int | None, int | None]) -> Iterator[tuple[Row, Any]]:
+def _responses(
+    path: str | None, waiting: Correlation, default: tuple[int | None, int | None]
+) -> Iterator[tuple[Row, Any]]:
     """The same for responses."""
     for position, size, frame, error in _frames(path):
         row, body = _row(RESPONSE, position, size), None
@@ -176,7 +193,9 @@ def _responses(path: str | None, waiting: Correlation, default: tuple[int | None
             row["correlationId"] = correlation_id_of(frame)
             key, version = waiting.take(row["correlationId"]) or default
             if key is None or version is None:
-                what = f"no request has correlation id {row['correlationId']}; --api and --api-version say what it answers"
+                what = (
+                    f"no request has correlation id {row['correlationId']}; --api and --api-version say what it answers"
+                )
                 raise StructureError(what, SIZE_BYTES)
             _name_api(row, key, version)
             header, end = read_response_header(frame, key, version)

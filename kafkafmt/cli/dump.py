@@ -13,10 +13,19 @@ from typing import Any
 
 import click
 
-from ..internal.decode import coordinator_texts, metadata_text
-from ..log import NoLogError, files
-from ..log.dump import Item, LogDump, index_findings, index_items, index_sanity, snapshot_items, transaction_items
-from ..log.recognize import packing
+from ..internal_topics.decode import coordinator_texts, metadata_text
+from ..log import NoLogError
+from ..log.auditing.dump import (
+    Item,
+    LogDump,
+    index_findings,
+    index_items,
+    index_sanity,
+    snapshot_items,
+    transaction_items,
+)
+from ..log.format import files
+from ..log.reading.recognize import packing
 from ..text import json_encoder, plain
 from .cat import BYTES
 from .common import EXIT_DAMAGE, LocalPath, format_option, limit_batch_option, options, raw_in_a_pipe, tell
@@ -45,22 +54,41 @@ decoder_options = options(
     *(
         click.option(decoder_flag(name), f"decode_{name}", is_flag=True, help=f"Records are those of {topic}.")
         for name, topic in zip(
-            DECODERS, ("__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state"), strict=True
+            DECODERS,
+            ("__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state"),
+            strict=True,
         )
     )
 )
 
 
 @click.command(epilog="Example: kafkafmt dump --files /var/lib/kafka/data/orders-3 --print-data-log")
-@click.option("--files", "names", multiple=True, required=True, metavar="F[,F…]", help="Files, or directories with such files.")
+@click.option(
+    "--files", "names", multiple=True, required=True, metavar="F[,F…]", help="Files, or directories with such files."
+)
 @click.option("--print-data-log", is_flag=True, help="Records with their keys and values.")
-@click.option("--deep-iteration", is_flag=True, help="Records, not batches alone; implied by whatever shows their contents.")
+@click.option(
+    "--deep-iteration", is_flag=True, help="Records, not batches alone; implied by whatever shows their contents."
+)
 @click.option("--skip-record-metadata", is_flag=True, help="Of records only keys and values.")
 @click.option("--max-bytes", type=click.IntRange(min=0), help="Only so many bytes from the start of each log.")
-@click.option("--index-sanity-check", is_flag=True, help="Of indexes only whether they are sound in themselves; exit 1 where not.")
-@click.option("--verify-index-only", is_flag=True, help="Of indexes only what is wrong beside their logs; exit 1 where something is.")
+@click.option(
+    "--index-sanity-check", is_flag=True, help="Of indexes only whether they are sound in themselves; exit 1 where not."
+)
+@click.option(
+    "--verify-index-only",
+    is_flag=True,
+    help="Of indexes only what is wrong beside their logs; exit 1 where something is.",
+)
 @decoder_options
-@click.option("--bytes", "encoding", type=click.Choice(list(BYTES)), default="utf8", show_default=True, help="Keys and values in JSON.")
+@click.option(
+    "--bytes",
+    "encoding",
+    type=click.Choice(list(BYTES)),
+    default="utf8",
+    show_default=True,
+    help="Keys and values in JSON.",
+)
 @limit_batch_option
 @format_option
 def dump(
@@ -93,7 +121,9 @@ def dump(
         show = partial(as_json, path) if output_format == "json" else as_text
         if output_format == "text":
             sys.stdout.write(raw_in_a_pipe(f"Dumping {path}") + "\n" + _title(path))
-        for item in _items(path, base, index_sanity_check, verify_index_only, deep_iteration or contents, max_bytes, max_batch_bytes):
+        for item in _items(
+            path, base, index_sanity_check, verify_index_only, deep_iteration or contents, max_bytes, max_batch_bytes
+        ):
             if item["type"] == "record" and decoder is not None and "control" not in item:
                 item["key"], item["value"] = decoder(item["offset"], item["key"], item["value"])
             if item["type"] in ("damage", "finding"):
@@ -140,7 +170,9 @@ def _paths(names: tuple[str, ...]) -> Iterator[Path]:
         raise click.UsageError("--files names no file")
     if not any(path.is_dir() or path.suffix in SUFFIXES or not path.exists() for path in given):
         packed = [f"; {path}: {how}" for path in given if (how := packing(path))]
-        raise NoLogError(f"{', '.join(map(str, given))}: no file that dump knows ({', '.join(SUFFIXES)})" + "".join(packed))
+        raise NoLogError(
+            f"{', '.join(map(str, given))}: no file that dump knows ({', '.join(SUFFIXES)})" + "".join(packed)
+        )
     for path in given:
         path.stat()  # an OSError where it is missing
         if path.is_dir():
@@ -181,7 +213,9 @@ def _title(path: Path) -> str:
 
 def _json_line(text: Callable[[bytes], str], path: Path, item: Item) -> str:
     """An item as one line; `file` is the path as it was named."""
-    row: dict[str, Any] = {"type": item["type"], "file": str(path)} | {k: v for k, v in item.items() if k not in ("type", "file", "path")}
+    row: dict[str, Any] = {"type": item["type"], "file": str(path)} | {
+        k: v for k, v in item.items() if k not in ("type", "file", "path")
+    }
     if row["type"] == "record":
         for name in ("key", "value"):
             value = row[name]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..constants import MAGIC_V2
-from ..internal.decode import json_text
-from ..log.dump import Item
+from ..internal_topics.decode import json_text
+from ..log.auditing.dump import Item
 from ..text import decode_header_key
 from .common import raw_in_a_pipe
 
@@ -33,7 +33,16 @@ def _batch(b: Item) -> str:
     time = f"{b['timestampType']}: {b['maxTimestamp']} size: {b['size']}"
     if b["magic"] < MAGIC_V2:
         return f"offset: {b['lastOffset']} position: {b['position']} {time} {tail}"
-    names = ("baseOffset", "lastOffset", "count", "baseSequence", "lastSequence", "producerId", "producerEpoch", "partitionLeaderEpoch")
+    names = (
+        "baseOffset",
+        "lastOffset",
+        "count",
+        "baseSequence",
+        "lastSequence",
+        "producerId",
+        "producerEpoch",
+        "partitionLeaderEpoch",
+    )
     fields = " ".join(f"{name}: {_java(b[name])}" for name in (*names, "isTransactional", "isControl"))
     return f"{fields} deleteHorizonMs: {_optional(b['deleteHorizonMs'])} position: {b['position']} {time} {tail}"
 
@@ -49,7 +58,11 @@ def _record(r: Item, contents: bool, skip_metadata: bool) -> str:
         if "control" in r:
             line += _control(r["control"])
     if contents and "control" not in r:
-        line += "".join(f" {title}: {_text(r[name])}" for title, name in (("key", "key"), ("payload", "value")) if r[name] is not None)
+        line += "".join(
+            f" {title}: {_text(r[name])}"
+            for title, name in (("key", "key"), ("payload", "value"))
+            if r[name] is not None
+        )
     return "" if line == "|" else line
 
 
@@ -64,7 +77,9 @@ def _control(control: Any) -> str:
 
 
 def _snapshot(s: Item) -> str:
-    shown = {name: value for name, value in s.items() if name != "type"} | {"currentTxnFirstOffset": _optional(s["currentTxnFirstOffset"])}
+    shown = {name: value for name, value in s.items() if name != "type"} | {
+        "currentTxnFirstOffset": _optional(s["currentTxnFirstOffset"])
+    }
     return " ".join(f"{name}: {value}" for name, value in shown.items())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..extras import install_line
-from ..log.selection import OffsetRange
+from ..log.reading.selection import OffsetRange
 from ..text import encode_json, plain
 from .common import (
     EXIT_DAMAGE,
@@ -36,17 +36,31 @@ PACKAGES = ("pyspark", "py4j", "pyarrow")
 CODECS = ["zstd", "snappy", "lz4", "none"]
 
 
-@click.command(epilog="Example: kafkafmt export /var/lib/kafka/data -t 'orders*' --output /archive/orders --master 'local[8]'")
+@click.command(
+    epilog="Example: kafkafmt export /var/lib/kafka/data -t 'orders*' --output /archive/orders --master 'local[8]'"
+)
 @paths_argument
-@click.option("--output", required=True, metavar="OUT", type=LocalPath(), help="The directory to make; its parents are made too.")
+@click.option(
+    "--output", required=True, metavar="OUT", type=LocalPath(), help="The directory to make; its parents are made too."
+)
 @click.option("--overwrite", is_flag=True, help="Replace an OUT that is there; it stays whole until the new one is.")
 @selection_options
 @range_options
 @isolation_option
-@click.option("--on-error", type=click.Choice(["quarantine", "fail"]), default="quarantine", show_default=True, help="What damage does.")
-@click.option("--compression", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of the Parquet files.")
+@click.option(
+    "--on-error",
+    type=click.Choice(["quarantine", "fail"]),
+    default="quarantine",
+    show_default=True,
+    help="What damage does.",
+)
+@click.option(
+    "--compression", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of the Parquet files."
+)
 @click.option("--compression-level", "level", type=click.IntRange(-7, 22), help="Of zstd.  [default: 1]")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master; every executor must see PATH and OUT.")
+@click.option(
+    "--master", default="local[*]", show_default=True, help="Spark's master; every executor must see PATH and OUT."
+)
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
 @reading_options
 def export(
@@ -80,11 +94,16 @@ def export(
     report: dict[str, Any] | None = None
     try:
         with _missing():
-            from ..spark.export import Export, ExportOptions, OutputPlaceError
-            from ..spark.jobs import SparkError, in_thread, interruptible, spark_errors
+            from ..spark.export.job import Export, ExportOptions, OutputPlaceError
+            from ..spark.export.spark_jobs import (
+                SparkError,
+                in_thread,
+                interruptible,
+                spark_errors,
+            )
+            from ..spark.export.staging import OutputExistsError
             from ..spark.quiet import quiet_start
             from ..spark.session import make_session, prepare_environment, stop_quietly
-            from ..spark.staging import OutputExistsError
 
             prepare_environment()
         found = find(paths, replicas)
@@ -94,7 +113,13 @@ def export(
             chosen, offsets, damaged = start_at_group(found, chosen, group, offsets)
             if damaged and on_error == "fail":
                 return EXIT_DAMAGE
-        shown = {"topics": list(topics), "partitions": numbers, "internal": internal, "replicas": replicas, "group": group}
+        shown = {
+            "topics": list(topics),
+            "partitions": numbers,
+            "internal": internal,
+            "replicas": replicas,
+            "group": group,
+        }
         try:
             job = Export(
                 found,
@@ -163,7 +188,15 @@ def _missing() -> Iterator[None]:
 def _progress() -> Iterator[Any]:
     """A progress bar over bytes on stderr, on a terminal only."""
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TransferSpeedColumn,
+    )
 
     numbers = (DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
     columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), BarColumn(), *numbers)
@@ -171,7 +204,9 @@ def _progress() -> Iterator[Any]:
         terminal = sys.stderr
         if terminal.isatty():  # of its own, since stderr is led elsewhere while Java starts
             terminal = stack.enter_context(open(os.dup(terminal.fileno()), "w", encoding=terminal.encoding))
-        bar = stack.enter_context(Progress(*columns, console=Console(file=terminal), disable=not terminal.isatty(), transient=True))
+        bar = stack.enter_context(
+            Progress(*columns, console=Console(file=terminal), disable=not terminal.isatty(), transient=True)
+        )
         tasks: dict[str, Any] = {}
 
         def progress(step: str, done: int, total: int) -> None:
@@ -199,7 +234,11 @@ def show(report: dict[str, Any]) -> None:
     for name, total in zip(("records", "log", "Parquet", "damaged spans"), totals[1:], strict=True):
         table.add_column(name, total, justify="right")
     rows = report["partitions"]
-    shown = rows if len(rows) <= MOST_LINES else sorted(rows, key=lambda r: (-r["quarantined"]["spans"], -r["read"]["bytes"]))[:MOST_LINES]
+    shown = (
+        rows
+        if len(rows) <= MOST_LINES
+        else sorted(rows, key=lambda r: (-r["quarantined"]["spans"], -r["read"]["bytes"]))[:MOST_LINES]
+    )
     for r in shown:
         spans = r["quarantined"]["spans"]
         table.add_row(
@@ -216,9 +255,16 @@ def show(report: dict[str, Any]) -> None:
         console.print(plain(line), style="red", markup=False, highlight=False, soft_wrap=True)
     rate = seconds["rows_per_second"]
     speed = f", {rate:,} rows/s" if rate else ""
-    console.print(f"\n{written['records']:,} records in {seconds['total']:.1f} s{speed} (Spark's start not counted)", highlight=False)
+    console.print(
+        f"\n{written['records']:,} records in {seconds['total']:.1f} s{speed} (Spark's start not counted)",
+        highlight=False,
+    )
     out = report["output"]
-    for what, path in (("Parquet", f"{out}/data"), ("quarantine", f"{out}/quarantine"), ("report", f"{out}/report.json")):
+    for what, path in (
+        ("Parquet", f"{out}/data"),
+        ("quarantine", f"{out}/quarantine"),
+        ("report", f"{out}/report.json"),
+    ):
         console.print(plain(f"{what:<12}{path}"), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -236,7 +282,9 @@ def damage_lines(report: dict[str, Any]) -> list[str]:
 
 def doubt_lines(report: dict[str, Any]) -> list[str]:
     """Return a line for each transaction that is left out because its outcome is not known; if there are many, for the first ones."""
-    lines = [f"DOUBT   {r['topic']}-{r['partition']}: {d['message']}" for r in report["partitions"] for d in r["in_doubt"]]
+    lines = [
+        f"DOUBT   {r['topic']}-{r['partition']}: {d['message']}" for r in report["partitions"] for d in r["in_doubt"]
+    ]
     if len(lines) > MOST_LINES:
         lines[MOST_LINES:] = [f"… and {len(lines) - MOST_LINES} transactions more: see the report"]
     return lines

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..log import PartitionDir
-from ..log.follow import Follower
+from ..log.reading.follow import Follower
 from .common import tell
 
 POLL = 0.2

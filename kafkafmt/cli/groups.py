@@ -10,10 +10,27 @@ import click
 
 from ..constants import NO_TIMESTAMP
 from ..log import Damage, DamagedLogError, Discovery, NoLogError, PartitionDir, PartitionLog
-from ..log.groups import GROUPS_TOPIC, CommittedOffset, Group, GroupState, Member, read_group_state
-from ..log.selection import OffsetBound, OffsetRange, like
+from ..log.reading.groups import (
+    GROUPS_TOPIC,
+    CommittedOffset,
+    Group,
+    GroupState,
+    Member,
+    read_group_state,
+)
+from ..log.reading.selection import OffsetBound, OffsetRange, like
 from ..text import encode_json
-from .common import EXIT_DAMAGE, NotThereError, find, format_option, moment, paths_argument, replicas_option, show_table, tell
+from .common import (
+    EXIT_DAMAGE,
+    NotThereError,
+    find,
+    format_option,
+    moment,
+    paths_argument,
+    replicas_option,
+    show_table,
+    tell,
+)
 
 
 class GroupStart(NamedTuple):
@@ -30,7 +47,9 @@ class GroupStart(NamedTuple):
 @click.option("--members", is_flag=True, help="The groups with their members, in place of the offsets.")
 @replicas_option
 @format_option
-def groups(paths: tuple[str, ...], names: tuple[str, ...], members: bool, replicas: str | None, output_format: str) -> int:
+def groups(
+    paths: tuple[str, ...], names: tuple[str, ...], members: bool, replicas: str | None, output_format: str
+) -> int:
     """Consumer groups: the offsets that they have committed, as __consumer_offsets has them.
 
     A broker's directory holds the groups that it coordinates. Offsets of a transaction count once it is committed.
@@ -51,7 +70,11 @@ def groups(paths: tuple[str, ...], names: tuple[str, ...], members: bool, replic
 def _only(state: GroupState, names: tuple[str, ...]) -> None:
     """Leave the groups that globs mean. One that matches nothing is told, and wrong usage where that is all of them."""
     known = _known(state)
-    missing = [f"no group matches {glob!r}: {like(glob, known)}" for glob in names if not any(fnmatchcase(g, glob) for g in known)]
+    missing = [
+        f"no group matches {glob!r}: {like(glob, known)}"
+        for glob in names
+        if not any(fnmatchcase(g, glob) for g in known)
+    ]
     if len(missing) == len(names):
         raise NotThereError("; ".join(missing))
     for line in missing:
@@ -68,12 +91,16 @@ def read_groups(found: Discovery) -> tuple[GroupState, bool]:
     """The state of all groups, and whether damage may have cost a part of it, which is told."""
     directories = [d for d in found.partitions if d.topic == GROUPS_TOPIC and (d.state == "live" or d.named)]
     if not directories:
-        raise NoLogError(f"there is no partition of {GROUPS_TOPIC} under PATH, where consumer groups keep their offsets")
+        raise NoLogError(
+            f"there is no partition of {GROUPS_TOPIC} under PATH, where consumer groups keep their offsets"
+        )
     hurt: list[Damage] = []
 
     def skip(log: PartitionLog, damage: Damage) -> None:
         hurt.append(damage)
-        tell(f"skipped: {DamagedLogError(damage, str(log.directory.path)).message}; offsets may be older than the last committed ones")
+        tell(
+            f"skipped: {DamagedLogError(damage, str(log.directory.path)).message}; offsets may be older than the last committed ones"
+        )
 
     logs = (PartitionLog(d, tell=tell) for d in directories)
     state = read_group_state(logs, skip)
@@ -93,13 +120,17 @@ def start_at_group(found: Discovery, chosen: list[PartitionDir], name: str, offs
     if not committed:
         raise NotThereError(f"group {name!r} has committed no offset: {like(name, {c.group for c in state.offsets})}")
     if not kept:
-        raise NotThereError(f"group {name!r} has committed no offset of what is chosen, but of topic {', '.join(sorted(topics))}")
+        raise NotThereError(
+            f"group {name!r} has committed no offset of what is chosen, but of topic {', '.join(sorted(topics))}"
+        )
     for d in kept:
         offset = committed.get(d.key)
         if offset is None:
             tell(f"{d.topic}-{d.partition}: group {name} has committed no offset of it; read from the log start")
         elif offset < d.log_start_offset:
-            tell(f"{d.topic}-{d.partition}: group {name} is at offset {offset}, below the log start; read from {d.log_start_offset} on")
+            tell(
+                f"{d.topic}-{d.partition}: group {name} is at offset {offset}, below the log start; read from {d.log_start_offset} on"
+            )
     return GroupStart(kept, OffsetRange(OffsetBound("group", committed=committed), offsets.end), damaged)
 
 

@@ -8,9 +8,9 @@ import click
 
 from ..constants import CODEC_NAMES
 from ..log import PartitionDir, PartitionLog
-from ..log.plan import SegmentPlan
-from ..log.verify import count_from
-from ..log.walk import Run
+from ..log.auditing.verify import count_from
+from ..log.reading.plan import SegmentPlan
+from ..log.reading.segment_walker import Run
 from ..text import encode_json
 from .common import (
     EXIT_DAMAGE,
@@ -37,7 +37,9 @@ SPARE = ("format", "epoch", "segments", "codecs", "gaps", "times (UTC)")
 @choice_options
 @replicas_option
 @format_option
-def ls(paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], replicas: str | None, output_format: str) -> int:
+def ls(
+    paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], replicas: str | None, output_format: str
+) -> int:
     """Partitions with their state, segments, offsets, records, bytes, formats, codecs and time range.
 
     gaps: offsets that no record has, most often after compaction. stable: the last stable offset, where transactions are open.
@@ -52,7 +54,9 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], numbers: list[int], repl
                 rows.append(_describe(directory))
             bar.update(bar.task_ids[0], advance=sum(s.size for s in directory.segments))
     if output_format == "json":
-        click.echo(encode_json({"partitions": rows} | ({"unreadable": unreadable.partitions} if unreadable.partitions else {})))
+        click.echo(
+            encode_json({"partitions": rows} | ({"unreadable": unreadable.partitions} if unreadable.partitions else {}))
+        )
     else:
         _show(rows)
     if unreadable.partitions:
@@ -72,7 +76,10 @@ def _describe(directory: PartitionDir) -> dict[str, Any]:
     low = log.log_start_offset
     counts = [_count(log, extent) for p in plans for extent in p.extents]
     known = [n for n in counts if n is not None]
-    open_ = [{"producer_id": p, "first_offset": o} for p, o in sorted(log.transactions.open.items(), key=lambda item: item[1])]
+    open_ = [
+        {"producer_id": p, "first_offset": o}
+        for p, o in sorted(log.transactions.open.items(), key=lambda item: item[1])
+    ]
     epochs = log.leader_epoch_checkpoint
     return {
         "topic": log.topic,

@@ -67,7 +67,14 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--version", is_flag=True, callback=show_version, expose_value=False, is_eager=True, help="Version, core and libraries.")
+@click.option(
+    "--version",
+    is_flag=True,
+    callback=show_version,
+    expose_value=False,
+    is_eager=True,
+    help="Version, core and libraries.",
+)
 def group() -> None:
     """Read Kafka's log directories, and its wire protocol, without a broker.
 
@@ -102,7 +109,9 @@ def run() -> NoReturn:
     """The command, every error as one line and an exit code."""
     try:
         _prepare_streams()
-        with group.make_context("kafkafmt", sys.argv[1:]) as context:  # group.main would end a closed pipe with status 1
+        with group.make_context(
+            "kafkafmt", sys.argv[1:]
+        ) as context:  # group.main would end a closed pipe with status 1
             code = group.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
@@ -114,7 +123,9 @@ def run() -> NoReturn:
         tell(error.message)
         code = EXIT_USAGE
     except click.ClickException as error:
-        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "kafkafmt"
+        command = (
+            error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "kafkafmt"
+        )
         click.echo(f"{command}: Error: {plain(error.format_message())} (see {command} --help)", err=True)
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):

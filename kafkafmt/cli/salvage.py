@@ -14,12 +14,17 @@ from typing import Any
 
 import click
 
-from ..log import Damage, PartitionDir, PartitionLog, files
-from ..log.hanging import OpenTransaction, abort_open_transactions, open_transactions
-from ..log.mounting import metadata_logs, strays
-from ..log.salvage import Output, Salvaged, finish_directory, salvage_partition
-from ..log.salvage_source import Bounds, LeftOut
-from ..log.verify import add_damage, verify_partition, verify_report
+from ..log import Damage, PartitionDir, PartitionLog
+from ..log.auditing.open_transactions import (
+    OpenTransaction,
+    abort_open_transactions,
+    open_transactions,
+)
+from ..log.auditing.salvage import Output, Salvaged, finish_directory, salvage_partition
+from ..log.auditing.salvage_source import Bounds, LeftOut
+from ..log.auditing.verify import add_damage, verify_partition, verify_report
+from ..log.format import files
+from ..log.writing.mounting import metadata_logs, strays
 from ..text import encode_json
 from .common import (
     LocalPath,
@@ -40,8 +45,12 @@ from .verify import show_lost, show_spans
 
 @click.command(epilog="Example: kafkafmt salvage /mnt/broken-disk --output /var/lib/kafka/salvaged")
 @paths_argument
-@click.option("--output", "-O", required=True, metavar="DIR", type=LocalPath(), help="The log directory to make; new or empty.")
-@click.option("--stop-at-first", is_flag=True, help="Keep what precedes a partition's first damage, as a broker's recovery would.")
+@click.option(
+    "--output", "-O", required=True, metavar="DIR", type=LocalPath(), help="The log directory to make; new or empty."
+)
+@click.option(
+    "--stop-at-first", is_flag=True, help="Keep what precedes a partition's first damage, as a broker's recovery would."
+)
 @click.option(
     "--abort-open-transactions",
     "abort_open",
@@ -215,8 +224,12 @@ def _show_open(hanging: list[OpenTransaction]) -> None:
             show(f"aborted  {which}, by a new marker at offset {t.aborted_at}; {CAUSES[t.cause]}")
     left = [t for t in hanging if t.aborted_at is None]
     if left:
-        click.echo("to do    On a broker, consumers at read_committed stop at a partition's first open transaction until it is ended.")
-        click.echo("         One that the copy's __transaction_state has open too ends at its timeout. For the others, salvage again with")
+        click.echo(
+            "to do    On a broker, consumers at read_committed stop at a partition's first open transaction until it is ended."
+        )
+        click.echo(
+            "         One that the copy's __transaction_state has open too ends at its timeout. For the others, salvage again with"
+        )
         click.echo("         --abort-open-transactions, or end each on the broker; the first above:")
         show(f"         {_remedy(left[0])}")
 
@@ -227,7 +240,11 @@ def _new_directory(output: str, sources: list[PartitionDir]) -> Path:
     real = Path(os.path.realpath(target))
     for source in sources:
         folder = Path(os.path.realpath(source.path.parent))
-        if real.is_relative_to(os.path.realpath(source.path)) or real == folder or (not source.named and real.is_relative_to(folder)):
+        if (
+            real.is_relative_to(os.path.realpath(source.path))
+            or real == folder
+            or (not source.named and real.is_relative_to(folder))
+        ):
             raise click.UsageError(f"{output!r} lies in what is read")
     if target.exists() and not target.is_dir():
         raise click.UsageError(f"{output!r} is there and not a directory")

@@ -11,8 +11,8 @@ import click
 
 from ..constants import NO_TIMESTAMP
 from ..log import PartitionLog
-from ..log.selection import parse_time
-from ..log.times import Place, find_max_timestamp, find_offset, find_timestamp
+from ..log.reading.lookups import Place, find_max_timestamp, find_offset, find_timestamp
+from ..log.reading.selection import parse_time
 from ..text import encode_json
 from .common import choose, counted, find, moment, paths_argument, reading_options, show, tell
 
@@ -21,7 +21,9 @@ LATEST, EARLIEST, MAX_TIMESTAMP = "latest", "earliest", "max-timestamp"
 WORDS = {"-1": LATEST, "-2": EARLIEST, "-3": MAX_TIMESTAMP}
 """What Kafka's tools take in place of a time, by number; or by these words."""
 
-TIME_HELP = "The first at or after a time: milliseconds or ISO (UTC); or latest (-1), earliest (-2), max-timestamp (-3)."
+TIME_HELP = (
+    "The first at or after a time: milliseconds or ISO (UTC); or latest (-1), earliest (-2), max-timestamp (-3)."
+)
 
 
 class Answer(NamedTuple):
@@ -80,11 +82,19 @@ class InOrder(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=InOrder, epilog="Example: kafkafmt seek /var/lib/kafka/data -t orders -p 3 --timestamp 2026-01-01T12:00")
+@click.command(
+    cls=InOrder, epilog="Example: kafkafmt seek /var/lib/kafka/data -t orders -p 3 --timestamp 2026-01-01T12:00"
+)
 @paths_argument
 @click.option("-t", "--topic", required=True, help="The topic.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), required=True, help="The partition.")
-@click.option("--offset", "offsets", type=click.IntRange(min=0), multiple=True, help="The first record at or after it; may be repeated.")
+@click.option(
+    "--offset",
+    "offsets",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="The first record at or after it; may be repeated.",
+)
 @click.option("--timestamp", "times", type=Time(), multiple=True, help=TIME_HELP)
 @reading_options
 @click.pass_context
@@ -109,7 +119,9 @@ def seek(
         question, before = next(waiting[look]), _spent(log)
         answer = look(log, question)
         asked = moment(question) if look is find_time and isinstance(question, int) else str(question)
-        _show(log, asked, answer, [after - then for after, then in zip(_spent(log), before, strict=True)], output_format)
+        _show(
+            log, asked, answer, [after - then for after, then in zip(_spent(log), before, strict=True)], output_format
+        )
     return 0
 
 
@@ -119,7 +131,9 @@ def _spent(log: PartitionLog) -> tuple[int, int, int]:
 
 def _show(log: PartitionLog, question: str, answer: Answer, cost: list[int], output_format: str) -> None:
     way = f"{counted(cost[2], 'segment')} walked whole" if cost[2] else "by the indexes"
-    read = f"({way}, {cost[0]:,} bytes read)" if cost[2] else f"({way}, {cost[0]:,} bytes in {counted(cost[1], 'read')})"
+    read = (
+        f"({way}, {cost[0]:,} bytes read)" if cost[2] else f"({way}, {cost[0]:,} bytes in {counted(cost[1], 'read')})"
+    )
     if output_format == "json":
         row = {"topic": log.topic, "partition": log.partition} | answer._asdict() | {"bytes_read": cost[0]}
         click.echo(encode_json(row))

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..log import PartitionDir, PartitionLog
-from ..log.verify import verify_partition, verify_report
+from ..log.auditing.verify import verify_partition, verify_report
 from ..text import encode_json
 from .common import (
     NOTHING_MISSING,
@@ -102,11 +102,15 @@ def _show(report: dict[str, Any], shallow: bool, paths: tuple[str, ...]) -> None
     damage, findings = (sum(len(p[kind]) for p in partitions) for kind in ("damaged", "findings"))
     total, recovered = (sum(p[kind] for p in partitions) for kind in ("bytes", "records_recovered"))
     checked = "batches and CRCs" if shallow else "every batch, record and index"
-    say(f"{counted(len(partitions), 'partition')}, {total:,} bytes: {checked} checked; {recovered:,} records can be read")
+    say(
+        f"{counted(len(partitions), 'partition')}, {total:,} bytes: {checked} checked; {recovered:,} records can be read"
+    )
     show_lost(report)
     if damage:
         do = "Start no broker here before there is a copy: its recovery drops everything behind the first damage of a log."
-        say(f"to do    {counted(damage, 'damaged span')}; all else is intact. {do} Where a replica is whole, let it replicate. Else:")
+        say(
+            f"to do    {counted(damage, 'damaged span')}; all else is intact. {do} Where a replica is whole, let it replicate. Else:"
+        )
         given = " ".join(shlex.quote(p) for p in paths)
         show(f"         kafkafmt salvage {given} --output NEW    what is intact, for a broker")
         show(f"         kafkafmt cat {given} --on-error skip     what is intact, as records")
@@ -117,9 +121,15 @@ def _show(report: dict[str, Any], shallow: bool, paths: tuple[str, ...]) -> None
     for text, errors in advice.items():
         say(f"advice   {', '.join(errors)}: {text}")
     if "unreadable" in report:
-        say(f"unread   {counted(len(report['unreadable']), 'partition')}: what there is to say of them stands above, or in the JSON")
+        say(
+            f"unread   {counted(len(report['unreadable']), 'partition')}: what there is to say of them stands above, or in the JSON"
+        )
     elif not damage:
-        say(f"no damage; {counted(findings, 'finding')}, none of which keeps anything from being read" if findings else "no damage")
+        say(
+            f"no damage; {counted(findings, 'finding')}, none of which keeps anything from being read"
+            if findings
+            else "no damage"
+        )
 
 
 def show_spans(report: dict[str, Any]) -> None:
@@ -140,7 +150,9 @@ def show_lost(report: dict[str, Any]) -> None:
     hurt = [p for p in report["partitions"] if p["damaged"]]
     for p in hurt:
         lost = None if p["records"] is None else p["records"] - p["records_recovered"]
-        spans = [span for span in dict.fromkeys(map(may_be_lost, p["damaged"])) if span != NOTHING_MISSING]  # neighbours share one
+        spans = [
+            span for span in dict.fromkeys(map(may_be_lost, p["damaged"])) if span != NOTHING_MISSING
+        ]  # neighbours share one
         if spans:
             known = "their number is unknown" if lost is None else counted(lost, "record")
             firsts = "; ".join(span.removesuffix(" may be lost") for span in spans[:SPANS_SHOWN])

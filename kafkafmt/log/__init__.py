@@ -1,14 +1,21 @@
 """Kafka's log on disk: log directories, partitions, segments; reading, verifying, salvaging and writing them."""
 
-from .directory import Discovery, DuplicatePartitionError, NoLogError, PartitionDir, SegmentFile, discover
-from .log_directory import LogDirectory
-from .missing import UnavailableSegmentError
-from .mounting import StrayPartitionWarning
-from .partition import DamagedLogError, PartitionLog
-from .plan import Damage, Finding
-from .process import WrongProcessError
-from .settings import LogSettings
-from .writer import Appended, LogWriter
+from .reading.discovery import (
+    Discovery,
+    DuplicatePartitionError,
+    NoLogError,
+    PartitionDir,
+    SegmentFile,
+    discover,
+)
+from .reading.missing import UnavailableSegmentError
+from .reading.partition import DamagedLogError, PartitionLog
+from .reading.plan import Damage, Finding
+from .writing.log_directory import LogDirectory
+from .writing.mounting import StrayPartitionWarning
+from .writing.process import WrongProcessError
+from .writing.settings import LogSettings
+from .writing.writer import Appended, LogWriter
 
 __all__ = [
     "Appended",

@@ -39,10 +39,14 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> np.ndarray:
     size, position, rows = memoryview(raw).nbytes, 0, 0
     table = np.empty(_ROWS, BATCH_DTYPE)
     while position < size:
-        if rows == len(table):  # room for as many as there would be if all were like these and a few more, but not for any number
+        if rows == len(
+            table
+        ):  # room for as many as there would be if all were like these and a few more, but not for any number
             alike = rows * (size - position) // position * 9 // 8 + _ROWS
             larger = np.empty(rows + min(alike, 8 * rows), BATCH_DTYPE)
-            larger.view(np.uint8)[: rows * BATCH_DTYPE.itemsize] = table.view(np.uint8)  # NumPy copies such rows field by field
+            larger.view(np.uint8)[: rows * BATCH_DTYPE.itemsize] = table.view(
+                np.uint8
+            )  # NumPy copies such rows field by field
             table = larger
         scan = core.scan_batches(buffer, table[rows:], position, None, check_crc)
         if scan.error is not None:
@@ -94,7 +98,9 @@ def _number(buffer: Buffer, table: np.ndarray, next_offset: int, leader_epoch: i
     negative = table["last_offset_delta"] < 0
     if np.count_nonzero(negative):
         row: Any = table[int(np.argmax(negative))]
-        raise InvalidError("last offset delta is negative", int(row["position"]), int(row["base_offset"]), rule="record_count")
+        raise InvalidError(
+            "last offset delta is negative", int(row["position"]), int(row["base_offset"]), rule="record_count"
+        )
     if int(table["last_offset_delta"].sum(dtype=np.int64)) + len(table) > MAX_OFFSET - next_offset:
         raise OffsetOverflowError(next_offset)
     following: int = core.number_batches(buffer, table, next_offset, leader_epoch)
@@ -108,14 +114,18 @@ def _open_wrappers(buffer: Buffer, table: np.ndarray, max_batch_bytes: int) -> N
         row: Any = table[i]
         if row["magic"] == MAGIC_V0:
             where = int(row["position"]), int(row["base_offset"])
-            raise InvalidError("a wrapper of format 0 cannot be numbered where it lies", *where, rule="format_0_wrapper")
+            raise InvalidError(
+                "a wrapper of format 0 cannot be numbered where it lies", *where, rule="format_0_wrapper"
+            )
         alone = table[i : i + 1].copy()
         alone["base_offset"] = 0  # the inner offsets as they stand
         for chunk in reader.read(buffer, alone):
             assert chunk.columns.offset is not None
             last = int(chunk.columns.offset[chunk.columns.rows - 1])
             if not 0 <= last < 2**31:
-                raise InvalidError(f"last inner offset of a wrapper is {last}", int(row["position"]), rule="inner_offsets")
+                raise InvalidError(
+                    f"last inner offset of a wrapper is {last}", int(row["position"]), rule="inner_offsets"
+                )
             table["last_offset_delta"][i] = last
 
 

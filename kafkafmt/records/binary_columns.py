@@ -35,7 +35,9 @@ def present(array: Any) -> np.ndarray:
     if bitmap is None:
         return np.ones(len(array), bool)
     bits = np.frombuffer(bitmap, np.uint8)
-    found: np.ndarray = np.unpackbits(bits, count=array.offset + len(array), bitorder="little")[array.offset :].astype(bool)
+    found: np.ndarray = np.unpackbits(bits, count=array.offset + len(array), bitorder="little")[array.offset :].astype(
+        bool
+    )
     return found
 
 
@@ -66,7 +68,9 @@ def exact_spans(spans: Spans, name: str) -> Spans:
     """Return spans whose arrays have the types that the core reads; these very spans if theirs do."""
     positions = exact_integers(spans.positions, np.int64, f"{name} (positions)")
     lengths = exact_integers(spans.lengths, np.int32, f"{name} (lengths)")
-    return spans if positions is spans.positions and lengths is spans.lengths else Spans(spans.buffer, positions, lengths)
+    return (
+        spans if positions is spans.positions and lengths is spans.lengths else Spans(spans.buffer, positions, lengths)
+    )
 
 
 def exact_integers(column: Any, dtype: Any, name: str) -> Any:
@@ -115,7 +119,9 @@ def _as_bytes(o: Any, name: str, row: int) -> bytes:
 def check_sizes(sizes: np.ndarray, name: str) -> None:
     """Refuse a size that no key or value can have."""
     if len(sizes) and int(sizes.max()) > _MAX_LENGTH:
-        raise ValueError(f"{name}, row {int(sizes.argmax())}: {int(sizes.max())} bytes are more than the limit of {_MAX_LENGTH}")
+        raise ValueError(
+            f"{name}, row {int(sizes.argmax())}: {int(sizes.max())} bytes are more than the limit of {_MAX_LENGTH}"
+        )
 
 
 def _fixed(column: np.ndarray) -> Spans:
@@ -139,7 +145,11 @@ def arrow_binary(array: Any, name: str) -> Spans:
     elif kind in _OFFSET_TYPES:
         _, offsets, data = array.buffers()
         data = data or b""
-        ends = np.frombuffer(offsets, _OFFSET_TYPES[kind])[array.offset : array.offset + n + 1] if n else np.zeros(1, np.int64)
+        ends = (
+            np.frombuffer(offsets, _OFFSET_TYPES[kind])[array.offset : array.offset + n + 1]
+            if n
+            else np.zeros(1, np.int64)
+        )
         positions, sizes = ends[:-1].astype(np.int64), np.diff(ends)
     elif kind in _VIEW_TYPES:
         return joined((o.encode() if isinstance(o, str) else o for o in array.to_pylist()), name)

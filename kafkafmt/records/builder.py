@@ -144,7 +144,11 @@ class BatchBuilder:
             NO_TIMESTAMP if delete_horizon is None else delete_horizon,
         )
         # the core's own methods: a call of Python's in between would cost as much again
-        self.append, self.extend, self.has_room_for = self._records.append, self._records.extend, self._records.has_room_for
+        self.append, self.extend, self.has_room_for = (
+            self._records.append,
+            self._records.extend,
+            self._records.has_room_for,
+        )
 
     def __repr__(self) -> str:
         return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {self.count} records, {self.size} bytes>"
@@ -227,7 +231,13 @@ def _compressor(codec: int, level: int | None) -> Compressor | None:
 
 
 def _check_format(
-    magic: int, codec: int, producer_id: int, transactional: bool, control: bool, log_append_time: int | None, delete_horizon: int | None
+    magic: int,
+    codec: int,
+    producer_id: int,
+    transactional: bool,
+    control: bool,
+    log_append_time: int | None,
+    delete_horizon: int | None,
 ) -> None:
     """What formats 0 and 1 have no place for."""
     for rule, what, given in (
@@ -242,7 +252,9 @@ def _check_format(
             raise InvalidError(f"format {magic} has no {what}", rule=rule)
 
 
-def _check_producer(producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool, control: bool) -> None:
+def _check_producer(
+    producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool, control: bool
+) -> None:
     if producer_id < 0:
         if producer_id != NO_PRODUCER_ID:
             raise InvalidError(f"producer id is {producer_id}, which is negative and not -1", rule="producer_id")
@@ -287,14 +299,18 @@ def build_batch(records: Iterable[Any], **options: Any) -> bytes:
 
 
 @shared
-def build_batches(records: Iterable[Any], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Any) -> Iterator[bytes]:
+def build_batches(
+    records: Iterable[Any], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Any
+) -> Iterator[bytes]:
     """Yield batch after batch of records from any iterable, each as full as `max_bytes` lets it be.
 
     Records and `options` are those of `build_batch`. Several threads may share the iterator.
     """
     builder = BatchBuilder(max_bytes=max_bytes, **options)
     source = iter(records)
-    chunks: Iterable[Any] = [records] if type(records) in (list, tuple) else iter(lambda: list(itertools.islice(source, _AT_ONCE)), [])
+    chunks: Iterable[Any] = (
+        [records] if type(records) in (list, tuple) else iter(lambda: list(itertools.islice(source, _AT_ONCE)), [])
+    )
     before: list[Any] = []  # the record before a chunk: extend compares with it where offsets come from
     for chunk in chunks:
         given = [*before, *chunk] if before else chunk

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAGIC_V2, MAX_OFFSET, MIN_OFFSET, NO_PRODUCER_ID
+from ..constants import (
+    BATCH_HEADER_SIZE,
+    CONTROL_BIT,
+    DEFAULT_MAX_BATCH_BYTES,
+    MAGIC_V2,
+    MAX_OFFSET,
+    MIN_OFFSET,
+    NO_PRODUCER_ID,
+)
 from ..errors import KafkaFormatError, StructureError
 from ..types import BATCH_DTYPE, Buffer
 from .damage import DamageScanner
@@ -60,7 +68,9 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
     def damaged(row: Any, failure: KafkaFormatError) -> None:
         failure.position = int(row["position"])
         unsound.add(failure.position)
-        if 0 <= int(row["last_offset_delta"]) <= MAX_OFFSET - int(row["base_offset"]):  # otherwise the rule is offset_range, below
+        if (
+            0 <= int(row["last_offset_delta"]) <= MAX_OFFSET - int(row["base_offset"])
+        ):  # otherwise the rule is offset_range, below
             problems.append(_problem(failure))
 
     for table, error in _walk(buffer):
@@ -84,7 +94,9 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
                 problems.append(Problem(*at, "offset_range", f"offsets go from {low} to {high}"))
             else:
                 if low <= reached:
-                    problems.append(Problem(*at, "offset_order", f"first offset is {low}, but offsets have reached {reached}"))
+                    problems.append(
+                        Problem(*at, "offset_order", f"first offset is {low}, but offsets have reached {reached}")
+                    )
                 reached = max(reached, high)
             if sequences and row["producer_id"] != NO_PRODUCER_ID:
                 problems += (Problem(*at, rule, message) for rule, message in producers.check(row))
@@ -146,5 +158,8 @@ class _Producers:
             if expected is not None and sequence != expected:
                 again = (expected - sequence) % _SEQUENCES == int(row["last_offset_delta"]) + 1
                 rule = "sequence_duplicate" if again else "sequence_gap"
-                yield rule, f"producer {producer_id}, epoch {epoch}: base sequence is {sequence} where {expected} is next"
+                yield (
+                    rule,
+                    f"producer {producer_id}, epoch {epoch}: base sequence is {sequence} where {expected} is next",
+                )
         self.known[producer_id] = epoch, (sequence + int(row["last_offset_delta"])) % _SEQUENCES

@@ -32,7 +32,9 @@ class Columns(NamedTuple):
         return f"<kafkafmt columns of {self.rows} records: {', '.join(there) or 'all null'}>"
 
 
-def columns_of(key: Any = None, value: Any = None, timestamp: Any = None, headers: Any = None, offset: Any = None) -> Columns:
+def columns_of(
+    key: Any = None, value: Any = None, timestamp: Any = None, headers: Any = None, offset: Any = None
+) -> Columns:
     """Take columns of one length, out of whatever holds them, to build batches from.
 
     Parameters
@@ -64,7 +66,13 @@ def columns_of(key: Any = None, value: Any = None, timestamp: Any = None, header
         The columns differ in length, or a value cannot be held: an integer beyond 64 bits, a time before 1970, a null offset, a null
         structure among the headers.
     """
-    given = {"key": key, "value": value, "timestamp": None if np.isscalar(timestamp) else timestamp, "headers": headers, "offset": offset}
+    given = {
+        "key": key,
+        "value": value,
+        "timestamp": None if np.isscalar(timestamp) else timestamp,
+        "headers": headers,
+        "offset": offset,
+    }
     counts = {name: _length(name, column) for name, column in given.items() if column is not None}
     if len(set(counts.values())) != 1:
         lengths = ", ".join(f"{name} has {count}" for name, count in counts.items())
@@ -98,7 +106,9 @@ def decoded(source: Buffer, columns: RecordColumns) -> Columns:
             columns.header_start,
             columns.header_count,
             Spans(source, columns.header_key_position[: columns.headers], columns.header_key_length[: columns.headers]),
-            Spans(source, columns.header_value_position[: columns.headers], columns.header_value_length[: columns.headers]),
+            Spans(
+                source, columns.header_value_position[: columns.headers], columns.header_value_length[: columns.headers]
+            ),
         )
     return Columns(columns.rows, keys, values, columns.timestamp, columns.offset, headers)
 
@@ -107,4 +117,10 @@ def _length(name: str, column: Any) -> int:
     scalar = isinstance(column, str | bytes | bytearray | memoryview | dict) or getattr(column, "ndim", 1) == 0
     if scalar or not hasattr(column, "__len__"):
         raise TypeError(f"{name} is a column, such as a list or an array, not {column!r}")
-    return len(column.lengths) if isinstance(column, Spans) else len(column.starts) if isinstance(column, HeaderSpans) else len(column)
+    return (
+        len(column.lengths)
+        if isinstance(column, Spans)
+        else len(column.starts)
+        if isinstance(column, HeaderSpans)
+        else len(column)
+    )

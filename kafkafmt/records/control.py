@@ -16,7 +16,7 @@ from .._backend import core
 from ..arguments import fitting
 from ..constants import CONTROL_ABORT, CONTROL_COMMIT
 from ..errors import KafkaFormatError, StructureError
-from ..messages import Message, layout_of, make_class, to_json
+from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import parse_messages
 from ..types import Buffer
 from .builder import BatchBuilder
@@ -91,18 +91,24 @@ def decode_control_record(key: Buffer | None, value: Buffer | None) -> ControlRe
     try:
         decoded, _ = layout_of(_classes()[_VALUES[type_]], 0).read(_bytes(value, "value"))
     except KafkaFormatError as error:
-        raise StructureError(f"value of a control record of type {name} does not decode: {error.message}", error.position) from None
+        raise StructureError(
+            f"value of a control record of type {name} does not decode: {error.message}", error.position
+        ) from None
     return ControlRecord(type_, name, version, to_json(decoded, 0))
 
 
 @cache
-def _classes() -> dict[str, type[Message]]:
-    return {h.name: make_class(struct, h.versions, h.flexible, Message, __name__) for h, struct in parse_messages(SCHEMAS)}
+def _classes() -> dict[str, type[SchemaMessage]]:
+    return {
+        h.name: make_class(struct, h.versions, h.flexible, SchemaMessage, __name__)
+        for h, struct in parse_messages(SCHEMAS)
+    }
 
 
 def marker_type(reader: RecordReader, buffer: Buffer, row: np.ndarray) -> int | None:
     """The type of a control batch's first record, None where there is none. `row`: a table of that one batch."""
     for source, columns in reader.read(buffer, row):
+        assert columns.key_position is not None and columns.key_length is not None
         (key,) = core.make_values(source, columns.key_position, columns.key_length, 1)
         return _version_and_type(key)[1]
     return None

@@ -111,7 +111,9 @@ def convert(
             raise UnsupportedError(f"codec {own} is not supported", int(row["position"]), int(row["base_offset"]))
         number = own if codec is None else codec_id(codec)
         if magic < MAGIC_V2 and number == CODEC_ZSTD:
-            raise InvalidError(f"format {magic} has no zstd", int(row["position"]), int(row["base_offset"]), rule="codec_in_format")
+            raise InvalidError(
+                f"format {magic} has no zstd", int(row["position"]), int(row["base_offset"]), rule="codec_in_format"
+            )
         limit = None if own else max_bytes
         single = magic < MAGIC_V2 and number == CODEC_NONE
         parts += _rebuilt(reader, buffer, rows, magic, number, limit, first if single else MIN_OFFSET, lost)
@@ -145,7 +147,14 @@ def _is_lost(row: Any, magic: int, lost: Counter[str]) -> bool:
 
 
 def _rebuilt(
-    reader: RecordReader, buffer: Buffer, rows: np.ndarray, magic: int, codec: int, limit: int | None, first_offset: int, lost: Counter[str]
+    reader: RecordReader,
+    buffer: Buffer,
+    rows: np.ndarray,
+    magic: int,
+    codec: int,
+    limit: int | None,
+    first_offset: int,
+    lost: Counter[str],
 ) -> Iterator[bytes]:
     """The records of a run in a format and codec, as one batch, or as many as `limit` asks for."""
     row: Any = rows[0]
@@ -213,7 +222,10 @@ def recompress(
             part: Any = whole if same or source == number == CODEC_NONE else packer.batch(whole, row)
         elif number == CODEC_ZSTD:
             raise InvalidError(
-                f"format {row['magic']} has no zstd", int(row["position"]), int(row["base_offset"]), rule="codec_in_format"
+                f"format {row['magic']} has no zstd",
+                int(row["position"]),
+                int(row["base_offset"]),
+                rule="codec_in_format",
             )
         elif source == number == CODEC_NONE:
             part = whole
@@ -224,7 +236,9 @@ def recompress(
     return Recompressed(b"".join(parts), sum(b for b, _ in sizes), sum(a for _, a in sizes), sizes)
 
 
-def _rebuilt_as_it_is(reader: RecordReader, buffer: Buffer, rows: np.ndarray, codec: int, level: int | None) -> Iterator[bytes]:
+def _rebuilt_as_it_is(
+    reader: RecordReader, buffer: Buffer, rows: np.ndarray, codec: int, level: int | None
+) -> Iterator[bytes]:
     """Messages of formats 0 and 1 in another codec, of the same format."""
     row: Any = rows[0]
     stamped = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and row["magic"] > MAGIC_V0

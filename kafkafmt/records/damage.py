@@ -62,8 +62,10 @@ class DamageScanner:
             return self.find(position) == position
         probe = np.empty(1, BATCH_DTYPE)
         scan = core.scan_batches(self.buffer, probe, position)
-        if scan.count or isinstance(scan.error, ChecksumError):
-            self._budget -= (scan.position if scan.count else scan.error.resume or self.size) - position
+        if scan.count:
+            self._budget -= scan.position - position
+        elif isinstance(scan.error, ChecksumError):
+            self._budget -= (scan.error.resume or self.size) - position
         return bool(scan.count)
 
     def _search(self) -> None:

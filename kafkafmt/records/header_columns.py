@@ -25,7 +25,9 @@ def _exact(spans: HeaderSpans) -> HeaderSpans:
     """Return header spans whose arrays have the types that the core reads."""
     starts = exact_integers(spans.starts, np.int64, "headers (starts)")
     counts = exact_integers(spans.counts, np.int32, "headers (counts)")
-    return HeaderSpans(starts, counts, exact_spans(spans.keys, "headers (keys)"), exact_spans(spans.values, "headers (values)"))
+    return HeaderSpans(
+        starts, counts, exact_spans(spans.keys, "headers (keys)"), exact_spans(spans.values, "headers (values)")
+    )
 
 
 def _of_arrow(array: Any) -> HeaderSpans:
@@ -37,7 +39,10 @@ def _of_arrow(array: Any) -> HeaderSpans:
     there = present(array)
     starts, counts = np.where(there, starts, 0), np.where(there, counts, 0)
     keys, values = (array.keys, array.items) if kind.startswith("map<") else _fields(array.values, starts, counts)
-    spans = [arrow_binary(arrow_array(part, "headers"), f"headers ({name}s)") for part, name in zip((keys, values), _FIELDS, strict=True)]
+    spans = [
+        arrow_binary(arrow_array(part, "headers"), f"headers ({name}s)")
+        for part, name in zip((keys, values), _FIELDS, strict=True)
+    ]
     return HeaderSpans(np.ascontiguousarray(starts, np.int64), counts.astype(np.int32), *spans)
 
 
@@ -86,7 +91,9 @@ def _pairs(column: Iterable[Any]) -> HeaderSpans:
             values.append(value)
         rows += [row] * len(pairs)
     lengths = np.array(counts, np.int32)
-    return HeaderSpans(starts_of(lengths), lengths, joined(keys, "headers (keys)", rows), joined(values, "headers (values)", rows))
+    return HeaderSpans(
+        starts_of(lengths), lengths, joined(keys, "headers (keys)", rows), joined(values, "headers (values)", rows)
+    )
 
 
 def _pairs_of(headers: Any, row: int) -> list[Any]:

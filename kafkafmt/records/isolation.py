@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..constants import CONTROL_ABORT, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MIN_OFFSET, NO_PRODUCER_ID, TRANSACTIONAL_BIT
+from ..constants import (
+    CONTROL_ABORT,
+    CONTROL_BIT,
+    DEFAULT_MAX_BATCH_BYTES,
+    MIN_OFFSET,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL_BIT,
+)
 from ..types import Buffer, last_offsets
 from .control import marker_type
 from .reader import RecordReader
@@ -37,7 +44,9 @@ class AbortedTransactions:
         reached = np.maximum.accumulate(np.maximum(last_offset, self._reached))
         self._reached = int(reached[-1])
         keep = np.ones(len(table), bool)
-        concerned = np.isin(table["producer_id"], self._producers) & ((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0)
+        concerned = np.isin(table["producer_id"], self._producers) & (
+            (table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0
+        )
         for i in np.flatnonzero(concerned).tolist():
             row: Any = table[i]
             while self._waiting and self._waiting[-1][0] <= reached[i]:

@@ -126,7 +126,9 @@ def _of_arrow(array: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
         unit = match[1] or ("D" if match[3] == "day" else "ms")
         stored = array.cast("int32").cast("int64") if unit == "D" else array.cast("int64")
         values = (stored.fill_null(0) if array.null_count else stored).to_numpy(zero_copy_only=False)
-        values = np.where(values == MIN_OFFSET, MIN_OFFSET + 1, values)  # the lowest is NumPy's NaT, but a time of Arrow's
+        values = np.where(
+            values == MIN_OFFSET, MIN_OFFSET + 1, values
+        )  # the lowest is NumPy's NaT, but a time of Arrow's
         numbers = _milliseconds(values.view(f"datetime64[{unit}]"), name)
     else:
         raise _wrong_type(name, times, f"Arrow's {kind}")
@@ -149,5 +151,7 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
     if wrong.any():
         row = int(np.argmax(wrong))
         value = times[row].astype(np.int64)
-        raise ValueError(f"{name}, row {row}: {value} in {times.dtype} is before 1970 or does not fit into 64 bits of milliseconds")
+        raise ValueError(
+            f"{name}, row {row}: {value} in {times.dtype} is before 1970 or does not fit into 64 bits of milliseconds"
+        )
     return numbers

@@ -9,7 +9,16 @@ from __future__ import annotations
 import struct
 
 from .._backend import core
-from ..constants import BATCH_HEADER_SIZE, CODEC_MASK, CODEC_NONE, COUNT_AT, CRC_AT, CRC_START, ENTRY_OVERHEAD, LENGTH_AT
+from ..constants import (
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CODEC_NONE,
+    COUNT_AT,
+    CRC_AT,
+    CRC_START,
+    ENTRY_OVERHEAD,
+    LENGTH_AT,
+)
 from ..errors import KafkaFormatError
 
 _INT32, _UINT32 = struct.Struct(">i"), struct.Struct(">I")
@@ -31,7 +40,9 @@ def with_rising_deltas(batch: memoryview, max_batch_bytes: int) -> bytearray | N
         return None
     if renumbered is None:
         return None
-    out = bytearray(batch[:BATCH_HEADER_SIZE]) + (renumbered if codec == CODEC_NONE else Compressor(codec).compress(renumbered))
+    out = bytearray(batch[:BATCH_HEADER_SIZE]) + (
+        renumbered if codec == CODEC_NONE else Compressor(codec).compress(renumbered)
+    )
     _INT32.pack_into(out, LENGTH_AT, len(out) - ENTRY_OVERHEAD)
     _UINT32.pack_into(out, CRC_AT, core.crc32c(out, 0, CRC_START))
     return out

@@ -22,7 +22,10 @@ from ..errors import InvalidError, RecordError
 from .assign import codecs_of
 
 KAFKA_ERRORS = {
-    **dict.fromkeys(("no_batch", "one_batch", "same_magic", "base_offset", "record_count", "control", "base_sequence"), "INVALID_RECORD"),
+    **dict.fromkeys(
+        ("no_batch", "one_batch", "same_magic", "base_offset", "record_count", "control", "base_sequence"),
+        "INVALID_RECORD",
+    ),
     "key": "INVALID_RECORD",
     "message_size": "MESSAGE_TOO_LARGE",
     "timestamp_bounds": "INVALID_TIMESTAMP",
@@ -32,7 +35,8 @@ KAFKA_ERRORS = {
     "codec_in_format": "UNSUPPORTED_COMPRESSION_TYPE",
     # what it meets unprepared, most of it while it builds a batch anew
     **dict.fromkeys(
-        ("codec", "timestamp", "headers_in_format", "control_in_format", "producer_id", "producer_epoch"), "UNKNOWN_SERVER_ERROR"
+        ("codec", "timestamp", "headers_in_format", "control_in_format", "producer_id", "producer_epoch"),
+        "UNKNOWN_SERVER_ERROR",
     ),
     "corrupt_checksum": "CORRUPT_MESSAGE",
     "truncated": "CORRUPT_MESSAGE",
@@ -86,14 +90,28 @@ class Rules(NamedTuple):
         """The rules that headers alone can break."""
         if not len(table):
             raise InvalidError("there is no batch", rule="no_batch")
-        attributes, v2, producer = table["attributes"], table["magic"] == MAGIC_V2, table["producer_id"] != NO_PRODUCER_ID
+        attributes, v2, producer = (
+            table["attributes"],
+            table["magic"] == MAGIC_V2,
+            table["producer_id"] != NO_PRODUCER_ID,
+        )
         rules: list[tuple[str, str, np.ndarray]] = [
             ("same_magic", "format is not that of the first batch", table["magic"] != table["magic"][0]),
             ("codec", "there is no such codec", codecs_of(table) > CODEC_ZSTD),
-            ("codec_in_format", "a wrapper message cannot be compressed with zstd", ~v2 & (codecs_of(table) == CODEC_ZSTD)),
+            (
+                "codec_in_format",
+                "a wrapper message cannot be compressed with zstd",
+                ~v2 & (codecs_of(table) == CODEC_ZSTD),
+            ),
         ]
         if self.max_message_bytes is not None:
-            rules.append(("message_size", f"size is above {self.max_message_bytes} bytes", table["size"] > self.max_message_bytes))
+            rules.append(
+                (
+                    "message_size",
+                    f"size is above {self.max_message_bytes} bytes",
+                    table["size"] > self.max_message_bytes,
+                )
+            )
         if self.client:
             deltas = table["last_offset_delta"].astype(np.int64) + 1
             more = np.zeros(len(table), bool)
@@ -101,9 +119,17 @@ class Rules(NamedTuple):
             rules += [
                 ("one_batch", "there is more than one batch", more),
                 ("base_offset", "base offset of a client's batch is not 0", v2 & (table["base_offset"] != 0)),
-                ("record_count", "record count is not last offset delta + 1", v2 & ((table["count"] != deltas) | (deltas < 1))),
+                (
+                    "record_count",
+                    "record count is not last offset delta + 1",
+                    v2 & ((table["count"] != deltas) | (deltas < 1)),
+                ),
                 ("control", "clients may not write control records", v2 & ((attributes & CONTROL_BIT) != 0)),
-                ("base_sequence", "base sequence is negative beside a producer id", v2 & producer & (table["base_sequence"] < 0)),
+                (
+                    "base_sequence",
+                    "base sequence is negative beside a producer id",
+                    v2 & producer & (table["base_sequence"] < 0),
+                ),
             ]
         else:
             negative = (table["last_offset_delta"] < 0) | (v2 & (table["count"] < 0))
@@ -129,7 +155,13 @@ class Rules(NamedTuple):
             low, high = self.time_bounds(now)
             since = np.int64(now) - seen.timestamps  # leaves 64 bits as in Java
             outside = given & ((since > self.before) | (-since > self.after))
-            wrong.append((outside, "timestamp_bounds", lambda i: f"timestamp {seen.timestamps[i]} is not within {low} and {high}"))
+            wrong.append(
+                (
+                    outside,
+                    "timestamp_bounds",
+                    lambda i: f"timestamp {seen.timestamps[i]} is not within {low} and {high}",
+                )
+            )
         stamped = np.repeat((table["attributes"] & LOG_APPEND_TIME_BIT) != 0, np.diff(seen.ends, prepend=0))
         if stamped.any():
             stamped &= ~given if self.create_time else True

@@ -90,7 +90,10 @@ def read_chunks(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Chunk]:
     """The same as decoded columns, each chunk valid until the next one. names, capacity: as RecordReader takes them."""
-    first, last = arguments.optional_integer("start", start, 0, "an offset"), arguments.optional_integer("end", end, 0, "an offset")
+    first, last = (
+        arguments.optional_integer("start", start, 0, "an offset"),
+        arguments.optional_integer("end", end, 0, "an offset"),
+    )
     if not isinstance(names, RecordColumns):
         names = arguments.names("columns", names, COLUMNS) or ()
     reader = RecordReader(
@@ -116,14 +119,16 @@ def _chunks(
     position, last = 0, memoryview(raw).nbytes
     while position < last:
         if transactions is None:
-            position = yield from reader.read_run(buffer, position, check_crc)
+            position = yield from reader.read_plain_batches(buffer, position, check_crc)
             if position == last:
                 return
         scan = scan_window(buffer, table, position, last, check_crc)
         wanted = table[: scan.count]
         if transactions is not None:
             wanted = transactions.committed(buffer, wanted)
-        if not control and int(np.bitwise_or.reduce(wanted["attributes"])) & CONTROL_BIT:  # to look is cheap, to take rows is not
+        if (
+            not control and int(np.bitwise_or.reduce(wanted["attributes"])) & CONTROL_BIT
+        ):  # to look is cheap, to take rows is not
             wanted = wanted[(wanted["attributes"] & CONTROL_BIT) == 0]
         yield from reader.read(buffer, wanted)
         if scan.error is not None:

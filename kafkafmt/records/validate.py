@@ -46,6 +46,8 @@ _AT_ONCE = 64
 """Batches read at a time: what the scan has read is then still in the cache."""
 _KEPT = 1 << 22
 """Bytes of decompressed records that a validator keeps room for from call to call."""
+
+
 class Validated(NamedTuple):
     """Record data ready to be appended.
 
@@ -106,10 +108,14 @@ class _Decompressed:
     def room(self) -> int:
         return len(self._arena.view)
 
-    def look_at(self, payload: memoryview, codec: int, count: int, last_offset_delta: int) -> tuple[int, int, int, bool] | None:
+    def look_at(
+        self, payload: memoryview, codec: int, count: int, last_offset_delta: int
+    ) -> tuple[int, int, int, bool] | None:
         self._arena.filled = 0
         size = self._decompressor.decompress(codec, payload, self._arena)
-        seen: tuple[int, int, int, bool] | None = core.look_at_payload(self._arena.view[:size], count, last_offset_delta)
+        seen: tuple[int, int, int, bool] | None = core.look_at_payload(
+            self._arena.view[:size], count, last_offset_delta
+        )
         return seen
 
 
@@ -157,17 +163,24 @@ class LogValidator:
         if timestamp_type not in TIMESTAMP_TYPES:
             raise ValueError(f"timestamp_type is {timestamp_type!r}; it can be {', '.join(TIMESTAMP_TYPES)}")
         magic = format_number(magic)
-        before_max_ms, after_max_ms = integer("before_max_ms", before_max_ms, 0), integer("after_max_ms", after_max_ms, 0)
+        before_max_ms, after_max_ms = (
+            integer("before_max_ms", before_max_ms, 0),
+            integer("after_max_ms", after_max_ms, 0),
+        )
         if now_ms is not None:
             now_ms = fitting("now_ms", integer("now_ms", now_ms, 0), 64)
         if max_message_bytes is not None:
             max_message_bytes = min(integer("max_message_bytes", max_message_bytes, 0), MAX_OFFSET)
         if codec != "producer" or level is not None:
-            BatchBuilder(codec=CODEC_NONE if codec == "producer" else codec, level=level)  # a wrong level is told before anything is done
+            BatchBuilder(
+                codec=CODEC_NONE if codec == "producer" else codec, level=level
+            )  # a wrong level is told before anything is done
         self._shown = f"codec={codec!r}, magic={magic}, timestamp_type={timestamp_type!r}, origin={origin!r}"
         self._codec = None if codec == "producer" else codec_id(codec)
         self._create_time, self._client = TIMESTAMP_TYPES[timestamp_type] == CREATE_TIME, origin == "client"
-        self._rules = Rules(magic, self._create_time, before_max_ms, after_max_ms, compacted, max_message_bytes, self._client)
+        self._rules = Rules(
+            magic, self._create_time, before_max_ms, after_max_ms, compacted, max_message_bytes, self._client
+        )
         self._level, self._magic, self._now = level, magic, now_ms
         self._leader_epoch = fitting("leader_epoch", leader_epoch, 32)
         self._check_records, self._max_batch_bytes = check_records, max_batch_bytes
@@ -257,7 +270,9 @@ class LogValidator:
         if anew:
             target = _joined(target, table, groups, parts)
         end_offset = int(groups.offset[-1] + self._spans(table, groups)[-1])
-        return Validated(target, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, end_offset, *latest)
+        return Validated(
+            target, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, end_offset, *latest
+        )
 
     def _counted_anew(self, buffer: Any, next_offset: int, now: int) -> Validated | None:
         """A client's batch that is refused for nothing but its offset deltas, where it is built anew for its codec or format."""
@@ -296,7 +311,9 @@ class LogValidator:
                 parts.append((columns.offset[:n].copy(), columns.timestamp[:n].copy(), columns.key_length[:n] < 0))
             if wrapper[start]:
                 counts[start] = sum(len(part[0]) for part in parts[before:])
-        offsets, timestamps, null_keys = map(np.concatenate, zip((empty, empty, empty.astype(bool)), *parts, strict=True))
+        offsets, timestamps, null_keys = map(
+            np.concatenate, zip((empty, empty, empty.astype(bool)), *parts, strict=True)
+        )
         return Records(offsets, timestamps, null_keys, np.cumsum(counts))
 
     def _groups(self, table: np.ndarray, seen: Records, next_offset: int) -> _Groups:
@@ -313,7 +330,9 @@ class LogValidator:
         reason = np.where(compressed & (source != codec), 1, 0)
         reason[(reason == 0) & ((magic != self._magic) | (compressed & (self._magic == MAGIC_V0)))] = 2
         control = compressed & (source == CODEC_NONE) & ((table["attributes"][start] & CONTROL_BIT) != 0)
-        reason[control | ((end == first) & (magic == self._magic))] = 0  # nor is there anything to compress where no record is
+        reason[control | ((end == first) & (magic == self._magic))] = (
+            0  # nor is there anything to compress where no record is
+        )
         numbered = compressed & (reason == 0) & (self._client | (magic != MAGIC_V2))  # a log's batches may have gaps
         for i in np.flatnonzero(numbered).tolist() if len(seen.offsets) else ():
             offsets = seen.offsets[first[i] : end[i]]
@@ -329,7 +348,9 @@ class LogValidator:
     def _spans(self, table: np.ndarray, groups: _Groups) -> np.ndarray:
         """How many offsets each group takes: a batch that stays where it lies keeps its gaps."""
         stays = (table["magic"][groups.start] == MAGIC_V2) & (groups.reason == 0)
-        spans: np.ndarray = np.where(stays, table["last_offset_delta"][groups.start].astype(np.int64) + 1, groups.end - groups.first)
+        spans: np.ndarray = np.where(
+            stays, table["last_offset_delta"][groups.start].astype(np.int64) + 1, groups.end - groups.first
+        )
         return spans
 
     def _build(self, buffer: Buffer, table: np.ndarray, groups: _Groups, i: int, now: int) -> bytes:
@@ -364,8 +385,13 @@ class LogValidator:
             assert given.timestamps is not None
             if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():  # also where the format has none
                 raise InvalidError("a record's timestamp is negative and not -1", rule="timestamp")
-            if builder.append_columns(given if self._magic > MAGIC_V0 else given._replace(timestamps=None)) < given.rows:
-                raise TooLargeError("messages in a row make a larger batch than there can be", int(table["position"][0]))
+            if (
+                builder.append_columns(given if self._magic > MAGIC_V0 else given._replace(timestamps=None))
+                < given.rows
+            ):
+                raise TooLargeError(
+                    "messages in a row make a larger batch than there can be", int(table["position"][0])
+                )
         return builder.finish()
 
     def _write(self, buffer: Any, table: np.ndarray, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
@@ -374,7 +400,9 @@ class LogValidator:
         latest = table["max_timestamp"].copy()
         if len(seen.timestamps):
             filled = np.flatnonzero(counts)
-            latest[filled] = np.maximum(np.maximum.reduceat(seen.timestamps, (seen.ends - counts)[filled]), NO_TIMESTAMP)
+            latest[filled] = np.maximum(
+                np.maximum.reduceat(seen.timestamps, (seen.ends - counts)[filled]), NO_TIMESTAMP
+            )
         sizes = groups.stop - groups.start
         assigned = np.repeat(groups.offset, sizes) + seen.ends - counts - np.repeat(groups.first, sizes)
         best, best_offset = self._latest(table, groups, seen, assigned, latest, now)
@@ -406,7 +434,9 @@ class LogValidator:
         row = int(np.searchsorted(seen.ends, i, "right"))
         group = int(np.searchsorted(groups.start, row, "right")) - 1
         if table["magic"][row] == MAGIC_V2 and groups.reason[group] == 0:
-            delta = (int(seen.offsets[i]) - int(table["base_offset"][row])) % 2**64  # the decoded offset wraps after 64 bits
+            delta = (
+                int(seen.offsets[i]) - int(table["base_offset"][row])
+            ) % 2**64  # the decoded offset wraps after 64 bits
             return best, int(assigned[row]) + delta
         return best, int(groups.offset[group] + i - groups.first[group])
 

@@ -43,7 +43,9 @@ class WrapperReader:
         arena, decompressor = self._tools
         raw: Any = buffer
         view = memoryview(raw).cast("B")
-        result = InnerOffsets(table["base_offset"].copy(), table["base_offset"].copy(), np.full(len(table), -1, np.int64))
+        result = InnerOffsets(
+            table["base_offset"].copy(), table["base_offset"].copy(), np.full(len(table), -1, np.int64)
+        )
         placed, rows = table.copy(), []
         arena.filled = 0
         for i in range(len(table)):
@@ -51,7 +53,9 @@ class WrapperReader:
             magic, codec, start = int(row["magic"]), int(row["attributes"]) & CODEC_MASK, int(row["payload_position"])
             at = arena.filled
             try:
-                size = decompressor.decompress(codec, legacy_payload(magic, codec, view[start : start + int(row["payload_size"])]), arena)
+                size = decompressor.decompress(
+                    codec, legacy_payload(magic, codec, view[start : start + int(row["payload_size"])]), arena
+                )
             except KafkaFormatError:
                 continue
             row["payload_position"], row["payload_size"] = at, size

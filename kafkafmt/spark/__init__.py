@@ -11,7 +11,7 @@ from typing import Any
 from ..extras import install_line
 
 _HOMES = {
-    "register": "source",
+    "register": "source.data_source",
     "decode_batches": "functions",
     "read_paths": "functions",
     "decode_partition": "functions",

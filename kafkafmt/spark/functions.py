@@ -31,8 +31,8 @@ from ..log import Damage, DamagedLogError, PartitionLog, discover
 from ..records import Chunk, RecordReader
 from ..records.damage import DamageScanner
 from ..types import BATCH_DTYPE, Buffer, RecordColumns
-from .reading import say
 from .schema import WITH_HEADERS, ddl_of
+from .source.reading import say
 
 OnFault = Callable[[Exception], None]
 Found = Iterator[tuple[str, int, Iterator[Chunk]]]
@@ -85,7 +85,13 @@ class ArrowFunction:
     """What mapInArrow takes; its second argument is `schema`."""
 
     def __init__(
-        self, column: str, keep: Mapping[str, str], columns: Sequence[str], on_error: str, control: bool, max_batch_bytes: int
+        self,
+        column: str,
+        keep: Mapping[str, str],
+        columns: Sequence[str],
+        on_error: str,
+        control: bool,
+        max_batch_bytes: int,
     ) -> None:
         if on_error not in ("fail", "skip", "column"):
             raise ValueError(f"on_error is {on_error!r}; it can be 'fail', 'skip' or 'column'")
@@ -96,7 +102,11 @@ class ArrowFunction:
         self.control = control
         self.max_batch_bytes = max_batch_bytes
         self.schema = ", ".join(
-            [*(f"`{n}` {t}" for n, t in self.keep.items()), ddl_of(self.columns), *([f"{ERROR} string"] if on_error == "column" else [])]
+            [
+                *(f"`{n}` {t}" for n, t in self.keep.items()),
+                ddl_of(self.columns),
+                *([f"{ERROR} string"] if on_error == "column" else []),
+            ]
         )
         names = [*self.keep, *self.columns, *([ERROR] if on_error == "column" else [])]
         if twice := [n for n in names if names.count(n) > 1]:
@@ -243,7 +253,10 @@ def _rows(chunk: Chunk, topic: str | None, partition: int | None, tuples: bool) 
     records: list[Any] = core.make_records(chunk.source, chunk.columns)
     if not tuples:
         return records
-    return [(r.key, r.value, topic, partition, r.offset, r.timestamp, r.timestamp_type, list(r.headers) or None) for r in records]
+    return [
+        (r.key, r.value, topic, partition, r.offset, r.timestamp, r.timestamp_type, list(r.headers) or None)
+        for r in records
+    ]
 
 
 class _Blobs:
@@ -282,7 +295,9 @@ def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> in
     return scanner.size if found is None else found
 
 
-def _read_path(path: str | os.PathLike[str], columns: RecordColumns, control: bool, max_batch_bytes: int, fault: OnFault) -> Found:
+def _read_path(
+    path: str | os.PathLike[str], columns: RecordColumns, control: bool, max_batch_bytes: int, fault: OnFault
+) -> Found:
     try:
         found = discover([path])
     except OSError as error:

@@ -23,7 +23,11 @@ def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence
         lower = name.lower()
         if lower not in known and lower not in let_by and not lower.startswith("kafka."):
             near = difflib.get_close_matches(lower, known, 1)
-            hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(n for n in names if not n.startswith('path'))}"
+            hint = (
+                f"did you mean {known[near[0]]}?"
+                if near
+                else f"there are {', '.join(n for n in names if not n.startswith('path'))}"
+            )
             raise OptionError(f"there is no option {name}; {hint}")
 
 

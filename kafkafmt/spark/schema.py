@@ -53,7 +53,9 @@ def checked_names(schema: StructType) -> list[str]:
         wanted = TYPES[_known(field.name)].simpleString()
         given = field.dataType.simpleString()
         if given != wanted:
-            raise ValueError(f"the schema has {field.name} {given}, but it is {wanted}: .schema() chooses columns, cast them afterwards")
+            raise ValueError(
+                f"the schema has {field.name} {given}, but it is {wanted}: .schema() chooses columns, cast them afterwards"
+            )
         if not field.nullable:
             raise ValueError(f"the schema has {field.name} as NOT NULL: leave that out, every column can be null here")
     names = schema.fieldNames()

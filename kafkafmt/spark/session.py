@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
-JAVA_REMEDY = (
-    f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one"
-)
+JAVA_REMEDY = f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one"
 
 # In force from the JVM's first line on, so that what Spark warns of before its own settings are read is quiet too. A task
 # that fails is told to the caller, as an exception, not twice more in pages of Java.
@@ -114,7 +112,9 @@ def make_session(master: str | None = "local[*]", app_name: str = "kafkafmt", **
         file.write(LOG4J)
         file.flush()
         quiet = f"-Dlog4j2.configurationFile={Path(file.name).as_uri()}"
-        settings["spark.driver.extraJavaOptions"] = f"{quiet} {settings.get('spark.driver.extraJavaOptions', '')}".strip()
+        settings["spark.driver.extraJavaOptions"] = (
+            f"{quiet} {settings.get('spark.driver.extraJavaOptions', '')}".strip()
+        )
         for key, value in settings.items():
             builder = builder.config(key, value)
         with warnings.catch_warnings():  # of pyspark's own, about versions of pandas; nothing here uses pandas

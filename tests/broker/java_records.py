@@ -16,7 +16,9 @@ def ask(questions: Iterable[str]) -> list[str]:
     """The answers to these questions, by one JVM."""
     path = java_tools.compile_java([SOURCE], java_tools.classpath(f"org.apache.kafka:kafka_2.13:{VERSION}"))
     lines = list(questions)
-    answers = java_tools.run("Records", path=path, flags=["-XX:TieredStopAtLevel=1"], stdin="".join(f"{line}\n" for line in lines))
+    answers = java_tools.run(
+        "Records", path=path, flags=["-XX:TieredStopAtLevel=1"], stdin="".join(f"{line}\n" for line in lines)
+    )
     assert answers.count("\n") == len(lines)
     return answers.split("\n")[:-1]
 
@@ -25,7 +27,9 @@ def word(data: bytes | None) -> str:
     return "-" if data is None else data.hex() or "empty"
 
 
-def record_word(key: bytes | None, value: bytes | None, timestamp: int, headers: Sequence[tuple[str, bytes | None]], offset: int) -> str:
+def record_word(
+    key: bytes | None, value: bytes | None, timestamp: int, headers: Sequence[tuple[str, bytes | None]], offset: int
+) -> str:
     pairs = [f"{word(name.encode())}:{word(data)}" for name, data in headers]
     return ",".join([str(offset), str(timestamp), word(key), word(value), *pairs])
 
@@ -33,7 +37,16 @@ def record_word(key: bytes | None, value: bytes | None, timestamp: int, headers:
 def build(options: dict[str, Any], records: Iterable[tuple[Any, ...]]) -> str:
     """The question what MemoryRecordsBuilder makes of BatchBuilder's options and records (with their offsets)."""
     given = list(records)
-    names = ("magic", "codec", "base_offset", "log_append_time", "producer_id", "producer_epoch", "base_sequence", "transactional")
+    names = (
+        "magic",
+        "codec",
+        "base_offset",
+        "log_append_time",
+        "producer_id",
+        "producer_epoch",
+        "base_sequence",
+        "transactional",
+    )
     defaults = {"magic": 2, "codec": "none", "base_offset": given[0][4], "transactional": False}
     words = [str(options.get(name, defaults.get(name, -1))) for name in (*names, "leader_epoch", "delete_horizon")]
     return " ".join(["build", *words, *(record_word(*r) for r in given)])

@@ -17,8 +17,16 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-NEEDED = {"java": "a Java development kit, 17 or newer", "javac": "a Java development kit, 17 or newer", "mvn": "Apache Maven"}
-LOGGERS = (("org.slf4j", "slf4j-reload4j"), ("org.apache.logging.log4j", "log4j-slf4j-impl"), ("ch.qos.logback", "logback-classic"))
+NEEDED = {
+    "java": "a Java development kit, 17 or newer",
+    "javac": "a Java development kit, 17 or newer",
+    "mvn": "Apache Maven",
+}
+LOGGERS = (
+    ("org.slf4j", "slf4j-reload4j"),
+    ("org.apache.logging.log4j", "log4j-slf4j-impl"),
+    ("ch.qos.logback", "logback-classic"),
+)
 
 
 class JavaError(RuntimeError):
@@ -35,7 +43,9 @@ def find_program(name: str) -> str | None:
 def missing() -> str:
     """What this machine lacks, as a reason to skip; empty where nothing is missing."""
     absent = [name for name in NEEDED if find_program(name) is None]
-    return f"{', '.join(absent)} not found: install {' and '.join(sorted({NEEDED[n] for n in absent}))}" if absent else ""
+    return (
+        f"{', '.join(absent)} not found: install {' and '.join(sorted({NEEDED[n] for n in absent}))}" if absent else ""
+    )
 
 
 def program(name: str) -> str:
@@ -89,7 +99,9 @@ def classpath(*artifacts: str) -> str:
 
 def _pom(artifacts: Sequence[str]) -> str:
     """A project that depends on these and builds nothing. Other slf4j back ends would fight over the log, so they stay out."""
-    others = "".join(f"<exclusion><groupId>{group}</groupId><artifactId>{name}</artifactId></exclusion>" for group, name in LOGGERS)
+    others = "".join(
+        f"<exclusion><groupId>{group}</groupId><artifactId>{name}</artifactId></exclusion>" for group, name in LOGGERS
+    )
     dependencies = ""
     for artifact in artifacts:
         group, name, version = map(escape, artifact.split(":"))
@@ -114,7 +126,16 @@ def compile_java(sources: Sequence[Path], path: str) -> str:
 
 def command(main: str, *args: object, path: str, flags: Sequence[str] = ()) -> list[str]:
     """The command that runs a class."""
-    return [program("java"), "-Dfile.encoding=UTF-8", "-Djava.net.preferIPv4Stack=true", *flags, "-cp", path, main, *map(str, args)]
+    return [
+        program("java"),
+        "-Dfile.encoding=UTF-8",
+        "-Djava.net.preferIPv4Stack=true",
+        *flags,
+        "-cp",
+        path,
+        main,
+        *map(str, args),
+    ]
 
 
 def run(main: str, *args: object, path: str, flags: Sequence[str] = (), stdin: str | None = None) -> str:

@@ -26,7 +26,11 @@ import java_tools
 
 VERSION = "4.3.1"
 HERE = Path(__file__).resolve().parent
-QUICK_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # starts in half the time, runs at half the speed
+QUICK_JVM = (
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+)  # starts in half the time, runs at half the speed
 BUSY_JVM = ("-Xmx1g", "-XX:+UseParallelGC")
 HELPERS = {"Produce.java": [HERE / "Content.java"]}
 START_LIMIT = STOP_LIMIT = 90.0
@@ -97,12 +101,16 @@ class Broker:
         with output.open("ab") as log:
             verbose = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
             argv = java_tools.command("kafka.Kafka", properties, path=self._path, flags=[verbose, *self.jvm])
-            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         deadline = time.monotonic() + START_LIMIT
         while not has_brokers(self.port):
             if not self.running or time.monotonic() > deadline:
                 self.kill()
-                raise BrokerError(f"the broker did not start; its log ends with:\n{output.read_text(errors='replace')[-3000:]}")
+                raise BrokerError(
+                    f"the broker did not start; its log ends with:\n{output.read_text(errors='replace')[-3000:]}"
+                )
             time.sleep(0.1)
         return self
 
@@ -148,7 +156,9 @@ class Broker:
     def __enter__(self) -> Broker:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.stop()
         else:
@@ -197,7 +207,10 @@ def main(argv: Sequence[str]) -> None:
     if not argv or argv[0] in ("-h", "--help"):
         raise SystemExit(__doc__)
     with Broker(Path(argv[0]), dict(pair.split("=", 1) for pair in argv[1:])) as broker:
-        print(f"bootstrap.servers={broker.bootstrap}, logs in {', '.join(map(str, broker.log_dirs))}; Enter stops it", flush=True)
+        print(
+            f"bootstrap.servers={broker.bootstrap}, logs in {', '.join(map(str, broker.log_dirs))}; Enter stops it",
+            flush=True,
+        )
         sys.stdin.readline()
 
 

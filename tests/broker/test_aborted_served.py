@@ -11,14 +11,17 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "broker"), str(TESTS / "log")]
+sys.path[:0] = [str(TESTS), str(TESTS / "broker")]
 
 import java_tools  # noqa: E402
 from command import kafkafmt  # noqa: E402
 from kafka_broker import Broker  # noqa: E402
 from salvaging import abort, commit, committed, corrupt, data, findings, partition  # noqa: E402
 
-pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
+]
 
 ENTRY = (7, 0, 1, 2)
 Case = tuple[list[bytes], list[tuple[int, int, int, int]], tuple[str, ...], list[int]]

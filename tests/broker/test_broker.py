@@ -23,14 +23,25 @@ import java_tools  # noqa: E402
 from golden_cases import Rows, rows, same_rows  # noqa: E402
 from kafka_broker import Broker  # noqa: E402
 
-pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
+]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 # What each life produces. `mixed` content has null, empty and binary keys and values and odd headers.
-PLAIN = [f"topic=mixed-{codec} partitions=2 codec={codec} content=mixed count=420 flush=60 time=1700000000000" for codec in CODECS]
-MANY = [f"topic=many codec={codec} value=300 key=10 headers=2 count=2000 topic.segment.bytes=1048576" for codec in CODECS]
-STAMPED = [f"topic=stamped codec={codec} count=50 time=1600000000000 topic.message.timestamp.type=LogAppendTime" for codec in CODECS]
+PLAIN = [
+    f"topic=mixed-{codec} partitions=2 codec={codec} content=mixed count=420 flush=60 time=1700000000000"
+    for codec in CODECS
+]
+MANY = [
+    f"topic=many codec={codec} value=300 key=10 headers=2 count=2000 topic.segment.bytes=1048576" for codec in CODECS
+]
+STAMPED = [
+    f"topic=stamped codec={codec} count=50 time=1600000000000 topic.message.timestamp.type=LogAppendTime"
+    for codec in CODECS
+]
 OTHER = [
     "topic=untidy.name_with-dashes-0 count=10 idempotent=false",
     "topic=large codec=lz4 content=random value=900000 count=4 linger=0",
@@ -87,7 +98,9 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Life]]
 def cat(log_dir: Path, *options: str) -> Rows:
     """What our reader makes of a log directory."""
     argv = [sys.executable, "-m", "kafkafmt", "cat", str(log_dir), "--format", "json", "--bytes", "base64", *options]
-    done = subprocess.run(argv, capture_output=True, encoding="utf-8", env=os.environ | {"PYTHONPATH": str(TESTS.parent)})
+    done = subprocess.run(
+        argv, capture_output=True, encoding="utf-8", env=os.environ | {"PYTHONPATH": str(TESTS.parent)}
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return rows(done.stdout.splitlines())
 
@@ -110,12 +123,14 @@ def test_a_consumer_sees_transactions_as_they_ended(lives: dict[str, Life]) -> N
     life = lives["killed"]
     committed = {at for at in life.committed if at[0] == "tx"}
     assert committed < {at for at in life.everything if at[0] == "tx"}
-    assert sum(at[1] == 0 for at in committed) == 3 + 3 + 2 + 2  # `first` both times, the plain producer; partition 0 gets even records
+    assert (
+        sum(at[1] == 0 for at in committed) == 3 + 3 + 2 + 2
+    )  # `first` both times, the plain producer; partition 0 gets even records
     assert sum(at[1] == 1 for at in committed) == 3 + 2 + 2
 
 
 @pytest.mark.parametrize("end", ["clean", "killed"])
-def test_cat_gives_what_the_consumer_returned(lives: dict[str, Life], end: str) -> None:
+def test_cat_prints_what_the_consumer_returned(lives: dict[str, Life], end: str) -> None:
     same_rows(cat(lives[end].log_dir), lives[end].everything)
 
 

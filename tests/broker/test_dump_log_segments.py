@@ -12,7 +12,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import java_tools
 
-pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
+]
 
 OLD = ["0.8.2.2-codecs", "0.10.2.2-append-time", "1.1.1-mixed", "2.8.2-compacted"]
 
@@ -37,6 +40,10 @@ def test_messages_of_formats_0_and_1(tmp_path: Path) -> None:
     beside_java(copied(tmp_path, *(GOLDEN / "legacy" / name / "log" for name in OLD)), "--print-data-log")
 
 
-@pytest.mark.parametrize("flags", [("--print-data-log", "--skip-record-metadata"), ("--deep-iteration", "--max-bytes", "3000")], ids=str)
+@pytest.mark.parametrize(
+    "flags", [("--print-data-log", "--skip-record-metadata"), ("--deep-iteration", "--max-bytes", "3000")], ids=str
+)
 def test_flags(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    beside_java(copied(tmp_path, *(GOLDEN / "kafka-4.3.1" / name / "log" for name in ("transactions", "compacted"))), *flags)
+    beside_java(
+        copied(tmp_path, *(GOLDEN / "kafka-4.3.1" / name / "log" for name in ("transactions", "compacted"))), *flags
+    )

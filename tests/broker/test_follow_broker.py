@@ -23,7 +23,10 @@ pytestmark = [
     pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
 ]
 
-FIRST = ["topic=live partitions=2 codec=zstd content=mixed count=400 flush=60 time=1700000000000", "topic=tx partitions=1 count=5"]
+FIRST = [
+    "topic=live partitions=2 codec=zstd content=mixed count=400 flush=60 time=1700000000000",
+    "topic=tx partitions=1 count=5",
+]
 THEN = [
     "topic=live partitions=2 codec=lz4 count=3000 value=400",
     "topic=tx count=6 id=first end=open",
@@ -36,7 +39,7 @@ THEN = [
 LEVELS = ("read_uncommitted", "read_committed")
 
 
-def test_beside_a_broker(tmp_path: Path) -> None:
+def test_reading_next_to_a_live_broker(tmp_path: Path) -> None:
     settings = {"log.segment.bytes": "1048576", "log.index.size.max.bytes": "16384"}
     with Broker(tmp_path / "broker", settings) as broker:
         broker.produce(*FIRST)
@@ -45,7 +48,9 @@ def test_beside_a_broker(tmp_path: Path) -> None:
             command = [sys.executable, "-m", "kafkafmt", "cat", "-f", *map(str, broker.log_dirs), "--isolation", level]
             output = (tmp_path / level).open("w")
             environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-            running.append(subprocess.Popen([*command, "--bytes", "base64", "--format", "json"], stdout=output, env=environment))
+            running.append(
+                subprocess.Popen([*command, "--bytes", "base64", "--format", "json"], stdout=output, env=environment)
+            )
         broker.produce(*THEN)
         topics = ("live", "tx", "later")
         want = {level: rows(broker.consume(*topics, committed=level == "read_committed")) for level in LEVELS}

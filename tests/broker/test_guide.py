@@ -24,7 +24,10 @@ from kafka_broker import Broker  # noqa: E402
 
 import kafkafmt as k  # noqa: E402
 
-pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
+]
 
 GUIDE = TESTS.parent / "docs" / "from-a-damaged-directory-to-a-new-cluster.md"
 PLAN = [
@@ -61,10 +64,15 @@ def scripts(folder: Path, version: str) -> None:
     path = java_tools.classpath(f"org.apache.kafka:kafka-tools:{version}", f"org.apache.kafka:kafka_2.13:{version}")
     folder.mkdir()
     flags = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Xmx512m", "-XX:TieredStopAtLevel=1"]
-    texts = {name: f'exec {shlex.join(java_tools.command(main, path=path, flags=flags))} "$@"' for name, main in TOOLS.items()}
+    texts = {
+        name: f'exec {shlex.join(java_tools.command(main, path=path, flags=flags))} "$@"'
+        for name, main in TOOLS.items()
+    }
     server = shlex.join(java_tools.command("kafka.Kafka", path=path, flags=flags))
     texts["kafka-server-start.sh"] = f'nohup {server} "$2" > broker.log 2>&1 < /dev/null & echo $! > broker.pid'
-    texts["kafka-server-stop.sh"] = 'pid=$(cat broker.pid); kill "$pid"; while kill -0 "$pid" 2> /dev/null; do sleep 0.2; done'
+    texts["kafka-server-stop.sh"] = (
+        'pid=$(cat broker.pid); kill "$pid"; while kill -0 "$pid" 2> /dev/null; do sleep 0.2; done'
+    )
     for name, text in texts.items():
         (folder / name).write_text(f"#!/bin/bash\n{text}\n")
         (folder / name).chmod(0o755)
@@ -93,11 +101,18 @@ def guided(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             old.start()
             old.produce(*PLAN)
             commit = ["--bootstrap-server", old.bootstrap, "--group", "billing", "--topic", "orders", "--reset-offsets"]
-            subprocess.run([scratch / "bin" / "kafka-consumer-groups.sh", *commit, "--to-offset", "1234", "--execute"], check=True)
+            subprocess.run(
+                [scratch / "bin" / "kafka-consumer-groups.sh", *commit, "--to-offset", "1234", "--execute"], check=True
+            )
             old.stop()
         damage(old.log_dirs[0])
         config = new._configure()
-        variables = {"BROKEN": old.log_dirs[0], "SALVAGED": scratch / "salvaged", "DATA": new.log_dirs[0], "CONFIG": config}
+        variables = {
+            "BROKEN": old.log_dirs[0],
+            "SALVAGED": scratch / "salvaged",
+            "DATA": new.log_dirs[0],
+            "CONFIG": config,
+        }
         environment = os.environ | {name: str(value) for name, value in variables.items()} | {
             "BROKER": new.bootstrap,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -106,7 +121,15 @@ def guided(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         printed = ""
         for step in steps():
             shell = ["bash", "-eu", "-o", "pipefail", "-c", step]
-            done = subprocess.run(shell, cwd=scratch, env=environment, capture_output=True, encoding="utf-8", errors="replace", check=False)
+            done = subprocess.run(
+                shell,
+                cwd=scratch,
+                env=environment,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                check=False,
+            )
             printed += done.stdout + done.stderr
             assert done.returncode == 0 or "console-consumer" in step, (step, done.stdout, done.stderr)
         yield Guided(new, scratch / "salvaged", printed)
@@ -146,5 +169,8 @@ def test_guide_restores_the_offsets_of_a_consumer_group(guided: Guided) -> None:
 
 def test_directory_that_the_guide_filled_has_no_finding(guided: Guided) -> None:
     assert report(guided.salvaged)["ok"]
-    epochs = {p.name: (p / "leader-epoch-checkpoint").read_text().split()[2] for p in guided.broker.log_dirs[0].glob("orders-*")}
+    epochs = {
+        p.name: (p / "leader-epoch-checkpoint").read_text().split()[2]
+        for p in guided.broker.log_dirs[0].glob("orders-*")
+    }
     assert set(epochs.values()) <= {"0", "1", "2", "3"}

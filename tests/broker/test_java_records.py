@@ -18,7 +18,10 @@ import kafkafmt
 from kafkafmt import InvalidError, KafkaFormatError, Partitioner, build_batch, convert, iter_batches
 from kafkafmt.records import KAFKA_ERRORS, build_marker, iter_tables, validate_and_assign_offsets
 
-pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
+]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in (CODECS if magic == 2 else CODECS[:4])]
@@ -60,7 +63,7 @@ def seen(options, records):
     return [(o, t if stamp is None else stamp, kind, k, v, tuple(h)) for k, v, t, h, o in records]
 
 
-def test_the_bytes_are_javas_where_nothing_is_compressed(package):
+def test_uncompressed_batches_equal_javas_bytes(package):
     plain = [(options, records) for options, records in cases() if options["codec"] == "none"]
     answers = java_records.ask(java_records.build(*case) for case in plain)
     for (options, records), answer in zip(plain, answers, strict=True):
@@ -82,7 +85,12 @@ def produce_requests(seed=11, count=1500):
         magic, codec = rng.choice(FORMATS)
         options = {"magic": magic, "codec": codec, "base_offset": 0}
         if magic == 2 and rng.random() < 0.4:
-            options |= {"producer_id": 7, "producer_epoch": 1, "base_sequence": rng.randrange(99), "transactional": rng.random() < 0.5}
+            options |= {
+                "producer_id": 7,
+                "producer_epoch": 1,
+                "base_sequence": rng.randrange(99),
+                "transactional": rng.random() < 0.5,
+            }
         if magic and rng.random() < 0.1:
             options["log_append_time"] = now
         step = rng.choice([1, 1, 1, 2]) if magic < 2 and codec != "none" else 1
@@ -147,7 +155,11 @@ def test_validation_is_that_of_the_broker(package):
                 allowed.add("UNKNOWN_SERVER_ERROR")
             if words[0] != "error" or EXCEPTIONS[words[1]] not in allowed:
                 differ.append((settings, answer[:80], str(error)))
-            elif len(words) > 2 and data[16] == 2 and [int(w) for w in words[2:]] != [e.batch_index for e in error.records]:
+            elif (
+                len(words) > 2
+                and data[16] == 2
+                and [int(w) for w in words[2:]] != [e.batch_index for e in error.records]
+            ):
                 differ.append((settings, answer[:80], error.records))
             continue
         seen["in place" if ours.in_place else "rebuilt"] += 1
@@ -169,7 +181,14 @@ def test_validation_is_that_of_the_broker(package):
 def odd_requests():
     """Batches that no sound client sends: offset deltas that do not rise, timestamps at every bound, formats that lose them."""
     now, far = 1_700_000_000_000, 2**63 - 1
-    settings = {"compacted": False, "now_ms": now, "before_max_ms": far, "after_max_ms": far, "leader_epoch": 3, "origin": "client"}
+    settings = {
+        "compacted": False,
+        "now_ms": now,
+        "before_max_ms": far,
+        "after_max_ms": far,
+        "leader_epoch": 3,
+        "origin": "client",
+    }
     targets = [
         {"codec": codec, "magic": magic, "timestamp_type": kind}
         for codec in ("producer", "none", "gzip", "lz4")
@@ -182,14 +201,18 @@ def odd_requests():
             data = building.batch(records, codec=codec, base_timestamp=now, max_timestamp=now, last_offset_delta=2)
             stays = codec == building.NONE and deltas != [0, 1, 2]
             for target in targets:
-                if not (stays and target["magic"] == 2 and target["codec"] in ("producer", "none")):  # stricter than Kafka there
+                if not (
+                    stays and target["magic"] == 2 and target["codec"] in ("producer", "none")
+                ):  # stricter than Kafka there
                     yield data, 100, settings | target
         for base, times in (
             (0, [-5, -7]), (0, [-1, -7]), (-(10**6), [0, -7]), (5, [-1, -3]), (now, [9, 9]),
             (far, [0, 0]), (far, [0, 1]), (-far - 1, [0, 0]),
         ):  # fmt: skip
             records = [building.record(i, time, b"k", b"v") for i, time in enumerate(times)]
-            data = building.batch(records, codec=codec, base_timestamp=base, max_timestamp=base + times[0] - (base == now))
+            data = building.batch(
+                records, codec=codec, base_timestamp=base, max_timestamp=base + times[0] - (base == now)
+            )
             for target in targets:
                 for before, after in ((10**15, 10**15), (far, far), (far, 3_600_000), (0, 0)):
                     yield data, 100, settings | target | {"before_max_ms": before, "after_max_ms": after}
@@ -209,9 +232,13 @@ def test_odd_batches_fare_as_with_the_broker(package):
             assert (words[0], buffer) == ("error", data), (settings, answer)
             continue
         accepted += 1
-        assert words[:4] == ["ok", str(ours.max_timestamp), str(not ours.in_place).lower(), str(ours.next_offset)], settings
+        assert words[:4] == ["ok", str(ours.max_timestamp), str(not ours.in_place).lower(), str(ours.next_offset)], (
+            settings
+        )
         theirs = bytes.fromhex(words[4])
-        assert list(map(fields, kafkafmt.read_records(theirs))) == list(map(fields, kafkafmt.read_records(ours.records)))
+        assert list(map(fields, kafkafmt.read_records(theirs))) == list(
+            map(fields, kafkafmt.read_records(ours.records))
+        )
         if not next(iter_batches(theirs)).is_compressed:
             assert theirs == ours.records
     assert 300 < accepted < len(requests) - 300
@@ -252,7 +279,9 @@ def test_down_conversion_is_that_of_the_last_broker_that_did_it(package):
         theirs = bytes.fromhex(answer)
         if not any(batch.is_compressed for batch in iter_batches(ours)):
             assert ours == theirs
-        told = [[(b.magic, b.codec, b.timestamp_type, b.max_timestamp) for b in iter_batches(d)] for d in (ours, theirs)]
+        told = [
+            [(b.magic, b.codec, b.timestamp_type, b.max_timestamp) for b in iter_batches(d)] for d in (ours, theirs)
+        ]
         assert told[0] == told[1]
         assert list(map(fields, kafkafmt.read_records(ours))) == list(map(fields, kafkafmt.read_records(theirs)))
     assert set(refused) == {("codec_in_format", "UnsupportedCompressionTypeException")}

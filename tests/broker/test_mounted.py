@@ -29,7 +29,10 @@ from kafka_broker import Broker  # noqa: E402
 
 import kafkafmt as k  # noqa: E402
 
-pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
+]
 
 TORN = sorted(p.name.rpartition("-")[0] for p in case("torn").roots[0].iterdir() if p.is_dir())
 OWN = [
@@ -101,11 +104,19 @@ def write(log_dir: Path) -> None:
     with k.LogDirectory(log_dir, segment_bytes=10_000, index_interval_bytes=500) as directory:
         plain, tx, again = (directory.writer("ours", p, topic_id=topic_id) for p in range(3))
         for i in range(200):
-            records = [(b"key%d" % j, b"value" * (i % 9), FIRST + 1000 * i - 7 * j, [("h", b"%d" % i)]) for j in range(10)]
+            records = [
+                (b"key%d" % j, b"value" * (i % 9), FIRST + 1000 * i - 7 * j, [("h", b"%d" % i)]) for j in range(10)
+            ]
             plain.append(records, codec=("none", "gzip", "snappy", "lz4", "zstd")[i % 5])
         for i in range(60):
             for producer in (5001, 5002):
-                tx.append([(None, b"t" * 300, FIRST + i)], producer_id=producer, producer_epoch=0, base_sequence=i, transactional=True)
+                tx.append(
+                    [(None, b"t" * 300, FIRST + i)],
+                    producer_id=producer,
+                    producer_epoch=0,
+                    base_sequence=i,
+                    transactional=True,
+                )
             tx.append([(None, b"plain", FIRST + i)])
             if i % 7 == 6:
                 tx.end_transaction(5001, 0, commit=i % 2 == 0)
@@ -164,7 +175,10 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounted]:
         times = {(0, t): list_offsets(mended.port, 0, t) for t in range(FIRST - 100, FIRST + 205_000, 7_333)}
         times |= {(1, FIRST + t): list_offsets(mended.port, 1, FIRST + t) for t in (0, 10, 59, 60)}
         ends = {
-            topic: (list_offsets(mended.port, partition, -1, topic), list_offsets(mended.port, partition, -1, topic, committed=True))
+            topic: (
+                list_offsets(mended.port, partition, -1, topic),
+                list_offsets(mended.port, partition, -1, topic, committed=True),
+            )
             for topic, partition in (("tx", 0), ("hanging", 0), ("ours", 1))
         }
         mended.produce("topic=own count=100", "topic=ours count=30", *(f"topic={name} count=5" for name in TORN))
@@ -176,9 +190,19 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounted]:
 
 
 def test_the_damage_was_real_and_most_is_left(mounted: Mounted) -> None:
-    assert 4500 < sum(at[0] == "own" for at in mounted.wanted) < 4990 < 6000 == sum(at[0] == "own" for at in mounted.written)
+    assert (
+        4500
+        < sum(at[0] == "own" for at in mounted.wanted)
+        < 4990
+        < 6000
+        == sum(at[0] == "own" for at in mounted.written)
+    )
     for topic, records in (("tx", 67), ("hanging", 60)):
-        assert len([at for at in mounted.wanted if at[0] == topic]) == len([at for at in mounted.written if at[0] == topic]) == records
+        assert (
+            len([at for at in mounted.wanted if at[0] == topic])
+            == len([at for at in mounted.written if at[0] == topic])
+            == records
+        )
     assert len(case("torn").expected().keys() - mounted.wanted.keys()) == 27
 
 
@@ -190,7 +214,7 @@ def test_a_broker_serves_at_read_committed_what_we_read(mounted: Mounted) -> Non
     same_rows(mounted.served_committed, mounted.wanted_committed)
 
 
-def test_transactions_that_were_aborted_here_hold_nobody_up(mounted: Mounted) -> None:
+def test_broker_reads_past_transactions_aborted_by_salvage(mounted: Mounted) -> None:
     """One was open when the broker was killed, one has lost its commit marker, one was committed and stays so."""
     seen = {t: [at[2] for at in mounted.served_committed if at[0] == t] for t in ("tx", "hanging")}
     assert len(seen["tx"]) == 20 + 10
@@ -209,7 +233,7 @@ def test_transactions_of_ours_are_what_they_were_meant_to_be(mounted: Mounted) -
     assert seen[-1] < ours[-1] - 5
 
 
-def test_the_broker_finds_times_where_we_do(mounted: Mounted) -> None:
+def test_broker_and_seek_find_the_same_times(mounted: Mounted) -> None:
     log = k.open(mounted.after)
     plain = sorted((at[2], row[0]) for at, row in mounted.served.items() if at[:2] == ("ours", 0))
     for (partition, time), offset in mounted.times.items():
@@ -225,7 +249,7 @@ def test_the_broker_went_on_writing_and_we_read_it_all(mounted: Mounted) -> None
     assert complaints(mounted.after) == {"segment_gap"}
 
 
-def test_we_go_on_where_the_broker_stopped(mounted: Mounted) -> None:
+def test_writer_continues_where_the_broker_stopped(mounted: Mounted) -> None:
     end = k.open(mounted.after)["ours", 0].next_offset
     with k.LogDirectory(mounted.after) as directory:
         assert directory.clean

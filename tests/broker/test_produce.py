@@ -22,7 +22,10 @@ from kafka_broker import Broker  # noqa: E402
 
 from kafkafmt import BatchBuilder, build_columns, columns_of, read_records, validate_and_assign_offsets  # noqa: E402
 
-pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
+]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NOW = int(time.time() * 1000)

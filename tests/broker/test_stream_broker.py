@@ -59,7 +59,7 @@ class Stream(threading.Thread):
         return self.source.streamReader(struct_of(source_rows.COLUMNS))
 
 
-def test_beside_a_broker(tmp_path: Path) -> None:
+def test_reading_next_to_a_live_broker(tmp_path: Path) -> None:
     settings = {"log.segment.bytes": "1048576", "log.index.size.max.bytes": "16384"}
     with Broker(tmp_path / "broker", settings) as broker:
         broker.produce(*FIRST)
@@ -67,7 +67,9 @@ def test_beside_a_broker(tmp_path: Path) -> None:
         for stream in streams.values():
             stream.start()
         broker.produce(*THEN)
-        want = {level: rows(broker.consume("live", "tx", "later", committed=level == "read_committed")) for level in LEVELS}
+        want = {
+            level: rows(broker.consume("live", "tx", "later", committed=level == "read_committed")) for level in LEVELS
+        }
         for stream in streams.values():
             stream.done.set()
             stream.join(120)

@@ -26,7 +26,11 @@ def thirty(tmp_path: Path) -> Path:
     return write_log(
         tmp_path,
         *(
-            batch([record(i, i * 1000, b"k%d" % i, b"v") for i in range(10)], base_offset=b * 10, base_timestamp=start + b * 10_000)
+            batch(
+                [record(i, i * 1000, b"k%d" % i, b"v") for i in range(10)],
+                base_offset=b * 10,
+                base_timestamp=start + b * 10_000,
+            )
             for b in range(3)
         ),
     )
@@ -58,7 +62,7 @@ def test_offsets(thirty: Path, spec: str, first: int, last: int) -> None:
 
 
 @pytest.mark.parametrize("spec", ["30:", "5:5", "8:5", "@2027-01-01:", ":@2020-01-01", ":-30"])
-def test_an_empty_range_is_no_error_but_told(thirty: Path, spec: str) -> None:
+def test_empty_range_prints_a_message_and_exits_with_0(thirty: Path, spec: str) -> None:
     done = inside("cat", thirty, "-o", spec)
     why = "no record in that range: t-0 has offsets 0 to 29"
     if spec in ("5:5", "8:5"):
@@ -71,12 +75,14 @@ def test_logs_without_a_record(tmp_path: Path) -> None:
         write_log(tmp_path, name=f"t-{n}")
     done = inside("cat", tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "kafkafmt: no record: t-0 has no records, t-1 has no records, t-2 has no records, and 1 more\n"
+    assert (
+        done.stderr == "kafkafmt: no record: t-0 has no records, t-1 has no records, t-2 has no records, and 1 more\n"
+    )
     write_log(tmp_path, batch([record(0)]), name="t-1")
     assert [inside("cat", tmp_path, *more).stderr for more in ((), ("-n", "0"))] == ["", ""]
 
 
-def test_a_log_start_beyond_the_end_hides_all_of_it_and_is_told(thirty: Path) -> None:
+def test_log_start_beyond_the_end_hides_all_records_with_a_message(thirty: Path) -> None:
     (thirty.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
     done = inside("cat", thirty)
     why = "t-0 has no records: its log start offset is 99, beyond its end at 30 (--below-log-start shows them all the same)"
@@ -94,7 +100,14 @@ def test_what_is_no_range_is_wrong_usage(thirty: Path, spec: str) -> None:
 def test_a_limit_is_over_all_partitions(tmp_path: Path) -> None:
     for n in range(3):
         write_log(tmp_path, batch([record(i) for i in range(4)]), name=f"t-{n}")
-    assert [(r["partition"], r["offset"]) for r in records(tmp_path, "-n", 6)] == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
+    assert [(r["partition"], r["offset"]) for r in records(tmp_path, "-n", 6)] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 0),
+        (1, 1),
+    ]
     assert records(tmp_path, "-n", 0) == []
 
 
@@ -118,7 +131,9 @@ def test_topics_and_partitions(tmp_path: Path) -> None:
 
 def test_bytes(tmp_path: Path) -> None:
     headers = [(b"h", b"\xff"), (b"h", None), ("ключ".encode(), b"")]
-    path = write_log(tmp_path, batch([record(0, 0, "ä\n".encode(), b"a\xff\x00", headers), record(1)], base_timestamp=-1))
+    path = write_log(
+        tmp_path, batch([record(0, 0, "ä\n".encode(), b"a\xff\x00", headers), record(1)], base_timestamp=-1)
+    )
     (row, empty) = records(path)
     assert row == {
         "topic": "t", "partition": 0, "offset": 0, "timestamp": -1, "timestampType": 0,
@@ -136,7 +151,7 @@ def test_text_keeps_a_record_on_its_line(tmp_path: Path) -> None:
     assert kafkafmt("cat", path).stdout == "t-0  0  1970-01-01T00:00:00.000Z  null  one\\ntwo\\x1b[31m\n"
 
 
-def test_text_tells_null_from_the_word_and_from_nothing(tmp_path: Path) -> None:
+def test_text_distinguishes_null_from_empty_and_from_the_word(tmp_path: Path) -> None:
     values = [None, b"null", b"", b'"null"', b'""', b"NULL", b"a"]
     path = write_log(tmp_path, batch([record(i, 0, None, v) for i, v in enumerate(values)], base_timestamp=0))
     shown = [line.split("  ")[4] for line in inside("cat", path).stdout.splitlines()]

@@ -40,12 +40,21 @@ def test_ls_lists_what_is_not_live_with_its_state() -> None:
     states = {p["state"] for p in found}
     assert states == {"live", "delete", "future", "stray"}
     names = {(p["topic"], p["partition"]) for p in found if p["state"] == "live"}
-    assert {("dots.in.the.name", 0), ("dashes-in-the-name", 2), ("under_scores", 1), ("0", 0), ("...", 0), ("ends-in-number-7", 1)} <= names
+    assert {
+        ("dots.in.the.name", 0),
+        ("dashes-in-the-name", 2),
+        ("under_scores", 1),
+        ("0", 0),
+        ("...", 0),
+        ("ends-in-number-7", 1),
+    } <= names
     assert ("-leading.and.trailing-", 0) in names
 
 
 def test_ls_counts() -> None:
-    found = json.loads(kafkafmt("ls", *case("codecs").roots, "-t", "codec-mixed", "--format", "json").stdout)["partitions"]
+    found = json.loads(kafkafmt("ls", *case("codecs").roots, "-t", "codec-mixed", "--format", "json").stdout)[
+        "partitions"
+    ]
     (mixed,) = found
     assert mixed["codecs"] == ["none", "gzip", "snappy", "lz4", "zstd"]
     assert (mixed["formats"], mixed["records"], mixed["next_offset"]) == ([2], 105, 105)
@@ -59,7 +68,9 @@ def test_ls_tells_what_is_open_what_compaction_took_and_the_epochs() -> None:
         return {(p["topic"], p["partition"]): p for p in found}
 
     transactions, answers = listed("transactions"), case("transactions").offsets()
-    assert {at: p["last_stable_offset"] for at, p in transactions.items()} == {at: a["lastStableOffset"] for at, a in answers.items()}
+    assert {at: p["last_stable_offset"] for at, p in transactions.items()} == {
+        at: a["lastStableOffset"] for at, a in answers.items()
+    }
     assert transactions["tx", 0]["open_transactions"] == [{"producer_id": 1, "first_offset": 101}]
     assert (transactions["tx", 2]["open_transactions"], transactions["tx", 2]["gaps"]) == ([], 0)
     compacted = listed("compacted")
@@ -69,7 +80,12 @@ def test_ls_tells_what_is_open_what_compaction_took_and_the_epochs() -> None:
             assert p["gaps"] == p["next_offset"] - p["log_start_offset"] - len(there) > 0
     assert listed("epochs")["epochs", 0]["leader_epochs"][-1] == {"epoch": 8, "start_offset": 96}
     deleted = listed("delete-records")
-    assert {at[1]: (p["records"], p["gaps"]) for at, p in deleted.items()} == {0: (263, 0), 1: (200, 0), 2: (0, 0), 3: (400, 0)}
+    assert {at[1]: (p["records"], p["gaps"]) for at, p in deleted.items()} == {
+        0: (263, 0),
+        1: (200, 0),
+        2: (0, 0),
+        3: (400, 0),
+    }
     text = kafkafmt("ls", *case("transactions").roots).stdout.splitlines()
     assert "stable" in text[0]
     assert "gaps" not in text[0]
@@ -79,7 +95,7 @@ STARTS = [(0, 7, 2), (1, 6, 2), (3, 5, 1), (4, 4, 1), (5, 4, 0), (6, 3, 0), (9, 
 
 
 @pytest.mark.parametrize(("start", "records", "gaps"), STARTS)
-def test_ls_counts_from_the_log_start_wherever_that_lies(start: int, records: int, gaps: int, tmp_path: Path) -> None:
+def test_ls_counts_from_the_log_start(start: int, records: int, gaps: int, tmp_path: Path) -> None:
     """Within a batch that has lost records too, and before or behind a marker."""
     path = tmp_path / "t-0"
     path.mkdir()
@@ -91,7 +107,7 @@ def test_ls_counts_from_the_log_start_wherever_that_lies(start: int, records: in
     assert (found["records"], found["gaps"]) == (records, gaps)
 
 
-def test_ls_ends_with_1_where_there_is_damage() -> None:
+def test_ls_exits_with_1_on_damage() -> None:
     torn = case("torn").roots[0]
     assert kafkafmt("ls", torn).returncode == 1
     assert kafkafmt("ls", torn, "-t", "torn-cut-body").returncode == 0
@@ -125,11 +141,15 @@ def test_unreadable_checkpoints_are_findings(tmp_path: Path) -> None:
     (tmp_path / "t-0" / "partition.metadata").write_text("nonsense")
     (tmp_path / "log-start-offset-checkpoint").write_text("7\n0\n")
     (entry,) = report(tmp_path)["partitions"]
-    assert sorted(f["file"] for f in entry["findings"]) == ["leader-epoch-checkpoint", "log-start-offset-checkpoint", "partition.metadata"]
+    assert sorted(f["file"] for f in entry["findings"]) == [
+        "leader-epoch-checkpoint",
+        "log-start-offset-checkpoint",
+        "partition.metadata",
+    ]
     assert {f["error"] for f in entry["findings"]} == {"unreadable_checkpoint"}
 
 
-def test_verify_text_says_what_is_lost_what_is_safe_what_to_do() -> None:
+def test_verify_text_names_losses_intact_data_and_remedy() -> None:
     torn = case("torn").roots[0]
     lines = kafkafmt("verify", torn).stdout.splitlines()
     assert "lost     torn-flip-old-0: offsets 144 to 146 (their number is unknown)" in lines
@@ -153,7 +173,9 @@ def test_the_commands_are_listed_without_being_loaded() -> None:
     assert done.stderr == "kafkafmt: Error: there is no command 'verfy'; the nearest is verify (see kafkafmt --help)\n"
 
 
-def test_long_lines_break_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_lines_break_between_words_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     line = "DAMAGE   t-0 00000000000000000000.log at 384, 128 bytes: CRC-32C is 0xe9e8de9c\n and more words; offsets 201 to 203 may be lost"
     say(line)
     assert capsys.readouterr().out == line.replace("\n", "\\n") + "\n"
@@ -170,7 +192,10 @@ def test_long_lines_break_between_words_on_a_terminal(monkeypatch: pytest.Monkey
 def test_ls_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((width, 24)))
-    names, row = ("partition", "first", "format", "codecs"), ("a-topic-of-some-length-0", "12", "0,1,2", "none,gzip,snappy,lz4,zstd")
+    names, row = (
+        ("partition", "first", "format", "codecs"),
+        ("a-topic-of-some-length-0", "12", "0,1,2", "none,gzip,snappy,lz4,zstd"),
+    )
     show_table(names, [row], ("first",), ("format", "codecs"))
     shown = capsys.readouterr()
     assert max(map(len, shown.out.splitlines())) <= width

@@ -72,15 +72,24 @@ def items(*arguments: Any) -> list[dict[str, Any]]:
 
 
 def test_json() -> None:
-    found = items("--files", GOLDEN / "kafka-4.3.1" / "transactions" / "log" / "tx-0", "--deep-iteration", "--bytes", "base64")
-    kinds = {kind: [i for i in found if i["type"] == kind] for kind in ("batch", "record", "index", "timeindex", "txnindex", "snapshot")}
+    found = items(
+        "--files", GOLDEN / "kafka-4.3.1" / "transactions" / "log" / "tx-0", "--deep-iteration", "--bytes", "base64"
+    )
+    kinds = {
+        kind: [i for i in found if i["type"] == kind]
+        for kind in ("batch", "record", "index", "timeindex", "txnindex", "snapshot")
+    }
     assert all(kinds.values())
     assert all(i["file"].endswith(".log") for i in kinds["batch"])
     marker = next(i for i in kinds["record"] if "control" in i)
     assert marker["control"]["value"] == {"version": 0, "coordinatorEpoch": 0}
     assert {"offset", "timestamp", "key", "value", "headers", "sequence"} <= kinds["record"][0].keys()
     assert kinds["txnindex"][0]["lastStableOffset"] == 0
-    (commit,) = [i for i in items("--files", INTERNAL / "__consumer_offsets-1", "--offsets-decoder") if i.get("offset") == 1 and "key" in i]
+    (commit,) = [
+        i
+        for i in items("--files", INTERNAL / "__consumer_offsets-1", "--offsets-decoder")
+        if i.get("offset") == 1 and "key" in i
+    ]
     assert commit["key"]["data"]["group"] == "classic-b"
 
 
@@ -98,7 +107,7 @@ def hurt(tmp_path: Path) -> Path:
     return path
 
 
-def test_damage_is_told_passed_over_and_the_exit_code(hurt: Path) -> None:
+def test_dump_reports_damage_skips_it_and_exits_with_1(hurt: Path) -> None:
     done = kafkafmt("dump", "--files", hurt / f"{0:020}.log", "--print-data-log")
     assert done.returncode == 1
     batches = [line for line in done.stdout.splitlines() if line.startswith("baseOffset")]
@@ -111,7 +120,7 @@ def test_damage_is_told_passed_over_and_the_exit_code(hurt: Path) -> None:
     assert kafkafmt("dump", "--files", hurt / f"{0:020}.log").returncode == 1
 
 
-def test_sound_batches_that_contradict_each_other(tmp_path: Path) -> None:
+def test_dump_of_valid_batches_with_contradicting_offsets(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     batches = [batch([record(0, value=b"value %d" % i)], base_offset=i) for i in range(5)]
     path.write_bytes(b"".join([*batches[:3], batch([record(0, value=b"?")], base_offset=1), *batches[3:]]))

@@ -31,7 +31,10 @@ class Following:
     def __init__(self, *arguments: Any) -> None:
         command = [sys.executable, "-m", "kafkafmt", "cat", "-f", *map(str, arguments), "--format", "json"]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
         )
 
     def _line(self, stream: Any) -> str:
@@ -113,7 +116,7 @@ def test_a_closed_pipe_ends_it(root: Path, follow: Any) -> None:
     assert running.process.stderr.read() == b""
 
 
-def test_it_ends_as_soon_as_nobody_reads(root: Path, follow: Any) -> None:
+def test_follow_ends_when_the_pipe_is_closed(root: Path, follow: Any) -> None:
     running = follow(root)
     running.lines(2)
     with pytest.raises(subprocess.TimeoutExpired):

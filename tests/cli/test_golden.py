@@ -14,11 +14,15 @@ KEYS = [
 
 @pytest.mark.parametrize("backend", ["native", "pure"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_cat_gives_what_the_consumer_returned(case: Case, backend: str) -> None:
+def test_cat_prints_what_the_consumer_returned(case: Case, backend: str) -> None:
     internal = ["--internal"] if case.internal else []
-    done = kafkafmt("cat", *case.roots, "--format", "json", "--bytes", "base64", "--on-error", "skip", *internal, backend=backend)
+    done = kafkafmt(
+        "cat", *case.roots, "--format", "json", "--bytes", "base64", "--on-error", "skip", *internal, backend=backend
+    )
     assert done.returncode == (1 if case.torn else 0), done.stderr
-    got = {at: row for at, row in rows(done.stdout.splitlines()).items() if at[0] != "__cluster_metadata"}  # no consumer can read it
+    got = {
+        at: row for at, row in rows(done.stdout.splitlines()).items() if at[0] != "__cluster_metadata"
+    }  # no consumer can read it
     want = case.expected()
     if case.torn:
         entries = {(p["topic"], p["partition"]): p for p in report(*case.roots, backend=backend)["partitions"]}
@@ -56,7 +60,9 @@ def test_verify_agrees_with_the_broker(case: Case, backend: str) -> None:
 def test_formats_0_and_1_as_their_consumers_returned_them(case: Case, backend: str) -> None:
     nested = case.name == "0.9.0.1-nested"
     internal = ["--internal"] if case.internal else []
-    done = kafkafmt("cat", *case.roots, "--format", "json", "--bytes", "base64", "--on-error", "skip", *internal, backend=backend)
+    done = kafkafmt(
+        "cat", *case.roots, "--format", "json", "--bytes", "base64", "--on-error", "skip", *internal, backend=backend
+    )
     got, want = rows(done.stdout.splitlines()), case.expected()
     assert done.returncode == (1 if nested else 0), done.stderr
     if nested:  # a wrapper in a wrapper: readers disagree, ours gives an error there and all else around it
@@ -85,8 +91,16 @@ def test_shallow_counts_the_same() -> None:
 
 @pytest.mark.parametrize("backend", ["native", "pure"])
 @pytest.mark.parametrize("case", [c for c in [*CASES, *LEGACY] if c.transactional], ids=str)
-def test_read_committed_gives_what_the_consumer_returned(case: Case, backend: str) -> None:
-    flags = ["--format", "json", "--bytes", "base64", "--isolation", "read_committed", *(["--internal"] if case.internal else [])]
+def test_read_committed_prints_what_the_consumer_returned(case: Case, backend: str) -> None:
+    flags = [
+        "--format",
+        "json",
+        "--bytes",
+        "base64",
+        "--isolation",
+        "read_committed",
+        *(["--internal"] if case.internal else []),
+    ]
     done = kafkafmt("cat", *case.roots, *flags, backend=backend)
     assert done.returncode == 0, done.stderr
     got = {at: row for at, row in rows(done.stdout.splitlines()).items() if at[0] != "__cluster_metadata"}

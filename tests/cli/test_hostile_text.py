@@ -25,7 +25,9 @@ HOSTILE = (
 )
 NAME = "[red]t\x1b]0;x\x07\x9b31m\u202e\u2066\u200e\u061c\u2028\ufeff\r\n\x7f[bold]"
 """A topic as a directory can be named; brackets are markup to rich."""
-UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+UNSAFE = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
 OWN_STYLES = re.compile("\x1b\\[(?:[0-9;]*m|\\?25[hl]|2K|[0-9]*[ABCG])")
 """What our bold headings and rich's progress bars write."""
 
@@ -46,7 +48,10 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hostile = HOSTILE.encode()
     good = batch([record(key=hostile, value=hostile, headers=[(hostile, hostile)])])
     for name, data in (
-        (NAME + "-0", good + batch([record(value=b"x")], base_offset=1)[:-1] + b"!" + batch([record(value=b"y")], base_offset=2)),
+        (
+            NAME + "-0",
+            good + batch([record(value=b"x")], base_offset=1)[:-1] + b"!" + batch([record(value=b"y")], base_offset=2),
+        ),
         (os.fsdecode(b"\xff\x1b-0"), good),
         ("__consumer_offsets-0", batch([commit(HOSTILE, NAME)])),
     ):
@@ -142,7 +147,10 @@ def test_command_escapes_hostile_text_in_messages_and_json(directory: Path, tmp_
 
 
 def test_json_keeps_the_values(directory: Path) -> None:
-    rows = [json.loads(line) for line in kafkafmt("cat", directory, "--on-error", "skip", "--format", "json").stdout.splitlines()]
+    rows = [
+        json.loads(line)
+        for line in kafkafmt("cat", directory, "--on-error", "skip", "--format", "json").stdout.splitlines()
+    ]
     hostile = next(r for r in rows if r["topic"] == NAME and r["offset"] == 0)
     assert (hostile["key"], hostile["headers"]) == (HOSTILE, [[HOSTILE, HOSTILE]])
     found = json.loads(kafkafmt("groups", directory, "--format", "json").stdout)["offsets"][0]
@@ -176,7 +184,7 @@ def test_export_escapes_hostile_text_in_its_table_and_lines(capsys: pytest.Captu
 
 
 def test_log_lines_of_the_data_source_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    code = f"from kafkafmt.spark import reading; reading.log.handlers.clear(); reading.say({NAME!r})"
+    code = f"from kafkafmt.spark.source import reading; reading.log.handlers.clear(); reading.say({NAME!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert UNSAFE.findall(done.stdout + done.stderr) == []
     assert "\\x1b" in done.stderr
@@ -198,7 +206,9 @@ def test_records_without_a_timestamp_show_a_dash(tmp_path: Path) -> None:
     assert inside("cat", tmp_path, "--format", "json").stdout.count('"timestamp": -1, "timestampType": -1') == 1
 
 
-@pytest.mark.parametrize("character", [*map(chr, range(32)), *map(chr, range(0x7F, 0xA0)), *HOSTILE, "\udcff", "\U000e0041"])
+@pytest.mark.parametrize(
+    "character", [*map(chr, range(32)), *map(chr, range(0x7F, 0xA0)), *HOSTILE, "\udcff", "\U000e0041"]
+)
 def test_each_unsafe_character_is_escaped_by_both_rules(character: str) -> None:
     assert plain(f"a{character}b") != f"a{character}b"
     assert plain(f"a{character}b").isprintable()

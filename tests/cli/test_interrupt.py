@@ -57,7 +57,7 @@ def end(process: subprocess.Popen[bytes]) -> bytes:
     return said
 
 
-MODULES = "kafkafmt._interrupt numpy kafkafmt._backend kafkafmt.log.partition click kafkafmt.cli.main kafkafmt.cli.groups".split()
+MODULES = "kafkafmt._interrupt numpy kafkafmt._backend kafkafmt.log.reading.partition click kafkafmt.cli.main kafkafmt.cli.groups".split()
 
 
 @pytest.mark.parametrize("module", MODULES)

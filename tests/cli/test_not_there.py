@@ -38,7 +38,7 @@ def test_a_topic_or_partition(orders: Path, command: str) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kafkafmt: {line}\n")
 
 
-def test_what_is_there_is_shown_and_the_rest_told(orders: Path) -> None:
+def test_existing_partitions_are_shown_and_missing_ones_reported(orders: Path) -> None:
     done = kafkafmt("cat", orders, "-t", "payments", "-t", "oders", "-p", "0,5", "-n", "1")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
     assert done.stderr.splitlines() == [
@@ -66,13 +66,19 @@ def test_the_folder_above_log_directories(command: str) -> None:
     done = kafkafmt(command, above)
     assert (done.returncode, done.stdout) == (3, "")
     below = ", ".join(str(r) for r in case("jbod").roots)
-    assert done.stderr == f"kafkafmt: {above}: no log in it (no .log file, no partition directory); below it there are {below}\n"
+    assert (
+        done.stderr
+        == f"kafkafmt: {above}: no log in it (no .log file, no partition directory); below it there are {below}\n"
+    )
     assert str(case("codecs").roots[0]) in kafkafmt(command, case("codecs").folder.parent).stderr
 
 
 def test_nothing_is_near(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
-    assert kafkafmt("ls", tmp_path).stderr == f"kafkafmt: {tmp_path}: no log in it (no .log file, no partition directory)\n"
+    assert (
+        kafkafmt("ls", tmp_path).stderr
+        == f"kafkafmt: {tmp_path}: no log in it (no .log file, no partition directory)\n"
+    )
 
 
 def test_a_directory_that_may_not_be_read(orders: Path) -> None:

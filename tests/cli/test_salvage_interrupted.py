@@ -63,12 +63,14 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
     "while partitions are copied": lambda out: len(list((out / WORK).glob("t-*"))) > PARTITIONS // 2,
     "while checkpoints are written": lambda out: (out / WORK / "recovery-point-offset-checkpoint").exists(),
 }
-LATE: dict[str, Callable[[Path], bool]] = MOMENTS | {"while everything is moved to its place": lambda out: (out / "t-1").exists()}
+LATE: dict[str, Callable[[Path], bool]] = MOMENTS | {
+    "while everything is moved to its place": lambda out: (out / "t-1").exists()
+}
 
 
 @pytest.mark.parametrize("moment", LATE)
 @pytest.mark.parametrize("exists", [False, True])
-def test_interrupt_leaves_nothing_and_says_so_in_one_line(moment: str, exists: bool, source: Path, tmp_path: Path) -> None:
+def test_interrupt_leaves_nothing_and_prints_one_line(moment: str, exists: bool, source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     if exists:
         out.mkdir()
@@ -138,7 +140,7 @@ copying.read_through = failing
 """
 FULL_DISK = """
 import errno, os
-from kafkafmt.log import files
+from kafkafmt.log.format import files
 real_write, calls = files.write_new, []
 def full(*args):
     calls.append(1)
@@ -153,7 +155,9 @@ def test_partition_that_fails_costs_no_other_one(source: Path, tmp_path: Path) -
     done = run_with(source, tmp_path / "out", FAILING_PARTITION, "--format", "json")
     assert done.returncode == 3
     assert [(u["topic"], u["partition"]) for u in json.loads(done.stdout)["unreadable"]] == [("t", 3)]
-    assert sorted(p.name for p in (tmp_path / "out").glob("t-*")) == sorted(f"t-{i}" for i in range(PARTITIONS) if i != 3)
+    assert sorted(p.name for p in (tmp_path / "out").glob("t-*")) == sorted(
+        f"t-{i}" for i in range(PARTITIONS) if i != 3
+    )
     assert (tmp_path / "out" / "meta.properties").exists()
 
 

@@ -40,19 +40,27 @@ def test_questions_and_answers(tmp_path: Path) -> None:
     second = len(parts[0])
     assert ask("--offset", "13", "--offset=3") == [(13, 1003, second), (3, 3, 0)]
     assert ask("--timestamp=1005", "--offset", "3", "--timestamp", "0") == [(15, 1005, second), (3, 3, 0), (0, 0, 0)]
-    assert ask("--timestamp", "max-timestamp") == [(20, 1_700_000_000_000, 2 * second)]  # the marker's, as a broker sees it
-    assert ask("--offset", "20") == [(30, 9000, len(data) - len(batch([record(0)], base_offset=30, base_timestamp=9000)))]
+    assert ask("--timestamp", "max-timestamp") == [
+        (20, 1_700_000_000_000, 2 * second)
+    ]  # the marker's, as a broker sees it
+    assert ask("--offset", "20") == [
+        (30, 9000, len(data) - len(batch([record(0)], base_offset=30, base_timestamp=9000)))
+    ]
     assert ask("--offset", "31", "--timestamp=99999999999999") == [(None, None, None)] * 2
     assert ask("--timestamp", "1005", "--timestamp=1970-01-01T00:00:01") == [(15, 1005, second), (10, 1000, second)]
 
 
-def test_the_text_says_which_way_was_taken(tmp_path: Path) -> None:
+def test_seek_text_names_the_index_that_was_used(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     path.mkdir()
-    (path / f"{0:020}.log").write_bytes(b"".join(batch([record(0)], base_offset=o, base_timestamp=o) for o in (0, 1, 5)))
+    (path / f"{0:020}.log").write_bytes(
+        b"".join(batch([record(0)], base_offset=o, base_timestamp=o) for o in (0, 1, 5))
+    )
     ask = ["seek", tmp_path, "-t", "t", "-p", "0"]
     found = kafkafmt(*ask, "--offset", 1).stdout
-    assert "offset 1, timestamp 1 (1970-01-01T00:00:00.001Z), in 00000000000000000000.log at 68 (by the indexes, " in found
+    assert (
+        "offset 1, timestamp 1 (1970-01-01T00:00:00.001Z), in 00000000000000000000.log at 68 (by the indexes, " in found
+    )
     assert "(1 segment walked whole, " in kafkafmt(*ask, "--offset", 2).stdout  # a gap: what stands elsewhere decides
 
 
@@ -62,7 +70,17 @@ def test_what_kafkas_tools_take_in_place_of_a_time(tmp_path: Path) -> None:
     batches = [batch([record(0)], base_offset=o, base_timestamp=time) for o, time in ((3, 5), (4, 9), (5, -1), (6, 9))]
     (path / f"{3:020}.log").write_bytes(b"".join(batches))
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 4\n")
-    asked = ["-1", "latest", "-2", "earliest", "-3", "max-timestamp", "@-1", "1969-12-31T23:59:59.999", "@1970-01-01T00:00:00.006Z"]
+    asked = [
+        "-1",
+        "latest",
+        "-2",
+        "earliest",
+        "-3",
+        "max-timestamp",
+        "@-1",
+        "1969-12-31T23:59:59.999",
+        "@1970-01-01T00:00:00.006Z",
+    ]
     ask = ["seek", tmp_path, "-t", "t", "-p", "0", *(f"--timestamp={time}" for time in asked)]
     answers = [json.loads(line) for line in inside(*ask, "--format", "json").stdout.splitlines()]
     assert [(a["offset"], a["timestamp"]) for a in answers] == [(7, None)] * 2 + [(4, None)] * 2 + [(4, 9)] * 5
@@ -78,7 +96,19 @@ def test_what_kafkas_tools_take_in_place_of_a_time(tmp_path: Path) -> None:
 def test_of_an_empty_log(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{8:020}.log").write_bytes(b"")
-    ask = ["seek", tmp_path, "-t", "t", "-p", "0", "--timestamp=latest", "--timestamp=earliest", "--timestamp=-3", "--format", "json"]
+    ask = [
+        "seek",
+        tmp_path,
+        "-t",
+        "t",
+        "-p",
+        "0",
+        "--timestamp=latest",
+        "--timestamp=earliest",
+        "--timestamp=-3",
+        "--format",
+        "json",
+    ]
     answers = [json.loads(line) for line in inside(*ask).stdout.splitlines()]
     assert [(a["offset"], a["segment"]) for a in answers] == [(8, None), (8, None), (None, None)]
 
@@ -102,7 +132,9 @@ def test_a_lookup_reads_little(tmp_path: Path) -> None:
         for i in range(40):
             offsets += [i, file.tell()]
             times.append((1_000_000 + i, i))
-            file.write(i.to_bytes(8, "big") + batch([record(0, value=b"x" * 900_000)], base_timestamp=1_000_000 + i)[8:])
+            file.write(
+                i.to_bytes(8, "big") + batch([record(0, value=b"x" * 900_000)], base_timestamp=1_000_000 + i)[8:]
+            )
     (path / f"{0:020}.index").write_bytes(np.array(offsets, ">i4").tobytes())
     (path / f"{0:020}.timeindex").write_bytes(np.array(times, [("t", ">i8"), ("o", ">i4")]).tobytes())
     for question in ("--offset=35", "--timestamp=1000035"):

@@ -68,7 +68,14 @@ def test_closed_and_full_streams(tmp_path: Path, command: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["cat"], ["nothing"], ["cat", "PATH", "--nope"], ["cat", "PATH", "-p", "0,,1"], ["cat", "PATH", "-p", "-1"], ["ls", "PATH", "-p", ""]],
+    [
+        ["cat"],
+        ["nothing"],
+        ["cat", "PATH", "--nope"],
+        ["cat", "PATH", "-p", "0,,1"],
+        ["cat", "PATH", "-p", "-1"],
+        ["ls", "PATH", "-p", ""],
+    ],
 )
 def test_wrong_usage_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
     path = make(tmp_path, "t-0")
@@ -82,7 +89,10 @@ def test_ls_chooses_among_what_is_not_live_too(tmp_path: Path) -> None:
         make(tmp_path, name)
 
     def states(*arguments: str) -> list[str]:
-        return [p["state"] for p in json.loads(kafkafmt("ls", tmp_path, "--format", "json", *arguments).stdout)["partitions"]]
+        return [
+            p["state"]
+            for p in json.loads(kafkafmt("ls", tmp_path, "--format", "json", *arguments).stdout)["partitions"]
+        ]
 
     assert states() == ["live", "delete", "stray"]
     assert states("-t", "t") == ["live", "delete"]

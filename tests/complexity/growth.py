@@ -63,7 +63,9 @@ def grows_linearly(n: int, work: Callable[[int], float | Counter[str]]) -> None:
         for part, count in found.items():
             base = max(first.get(part, 0), NEGLIGIBLE)
             times = f"{count / base:.1f} times as much"
-            assert count <= size * base * TOLERANCE, f"{part}: {first.get(part, 0)} for {n}, {count} for {n * size}: {times}"
+            assert count <= size * base * TOLERANCE, (
+                f"{part}: {first.get(part, 0)} for {n}, {count} for {n * size}: {times}"
+            )
 
 
 def _parts(work: float | Counter[str]) -> dict[str, float]:

@@ -2,8 +2,9 @@
 
 import struct
 
-from kafkafmt.log import checkpoints, discover, entries, epochs
-from kafkafmt.log.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from kafkafmt.log import discover
+from kafkafmt.log.format import checkpoints, index_entries, leader_epochs
+from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
 
 from .growth import grows_linearly, lines_of
 
@@ -22,9 +23,9 @@ def test_leader_epochs():
 
         def read():
             found = checkpoints.read_leader_epochs(text)
-            epochs.believable_epochs(found)
-            epochs.believable_epochs([(e, o) for o, e in found])
-            epochs.within(found, 5, n)
+            leader_epochs.believable_epochs(found)
+            leader_epochs.believable_epochs([(e, o) for o, e in found])
+            leader_epochs.within(found, 5, n)
 
         return lines_of(read)
 
@@ -54,9 +55,9 @@ def test_indexes_and_snapshots():
         snapshot = snapshot_bytes(ProducerEntry(i) for i in range(n))
 
         def read():
-            entries.read_offset_index(index, 0)
-            entries.read_time_index(times, 0)
-            entries.read_transaction_index(aborted)
+            index_entries.read_offset_index(index, 0)
+            index_entries.read_time_index(times, 0)
+            index_entries.read_transaction_index(aborted)
             read_snapshot(snapshot)
 
         return lines_of(read)

@@ -10,10 +10,10 @@ from fuzz.work import counted
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.dump import LogDump, index_items
-from kafkafmt.log.follow import Follower
-from kafkafmt.log.snapshots import ProducerEntry, snapshot_bytes
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.dump import LogDump, index_items
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
+from kafkafmt.log.reading.follow import Follower
 
 from .growth import grows_linearly, lines_of
 
@@ -49,14 +49,19 @@ def committed(folder):
 
 
 def transactional(base, producer_id, **fields):
-    return simple_batch([b"v"], base, flags=TRANSACTIONAL, producer_id=producer_id, producer_epoch=0, base_sequence=0, **fields)
+    return simple_batch(
+        [b"v"], base, flags=TRANSACTIONAL, producer_id=producer_id, producer_epoch=0, base_sequence=0, **fields
+    )
 
 
 def test_verify_of_many_segments_of_many_producers(write):
     """Every segment has a producer of its own, and an aborted transaction."""
 
     def work(n):
-        parts = [(2 * i, transactional(2 * i, i) + control_batch(ABORT, base_offset=2 * i + 1, producer_id=i)) for i in range(n)]
+        parts = [
+            (2 * i, transactional(2 * i, i) + control_batch(ABORT, base_offset=2 * i + 1, producer_id=i))
+            for i in range(n)
+        ]
         index = [(f"{2 * i:020}.txnindex", struct.pack(">hqqqq", 0, i, 2 * i, 2 * i + 1, 2 * i + 2)) for i in range(n)]
         return verify(write(parts, index))
 
@@ -101,7 +106,7 @@ def test_verify_of_many_records_that_cannot_be_decoded(write):
     grows_linearly(20, work)
 
 
-def test_verify_of_many_snapshots_beside_many_open_transactions(write):
+def test_verify_of_many_snapshots_and_open_transactions(write):
     def work(n):
         parts = [(i, transactional(i, i)) for i in range(n)]
         empty = snapshot_bytes([])
@@ -122,7 +127,9 @@ def test_transactions_that_end_in_the_order_of_their_beginning(write):
     """Many are open at a time, and each abort asks for the oldest open one."""
 
     def work(n):
-        parts = [transactional(i, i) for i in range(n)] + [control_batch(ABORT, base_offset=n + i, producer_id=i) for i in range(n)]
+        parts = [transactional(i, i) for i in range(n)] + [
+            control_batch(ABORT, base_offset=n + i, producer_id=i) for i in range(n)
+        ]
         folder = write([(0, b"".join(parts))])
         return verify(folder) + committed(folder)
 
@@ -191,7 +198,11 @@ def test_dump_of_many_batches(write):
 
 def test_groups_of_many_commits(write):
     def key(i):
-        return struct.pack(">h", 1) + b"".join(struct.pack(">h", len(s)) + s for s in (b"group %d" % (i % 50), b"topic")) + bytes(4)
+        return (
+            struct.pack(">h", 1)
+            + b"".join(struct.pack(">h", len(s)) + s for s in (b"group %d" % (i % 50), b"topic"))
+            + bytes(4)
+        )
 
     def work(n):
         value = struct.pack(">hqih", 3, 5, -1, 0) + struct.pack(">q", 1)
@@ -206,8 +217,8 @@ def test_groups_of_many_commits(write):
 
 def test_salvage_of_many_damaged_spans(write, tmp_path):
     """Holes in many extents; the search between them is another test's."""
-    from kafkafmt.log.plan import Damage
-    from kafkafmt.log.salvage import salvage_partition
+    from kafkafmt.log.auditing.salvage import salvage_partition
+    from kafkafmt.log.reading.plan import Damage
 
     def work(n):
         folder = write([(0, b"".join(simple_batch([b"v"], i) for i in range(2 * n)))])
@@ -263,7 +274,9 @@ def test_lookups_in_many_segments_read_few_bytes(write):
     """An offset or a time costs about the same in twice as many segments."""
 
     def work(n):
-        folder = write([(5 * i, simple_batch([b"v" * 200] * 5, 5 * i, base_timestamp=10**12 + 5 * i)) for i in range(n)])
+        folder = write(
+            [(5 * i, simple_batch([b"v" * 200] * 5, 5 * i, base_timestamp=10**12 + 5 * i)) for i in range(n)]
+        )
         with counted() as done:
             partition = kafkafmt.open(folder).partitions[0]
             assert next(partition.records(start=5 * n // 2)).offset == 5 * n // 2

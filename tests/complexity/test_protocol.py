@@ -28,7 +28,9 @@ def test_frames_of_many_elements():
     def work(n):
         topic = protocol.MetadataRequest.MetadataRequestTopic
         body = protocol.MetadataRequest(topics=[topic(name="t") for _ in range(n)])
-        return lines_of(lambda: protocol.read_request(written(body, 12)), lambda: protocol.read_request(written(body, 1)))
+        return lines_of(
+            lambda: protocol.read_request(written(body, 12)), lambda: protocol.read_request(written(body, 1))
+        )
 
     grows_linearly(50, work)
 
@@ -41,7 +43,7 @@ def test_frames_of_many_tagged_fields():
     grows_linearly(50, work)
 
 
-def test_frames_whose_element_count_lies():
+def test_frames_with_a_wrong_element_count():
     """A count of 2^31 - 1 before n bytes."""
 
     def work(n):

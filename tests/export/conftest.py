@@ -10,7 +10,7 @@ import pytest
 from exporting import assert_nothing_beside
 
 from kafkafmt.log import discover
-from kafkafmt.log.selection import parse_offsets, select_partitions
+from kafkafmt.log.reading.selection import parse_offsets, select_partitions
 
 
 @pytest.fixture(scope="session")
@@ -23,16 +23,30 @@ def spark():
 @pytest.fixture
 def run_export(spark, tmp_path):
     """Do one in this session: (report, OUT)."""
-    from kafkafmt.spark.export import Export, ExportOptions
+    from kafkafmt.spark.export.job import Export, ExportOptions
 
     def run(
-        paths: list[Path], *, topics=(), numbers=(), internal=False, offsets=":", progress=None, write=None, tell=None, **options: Any
+        paths: list[Path],
+        *,
+        topics=(),
+        numbers=(),
+        internal=False,
+        offsets=":",
+        progress=None,
+        write=None,
+        tell=None,
+        **options: Any,
     ):
         found = discover(paths, options.pop("replicas", None))
         chosen = select_partitions(found.partitions, topics, numbers, internal)
         options.setdefault("output", tmp_path / "out")
         options["paths"] = tuple(map(str, paths))
-        job = Export(found, chosen, ExportOptions(offsets=parse_offsets(offsets) if isinstance(offsets, str) else offsets, **options), tell)
+        job = Export(
+            found,
+            chosen,
+            ExportOptions(offsets=parse_offsets(offsets) if isinstance(offsets, str) else offsets, **options),
+            tell,
+        )
         further = {} if write is None else {"write": write}
         report = job.run(spark, progress, **further)
         out = Path(options["output"])

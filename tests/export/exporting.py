@@ -43,7 +43,10 @@ def wanted(case: Case) -> Rows:
 
 
 def in_micros(rows: Rows) -> Rows:
-    return {at: [None if kind < 0 or abs(stamp) > MAX_MILLIS else stamp * 1000, kind, *rest] for at, (stamp, kind, *rest) in rows.items()}
+    return {
+        at: [None if kind < 0 or abs(stamp) > MAX_MILLIS else stamp * 1000, kind, *rest]
+        for at, (stamp, kind, *rest) in rows.items()
+    }
 
 
 def read_with_pyarrow(folder: Path) -> pa.Table:

@@ -15,9 +15,9 @@ import sys
 import time
 
 from kafkafmt.log import discover
-from kafkafmt.spark.export import Export, ExportOptions
+from kafkafmt.spark.export.job import Export, ExportOptions
+from kafkafmt.spark.export.staging import Staging
 from kafkafmt.spark.session import make_session
-from kafkafmt.spark.staging import Staging
 
 
 def writer(accident, notes):
@@ -26,7 +26,7 @@ def writer(accident, notes):
     def write(number, split, settings):
         from pyspark import TaskContext
 
-        from kafkafmt.spark.parquet import write_split
+        from kafkafmt.spark.export.parquet import write_split
 
         first = TaskContext.get().attemptNumber() == 0
         os.makedirs(notes, exist_ok=True)
@@ -52,7 +52,9 @@ def main(wish):
     accident, paths = wish.get("accident", ""), wish["paths"]
     spark = make_session(wish.get("master", "local[2]"), "scenario", **wish.get("conf", {}))
     found = discover(paths)
-    options = ExportOptions(wish["output"], tuple(paths), overwrite=wish.get("overwrite", False), split_bytes=wish.get("split_bytes"))
+    options = ExportOptions(
+        wish["output"], tuple(paths), overwrite=wish.get("overwrite", False), split_bytes=wish.get("split_bytes")
+    )
 
     def die():
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,6 @@
 """A standalone Spark cluster on this machine: a master, and a worker of one core for each host name given.
 
-    with standalone_cluster(folder, ["127.0.0.1", "127.0.0.2"]) as master: …      # spark://127.0.0.1:…
+with standalone_cluster(folder, ["127.0.0.1", "127.0.0.2"]) as master: …      # spark://127.0.0.1:…
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def standalone_cluster(folder: Path, hosts: list[str], wrappers: Sequence[list[s
     master = f"spark://127.0.0.1:{port}"
     running = []
     try:
-        running.append(_start(folder, [], "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)))
+        running.append(
+            _start(folder, [], "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page))
+        )
         for i, host in enumerate(hosts):
             work = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder / f"work-{i}")]
             wrapper = wrappers[i] if i < len(wrappers) else []
@@ -65,7 +67,9 @@ def _wait_for(page: str, workers: int, folder: Path) -> None:
         except OSError:
             pass
         time.sleep(0.3)
-    raise TimeoutError("the cluster did not come up: " + "".join(log.read_text()[-1000:] for log in folder.glob("*.log")))
+    raise TimeoutError(
+        "the cluster did not come up: " + "".join(log.read_text()[-1000:] for log in folder.glob("*.log"))
+    )
 
 
 def _free_port() -> int:

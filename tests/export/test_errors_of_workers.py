@@ -10,7 +10,7 @@ from command import kafkafmt
 from golden_cases import case
 from pyspark.errors import PySparkException
 
-from kafkafmt.spark.jobs import SparkError, TaskOSError, _understood
+from kafkafmt.spark.export.spark_jobs import SparkError, TaskOSError, _understood
 
 FRAMES = '  File "/x/worker.py", line 4197, in invoke_udf\n    func = read_command()\n           ^^^^^^^^^^^^^^\n'
 LOST = "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times: Lost task 0.3 in stage 0.0 (TID 7) (10.0.0.7 executor 2): "
@@ -41,8 +41,14 @@ def test_error_of_a_worker_shows_what_it_raised(text: str, cause: str) -> None:
 
 
 def test_missing_module_of_a_worker_names_the_remedy() -> None:
-    text = "An exception:\nTraceback (most recent call last):\n" + FRAMES + "ModuleNotFoundError: No module named 'pyarrow'\n"
-    assert "No module named 'pyarrow': the executors' Python needs it too; install" in str(_understood(PySparkException(text)))
+    text = (
+        "An exception:\nTraceback (most recent call last):\n"
+        + FRAMES
+        + "ModuleNotFoundError: No module named 'pyarrow'\n"
+    )
+    assert "No module named 'pyarrow': the executors' Python needs it too; install" in str(
+        _understood(PySparkException(text))
+    )
 
 
 def test_error_of_java_shows_its_first_line() -> None:

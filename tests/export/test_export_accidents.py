@@ -26,7 +26,9 @@ def start(tmp_path, **wish):
     wish |= {"output": str(tmp_path / "out"), "notes": str(tmp_path / "notes")}
     environment = os.environ | {"PYTHONPATH": str(SCENARIO.parents[2])}
     command = [sys.executable, str(SCENARIO), json.dumps(wish)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
+    )
 
 
 def run(tmp_path, **wish):

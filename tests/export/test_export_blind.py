@@ -17,10 +17,10 @@ from pyspark import cloudpickle
 from standalone import standalone_cluster
 
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
-from kafkafmt.spark.delivered import check_missing, plan_in_task
-from kafkafmt.spark.jobs import TaskOSError
-from kafkafmt.spark.parquet import write_split
-from kafkafmt.spark.splits import alone
+from kafkafmt.spark.export.delivered import check_missing, plan_in_task
+from kafkafmt.spark.export.parquet import write_split
+from kafkafmt.spark.export.spark_jobs import TaskOSError
+from kafkafmt.spark.source.splits import alone
 
 GOLDEN = case("segments")
 TOPIC = "segments-time"
@@ -109,7 +109,9 @@ def test_export_fails_if_a_task_delivers_fewer_or_more_records(run_export, folde
             manifest.rows += off
             return manifest
 
-        with pytest.raises(OSError, match=rf"{TOPIC}-0, from offset 0: a task on host .* delivered {200 + off} records of 200"):
+        with pytest.raises(
+            OSError, match=rf"{TOPIC}-0, from offset 0: a task on host .* delivered {200 + off} records of 200"
+        ):
             run_export([folder.parent], write=wrong)
         assert left_over(tmp_path) == []
 
@@ -120,13 +122,22 @@ def test_counts_of_the_report_add_up_for_ranges_and_damage(run_export):
         report, _ = run_export(golden.roots, overwrite=True, **options)
         for part in report["partitions"]:
             lost = part["read"]["records"] - part["written"]["records"] - part["skipped"]["records"]
-            assert 0 <= lost <= sum(d["last_offset"] - d["first_offset"] + 1 for d in part["quarantined"]["damaged"] if d["last_offset"])
+            assert (
+                0
+                <= lost
+                <= sum(
+                    d["last_offset"] - d["first_offset"] + 1 for d in part["quarantined"]["damaged"] if d["last_offset"]
+                )
+            )
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_cluster_with_executors_that_do_not_see_the_log(tmp_path, folder, workers):
     """One blind worker of two: its tasks are tried again on the other. Two: the export fails and names a host."""
-    if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode
+    ):
         pytest.skip("needs a mount namespace of its own")
     out = tmp_path / "out"
     hide = f'mount --make-rprivate / && mount -t tmpfs none {folder.parent} && exec "$@"'
@@ -134,7 +145,17 @@ def test_cluster_with_executors_that_do_not_see_the_log(tmp_path, folder, worker
     settings = {"spark.driver.host": "127.0.0.1", "spark.executor.cores": "1", "spark.executor.memory": "512m"}
     settings |= {"spark.task.maxFailures": "4", "spark.excludeOnFailure.enabled": "true"}
     with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"], [wrap] * workers) as master:
-        command = [sys.executable, "-m", "kafkafmt", "export", str(folder.parent), "--output", str(out), "--master", master]
+        command = [
+            sys.executable,
+            "-m",
+            "kafkafmt",
+            "export",
+            str(folder.parent),
+            "--output",
+            str(out),
+            "--master",
+            master,
+        ]
         command += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
         environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)

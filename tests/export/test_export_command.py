@@ -38,7 +38,20 @@ def test_damage_as_text_and_then_refused(tmp_path):
 
 def test_json_selection_and_codec(tmp_path):
     golden, out = case("segments"), tmp_path / "out"
-    arguments = ["-t", "segments-s*", "-p", "0", "-o", "5:20", "--compression-level", "3", "--master", "local[1]", "--format", "json"]
+    arguments = [
+        "-t",
+        "segments-s*",
+        "-p",
+        "0",
+        "-o",
+        "5:20",
+        "--compression-level",
+        "3",
+        "--master",
+        "local[1]",
+        "--format",
+        "json",
+    ]
     done = kafkafmt("export", *golden.roots, "--output", out, *arguments)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -67,7 +80,7 @@ def test_fail(tmp_path):
         ([TORN, "--output", "out", "--conf", "what"], 2),
     ],
 )
-def test_wrong_usage_is_told_before_spark_starts(tmp_path, monkeypatch, arguments, code):
+def test_wrong_usage_is_reported_before_spark_starts(tmp_path, monkeypatch, arguments, code):
     monkeypatch.chdir(tmp_path)
     one_line(kafkafmt("export", *arguments), code)
     assert list(tmp_path.iterdir()) == []
@@ -80,7 +93,9 @@ def test_an_extra_that_is_missing(tmp_path, package):
 
     (tmp_path / "hiding").mkdir()
     (tmp_path / "hiding" / f"{package}.py").write_text(f"raise ModuleNotFoundError('no {package}', name='{package}')")
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "hiding"), str(Path(__file__).parents[2])])}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(tmp_path / "hiding"), str(Path(__file__).parents[2])])
+    }
     command = [sys.executable, "-m", "kafkafmt", "export", str(TORN), "--output", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert f"export needs {package}: pip install '" in one_line(done, 3)

@@ -10,7 +10,7 @@ from building import batch, control_batch, record
 from command import inside, kafkafmt
 from exporting import read_with_pyarrow
 
-from kafkafmt.log.transactions import TransactionInDoubtError
+from kafkafmt.log.reading.transactions import TransactionInDoubtError
 
 TRANSACTIONAL = 0x10
 COMMIT = 1
@@ -69,17 +69,19 @@ def test_export_at_read_uncommitted_names_no_transaction(run_export, tmp_path):
     assert report["in_doubt"] == {"transactions": 0}
 
 
-def test_export_tells_where_an_open_transaction_begins(run_export, tmp_path):
+def test_export_reports_where_an_open_transaction_begins(run_export, tmp_path):
     told: list[str] = []
     report, out = run_export([log(tmp_path, at0=plain(0) + sent(2) + plain(4))], committed=True, tell=told.append)
     assert report["ok"]
     assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == [0, 1]
-    assert told == ["t-0: undecided from offset 2 on: producer 7 has a transaction open there"]
+    assert told == ["t-0: undecided from offset 2 on: producer 7 has an open transaction there"]
 
 
 def test_export_that_fails_on_damage_fails_on_doubt_too(run_export, tmp_path):
     path = log(tmp_path, **WAYS["a missing segment"])
-    with pytest.raises(TransactionInDoubtError, match=r"t-0: a missing segment may hide how producer 7's transaction ended") as caught:
+    with pytest.raises(
+        TransactionInDoubtError, match=r"t-0: a missing segment may hide how producer 7's transaction ended"
+    ) as caught:
         run_export([path], committed=True, on_error="fail", offsets=":4")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -87,6 +89,20 @@ def test_export_that_fails_on_damage_fails_on_doubt_too(run_export, tmp_path):
 
 def test_command_prints_transactions_in_doubt_and_exits_with_1(tmp_path):
     path = log(tmp_path, **WAYS["damage"])
-    done = kafkafmt("export", path, "--output", tmp_path / "out", "--isolation", "read_committed", "-o", ":4", "--master", "local[1]")
+    done = kafkafmt(
+        "export",
+        path,
+        "--output",
+        tmp_path / "out",
+        "--isolation",
+        "read_committed",
+        "-o",
+        ":4",
+        "--master",
+        "local[1]",
+    )
     assert done.returncode == 1
-    assert "DOUBT   t-0: damage may hide how producer 7's transaction ended: offsets 2 to 3 of it are left out" in done.stdout
+    assert (
+        "DOUBT   t-0: damage may hide how producer 7's transaction ended: its records at offsets 2 to 3 are omitted"
+        in done.stdout
+    )

@@ -39,16 +39,26 @@ def session(pid: int) -> list[str]:
 
 @pytest.mark.parametrize("moment", [java_runs, spark_works])
 @pytest.mark.parametrize("delay", [0.0, 1.0])
-def test_export_that_is_interrupted_says_so_in_one_line(
+def test_interrupted_export_prints_one_line(
     tmp_path: Path, moment: Callable[[subprocess.Popen[str], Path], bool], delay: float
 ) -> None:
-    command = [sys.executable, "-m", "kafkafmt", "export", str(case("segments").roots[0]), "--output", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "kafkafmt",
+        "export",
+        str(case("segments").roots[0]),
+        "--output",
+        str(tmp_path / "out"),
+    ]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     process = subprocess.Popen(
         command,
         env=environment,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # the tests may run in the background, where it is ignored
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # the tests may run in the background, where it is ignored
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -11,12 +11,12 @@ from exporting import assert_nothing_beside, in_micros, read_with_pyarrow, rows_
 from golden_cases import case, same_rows
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.selection import OffsetBound, OffsetRange
-from kafkafmt.log.verify import verify_partition
-from kafkafmt.spark.export import OutputPlaceError
-from kafkafmt.spark.jobs import TaskOSError
-from kafkafmt.spark.parquet import QUARANTINE_BYTES, escape, write_split
-from kafkafmt.spark.staging import OutputExistsError
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.reading.selection import OffsetBound, OffsetRange
+from kafkafmt.spark.export.job import OutputPlaceError
+from kafkafmt.spark.export.parquet import QUARANTINE_BYTES, escape, write_split
+from kafkafmt.spark.export.spark_jobs import TaskOSError
+from kafkafmt.spark.export.staging import OutputExistsError
 
 TORN = case("torn")
 SPAN = ("file", "position", "length", "first_offset", "last_offset", "error", "message")
@@ -36,7 +36,9 @@ def test_damage_costs_nothing_but_itself(run_export):
     same_rows(got, {at: row for at, row in want.items() if at not in lost})
 
     quarantine = pq.read_table(out / "quarantine").to_pylist()
-    assert spans(quarantine) == spans({"topic": t, "partition": p} | d for (t, p), e in entries.items() for d in e["damaged"])
+    assert spans(quarantine) == spans(
+        {"topic": t, "partition": p} | d for (t, p), e in entries.items() for d in e["damaged"]
+    )
     for row in quarantine:  # the offsets named are the lost ones, and no others
         named = {o for t, p, o in want if (t, p) == (row["topic"], row["partition"]) and row["first_offset"] <= o}
         named = {o for o in named if row["last_offset"] is None or o <= row["last_offset"]}
@@ -62,7 +64,7 @@ def test_fail_leaves_nothing(run_export, tmp_path):
 
 @pytest.mark.parametrize("split_bytes", [None, 1, 5000])
 @pytest.mark.parametrize(("name", "topic"), [("codecs", "codec-zstd"), ("compacted", "compact-zstd")])
-def test_damage_inside_a_sound_batch(run_export, tmp_path, name, topic, split_bytes):
+def test_batch_above_the_size_limit_is_found_by_the_tasks(run_export, tmp_path, name, topic, split_bytes):
     """The tasks that decode find it, not those that plan: here, batches that pass the limit once they are decompressed.
 
     However the partition is split, its offsets are those that `verify` tells, which sees it whole.
@@ -86,7 +88,7 @@ def test_damage_inside_a_sound_batch(run_export, tmp_path, name, topic, split_by
     assert not (tmp_path / "other").exists()
 
 
-def test_long_spans_are_cut_and_say_so(run_export, tmp_path):
+def test_long_quarantined_spans_are_truncated_and_marked(run_export, tmp_path):
     log = tmp_path / "logs" / "t-0" / "00000000000000000000.log"
     log.parent.mkdir(parents=True)
     log.write_bytes(b"\x17" * (QUARANTINE_BYTES + 5))
@@ -143,7 +145,9 @@ def test_topics_partitions_and_what_is_left_out(run_export):
     golden = case("jbod")
     some = sorted({at[0] for at in golden.expected()})[0]
     report, out = run_export(golden.roots, topics=[some], numbers=[0])
-    same_rows(rows_of(read_with_pyarrow(out / "data")), {at: row for at, row in wanted(golden).items() if at[:2] == (some, 0)})
+    same_rows(
+        rows_of(read_with_pyarrow(out / "data")), {at: row for at, row in wanted(golden).items() if at[:2] == (some, 0)}
+    )
     reasons = {p["reason"] for p in report["skipped"]["partitions"]}
     assert "not selected" in reasons
     assert any(r.startswith("not live") for r in reasons)
@@ -230,7 +234,9 @@ def test_names_that_spark_escapes(run_export, tmp_path, spark):
     odd = shutil.copytree(source, tmp_path / "logs" / "back up: 100% [x]")
     _, out = run_export([odd])
     assert (out / "data" / "topic=back up%3A 100%25 %5Bx%5D" / "partition=0").is_dir()
-    assert {r.topic for r in spark.read.parquet(str(out / "data")).select("topic").distinct().collect()} == {"back up: 100% [x]"}
+    assert {r.topic for r in spark.read.parquet(str(out / "data")).select("topic").distinct().collect()} == {
+        "back up: 100% [x]"
+    }
 
 
 def test_the_report_adds_up(run_export):

@@ -49,7 +49,7 @@ EIGHT = {"key", "value", "topic", "partition", "offset", "timestamp", "timestamp
 def exported(tmp_path_factory, spark):
     """`codecs`: every codec, nulls, odd headers, extreme timestamps; several splits a partition."""
     from kafkafmt.log import discover
-    from kafkafmt.spark.export import Export, ExportOptions
+    from kafkafmt.spark.export.job import Export, ExportOptions
 
     out = tmp_path_factory.mktemp("readers") / "out"
     found = discover(case("codecs").roots)
@@ -70,7 +70,9 @@ def test_every_golden_case(golden, run_export):
     assert report["ok"]
     got = rows_of(read_with_pyarrow(out / "data"))
     assert report["written"]["records"] == len(got)
-    same_rows({at: row for at, row in got.items() if at[0] != "__cluster_metadata"}, wanted(golden))  # no consumer can read that one
+    same_rows(
+        {at: row for at, row in got.items() if at[0] != "__cluster_metadata"}, wanted(golden)
+    )  # no consumer can read that one
     assert pq.read_table(out / "quarantine").num_rows == 0
 
 
@@ -108,7 +110,10 @@ def test_what_a_file_is_like(exported):
             assert file.metadata.metadata[b"topic"].decode() == topic
             assert file.metadata.metadata[b"partition"].decode() == partition
             for g in range(file.metadata.num_row_groups):
-                columns = {c.path_in_schema: c for c in (file.metadata.row_group(g).column(i) for i in range(file.metadata.num_columns))}
+                columns = {
+                    c.path_in_schema: c
+                    for c in (file.metadata.row_group(g).column(i) for i in range(file.metadata.num_columns))
+                }
                 assert {n for n, c in columns.items() if c.statistics is not None} <= {"offset", "timestamp"}
                 assert columns["offset"].statistics.has_min_max
                 assert "DELTA_BINARY_PACKED" in columns["offset"].encodings

@@ -17,7 +17,9 @@ import kafkafmt
 def odd(tmp_path: Path) -> Path:
     os.mkdir(tmp_path / "log")
     for name in (b"caf\xe9-0", b"plain-0"):
-        shutil.copytree(case("codecs").roots[0] / "codec-none-0", os.fsdecode(os.fsencode(tmp_path / "log") + b"/" + name))
+        shutil.copytree(
+            case("codecs").roots[0] / "codec-none-0", os.fsdecode(os.fsencode(tmp_path / "log") + b"/" + name)
+        )
     return tmp_path / "log"
 
 
@@ -31,7 +33,7 @@ def test_export_names_a_topic_that_is_not_utf8(odd: Path, tmp_path: Path) -> Non
 
 def test_export_of_other_topics_passes_an_odd_name(odd: Path, tmp_path: Path) -> None:
     from kafkafmt.log import discover
-    from kafkafmt.spark.export import Export, ExportOptions
+    from kafkafmt.spark.export.job import Export, ExportOptions
 
     found = discover([odd])
     Export(found, [d for d in found.partitions if d.topic == "plain"], ExportOptions(tmp_path / "out"))

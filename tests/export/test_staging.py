@@ -9,11 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from kafkafmt.spark import staging
-from kafkafmt.spark.staging import OutputExistsError, Staging
+from kafkafmt.spark.export import staging
+from kafkafmt.spark.export.staging import OutputExistsError, Staging
 
-FILES = ["data/topic=t/partition=0/00000000000000000000.parquet", "data/topic=t/partition=0/00000000000000000007.parquet", "report.json"]
-WATCHED = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir", "fcntl.flock", "ctypes.dlopen"}
+FILES = [
+    "data/topic=t/partition=0/00000000000000000000.parquet",
+    "data/topic=t/partition=0/00000000000000000007.parquet",
+    "report.json",
+]
+WATCHED = {
+    "open",
+    "os.mkdir",
+    "os.rename",
+    "os.remove",
+    "os.rmdir",
+    "os.listdir",
+    "os.scandir",
+    "fcntl.flock",
+    "ctypes.dlopen",
+}
 
 
 def export(out: Path, word: str, overwrite: bool = True) -> None:

@@ -11,3 +11,8 @@ The modules, from the bottom up: `case` (one input), `cores` (which core is in u
 An input is made from a random number generator, which is seeded with the target's name, the seed and the input's number. So every
 failure can be repeated. A failing input is saved in `found/`; the test suite replays each file there and in `seeds/`.
 """
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))

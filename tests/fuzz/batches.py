@@ -18,7 +18,13 @@ V2_FIELDS = {
     "attributes": (21, ">h"), "last_offset_delta": (23, ">i"), "base_timestamp": (27, ">q"), "max_timestamp": (35, ">q"),
     "producer_id": (43, ">q"), "producer_epoch": (51, ">h"), "base_sequence": (53, ">i"), "count": (57, ">i"),
 }  # fmt: skip
-LEGACY_FIELDS = {"offset": (0, ">q"), "length": (8, ">i"), "crc": (12, ">i"), "magic": (16, ">b"), "attributes": (17, ">b")}
+LEGACY_FIELDS = {
+    "offset": (0, ">q"),
+    "length": (8, ">i"),
+    "crc": (12, ">i"),
+    "magic": (16, ">b"),
+    "attributes": (17, ">b"),
+}
 TIMESTAMP = {"timestamp": (18, ">q")}
 LIMIT = 1 << 20
 """What a mutator decompresses at most."""

@@ -58,7 +58,9 @@ def available() -> list[str]:
 def using(name: str) -> Iterator[Any]:
     """Use a core in every loaded module of the package."""
     core = importlib.import_module(NAMES[name])
-    modules = [m for n, m in list(sys.modules.items()) if n.startswith("kafkafmt.") and m is not None and "core" in vars(m)]
+    modules = [
+        m for n, m in list(sys.modules.items()) if n.startswith("kafkafmt.") and m is not None and "core" in vars(m)
+    ]
     before = [vars(m)["core"] for m in modules]
     for module in modules:
         vars(module)["core"] = core

@@ -13,7 +13,7 @@ from random import Random
 import building
 from building import LOG_APPEND_TIME, TRANSACTIONAL
 
-from kafkafmt.log.indexing import SegmentIndexes
+from kafkafmt.log.writing.index_builder import SegmentIndexes
 from kafkafmt.types import BATCH_DTYPE
 
 from . import batches, seeds
@@ -77,7 +77,10 @@ def _one(
         magic = chance.choice((0, 1))
         stamp = 1_700_000_000_000 + offset
         count = chance.randint(1, 4)
-        messages = [building.message(magic, b"k", b"%d:" % i + value, offset=offset + i, timestamp=stamp + i) for i in range(count)]
+        messages = [
+            building.message(magic, b"k", b"%d:" % i + value, offset=offset + i, timestamp=stamp + i)
+            for i in range(count)
+        ]
         if kind == "messages" or chance.random() < 0.3:
             return messages[0], 1
         return seeds.wrapper(magic, chance.choice((1, 2, 3)), messages, offset + count - 1, offset), count
@@ -89,7 +92,12 @@ def _one(
                 aborted.append((producer, first, offset, min([*open_.values(), offset + 1])))
             return building.control_batch(how, base_offset=offset, producer_id=producer), 1
         open_.setdefault(producer, offset)
-        fields = {"flags": TRANSACTIONAL, "producer_id": producer, "producer_epoch": 0, "base_sequence": chance.choice((0, 5))}
+        fields = {
+            "flags": TRANSACTIONAL,
+            "producer_id": producer,
+            "producer_epoch": 0,
+            "base_sequence": chance.choice((0, 5)),
+        }
     else:
         fields = {"flags": chance.choice((0, 0, 0, LOG_APPEND_TIME))}
     count = chance.randint(1, 5)
@@ -97,7 +105,9 @@ def _one(
     gap = chance.choice((0, 0, 0, 0, 3))
     codec = chance.choice((0, 0, 0, 1, 2, 3, 4))
     stamp = 1_700_000_000_000 + offset
-    made = building.batch(rows, base_offset=offset, codec=codec, base_timestamp=stamp, last_offset_delta=count - 1 + gap, **fields)
+    made = building.batch(
+        rows, base_offset=offset, codec=codec, base_timestamp=stamp, last_offset_delta=count - 1 + gap, **fields
+    )
     return made, count + gap
 
 
@@ -108,11 +118,23 @@ def _indexes(data: bytes, base: int) -> tuple[bytes, bytes]:
     rows, at = [], 0
     for part in batches.split(data):
         if part[16] == 2:
-            rows.append((at, batches.get(part, "base_offset"), batches.get(part, "max_timestamp"), batches.get(part, "last_offset_delta")))
+            rows.append(
+                (
+                    at,
+                    batches.get(part, "base_offset"),
+                    batches.get(part, "max_timestamp"),
+                    batches.get(part, "last_offset_delta"),
+                )
+            )
         at += len(part)
     table = np.zeros(len(rows), BATCH_DTYPE)
     for row, (position, first, timestamp, delta) in zip(table, rows, strict=True):
-        row["position"], row["base_offset"], row["max_timestamp"], row["last_offset_delta"] = position, first, timestamp, delta
+        row["position"], row["base_offset"], row["max_timestamp"], row["last_offset_delta"] = (
+            position,
+            first,
+            timestamp,
+            delta,
+        )
     made = SegmentIndexes(base, 100)
     made.add(table)
     made.close()
@@ -151,7 +173,9 @@ def _change(chance: Random, files: Files) -> None:
         files[f"{folder}/{offset:020}.log"] = files.pop(name) if chance.random() < 0.5 else files[name]
     else:
         folder = chance.choice(logs).rpartition("/")[0]
-        name = chance.choice(("leader-epoch-checkpoint", "partition.metadata", "junk.log", f"{5:020}.snapshot", f"{3:020}.txnindex"))
+        name = chance.choice(
+            ("leader-epoch-checkpoint", "partition.metadata", "junk.log", f"{5:020}.snapshot", f"{3:020}.txnindex")
+        )
         files[f"{folder}/{name}"] = chance.choice((b"", b"junk\n", b"0\n1\n0 0\n", bytes(50)))
 
 

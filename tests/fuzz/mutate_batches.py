@@ -5,7 +5,18 @@ from __future__ import annotations
 from random import Random
 
 from . import batches
-from .batches import compressed, get, put, read_records, repaired, unpacked, with_length, with_payload, with_records, write_record
+from .batches import (
+    compressed,
+    get,
+    put,
+    read_records,
+    repaired,
+    unpacked,
+    with_length,
+    with_payload,
+    with_records,
+    write_record,
+)
 from .mutate_bytes import mutate, number_near
 
 REPAIRED = 0.85
@@ -90,7 +101,9 @@ def _some_records(chance: Random, payload: bytes) -> bytes:
         elif way == 2:
             key = chance.choice((None, b"", b"k" * chance.choice((1, 63, 64, 127, 128, 5000))))
         elif way == 3:
-            headers = [(b"h" * chance.choice((0, 1, 64)), chance.choice((None, b"", b"\xff\xfe")))] * chance.choice((0, 1, 2, 70))
+            headers = [(b"h" * chance.choice((0, 1, 64)), chance.choice((None, b"", b"\xff\xfe")))] * chance.choice(
+                (0, 1, 2, 70)
+            )
         elif way == 4:
             lies["header_count"] = number_near(chance, len(headers), 32)
         elif way == 5:

@@ -5,7 +5,28 @@ from __future__ import annotations
 from random import Random
 
 BYTES = (0, 1, 2, 3, 0x0F, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
-NUMBERS = (0, 1, -1, 2, -2, 7, 127, 128, -128, 255, 256, 32767, -32768, 65536, 2**24, 2**31 - 1, -(2**31), 2**32, 2**63 - 1, -(2**63))
+NUMBERS = (
+    0,
+    1,
+    -1,
+    2,
+    -2,
+    7,
+    127,
+    128,
+    -128,
+    255,
+    256,
+    32767,
+    -32768,
+    65536,
+    2**24,
+    2**31 - 1,
+    -(2**31),
+    2**32,
+    2**63 - 1,
+    -(2**63),
+)
 
 
 def number_near(chance: Random, value: int, bits: int) -> int:

@@ -15,20 +15,44 @@ from kafkafmt.types import HeaderSpans, Spans
 
 from .mutate_bytes import NUMBERS
 
-BINARY = ("binary", "string", "large_binary", "large_string", "fixed_size_binary", "binary_view", "string_view", "null", "dictionary")
+BINARY = (
+    "binary",
+    "string",
+    "large_binary",
+    "large_string",
+    "fixed_size_binary",
+    "binary_view",
+    "string_view",
+    "null",
+    "dictionary",
+)
 NUMERIC = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float64", "bool", "timestamp[s]", "timestamp[ms]",
            "timestamp[us]", "timestamp[ns]", "date32", "date64", "duration[ms]", "string", "null")  # fmt: skip
 DTYPES = ("i1", "<i2", "<i4", "<i8", ">i8", ">i4", "u1", "<u4", "<u8", ">u8", "f8", "f4", "?", "M8[s]", "M8[ms]", "M8[us]", "M8[ns]",
           "M8[D]", "m8[ms]", "S3", "U3", "O", "c16")  # fmt: skip
 SPAN_DTYPES = ["<i8", "<i4"], ["<i4", "<i4"], ["<i8", "<i8"], [">i8", ">i4"], ["f8", "<i4"], ["<u8", "<u4"]
-HEADERS = ("pairs", "dicts", "list", "map", "swapped", "large_list", "fixed_list", "strings", "null_structs", "spans", "spans")
+HEADERS = (
+    "pairs",
+    "dicts",
+    "list",
+    "map",
+    "swapped",
+    "large_list",
+    "fixed_list",
+    "strings",
+    "null_structs",
+    "spans",
+    "spans",
+)
 
 
 def binary_recipe(chance: Random, rows: int) -> dict[str, Any]:
     """Return a recipe for a column of keys or values."""
     way = chance.choice(("list", "numpy", "arrow", "arrow", "lying", "lying", "spans", "spans", "sliced", "chunked"))
     if way in ("list", "numpy"):
-        values = [None if chance.random() < 0.2 else chance.randbytes(chance.choice((0, 1, 5, 70))).hex() for _ in range(rows)]
+        values = [
+            None if chance.random() < 0.2 else chance.randbytes(chance.choice((0, 1, 5, 70))).hex() for _ in range(rows)
+        ]
         return {"way": way, "values": values, "form": chance.choice(("O", "S", "rows", "memoryview", "reversed"))}
     recipe: dict[str, Any] = {"way": way, "type": chance.choice(BINARY), "seed": chance.getrandbits(32)}
     if way == "lying":
@@ -45,11 +69,16 @@ def binary_recipe(chance: Random, rows: int) -> dict[str, Any]:
 
 def _positions(chance: Random, rows: int, size: int) -> list[int]:
     lying = (-1, size, size + 1, 2**31, 2**62, -(2**63), 2**63 - 1)
-    return [chance.choice(lying) if chance.random() < 0.03 else chance.randint(0, max(size - 5, 0)) for _ in range(rows)]
+    return [
+        chance.choice(lying) if chance.random() < 0.03 else chance.randint(0, max(size - 5, 0)) for _ in range(rows)
+    ]
 
 
 def _lengths(chance: Random, rows: int) -> list[int]:
-    return [chance.choice((2**31 - 1, -2, -(2**31), 101)) if chance.random() < 0.02 else chance.choice((-1, 0, 1, 5)) for _ in range(rows)]
+    return [
+        chance.choice((2**31 - 1, -2, -(2**31), 101)) if chance.random() < 0.02 else chance.choice((-1, 0, 1, 5))
+        for _ in range(rows)
+    ]
 
 
 def _lying_buffers(chance: Random, rows: int, width: int) -> dict[str, Any]:
@@ -80,14 +109,27 @@ def number_recipe(chance: Random, rows: int) -> dict[str, Any]:
     way = chance.choice(("list", "numpy", "numpy", "arrow", "arrow", "scalar"))
     kind = {"numpy": DTYPES, "arrow": NUMERIC}.get(way, ("",))
     scalar = chance.choice((7, 1.9, "5", True, 2**63, None))
-    return {"way": way, "values": values, "type": chance.choice(kind), "strided": chance.random() < 0.2, "scalar": scalar}
+    return {
+        "way": way,
+        "values": values,
+        "type": chance.choice(kind),
+        "strided": chance.random() < 0.2,
+        "scalar": scalar,
+    }
 
 
 def header_recipe(chance: Random, rows: int) -> dict[str, Any]:
     """Return a recipe for a column of headers."""
     way = chance.choice(HEADERS)
-    pairs = [[[chance.choice(("h", "", "ü")), chance.choice((None, "", "00ff"))] for _ in range(chance.randrange(3))] for _ in range(rows)]
-    recipe: dict[str, Any] = {"way": way, "rows": [None if chance.random() < 0.1 else p for p in pairs], "offset": chance.choice((0, 0, 1))}
+    pairs = [
+        [[chance.choice(("h", "", "ü")), chance.choice((None, "", "00ff"))] for _ in range(chance.randrange(3))]
+        for _ in range(rows)
+    ]
+    recipe: dict[str, Any] = {
+        "way": way,
+        "rows": [None if chance.random() < 0.1 else p for p in pairs],
+        "offset": chance.choice((0, 0, 1)),
+    }
     if way == "spans":
         total = chance.choice((0, 2, 9))
         lying = chance.random() < 0.3
@@ -137,7 +179,10 @@ def _numpy_binary(values: list[bytes | None], form: str) -> Any:
 def _arrow_binary(chance: Random, kind: str, rows: int) -> Any:
     if kind == "null":
         return pa.nulls(rows)
-    values: list[Any] = [None if chance.random() < 0.2 else b"%d" % chance.randrange(10**6) * chance.choice((0, 1, 9)) for _ in range(rows)]
+    values: list[Any] = [
+        None if chance.random() < 0.2 else b"%d" % chance.randrange(10**6) * chance.choice((0, 1, 9))
+        for _ in range(rows)
+    ]
     if kind == "fixed_size_binary":
         return pa.array([None if v is None else (v + b"12345")[:5] for v in values], pa.binary(5))
     if kind == "dictionary":
@@ -158,7 +203,9 @@ def _lying_array(recipe: dict[str, Any]) -> Any:
 
 
 def _spans(recipe: dict[str, Any]) -> Spans:
-    positions, lengths = (_array(recipe[n], d, recipe["strided"]) for n, d in zip(("positions", "lengths"), recipe["dtypes"], strict=True))
+    positions, lengths = (
+        _array(recipe[n], d, recipe["strided"]) for n, d in zip(("positions", "lengths"), recipe["dtypes"], strict=True)
+    )
     if recipe["extra"] > 0:
         positions = np.append(positions, positions[:1])
     return Spans(bytes(range(256))[: recipe["size"]], positions if recipe["extra"] >= 0 else positions[:-1], lengths)
@@ -183,7 +230,9 @@ def make_numbers(recipe: dict[str, Any]) -> Any:
             return pa.array(values, pa.timestamp(unit) if kind.startswith("timestamp") else pa.duration(unit))
         return pa.array(values, getattr(pa, f"{kind}_" if kind == "bool" else kind)())
     with np.errstate(all="ignore"):
-        array = np.array(["NaT" if v is None and recipe["type"][0] in "Mm" else v for v in values]).astype(recipe["type"])
+        array = np.array(["NaT" if v is None and recipe["type"][0] in "Mm" else v for v in values]).astype(
+            recipe["type"]
+        )
     return np.repeat(array, 2)[::2] if recipe["strided"] else array
 
 
@@ -206,6 +255,8 @@ def make_headers(recipe: dict[str, Any]) -> Any:
     if way == "null_structs":
         made = [None if r is None else [*r, None] for r in made]
     if way == "fixed_list":
-        return pa.array([None if r is None else (r * 2 + [{"key": "x", "value": None}] * 2)[:2] for r in made], pa.list_(struct, 2))
+        return pa.array(
+            [None if r is None else (r * 2 + [{"key": "x", "value": None}] * 2)[:2] for r in made], pa.list_(struct, 2)
+        )
     array = pa.array(made, (pa.large_list if way == "large_list" else pa.list_)(struct))
     return array[recipe["offset"] :] if way == "list" and recipe["offset"] else array

@@ -101,7 +101,11 @@ def plain(value: Any) -> Any:
         return plain((value.offset, value.timestamp, value.timestamp_type, value.key, value.value, value.headers))
     if hasattr(value, "SCHEMA"):
         names = [f.name for f in value.SCHEMA.fields]
-        return [type(value).__name__, *((n, plain(getattr(value, n))) for n in names), plain(value.unknown_tagged_fields)]
+        return [
+            type(value).__name__,
+            *((n, plain(getattr(value, n))) for n in names),
+            plain(value.unknown_tagged_fields),
+        ]
     return value
 
 

@@ -50,7 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--executions", type=int, help="for each target, in place of seconds")
     parser.add_argument("--seed", default="0")
     parser.add_argument("--core", choices=["native", "pure", "both"], default="both")
-    parser.add_argument("--found", type=Path, help="where failing inputs are saved (default: found/ next to this module)")
+    parser.add_argument(
+        "--found", type=Path, help="where failing inputs are saved (default: found/ next to this module)"
+    )
     parser.add_argument("--log", type=Path, help="append a line of JSON for each target to this file")
     parser.add_argument("--replay", type=Path, nargs="+", help="run saved inputs instead")
     parser.add_argument("--list", action="store_true", help="print the targets")
@@ -80,20 +82,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _line(report: dict[str, Any]) -> str:
     known = "".join(f", known {item}: {n}" for item, n in report["known"].items())
-    failures = "".join(f"\n    {count} x {signature}: {path}" for signature, (count, path) in report["failures"].items())
+    failures = "".join(
+        f"\n    {count} x {signature}: {path}" for signature, (count, path) in report["failures"].items()
+    )
     rate = report["executions"] / max(report["seconds"], 0.001)
     return f"{report['target']:24} {report['executions']:9,} executions, {rate:7.0f}/s, {report['refused']:,} refused{known}{failures}"
 
 
 def _run_target(name: str, names: Sequence[str], options: Any) -> dict[str, Any]:
     """Run a target in child processes until its time is over, and return what happened."""
-    report: dict[str, Any] = {"target": name, "seed": options.seed, "cores": list(names), "executions": 0, "refused": 0, "seconds": 0.0}
+    report: dict[str, Any] = {
+        "target": name,
+        "seed": options.seed,
+        "cores": list(names),
+        "executions": 0,
+        "refused": 0,
+        "seconds": 0.0,
+    }
     report |= {"known": {}, "failures": {}}
     shared = mmap.mmap(-1, 8)
     begin, number = time.monotonic(), 0
     while len(report["failures"]) < MOST_FAILURES:
         left = options.seconds - (time.monotonic() - begin)
-        if (left <= 0 if options.executions is None else number >= options.executions):
+        if left <= 0 if options.executions is None else number >= options.executions:
             break
         read, write = os.pipe()
         sys.stdout.flush()
@@ -127,7 +138,9 @@ def _add(report: dict[str, Any], part: dict[str, Any]) -> None:
         report["failures"][signature] = (before[0] + count, before[1])
 
 
-def _child(name: str, names: Sequence[str], options: Any, number: int, seconds: float, shared: mmap.mmap, pipe: int) -> None:
+def _child(
+    name: str, names: Sequence[str], options: Any, number: int, seconds: float, shared: mmap.mmap, pipe: int
+) -> None:
     """Run inputs from a number on, write what happened to the pipe, and end the process. `shared` has the number of the input at hand."""
     from .execute import run_case
     from .target import targets
@@ -149,7 +162,9 @@ def _child(name: str, names: Sequence[str], options: Any, number: int, seconds: 
         found.clear()
 
     seen: set[str] = set()
-    while len(seen) < MOST_FAILURES and (time.monotonic() < end if options.executions is None else number < options.executions):
+    while len(seen) < MOST_FAILURES and (
+        time.monotonic() < end if options.executions is None else number < options.executions
+    ):
         shared[:8] = number.to_bytes(8, "little")
         case = target.case(options.seed, number)
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_PER_INPUT)
@@ -177,7 +192,9 @@ def _crash(name: str, number: int, status: int, options: Any) -> dict[str, Any]:
     """Save the input at which a child died."""
     from .target import targets
 
-    signature = f"the process died: {'signal' if os.WIFSIGNALED(status) else 'exit code'} {os.waitstatus_to_exitcode(status)}"
+    signature = (
+        f"the process died: {'signal' if os.WIFSIGNALED(status) else 'exit code'} {os.waitstatus_to_exitcode(status)}"
+    )
     path = save_failure(name, targets()[name].case(options.seed, number), signature, signature, options, number)
     return {"failures": {signature: (1, path)}}
 

@@ -17,7 +17,14 @@ from .cores import ELSEWHERE
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "build" / "fuzz" / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
-FLAGS = ["-O1", "-g", "-fno-omit-frame-pointer", "-fwrapv", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+FLAGS = [
+    "-O1",
+    "-g",
+    "-fno-omit-frame-pointer",
+    "-fwrapv",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=undefined",
+]
 PREPROCESSED = TARGET.with_name("_core.c")
 
 

@@ -46,7 +46,9 @@ def golden_batches() -> list[bytes]:
 def built_batches() -> list[bytes]:
     """Return batches and messages of every format, codec and kind that no golden log needs to have."""
     headers = [(b"h", b"x"), (b"n", None)]
-    rows = [(i, i * 3, b"key-%d" % (i % 3) if i % 4 else None, b"value" * i or None, headers[: i % 3]) for i in range(7)]
+    rows = [
+        (i, i * 3, b"key-%d" % (i % 3) if i % 4 else None, b"value" * i or None, headers[: i % 3]) for i in range(7)
+    ]
     made = []
     for codec in range(5):
         for flags in (0, LOG_APPEND_TIME, TRANSACTIONAL):
@@ -54,11 +56,15 @@ def built_batches() -> list[bytes]:
             made.append(building.batch(rows, codec=codec, flags=flags, leader_epoch=2, **producer))  # type: ignore[arg-type]
         made.append(building.batch([(0, 0, None, b"v", ())], codec=codec, base_offset=2**63 - 1))
         made.append(building.batch([(0, 0, b"a" * 5000, b"b" * 9000, ())], codec=codec))
-    made += [building.control_batch(kind, producer_id=7, producer_epoch=1) for kind in (building.ABORT, building.COMMIT)]
+    made += [
+        building.control_batch(kind, producer_id=7, producer_epoch=1) for kind in (building.ABORT, building.COMMIT)
+    ]
     made += [building.empty_batch(last_offset_delta=3), building.batch([], base_timestamp=-1, max_timestamp=-1)]
     made.append(building.batch(rows, flags=CONTROL | TRANSACTIONAL, producer_id=1, producer_epoch=0))
     for magic in (0, 1):
-        plain = [building.message(magic, b"k", b"value %d" % i, offset=i, timestamp=1_700_000_000_000 + i) for i in range(4)]
+        plain = [
+            building.message(magic, b"k", b"value %d" % i, offset=i, timestamp=1_700_000_000_000 + i) for i in range(4)
+        ]
         made += [*plain, building.message(magic, None, None, offset=9)]
         for codec in (1, 2, 3):
             made.append(wrapper(magic, codec, plain, 3))
@@ -103,7 +109,9 @@ def golden_frames() -> list[tuple[str, int, int, bytes]]:
     for version in VERSIONS:
         for golden in frames(version):
             if len(golden.frame) <= 4000:
-                found[golden.entry["direction"], golden.entry["api_key"], golden.entry["api_version"], golden.frame] = None
+                found[golden.entry["direction"], golden.entry["api_key"], golden.entry["api_version"], golden.frame] = (
+                    None
+                )
     return list(found)
 
 

@@ -11,7 +11,19 @@ from typing import Any
 
 from .case import Case
 
-MODULES = ("records", "changes", "builders", "columns", "protocol", "values", "files", "codecs", "directories", "commands", "threads")
+MODULES = (
+    "records",
+    "changes",
+    "builders",
+    "columns",
+    "protocol",
+    "values",
+    "files",
+    "codecs",
+    "directories",
+    "commands",
+    "threads",
+)
 """Each is the part of a module's name after `targets_`."""
 
 

@@ -47,7 +47,10 @@ def build_case(chance: Random) -> Case:
         for record in records:
             record.append(offset)
             offset += chance.choice((1, 1, 1, 2, 100, 2**31, 0, -1)) if chance.random() < 0.2 else 1
-    options: dict[str, Any] = {"magic": chance.choice((2, 2, 2, 1, 0)), "codec": chance.choice(("none", "gzip", "snappy", "lz4", "zstd"))}
+    options: dict[str, Any] = {
+        "magic": chance.choice((2, 2, 2, 1, 0)),
+        "codec": chance.choice(("none", "gzip", "snappy", "lz4", "zstd")),
+    }
     for name, values in (
         ("base_offset", (0, 5, 2**63 - 1, 2**63 - 3, -1)), ("producer_id", (7, -1, -2)), ("producer_epoch", (0, 5)),
         ("base_sequence", (0, 2**31 - 1)), ("transactional", (True,)), ("control", (True,)), ("leader_epoch", (0, 2**31)),
@@ -91,7 +94,9 @@ def builder_case(chance: Random) -> Case:
     calls: list[Any] = []
     for i in range(chance.randrange(12)):
         way = chance.choice(("append", "append", "append", "extend", "has_room_for", "finish", "append_columns"))
-        calls.append([way, as_json([_record(chance, i) for _ in range(3 if way in ("extend", "append_columns") else 1)])])
+        calls.append(
+            [way, as_json([_record(chance, i) for _ in range(3 if way in ("extend", "append_columns") else 1)])]
+        )
     case = build_case(chance)
     case.params["calls"] = calls
     return case
@@ -159,12 +164,26 @@ def marker_case(chance: Random) -> Case:
 @target("build-marker", marker_case, quick=60)
 def build_marker(case: Case) -> Any:
     options = dict(case.params)
-    data = attempt(kafkafmt.build_marker, options.pop("producer_id"), options.pop("producer_epoch"), also=WRONG_ARGUMENTS, **options)
+    data = attempt(
+        kafkafmt.build_marker,
+        options.pop("producer_id"),
+        options.pop("producer_epoch"),
+        also=WRONG_ARGUMENTS,
+        **options,
+    )
     if isinstance(data, Failed):
         return data
     (batch,) = kafkafmt.iter_batches(data)
-    same((batch.is_control, batch.is_transactional, batch.producer_id), (True, True, case.params["producer_id"]), "what the marker says")
+    same(
+        (batch.is_control, batch.is_transactional, batch.producer_id),
+        (True, True, case.params["producer_id"]),
+        "what the marker says",
+    )
     if 0 <= case.params["base_offset"] < 2**63 - 1:
         (record,) = kafkafmt.read_records(data, control=True)
-        same(kafkafmt.decode_control_record(record.key, record.value).name, "COMMIT" if case.params["commit"] else "ABORT", "the marker")
+        same(
+            kafkafmt.decode_control_record(record.key, record.value).name,
+            "COMMIT" if case.params["commit"] else "ABORT",
+            "the marker",
+        )
     return data

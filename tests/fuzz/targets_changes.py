@@ -33,7 +33,15 @@ def assign_offsets(case: Case) -> Any:
     """The buffer is unchanged if it is refused. If it is taken, offsets continue and nothing but offsets and epochs changed."""
     p, buffer = case.params, bytearray(case.data)
     epoch = p["leader_epoch"]
-    end = attempt(kafkafmt.assign_offsets, buffer, p["next_offset"], epoch, check_crc=p["check_crc"], max_batch_bytes=LIMIT, also=ARGUMENTS)
+    end = attempt(
+        kafkafmt.assign_offsets,
+        buffer,
+        p["next_offset"],
+        epoch,
+        check_crc=p["check_crc"],
+        max_batch_bytes=LIMIT,
+        also=ARGUMENTS,
+    )
     if isinstance(end, Failed):
         same(bytes(buffer), case.data, "a refused buffer")
         return end
@@ -43,7 +51,11 @@ def assign_offsets(case: Case) -> Any:
         same([after[k] for k in keep], [before[k] for k in keep], "bytes that are neither offset nor epoch")
         if before[16] >= 2:
             same(batches.get(after, "base_offset"), expected, "base offset")
-            same(batches.get(after, "leader_epoch"), batches.get(before, "leader_epoch") if epoch is None else epoch, "leader epoch")
+            same(
+                batches.get(after, "leader_epoch"),
+                batches.get(before, "leader_epoch") if epoch is None else epoch,
+                "leader epoch",
+            )
             expected += batches.get(after, "last_offset_delta") + 1
         else:
             last = batches.get(after, "offset")
@@ -81,7 +93,15 @@ def validate(case: Case) -> Any:
     """The buffer is unchanged if it is refused. If it is taken, the result is valid, counted right and numbered from the offset on."""
     settings = {k: v for k, v in case.params.items() if k != "next_offset" and v is not None}
     start, buffer = case.params["next_offset"], bytearray(case.data)
-    found = attempt(kafkafmt.validate_and_assign_offsets, buffer, start, max_batch_bytes=LIMIT, now_ms=NOW, also=ARGUMENTS, **settings)
+    found = attempt(
+        kafkafmt.validate_and_assign_offsets,
+        buffer,
+        start,
+        max_batch_bytes=LIMIT,
+        now_ms=NOW,
+        also=ARGUMENTS,
+        **settings,
+    )
     if isinstance(found, Failed):
         same(bytes(buffer), case.data, "a refused buffer")
         check("no " not in str(found.error) or "settings" not in str(found.error), str(found.error))
@@ -98,7 +118,9 @@ def validate(case: Case) -> Any:
         offsets = [r[0] for r in read]
         check(all(first <= o < following for o in offsets), f"offsets {offsets[:5]} are not in {first} to {following}")
         check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets rise")
-        stamped = any(batches.get(b, "attributes") & 8 for b in batches.split(case.data) if len(b) > 22)  # by its sender, as Kafka lets it
+        stamped = any(
+            batches.get(b, "attributes") & 8 for b in batches.split(case.data) if len(b) > 22
+        )  # by its sender, as Kafka lets it
         if offset_of_max >= 0 and read and case.params["timestamp_type"] == "CreateTime" and not stamped:
             stamps = {r[0]: r[1] for r in read}
             same(stamps.get(offset_of_max), max_timestamp, f"the timestamp at offset {offset_of_max}")

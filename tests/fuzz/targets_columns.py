@@ -18,7 +18,11 @@ PLAIN_TYPES = ("list", "numpy", "arrow", "scalar")
 
 def columns_case(chance: Random) -> Case:
     rows = chance.choice((0, 1, 3, 9, 40))
-    params: dict[str, Any] = {"rows": rows, "magic": chance.choice((2, 2, 2, 1, 0)), "codec": chance.choice(("none", "none", "lz4"))}
+    params: dict[str, Any] = {
+        "rows": rows,
+        "magic": chance.choice((2, 2, 2, 1, 0)),
+        "codec": chance.choice(("none", "none", "lz4")),
+    }
     for name, make, share in (
         ("key", binary_recipe, 0.7), ("value", binary_recipe, 0.8), ("timestamp", number_recipe, 0.4), ("offset", number_recipe, 0.2),
         ("headers", header_recipe, 0.3),

@@ -26,7 +26,9 @@ def command_case(chance: Random) -> Case:
     folders = sorted({name.partition("/")[0] for name in files if "/" in name})
     renamed = chance.choice(NAMES) if chance.random() < 0.3 else None
     if renamed and folders:
-        files = {f"{renamed}/{n.partition('/')[2]}" if n.startswith(f"{folders[0]}/") else n: d for n, d in files.items()}
+        files = {
+            f"{renamed}/{n.partition('/')[2]}" if n.startswith(f"{folders[0]}/") else n: d for n, d in files.items()
+        }
     return Case({"arguments": _arguments(chance), "format": chance.choice(FORMATS)}, files)
 
 
@@ -83,7 +85,10 @@ def look_at_output(done: Done, form: str, raw: bool = False) -> None:
     """JSON can be read; neither text nor messages can steer a terminal."""
     if form == "json":
         _ = done.lines
-        check(not STEERING.search(done.out.replace("\n", "")), f"raw control characters in JSON: {STEERING.search(done.out)!r}")
+        check(
+            not STEERING.search(done.out.replace("\n", "")),
+            f"raw control characters in JSON: {STEERING.search(done.out)!r}",
+        )
     elif not raw:  # dump prints what the records hold, as Kafka's tool does
         check(not STEERING.search(done.out), f"{STEERING.search(done.out)!r} in {done.out[:300]!r}")
     check(not STEERING.search(done.err), f"{STEERING.search(done.err)!r} in {done.err[:300]!r}")
@@ -92,8 +97,12 @@ def look_at_output(done: Done, form: str, raw: bool = False) -> None:
 def decode_case(chance: Random) -> Case:
     blobs: dict[str, bytes] = {}
     for kind in chance.choice((("request",), ("response",), ("request", "response"))):
-        blobs[f"{kind}s"] = b"".join(mutate_frame(chance, frame_of(chance, kind)[2]) for _ in range(chance.randint(1, 4)))
-    options = [o for o in (["--records"], ["--api", "1", "--api-version", "4"], ["--bytes", "base64"]) if chance.random() < 0.4]
+        blobs[f"{kind}s"] = b"".join(
+            mutate_frame(chance, frame_of(chance, kind)[2]) for _ in range(chance.randint(1, 4))
+        )
+    options = [
+        o for o in (["--records"], ["--api", "1", "--api-version", "4"], ["--bytes", "base64"]) if chance.random() < 0.4
+    ]
     return Case({"options": sum(options, []), "format": chance.choice(FORMATS)}, blobs)  # noqa: RUF017
 
 
@@ -106,7 +115,10 @@ def decode(case: Case) -> Any:
         look_at_output(done, case.params["format"])
         if case.params["format"] == "json":
             for row in done.lines:
-                check(("body" in row) != ("error" in row) or done.code != 0, f"neither a body nor an error: {str(row)[:300]}")
+                check(
+                    ("body" in row) != ("error" in row) or done.code != 0,
+                    f"neither a body nor an error: {str(row)[:300]}",
+                )
             if any("error" in row for row in done.lines):
                 check(done.code != 0, "a frame that cannot be read gives no exit code")
         shown = [t.replace(str(root.parent), "ROOT") for t in (done.out, done.err)]
@@ -132,16 +144,19 @@ def groups_case(chance: Random) -> Case:
         case = internal_case(chance)
         if case.params["topic"] == "__consumer_offsets":
             records.append((len(records), 0, case.blobs.get("key"), case.blobs.get("value"), ()))
-    return Case({"format": chance.choice(FORMATS), "members": chance.random() < 0.5}, {f"__consumer_offsets-0/{0:020}.log": batch(records)})
+    return Case(
+        {"format": chance.choice(FORMATS), "members": chance.random() < 0.5},
+        {f"__consumer_offsets-0/{0:020}.log": batch(records)},
+    )
 
 
 @target("groups-command", groups_case, quick=25)
 def groups(case: Case) -> Any:
     with directories.written(case.blobs) as root:
-        done = command("groups", root, "--format", case.params["format"], *(["--members"] if case.params["members"] else []))
+        done = command(
+            "groups", root, "--format", case.params["format"], *(["--members"] if case.params["members"] else [])
+        )
         look_at_output(done, case.params["format"])
         if case.params["format"] == "json" and done.code in (0, 1):
             same(sorted(done.lines[0]), ["groups", "offsets"], "keys of the JSON")
         return [done.code, done.out, done.err.replace(str(root.parent), "ROOT")]
-
-

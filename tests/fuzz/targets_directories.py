@@ -9,11 +9,11 @@ from random import Random
 from typing import Any
 
 import kafkafmt
-from kafkafmt.log import dump
-from kafkafmt.log.directory import NoLogError
-from kafkafmt.log.follow import Follower
-from kafkafmt.log.names import base_offset_of
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing import dump
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.names import base_offset_of
+from kafkafmt.log.reading.discovery import NoLogError
+from kafkafmt.log.reading.follow import Follower
 
 from . import directories
 from .case import Case
@@ -84,7 +84,10 @@ def _agreeing(partition: Any, report: dict[str, Any], bounds: list[int]) -> list
     check(set(met) <= set(spans), f"reading meets damage {met} that verify does not report: {spans}")
     if partition.log_start_offset == (partition.log.segments[0].base_offset or 0 if partition.log.segments else 0):
         same(sorted(met), sorted(spans), "damage that reading meets, and that verify reports")
-    check(not offsets or offsets[-1] < report["next_offset"], f"offset {offsets[-1:]} is not below {report['next_offset']}")
+    check(
+        not offsets or offsets[-1] < report["next_offset"],
+        f"offset {offsets[-1:]} is not below {report['next_offset']}",
+    )
     _failing(partition, every, spans)
     shallow = dict(plain(verify_partition(fresh(partition).log, shallow=True)))
     check({_span(d) for d in shallow["damaged"]} <= set(spans), "a shallow look reports less damage, if anything")
@@ -92,7 +95,11 @@ def _agreeing(partition: Any, report: dict[str, Any], bounds: list[int]) -> list
         same(report["records_recovered"], shallow["records_recovered"], "records by decoding and by headers")
     committed, _ = skipping(partition, isolation="read_committed")
     check(_contains(every, committed), "read_committed delivers a part of all records")
-    same([r[0] for r in committed if r[0] >= report["last_stable_offset"]], [], "committed records from the last stable offset on")
+    same(
+        [r[0] for r in committed if r[0] >= report["last_stable_offset"]],
+        [],
+        "committed records from the last stable offset on",
+    )
     control, _ = skipping(partition, control=True)
     check(_contains(control, every), "with control records every other record is delivered too")
     for start, end in itertools.pairwise(_borders(offsets, report["next_offset"], bounds)):
@@ -167,7 +174,11 @@ def dumps(case: Case) -> Any:
 
 
 def _dump(path: Path) -> Any:
-    base = int(path.stem) if path.stem.isascii() and path.stem.isdigit() and len(path.stem) == 20 and int(path.stem) < 2**63 else 0
+    base = (
+        int(path.stem)
+        if path.stem.isascii() and path.stem.isdigit() and len(path.stem) == 20 and int(path.stem) < 2**63
+        else 0
+    )
     if path.suffix == ".log":
         return dump.LogDump(path, base, deep=True, max_batch_bytes=LIMIT).items()
     if path.suffix in (".index", ".timeindex"):
@@ -222,8 +233,15 @@ ALLOWED_FINDINGS = {"segment_gap", "transaction_in_doubt", "read_committed_diffe
 
 def _epochs_contradict(copy: Any) -> bool:
     """Whether the leader epochs of a log's batches fall, or their offsets overlap, so that no checkpoint agrees with all of them."""
-    found = [b for s in copy.log.segments for b in kafkafmt.iter_batches(s.path.read_bytes(), check_crc=False) if b.magic == 2]
-    falling = any(a.leader_epoch > b.leader_epoch or a.last_offset >= b.base_offset for a, b in itertools.pairwise(found))
+    found = [
+        b
+        for s in copy.log.segments
+        for b in kafkafmt.iter_batches(s.path.read_bytes(), check_crc=False)
+        if b.magic == 2
+    ]
+    falling = any(
+        a.leader_epoch > b.leader_epoch or a.last_offset >= b.base_offset for a, b in itertools.pairwise(found)
+    )
     return falling or any(b.last_offset < b.base_offset for b in found)
 
 
@@ -234,7 +252,9 @@ def follow_case(chance: Random) -> Case:
     if chance.random() < 0.5:
         name = chance.choice(logs)
         files[name] = directories._change_log(chance, files[name])
-    return Case({"pieces": [chance.random() for _ in range(6)], "committed": chance.random() < 0.3}, {n: files[n] for n in logs})
+    return Case(
+        {"pieces": [chance.random() for _ in range(6)], "committed": chance.random() < 0.3}, {n: files[n] for n in logs}
+    )
 
 
 @target("follow", follow_case, quick=25)
@@ -266,7 +286,10 @@ def follow(case: Case) -> Any:
         # damage at the end of a live file may still be written: following waits for more
         if not damage and not told and not verify_partition(fresh(whole_log).log)["damaged"]:
             in_doubt = case.params["committed"] and whole_log.log.transactions.doubts
-            check(not in_doubt or offsets == [r[0] for r in every], "a followed log delivers transactions that are in doubt")
+            check(
+                not in_doubt or offsets == [r[0] for r in every],
+                "a followed log delivers transactions that are in doubt",
+            )
             same(offsets, [r[0] for r in every], "offsets of a log that was followed, and read at its end")
         return [given, len(damage)]
 

@@ -6,7 +6,13 @@ import itertools
 from random import Random
 from typing import Any
 
-from kafkafmt.log import checkpoints, entries, epochs, names, snapshots
+from kafkafmt.log.format import (
+    checkpoints,
+    index_entries,
+    leader_epochs,
+    names,
+    snapshots,
+)
 
 from . import seeds
 from .case import Case, of_bytes
@@ -26,15 +32,23 @@ def indexes(case: Case) -> Any:
     """Entries in use rise; those of a sound file are written as they were."""
     suffix, base, data = case.params["suffix"], case.params["base"], case.data
     if suffix == "txnindex":
-        rows = entries.read_transaction_index(data)
-        same(entries.transaction_index_bytes(e[1:] for e in rows.tolist() if e[0] == 0), rows[rows["version"] == 0].tobytes(), "bytes")
+        rows = index_entries.read_transaction_index(data)
+        same(
+            index_entries.transaction_index_bytes(e[1:] for e in rows.tolist() if e[0] == 0),
+            rows[rows["version"] == 0].tobytes(),
+            "bytes",
+        )
         return plain(rows)
-    read = entries.read_offset_index if suffix == "index" else entries.read_time_index
-    whole = entries.all_offset_entries if suffix == "index" else entries.all_time_entries
+    read = index_entries.read_offset_index if suffix == "index" else index_entries.read_time_index
+    whole = index_entries.all_offset_entries if suffix == "index" else index_entries.all_time_entries
     first, second = read(data, base)
     check(bool((first[1:] > first[:-1]).all()) and bool((second[1:] >= second[:-1]).all()), "entries in use rise")
     every = whole(data, base)
-    same([c[: len(first)].tolist() for c in every], [first.tolist(), second.tolist()], "the entries in use are the first ones")
+    same(
+        [c[: len(first)].tolist() for c in every],
+        [first.tolist(), second.tolist()],
+        "the entries in use are the first ones",
+    )
     return plain([first, second, *every])
 
 
@@ -80,15 +94,25 @@ def texts(case: Case) -> Any:
         return found
     value: Any = TEXTS[name](text, name)
     if name == "leader-epoch-checkpoint":
-        same(checkpoints.read_leader_epochs(checkpoints.leader_epochs_text(value)), value, "epochs, written and read again")
-        believed = epochs.believable_epochs(value)
+        same(
+            checkpoints.read_leader_epochs(checkpoints.leader_epochs_text(value)),
+            value,
+            "epochs, written and read again",
+        )
+        believed = leader_epochs.believable_epochs(value)
         check(all(a < b for a, b in itertools.pairwise(believed)), "epochs rise")
         for epoch in (-1, 0, 1, 5):
-            epochs.end_offset_for(believed, epoch, 100)
+            leader_epochs.end_offset_for(believed, epoch, 100)
     elif name == "meta.properties":
-        same(checkpoints.read_meta_properties(checkpoints.meta_properties_text(value)), value, "properties, written and read again")
+        same(
+            checkpoints.read_meta_properties(checkpoints.meta_properties_text(value)),
+            value,
+            "properties, written and read again",
+        )
     elif name.endswith("checkpoint"):
-        text = attempt(checkpoints.offset_checkpoint_text, value, also=(ValueError,))  # names that no broker accepts are not written
+        text = attempt(
+            checkpoints.offset_checkpoint_text, value, also=(ValueError,)
+        )  # names that no broker accepts are not written
         if not isinstance(text, Failed):
             same(checkpoints.read_offset_checkpoint(text, name), value, "offsets, written and read again")
     return found

@@ -45,9 +45,15 @@ def frame_of(chance: Random, kind: str) -> tuple[int, int, bytes]:
         key, version = chance.choice(((0, 9), (1, 12), (1, 4), (0, 3), (78, 1)))
     body = random_message(chance, protocol.message_class(key, kind), version)
     if kind == "request":
-        whole: Any = protocol.make_request(body, version, chance.randrange(-5, 2**31), chance.choice((None, "", "client", "ü" * 40)))
+        whole: Any = protocol.make_request(
+            body, version, chance.randrange(-5, 2**31), chance.choice((None, "", "client", "ü" * 40))
+        )
         return key, version, b"".join(map(bytes, protocol.write_request(whole)))
-    return key, version, b"".join(map(bytes, protocol.write_response(protocol.make_response(body, version, chance.randrange(2**31)))))
+    return (
+        key,
+        version,
+        b"".join(map(bytes, protocol.write_response(protocol.make_response(body, version, chance.randrange(2**31))))),
+    )
 
 
 COUNTS = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x08", b"\xff\xff\xff\xfe", b"\x00", b"\x01")
@@ -91,7 +97,9 @@ def requests(case: Case) -> Any:
         return bytes(b"".join(map(bytes, protocol.write_request(request))))
     _show(request.body, request.api_version)
     again = protocol.read_request(b"".join(map(bytes, protocol.write_request(request))))
-    same(plain([again.header, again.body]), plain([request.header, request.body]), "the request, written and read again")
+    same(
+        plain([again.header, again.body]), plain([request.header, request.body]), "the request, written and read again"
+    )
     _records(request.body)
     return plain([request.header, request.body, request.has_response])
 
@@ -105,7 +113,9 @@ def response_case(chance: Random) -> Case:
 
 @target("responses", response_case, quick=150)
 def responses(case: Case) -> Any:
-    found = attempt_raw(protocol.read_response, case.data, api_key=case.params["key"], api_version=case.params["version"])
+    found = attempt_raw(
+        protocol.read_response, case.data, api_key=case.params["key"], api_version=case.params["version"]
+    )
     if isinstance(found, Failed):
         return found
     response = found
@@ -116,7 +126,11 @@ def responses(case: Case) -> Any:
     fallback = response.api_version != case.params["version"]
     if not fallback:
         again = protocol.read_response(bytes_again, api_key=case.params["key"], api_version=response.api_version)
-        same(plain([again.header, again.body]), plain([response.header, response.body]), "the response, written and read again")
+        same(
+            plain([again.header, again.body]),
+            plain([response.header, response.body]),
+            "the response, written and read again",
+        )
     _records(response.body)
     return plain([response.header, response.body, response.api_version])
 
@@ -144,13 +158,19 @@ def record_data_case(chance: Random) -> Case:
         part = kind.PartitionProduceData(index=1, records=data)
         topic = kind.TopicProduceData(name="t" if version < 13 else "", partition_data=[part] * chance.choice((1, 2)))
         body = kind(acks=1, topic_data=[topic])
-        return of_bytes(b"".join(map(bytes, protocol.write_request(protocol.make_request(body, version)))), request=True)
+        return of_bytes(
+            b"".join(map(bytes, protocol.write_request(protocol.make_request(body, version)))), request=True
+        )
     kind = protocol.FetchResponse
     version = chance.choice((4, 11, 12))
-    aborted = [kind.AbortedTransaction(producer_id=chance.choice((7, 1)), first_offset=chance.choice((0, 3)))] * chance.choice((0, 1, 2))
+    aborted = [
+        kind.AbortedTransaction(producer_id=chance.choice((7, 1)), first_offset=chance.choice((0, 3)))
+    ] * chance.choice((0, 1, 2))
     part = kind.PartitionData(partition_index=1, records=data, aborted_transactions=chance.choice((None, aborted)))
     body = kind(responses=[kind.FetchableTopicResponse(topic="t", partitions=[part])])
-    return of_bytes(b"".join(map(bytes, protocol.write_response(protocol.make_response(body, version)))), version=version)
+    return of_bytes(
+        b"".join(map(bytes, protocol.write_response(protocol.make_response(body, version)))), version=version
+    )
 
 
 @target("record-data", record_data_case, quick=60)
@@ -197,7 +217,13 @@ def splitter(case: Case) -> Any:
 
 
 def write_case(chance: Random) -> Case:
-    return Case({"seed": chance.getrandbits(32), "kind": chance.choice(("request", "response")), "which": list(chance.choice(messages()))})
+    return Case(
+        {
+            "seed": chance.getrandbits(32),
+            "kind": chance.choice(("request", "response")),
+            "which": list(chance.choice(messages())),
+        }
+    )
 
 
 WRONG_VALUES = (
@@ -217,13 +243,27 @@ def write(case: Case) -> Any:
         part = body
         if fields:
             name = chance.choice(fields).name
-            if (inner := getattr(part, name)) and isinstance(inner, list) and hasattr(inner[0], "SCHEMA") and chance.random() < 0.6:
-                part, name = inner[0], chance.choice([f.name for f in inner[0].SCHEMA.fields] or ["unknown_tagged_fields"])
+            if (
+                (inner := getattr(part, name))
+                and isinstance(inner, list)
+                and hasattr(inner[0], "SCHEMA")
+                and chance.random() < 0.6
+            ):
+                part, name = (
+                    inner[0],
+                    chance.choice([f.name for f in inner[0].SCHEMA.fields] or ["unknown_tagged_fields"]),
+                )
             setattr(part, name, chance.choice(WRONG_VALUES))
     if chance.random() < 0.1:
         body.unknown_tagged_fields, wrong_values = chance.choice(WRONG_TAGS), 2
-    make, send = (protocol.make_request, protocol.write_request) if kind == "request" else (protocol.make_response, protocol.write_response)
-    written = attempt(lambda: b"".join(map(bytes, send(make(body, version)))), also=(ValueError, TypeError, OverflowError))
+    make, send = (
+        (protocol.make_request, protocol.write_request)
+        if kind == "request"
+        else (protocol.make_response, protocol.write_response)
+    )
+    written = attempt(
+        lambda: b"".join(map(bytes, send(make(body, version)))), also=(ValueError, TypeError, OverflowError)
+    )
     if isinstance(written, Failed):
         return type(written.error).__name__ if wrong_values == 1 else "refused"  # which of two is found first is free
     if kind == "request":
@@ -231,4 +271,3 @@ def write(case: Case) -> Any:
     else:
         attempt_raw(protocol.read_response, written, api_key=key, api_version=version)
     return written
-

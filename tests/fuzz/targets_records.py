@@ -88,7 +88,10 @@ def decode(case: Case) -> Any:
     table = np.zeros(50, BATCH_DTYPE)
     found = core.scan_batches(data, table, check_crc=False)
     options = {n: p[n] for n in ("names", "capacity", "header_capacity", "room", "first", "end")}
-    steps = [(rows, plain(error), cursor) for rows, error, cursor in decode_steps(core, data, table[: found.count], **options)]
+    steps = [
+        (rows, plain(error), cursor)
+        for rows, error, cursor in decode_steps(core, data, table[: found.count], **options)
+    ]
     columns = RecordColumns(500, p["names"])
     core.decode_records(data, table[: found.count], columns)
     return [steps, [plain(fields(r)) for r in core.make_records(data, columns)]]
@@ -107,11 +110,16 @@ def decode_run(case: Case) -> Any:
         return None
     core, data, p = current_core(), case.data, case.params
     kind = RecordColumns if p["room"] is None else CopiedColumns
-    options = (p["capacity"] + 20, p["names"], p["header_capacity"], *([] if p["room"] is None else [max(p["room"], 5000)]))
+    options = (
+        p["capacity"] + 20,
+        p["names"],
+        p["header_capacity"],
+        *([] if p["room"] is None else [max(p["room"], 5000)]),
+    )
     columns, at = kind(*options), 0
     taken: list[Any] = []
     while True:
-        end = core.decode_run(data, columns, at, None, p["first"], p["end"], p["check_crc"])
+        end = core.decode_plain_batches(data, columns, at, None, p["first"], p["end"], p["check_crc"])
         check(at <= end <= len(data), f"went from {at} to {end} of {len(data)}")
         taken += _without_spans(rows_of(columns), data)
         columns.clear()
@@ -134,7 +142,13 @@ def _without_spans(rows: list[Any], data: bytes) -> list[Any]:
     """Rows with the bytes in place of the spans."""
 
     def inside(span: Any) -> Any:
-        return span if span is None or isinstance(span, bytes) else None if span[1] < 0 else data[span[0] : span[0] + span[1]]
+        return (
+            span
+            if span is None or isinstance(span, bytes)
+            else None
+            if span[1] < 0
+            else data[span[0] : span[0] + span[1]]
+        )
 
     def headers(spans: Any) -> Any:
         return None if spans is None else [(inside(s[:2]), inside(s[2:])) for s in spans]
@@ -189,7 +203,9 @@ def offsets_of_records(case: Case) -> Any:
     single = [r[0] for r in every[0] if 0 <= r[0] < MAX_OFFSET]
     if every[1] is None:
         for offset in single[:3]:
-            at = drained(kafkafmt.read_records(case.data, control=True, start=offset, end=offset + 1, max_batch_bytes=LIMIT))
+            at = drained(
+                kafkafmt.read_records(case.data, control=True, start=offset, end=offset + 1, max_batch_bytes=LIMIT)
+            )
             same([r for r in every[0] if r[0] == offset], at[0], f"records at offset {offset}")
     return every
 
@@ -243,7 +259,9 @@ def arrow_case(chance: Random) -> Case:
 def to_arrow(case: Case) -> Any:
     """The table passes Arrow's own full validation and has the records that `read_records` gives."""
     p = case.params
-    table = attempt_raw(kafkafmt.to_arrow, case.data, p["columns"], control=p["control"], max_batch_bytes=LIMIT, topic="t")
+    table = attempt_raw(
+        kafkafmt.to_arrow, case.data, p["columns"], control=p["control"], max_batch_bytes=LIMIT, topic="t"
+    )
     records, failure = drained(kafkafmt.read_records(case.data, control=p["control"], max_batch_bytes=LIMIT))
     if isinstance(table, Failed):
         check(failure is not None, f"to_arrow fails with {table}, read_records does not")
@@ -257,7 +275,8 @@ def to_arrow(case: Case) -> Any:
         if name in table.column_names:
             same(table[name].to_pylist(), [r[at] for r in records], name)
     if "headers" in table.column_names:
-        found = [None if h is None else [[pair["key"], pair["value"]] for pair in h] for h in table["headers"].to_pylist()]
+        found = [
+            None if h is None else [[pair["key"], pair["value"]] for pair in h] for h in table["headers"].to_pylist()
+        ]
         same(found, [r[5] or None for r in records], "headers")
     return [table.column_names, table.num_rows]
-

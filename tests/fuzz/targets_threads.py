@@ -31,7 +31,11 @@ def threads_case(chance: Random) -> Case:
     name = chance.choice([o for o in OBJECTS if o not in KNOWN_CRASHES])
     blobs = directories.generated(chance) if name in ("partition", "partition-iterator", "arrow-iterator") else {}
     if not blobs:
-        stream = mutate_stream(chance, seeds.stream(chance, 20)) if chance.random() < 0.3 else b"".join(seeds.stream(chance, 20))
+        stream = (
+            mutate_stream(chance, seeds.stream(chance, 20))
+            if chance.random() < 0.3
+            else b"".join(seeds.stream(chance, 20))
+        )
         blobs = {"data": frame_of(chance, "request")[2] if name in ("splitter", "layout", "correlation") else stream}
     return Case({"object": name, "seed": chance.getrandbits(32)}, blobs)
 
@@ -88,7 +92,7 @@ def _calls(name: str, data: bytes, chance: Random) -> list[Callable[[], Any]]:
         rows_ = RecordColumns(20)
         return [lambda: [core.decode_records(data, t, rows_) for t in tables], rows_.clear, rows_.reset,
                 lambda: core.make_records(data, rows_),
-                lambda: core.decode_run(data, rows_), lambda: rows_.grow_headers(chance.choice((1, 100)))]  # fmt: skip
+                lambda: core.decode_plain_batches(data, rows_), lambda: rows_.grow_headers(chance.choice((1, 100)))]  # fmt: skip
     if name == "validator":
         validator = kafkafmt.LogValidator(codec=chance.choice(("producer", "lz4", "zstd")), max_batch_bytes=LIMIT)
         buffer = bytearray(data)
@@ -102,10 +106,18 @@ def _calls(name: str, data: bytes, chance: Random) -> list[Callable[[], Any]]:
     if name == "splitter":
         splitter = protocol.FrameSplitter()
         pieces = [data[: chance.randrange(len(data) + 1)], data]
-        return [lambda: list(splitter.feed(pieces[0])), lambda: splitter.buffered, lambda: list(splitter.feed(pieces[1]))]
+        return [
+            lambda: list(splitter.feed(pieces[0])),
+            lambda: splitter.buffered,
+            lambda: list(splitter.feed(pieces[1])),
+        ]
     if name == "correlation":
         waiting = protocol.Correlation()
-        return [lambda: waiting.expect(chance.randrange(3), 3, 1), lambda: waiting.take(chance.randrange(3)), lambda: len(waiting)]
+        return [
+            lambda: waiting.expect(chance.randrange(3), 3, 1),
+            lambda: waiting.take(chance.randrange(3)),
+            lambda: len(waiting),
+        ]
     if name == "layout":
         request = protocol.read_request(data)
         return [lambda: protocol.read_request(data), lambda: protocol.write_request(request), lambda: repr(request)]

@@ -11,7 +11,7 @@ from typing import Any
 from protocol.random_messages import random_message
 
 import kafkafmt
-from kafkafmt.internal import decode as internal
+from kafkafmt.internal_topics import decode as internal
 from kafkafmt.messages import layout_of
 from kafkafmt.records import control as control_records
 
@@ -81,7 +81,9 @@ def internal_case(chance: Random) -> Case:
         number, (key_class, value_class) = chance.choice(list(internal._pairs(topic).items()))
         version = chance.choice(range(value_class.VERSIONS.first, value_class.VERSIONS.last + 1))
         write = seeds_core().write_messages
-        key = struct.pack(">h", number) + b"".join(map(bytes, write([layout_of(key_class, 0)], [random_message(chance, key_class, 0)])))
+        key = struct.pack(">h", number) + b"".join(
+            map(bytes, write([layout_of(key_class, 0)], [random_message(chance, key_class, 0)]))
+        )
         body = write([layout_of(value_class, version)], [random_message(chance, value_class, version)])
         value = struct.pack(">h", version) + b"".join(map(bytes, body))
     blobs = {n: d for n, d in (("key", key), ("value", value)) if d is not None}

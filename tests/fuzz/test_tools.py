@@ -82,7 +82,9 @@ def test_failure_names_its_place_and_the_difference_of_cores():
     failure = run_case(Target("x", lambda _: of_bytes(b""), wrong, 1), of_bytes(b"\7"), ["native"]).failure
     assert "test_tools.py:wrong byte # is wrong" in failure.signature
     outcomes = iter(([1, [2, 3]], [1, [2, 4]]))
-    failure = run_case(Target("x", lambda _: of_bytes(b""), lambda _: next(outcomes), 1), of_bytes(b""), ["native", "pure"]).failure
+    failure = run_case(
+        Target("x", lambda _: of_bytes(b""), lambda _: next(outcomes), 1), of_bytes(b""), ["native", "pure"]
+    ).failure
     assert "[1] [1] 3 and 4" in failure.text
 
 
@@ -121,7 +123,20 @@ def test_runner_counts_and_saves_failures(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(Target, "case", lambda self, seed, number: Case({"n": number}))
     monkeypatch.setitem(targets(), "odd", target)
     log = tmp_path / "log"
-    arguments = ["--target", "odd", "--executions", "9", "--core", "pure", "--found", str(tmp_path), "--log", str(log), "--seconds", "60"]
+    arguments = [
+        "--target",
+        "odd",
+        "--executions",
+        "9",
+        "--core",
+        "pure",
+        "--found",
+        str(tmp_path),
+        "--log",
+        str(log),
+        "--seconds",
+        "60",
+    ]
     assert run.main(arguments) == 1
     report = json.loads(log.read_text())
     assert (report["executions"], len(report["failures"])) == (9, 2)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkafmt import codecs
-from kafkafmt.log import files
+from kafkafmt.log.format import files
 
 
 @dataclass
@@ -44,7 +44,9 @@ class _Counting:
         self._work.checksummed += _length(buffer, start, end)
         return int(self._core.crc32(buffer, value, start, end))
 
-    def scan_batches(self, buffer: Any, table: Any, start: int = 0, end: int | None = None, check_crc: bool = True) -> Any:
+    def scan_batches(
+        self, buffer: Any, table: Any, start: int = 0, end: int | None = None, check_crc: bool = True
+    ) -> Any:
         scan = self._core.scan_batches(buffer, table, start, end, check_crc)
         self._work.walks += 1
         self._work.scanned += (scan.position - start if check_crc else 61 * scan.count) + 61
@@ -70,7 +72,9 @@ def counted() -> Iterator[Work]:
     import sys
 
     work = Work()
-    modules = [m for n, m in list(sys.modules.items()) if n.startswith("kafkafmt.") and m is not None and "core" in vars(m)]
+    modules = [
+        m for n, m in list(sys.modules.items()) if n.startswith("kafkafmt.") and m is not None and "core" in vars(m)
+    ]
     cores = [vars(m)["core"] for m in modules]
     read_into, decompress = files.FileView.read_into, codecs.Decompressor.decompress
 
@@ -97,5 +101,3 @@ def counted() -> Iterator[Work]:
         codecs.Decompressor.decompress = decompress  # type: ignore[method-assign]
         for module, core in zip(modules, cores, strict=True):
             vars(module)["core"] = core
-
-

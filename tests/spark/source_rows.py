@@ -10,7 +10,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from kafkafmt.arrow import schema_of
 from kafkafmt.spark.schema import struct_of
-from kafkafmt.spark.source import KafkaLogSource
+from kafkafmt.spark.source.data_source import KafkaLogSource
 
 COLUMNS = ("topic", "partition", "offset", "timestampMillis", "timestampType", "key", "value", "headers")
 
@@ -58,7 +58,9 @@ def b64(data):
 def offsets(records):
     """{(topic, partition): offsets, in the order they came}"""
     found = {}
-    for topic, partition, offset in zip(*(records.column(n).to_pylist() for n in ("topic", "partition", "offset")), strict=True):
+    for topic, partition, offset in zip(
+        *(records.column(n).to_pylist() for n in ("topic", "partition", "offset")), strict=True
+    ):
         found.setdefault((topic, partition), []).append(offset)
     return found
 

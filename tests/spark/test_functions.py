@@ -44,7 +44,11 @@ def test_paths_in_a_column(spark):
 
 def test_map_partitions_of_record_data_and_paths(spark):
     epochs = case("epochs")
-    found = spark.sparkContext.parallelize([data for _, _, data in blobs(epochs)], 2).mapPartitions(decode_partition()).collect()
+    found = (
+        spark.sparkContext.parallelize([data for _, _, data in blobs(epochs)], 2)
+        .mapPartitions(decode_partition())
+        .collect()
+    )
     assert len(found) == 129
     assert all(isinstance(r, kafkafmt.Record) for r in found)
     paths = spark.sparkContext.parallelize([str(epochs.roots[0])])
@@ -57,7 +61,9 @@ def test_an_error_fails_the_task_and_names_the_row(spark):
     flipped[-1] ^= 1
     df = spark.createDataFrame([(good(0, b"v"),), (bytes(flipped),)], "records binary").coalesce(1)
     decode = decode_batches()
-    with pytest.raises(Exception, match=r"row 1 of this task, column 'records': CRC-32C is .* \(position 0, batch at offset 0\)"):
+    with pytest.raises(
+        Exception, match=r"row 1 of this task, column 'records': CRC-32C is .* \(position 0, batch at offset 0\)"
+    ):
         df.mapInArrow(decode, decode.schema).collect()
 
 
@@ -78,12 +84,21 @@ def test_batches_of_many_rows_keep_their_columns():
     data = [good(0, b"a", b"b") + good(2, b"c"), None, b"", cut, marker, good(6, b"e")]
     got = arrow(decode_batches(keep={"n": "int"}, columns=("offset", "value")), data, n=pa.array(range(6), pa.int32()))
     assert got.to_pydict() == {"n": [0, 0, 0, 3, 5], "offset": [0, 1, 2, 3, 6], "value": [b"a", b"b", b"c", b"d", b"e"]}
-    assert arrow(decode_batches(columns=("offset",), control=True), data).column("offset").to_pylist() == [0, 1, 2, 3, 5, 6]
+    assert arrow(decode_batches(columns=("offset",), control=True), data).column("offset").to_pylist() == [
+        0,
+        1,
+        2,
+        3,
+        5,
+        6,
+    ]
 
 
 def test_small_record_batches_out_of_a_large_value():
     values = [bytes([i]) * 3_000_000 for i in range(9)]
-    batches = list(decode_batches(keep={"n": "int"})([pa.RecordBatch.from_pydict({"records": [good(0, *values)], "n": [7]})]))
+    batches = list(
+        decode_batches(keep={"n": "int"})([pa.RecordBatch.from_pydict({"records": [good(0, *values)], "n": [7]})])
+    )
     assert [b.num_rows for b in batches] == [2, 2, 2, 2, 1]
     assert pa.Table.from_batches(batches).column("value").to_pylist() == values
     assert pa.Table.from_batches(batches).column("n").to_pylist() == [7] * 9
@@ -98,7 +113,11 @@ def hurt():
 
 
 def test_errors_as_rows_in_their_place():
-    got = arrow(decode_batches(keep={"n": "int"}, columns=("offset",), on_error="column"), hurt(), n=pa.array([0, 1, 2], pa.int32()))
+    got = arrow(
+        decode_batches(keep={"n": "int"}, columns=("offset",), on_error="column"),
+        hurt(),
+        n=pa.array([0, 1, 2], pa.int32()),
+    )
     errors = [e and e.split(" ")[0] for e in got.column("error").to_pylist()]
     assert got.column("n").to_pylist()[:4] == [0, 0, 0, 1]
     assert got.column("offset").to_pylist()[:3] == [0, None, 2]
@@ -173,11 +192,17 @@ SEGMENTS, TORN = case("segments"), case("torn")
     ("script", "arguments", "shown"),
     [
         ("data_source.py", [str(SEGMENTS.roots[0]), "segments-time"], "|segments-time|        0|  200|"),
-        ("map_in_arrow.py", [str(p) for p in sorted(TORN.partition_dir("torn-flip-old", 0).glob("[0-9]*.log"))], "CRC-32C is"),
+        (
+            "map_in_arrow.py",
+            [str(p) for p in sorted(TORN.partition_dir("torn-flip-old", 0).glob("[0-9]*.log"))],
+            "CRC-32C is",
+        ),
         ("map_partitions.py", [str(SEGMENTS.partition_dir("segments-time", 0))], "records: 200"),
     ],
 )
 def test_examples(script, arguments, shown):
-    run = subprocess.run([sys.executable, str(ROOT / "examples" / script), *arguments], capture_output=True, text=True, timeout=300)
+    run = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / script), *arguments], capture_output=True, text=True, timeout=300
+    )
     assert run.returncode == 0, run.stderr
     assert shown in run.stdout

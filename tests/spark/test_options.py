@@ -9,10 +9,10 @@ from golden_cases import case, same_rows
 from source_rows import offsets, plan, read, rows, source
 
 from kafkafmt.log import DamagedLogError, NoLogError
-from kafkafmt.log.transactions import TransactionInDoubtError
-from kafkafmt.spark.options import NAMES, OptionError
-from kafkafmt.spark.planning import DataLossError
-from kafkafmt.spark.write_options import parse_write
+from kafkafmt.log.reading.transactions import TransactionInDoubtError
+from kafkafmt.spark.sink.write_options import parse_write
+from kafkafmt.spark.source.options import NAMES, OptionError
+from kafkafmt.spark.source.planning import DataLossError
 
 SEGMENTS = case("segments")
 TIME = "segments-time"  # 200 records, 7 s apart
@@ -30,10 +30,13 @@ def test_everything_but_kafkas_own_topics():
     assert [t for t in topics if t.startswith("__")] == []
 
 
-def test_kafkas_own_topics_where_they_are_named():
+def test_internal_topics_are_read_if_they_are_named():
     internal = case("internal")
     assert set(got(internal, subscribe="__consumer_offsets")) == {("__consumer_offsets", 0), ("__consumer_offsets", 1)}
-    assert set(got(internal, assign='{"__consumer_offsets": [1], "sink": [0]}')) == {("__consumer_offsets", 1), ("sink", 0)}
+    assert set(got(internal, assign='{"__consumer_offsets": [1], "sink": [0]}')) == {
+        ("__consumer_offsets", 1),
+        ("sink", 0),
+    }
     assert {t for t, _ in got(internal, subscribePattern="__.*_state")} >= {"__transaction_state"}
     assert [t for t, _ in got(internal, subscribePattern=".*") if t.startswith("__")] == []
     own = internal.partition_dir("__consumer_offsets", 1)
@@ -41,8 +44,16 @@ def test_kafkas_own_topics_where_they_are_named():
 
 
 def test_topics():
-    assert set(got(SEGMENTS, subscribe=f" {TIME}, segments-size")) == {(TIME, 0), ("segments-size", 0), ("segments-size", 1)}
-    assert set(got(SEGMENTS, subscribePattern="segments-[st].*")) == {(TIME, 0), ("segments-size", 0), ("segments-size", 1)}
+    assert set(got(SEGMENTS, subscribe=f" {TIME}, segments-size")) == {
+        (TIME, 0),
+        ("segments-size", 0),
+        ("segments-size", 1),
+    }
+    assert set(got(SEGMENTS, subscribePattern="segments-[st].*")) == {
+        (TIME, 0),
+        ("segments-size", 0),
+        ("segments-size", 1),
+    }
     assert got(SEGMENTS, subscribePattern="segments") == {}  # the whole name has to match, as in Java
     assert set(got(SEGMENTS, assign='{"segments-size": [1]}')) == {("segments-size", 1)}
 
@@ -74,10 +85,20 @@ def test_bounds(options, first, last):
 
 def test_bounds_that_leave_nothing():
     assert got(SEGMENTS, subscribe=TIME, startingOffsets=json.dumps({TIME: {"0": 200}})) == {}
-    assert got(SEGMENTS, subscribe=TIME, startingOffsets=json.dumps({TIME: {"0": 9}}), endingOffsets=json.dumps({TIME: {"0": 9}})) == {}
+    assert (
+        got(
+            SEGMENTS,
+            subscribe=TIME,
+            startingOffsets=json.dumps({TIME: {"0": 9}}),
+            endingOffsets=json.dumps({TIME: {"0": 9}}),
+        )
+        == {}
+    )
     late = {"startingTimestamp": FIRST + 10**9, "startingOffsetsByTimestampStrategy": "latest"}
     assert got(SEGMENTS, subscribe=TIME, **late) == {}
-    with pytest.raises(OptionError, match=r"startingTimestamp: segments-time-0 has no record at or after \d+; .*Strategy=latest"):
+    with pytest.raises(
+        OptionError, match=r"startingTimestamp: segments-time-0 has no record at or after \d+; .*Strategy=latest"
+    ):
         got(SEGMENTS, subscribe=TIME, startingTimestamp=FIRST + 10**9)
 
 
@@ -94,7 +115,12 @@ def test_below_the_log_start():
     first = int(min(deleted.partition_dir("deleted", 0).glob("*.log")).stem)
     assert first < 137
     assert got(deleted, belowLogStart="true")["deleted", 0] == list(range(first, 400))
-    assert got(deleted, belowLogStart="true", assign='{"deleted": [0]}', startingOffsets='{"deleted": {"0": 120}}')["deleted", 0][0] == 120
+    assert (
+        got(deleted, belowLogStart="true", assign='{"deleted": [0]}', startingOffsets='{"deleted": {"0": 120}}')[
+            "deleted", 0
+        ][0]
+        == 120
+    )
 
 
 def test_several_log_directories():
@@ -130,7 +156,9 @@ def test_splits_never_share_an_offset_and_keep_the_order():
 
 def test_a_large_segment_is_cut_at_batch_borders(tmp_path):
     (tmp_path / "t-0").mkdir()
-    batches = [batch([record(0, value=bytes(500_000)), record(1, value=bytes(500_000))], base_offset=2 * i) for i in range(20)]
+    batches = [
+        batch([record(0, value=bytes(500_000)), record(1, value=bytes(500_000))], base_offset=2 * i) for i in range(20)
+    ]
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(batches))
     reader, partitions = plan(tmp_path, columns=("offset",), splitBytes="4m")
     parts = [[o for b in reader.read(p) for o in b.column("offset").to_pylist()] for p in partitions]
@@ -175,8 +203,12 @@ def test_failfast_minds_only_what_is_read():
     bounds = {"mode": "FAILFAST", "subscribe": "torn-flip-old"}
     with pytest.raises(DamagedLogError, match="offsets 144 to 146"):
         read(torn.roots, **bounds)
-    assert got(torn, endingOffsets='{"torn-flip-old": {"0": 144}}', **bounds) == {("torn-flip-old", 0): list(range(144))}
-    assert got(torn, startingOffsets='{"torn-flip-old": {"0": 147}}', **bounds) == {("torn-flip-old", 0): list(range(147, 210))}
+    assert got(torn, endingOffsets='{"torn-flip-old": {"0": 144}}', **bounds) == {
+        ("torn-flip-old", 0): list(range(144))
+    }
+    assert got(torn, startingOffsets='{"torn-flip-old": {"0": 147}}', **bounds) == {
+        ("torn-flip-old", 0): list(range(147, 210))
+    }
 
 
 def test_a_file_that_vanishes_is_retention_at_work(tmp_path, caplog):
@@ -197,7 +229,10 @@ def test_a_reader_travels():
 
 
 def test_every_option_is_known_by_its_name():
-    values = dict.fromkeys(NAMES, "true") | {"kafka.bootstrap.servers": "x:9092", "kafka.isolation.level": "read_uncommitted"}
+    values = dict.fromkeys(NAMES, "true") | {
+        "kafka.bootstrap.servers": "x:9092",
+        "kafka.isolation.level": "read_uncommitted",
+    }
     with pytest.raises(OptionError, match="only one of subscribe, subscribePattern and assign"):
         source(".", **{k: v for k, v in values.items() if k not in ("path", "paths")})
 
@@ -211,7 +246,10 @@ def test_every_option_is_known_by_its_name():
         ({"subscribePattern": "("}, r"subscribePattern '\(' is no regular expression"),
         ({"assign": "orders"}, "assign is not JSON"),
         ({"assign": '{"orders": 1}'}, "assign is not JSON like"),
-        ({"assign": '{"segments-size": [7, 1]}'}, "assign names segments-size-7, which is not there; there are segments-entries"),
+        (
+            {"assign": '{"segments-size": [7, 1]}'},
+            "assign names segments-size-7, which is not there; there are segments-entries",
+        ),
         ({"subscribe": "orders"}, "subscribe names orders, which is not there; there are segments-entries"),
         ({"startingOffsets": "latest"}, "startingOffsets cannot be latest"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
@@ -221,21 +259,33 @@ def test_every_option_is_known_by_its_name():
         ({"startingOffsets": '{"segments-time": {"0": true}}'}, "startingOffsets is not JSON like"),
         ({"startingOffsets": '{"segments-time": {"0": -1}}'}, r"startingOffsets has -1 \(latest\) for segments-time-0"),
         ({"endingOffsets": '{"segments-time": {"0": -2}}'}, r"endingOffsets has -2 \(earliest\) for segments-time-0"),
-        ({"endingOffsets": '{"segments-time": {"0": -3}}'}, "endingOffsets of segments-time-0 is -3; it can be -2 at least"),
-        ({"startingOffsets": '{"segments-time": {"0": 1}}'}, "startingOffsets says nothing about segments-entries-0, .* and 1 more, which"),
+        (
+            {"endingOffsets": '{"segments-time": {"0": -3}}'},
+            "endingOffsets of segments-time-0 is -3; it can be -2 at least",
+        ),
+        (
+            {"startingOffsets": '{"segments-time": {"0": 1}}'},
+            "startingOffsets says nothing about segments-entries-0, .* and 1 more, which",
+        ),
         (
             {"subscribe": TIME, "startingOffsets": '{"segments-time": {"0": 1, "1": 1}}'},
             "startingOffsets names segments-time-1, which is not among the partitions read",
         ),
         ({"startingTimestamp": "2024-01-01"}, "startingTimestamp is '2024-01-01', which is no whole number"),
         ({"startingTimestamp": "-5"}, "startingTimestamp is -5; it can be 0 at least"),
-        ({"startingOffsetsByTimestampStrategy": "first"}, "startingOffsetsByTimestampStrategy is 'first'; it can be error or latest"),
+        (
+            {"startingOffsetsByTimestampStrategy": "first"},
+            "startingOffsetsByTimestampStrategy is 'first'; it can be error or latest",
+        ),
         ({"mode": "STRICT"}, "mode is 'STRICT'; it can be PERMISSIVE or DROPMALFORMED or FAILFAST"),
         ({"includeHeaders": "yes"}, "includeHeaders is 'yes'; it can be false or true"),
         ({"replicas": "any"}, "replicas is 'any'; it can be longest"),
         ({"splitBytes": "0"}, "splitBytes is '0'; it can be bytes, or 64k, 64m, 1g"),
         ({"maxBatchBytes": "lots"}, "maxBatchBytes is 'lots'"),
-        ({"kafka.isolation.level": "all"}, "kafka.isolation.level is 'all'; it can be read_uncommitted or read_committed"),
+        (
+            {"kafka.isolation.level": "all"},
+            "kafka.isolation.level is 'all'; it can be read_uncommitted or read_committed",
+        ),
     ],
 )
 def test_wrong_options_are_one_clear_line(options, message):
@@ -277,7 +327,10 @@ def test_paths_with_no_log(tmp_path):
     [
         ("offset int", "the schema has offset int, but it is bigint"),
         ("Offset bigint", "there is no column 'Offset'; there are key, value, topic"),
-        ("headers array<string>", "the schema has headers array<string>, but it is array<struct<key:string,value:binary>>"),
+        (
+            "headers array<string>",
+            "the schema has headers array<string>, but it is array<struct<key:string,value:binary>>",
+        ),
     ],
 )
 def test_a_schema_that_does_not_fit(spark, schema, message):
@@ -292,15 +345,17 @@ def log_in_doubt(folder):
     (folder / "t-0").mkdir()
     of = {"attributes": 0x10, "producer_id": 7, "producer_epoch": 0}
     for base, fields in ((0, of), (5, of), (20, {}), (25, {})):
-        (folder / "t-0" / f"{base:020}.log").write_bytes(batch([record(i) for i in range(5)], base_offset=base, **fields))
+        (folder / "t-0" / f"{base:020}.log").write_bytes(
+            batch([record(i) for i in range(5)], base_offset=base, **fields)
+        )
 
 
-def test_transactions_in_doubt_are_reported_as_the_mode_says(tmp_path, caplog):
+def test_transactions_in_doubt_are_reported_according_to_the_mode(tmp_path, caplog):
     log_in_doubt(tmp_path)
     committed = {"kafka.isolation.level": "read_committed"}
     assert offsets(read(tmp_path, **committed)) == {("t", 0): list(range(20, 30))}
     told = [r.getMessage() for r in caplog.records]
-    assert any("t-0: a missing segment may hide how producer 7's transaction ended: offsets 0 to 9" in t for t in told)
+    assert any("t-0: a missing segment may hide how producer 7's transaction ended: its records at offsets 0 to 9" in t for t in told)
     with pytest.raises(TransactionInDoubtError, match="offsets 0 to 9"):
         read(tmp_path, mode="FAILFAST", **committed)
     caplog.clear()
@@ -340,9 +395,16 @@ def log_of_two_segments(folder):
         (None, 14, False, None, None, "t-0: endingOffsets is 14, but the log starts at offset 15"),
     ],
 )
-def test_offsets_out_of_range_fail_unless_data_loss_is_allowed(tmp_path, caplog, start, end, below, first, last, message):
+def test_offsets_out_of_range_fail_unless_data_loss_is_allowed(
+    tmp_path, caplog, start, end, below, first, last, message
+):
     log_of_two_segments(tmp_path)
-    bounds = {name: text % value for options, value in ((START, start), (END, end)) if value is not None for name, text in options.items()}
+    bounds = {
+        name: text % value
+        for options, value in ((START, start), (END, end))
+        if value is not None
+        for name, text in options.items()
+    }
     bounds["belowLogStart"] = str(below).lower()
     want = list(range(first, last + 1)) if first is not None else []
     if message is None:
@@ -362,7 +424,13 @@ def test_bounds_in_the_wrong_order_are_an_error(tmp_path):
         with pytest.raises(OptionError, match="startingOffsets of t-0 is 25, which is above endingOffsets, 20"):
             read(tmp_path, startingOffsets='{"t": {"0": 25}}', endingOffsets='{"t": {"0": 20}}', failOnDataLoss=loss)
         with pytest.raises(OptionError, match="startingTimestamp of t-0 is 5, which is above endingTimestamp, 4"):
-            read(tmp_path, startingTimestamp="5", endingTimestamp="4", startingOffsetsByTimestampStrategy="latest", failOnDataLoss=loss)
+            read(
+                tmp_path,
+                startingTimestamp="5",
+                endingTimestamp="4",
+                startingOffsetsByTimestampStrategy="latest",
+                failOnDataLoss=loss,
+            )
 
 
 HINTED = {
@@ -382,7 +450,9 @@ def test_hints_of_sparks_kafka_source_are_accepted(tmp_path, caplog):
     assert caplog.records == []
     stream_only = {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "1m"}
     assert read(tmp_path, **stream_only).num_rows == 15
-    assert [r.getMessage() for r in caplog.records] == [f"kafkafmt: {name} is ignored in a batch query" for name in stream_only]
+    assert [r.getMessage() for r in caplog.records] == [
+        f"kafkafmt: {name} is ignored in a batch query" for name in stream_only
+    ]
     assert parse_write({"path": "x", "topic": "t", "includeHeaders": "true"}).topic == "t"
 
 
@@ -390,6 +460,8 @@ def test_min_partitions_makes_at_least_so_many_tasks():
     for least in (1, 7, 20):
         reader, partitions = plan(SEGMENTS.partition_dir(TIME, 0), columns=("offset",), minPartitions=least)
         assert least <= len(partitions) <= 3 * least + 5
-        assert [o for p in partitions for b in reader.read(p) for o in b.column("offset").to_pylist()] == list(range(200))
+        assert [o for p in partitions for b in reader.read(p) for o in b.column("offset").to_pylist()] == list(
+            range(200)
+        )
     with pytest.raises(OptionError, match="minPartitions is 0; it can be 1 at least"):
         source(".", minPartitions="0")

@@ -32,7 +32,9 @@ def java(folder, release):
 
 
 def test_none_is_one_line_with_the_remedy(nothing):
-    with pytest.raises(SparkMissingError, match=r"^Spark needs Java 17 or newer, but there is no Java: install a JDK .*$"):
+    with pytest.raises(
+        SparkMissingError, match=r"^Spark needs Java 17 or newer, but there is no Java: install a JDK .*$"
+    ):
         find_java()
 
 
@@ -78,5 +80,10 @@ def test_without_pyspark():
         "    try: f()\n"
         "    except ImportError as error: print(error)"
     )
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120).stdout.splitlines()
-    assert said == ["this needs pyspark: pip install 'pyspark>=4.0'", "kafkafmt on Spark needs pyspark: pip install 'pyspark>=4.0'"]
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
+    ).stdout.splitlines()
+    assert said == [
+        "this needs pyspark: pip install 'pyspark>=4.0'",
+        "kafkafmt on Spark needs pyspark: pip install 'pyspark>=4.0'",
+    ]

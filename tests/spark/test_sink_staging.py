@@ -16,10 +16,10 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 import kafkafmt
-from kafkafmt.spark import job_staging
-from kafkafmt.spark.job_staging import remove_leftovers, remove_staging, staging_of
 from kafkafmt.spark.schema import struct_of
-from kafkafmt.spark.source import KafkaLogSource
+from kafkafmt.spark.sink import job_staging
+from kafkafmt.spark.sink.job_staging import remove_leftovers, remove_staging, staging_of
+from kafkafmt.spark.source.data_source import KafkaLogSource
 
 ROWS = pa.RecordBatch.from_pydict({"value": [b"a", b"b"]})
 
@@ -77,7 +77,7 @@ def test_staged_file_that_changed_is_not_appended(tmp_path: Path) -> None:
 
 def owned_by_a_dead_process(path: Path, query: str | None) -> Path:
     """A staging directory whose driver has ended."""
-    program = "import sys; sys.path[:0] = eval(sys.argv[1]); from pathlib import Path; from kafkafmt.spark import job_staging as j;"
+    program = "import sys; sys.path[:0] = eval(sys.argv[1]); from pathlib import Path; from kafkafmt.spark.sink import job_staging as j;"
     program += "j.JVM = ''; print(j.staging_of(Path(sys.argv[2]), eval(sys.argv[3])))"
     command = [sys.executable, "-c", program, repr(sys.path), str(path), repr(query)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -93,7 +93,7 @@ def elsewhere(path: Path) -> Path:
     return path.rename(path.with_name(f"{head}{job_staging.MARK}00000000{tail[8:]}"))
 
 
-def test_leftovers_are_removed_if_provably_nobody_uses_them(tmp_path: Path) -> None:
+def test_leftovers_are_removed_only_if_unused(tmp_path: Path) -> None:
     path = tmp_path / "log"
     owned_by_a_dead_process(path, None)
     owned_by_a_dead_process(path, "other query")
@@ -152,7 +152,12 @@ query.awaitTermination()
 
 
 def run_stream(spark: Any, source: Path, log: Path, checkpoint: Path) -> None:
-    frame = spark.readStream.format("kafkafmt").option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 2000).load(str(source))
+    frame = (
+        spark.readStream.format("kafkafmt")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 2000)
+        .load(str(source))
+    )
     writer = frame.select("value", "topic").writeStream.format("kafkafmt").option("checkpointLocation", str(checkpoint))
     writer.trigger(availableNow=True).start(str(log)).awaitTermination(300)
 

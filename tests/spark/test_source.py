@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 from source_rows import COLUMNS, micros, rows
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.verify import verify_partition
+from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.spark import register
 from kafkafmt.spark.schema import ddl_of
 
@@ -27,7 +27,9 @@ def test_records_equal_the_consumers(spark, case):
     got = load(spark, case).toArrow()
     same_rows(rows(got), case.expected())
     millis, types = (got.column(n).to_pylist() for n in ("timestampMillis", "timestampType"))
-    assert micros(got) == [None if t < 0 or abs(ms) > NO_MICROS else ms * 1000 for ms, t in zip(millis, types, strict=True)]
+    assert micros(got) == [
+        None if t < 0 or abs(ms) > NO_MICROS else ms * 1000 for ms, t in zip(millis, types, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "dropMalformed"])
@@ -70,7 +72,9 @@ def test_bounds_and_sql(spark):
     bounds = {"startingTimestamp": "1700000110449", "endingOffsets": '{"segments-size":{"0":900,"1":-1}}'}
     df = load(spark, segments, subscribe="segments-size", **bounds)
     df.createOrReplaceTempView("sizes")
-    got = spark.sql("select partition, min(offset), max(offset), count(*) from sizes group by partition order by partition").collect()
+    got = spark.sql(
+        "select partition, min(offset), max(offset), count(*) from sizes group by partition order by partition"
+    ).collect()
     assert [tuple(row) for row in got] == [(0, 836, 899, 64), (1, 841, 1499, 659)]
 
 
@@ -104,9 +108,17 @@ def test_limit_stops_reading(spark):
 @pytest.mark.parametrize(
     ("options", "schema", "message"),
     [
-        ({"startingOffset": "earliest"}, None, "OptionError: there is no option startingoffset; did you mean startingOffsets?"),
+        (
+            {"startingOffset": "earliest"},
+            None,
+            "OptionError: there is no option startingoffset; did you mean startingOffsets?",
+        ),
         ({}, "offset int", "ValueError: the schema has offset int, but it is bigint"),
-        ({"subscribe": "sgements-time"}, None, "OptionError: subscribe names sgements-time, which is not there; there are"),
+        (
+            {"subscribe": "sgements-time"},
+            None,
+            "OptionError: subscribe names sgements-time, which is not there; there are",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(spark, options, schema, message):

@@ -6,14 +6,14 @@ import pyarrow as pa
 import pytest
 
 import kafkafmt
-from kafkafmt.spark.job_staging import staging_of
-from kafkafmt.spark.write_options import parse_write
-from kafkafmt.spark.writing import Stage, commit, new_attempt
+from kafkafmt.spark.sink.job_staging import staging_of
+from kafkafmt.spark.sink.write_options import parse_write
+from kafkafmt.spark.sink.writing import Stage, commit, new_attempt
 
 pytest.importorskip("pyspark")
 
 
-def test_commit_of_the_sink_warns_about_partitions_that_no_broker_would_serve(tmp_path: Path) -> None:
+def test_sink_commit_warns_about_partitions_no_broker_serves(tmp_path: Path) -> None:
     options = parse_write({"path": str(tmp_path / "log"), "topic": "orders", "partitions": "2"})
     stage = Stage(options, {}, new_attempt(staging_of(tmp_path / "log")))
     stage.add(pa.record_batch({"value": pa.array([b"a", b"b", b"c"], pa.binary())}))

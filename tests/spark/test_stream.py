@@ -23,10 +23,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from source_rows import COLUMNS, rows
 
 import kafkafmt
-from kafkafmt.spark.options import OptionError
 from kafkafmt.spark.schema import ddl_of, struct_of
-from kafkafmt.spark.source import KafkaLogSource
-from kafkafmt.spark.stream import DataLossError, KafkaLogStreamReader
+from kafkafmt.spark.source.data_source import KafkaLogSource
+from kafkafmt.spark.source.options import OptionError
+from kafkafmt.spark.source.stream import DataLossError, KafkaLogStreamReader
 
 ALL = ReadAllAvailable()
 
@@ -66,7 +66,7 @@ def five(first: int, **fields: Any) -> bytes:
         ({"startingTimestamp": "3", "startingOffsetsByTimestampStrategy": "latest"}, {"0": 5, "1": 5}),
     ],
 )
-def test_where_a_stream_begins(tmp_path: Path, options: dict[str, str], want: dict[str, int]) -> None:
+def test_starting_offsets_of_a_stream(tmp_path: Path, options: dict[str, str], want: dict[str, int]) -> None:
     put(tmp_path, "t-0", five(0, base_timestamp=1), five(5, base_timestamp=3))
     put(tmp_path, "t-1", five(0, base_timestamp=1))
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
@@ -116,7 +116,13 @@ def test_read_committed_ends_at_the_last_stable_offset(tmp_path: Path) -> None:
     start = stream.initialOffset()
     end = stream.latestOffset(start, ALL)
     assert end == {"t": {"0": 5}}
-    put(tmp_path, "t-0", control_batch(0, base_offset=15, producer_id=7), five(16, **of), control_batch(1, base_offset=21, producer_id=7))
+    put(
+        tmp_path,
+        "t-0",
+        control_batch(0, base_offset=15, producer_id=7),
+        five(16, **of),
+        control_batch(1, base_offset=21, producer_id=7),
+    )
     last = stream.latestOffset(end, ALL)
     assert last == {"t": {"0": 22}}
     for anew in (stream, reader(tmp_path, **{"kafka.isolation.level": "read_committed"})):
@@ -172,7 +178,10 @@ def test_what_a_plan_no_longer_finds(tmp_path: Path) -> None:
     put(tmp_path, "v-0", five(20), base=20)
     with pytest.raises(DataLossError, match="v-0: offsets up to 9 are gone: the log starts at 20"):
         read(reader(tmp_path), {}, {"v": {"0": 10}})
-    assert read(reader(tmp_path, failOnDataLoss="false"), {"t": {"0": 3}}, {"t": {"0": 10}}) == [("t", 0, 3), ("t", 0, 4)]
+    assert read(reader(tmp_path, failOnDataLoss="false"), {"t": {"0": 3}}, {"t": {"0": 10}}) == [
+        ("t", 0, 3),
+        ("t", 0, 4),
+    ]
     stream = reader(tmp_path)
     (part,) = stream.partitions({"t": {"0": 0}}, {"t": {"0": 5}})
     put(tmp_path, "t-0", five(5), base=5)
@@ -195,8 +204,10 @@ def test_options_of_streams_and_of_batch_queries(tmp_path: Path) -> None:
         reader(tmp_path, maxTriggerDelay="soon")
 
 
-def test_stream_waits_for_min_offsets_per_trigger_or_max_trigger_delay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkafmt.spark import stream as module
+def test_stream_waits_for_min_offsets_per_trigger_or_max_trigger_delay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkafmt.spark.source import stream as module
 
     now = 100.0
     monkeypatch.setattr(module, "monotonic", lambda: now)
@@ -216,7 +227,9 @@ def test_stream_waits_for_min_offsets_per_trigger_or_max_trigger_delay(tmp_path:
     assert waiting.latestOffset(second, ALL) == {"t": {"0": 20}}
 
 
-@pytest.mark.parametrize("golden", [c for c in CASES + LEGACY if not c.torn and not c.internal and "nested" not in c.name], ids=str)
+@pytest.mark.parametrize(
+    "golden", [c for c in CASES + LEGACY if not c.torn and not c.internal and "nested" not in c.name], ids=str
+)
 def test_golden_logs_in_small_batches(golden: Case) -> None:
     stream = reader(golden.roots[0], paths=json.dumps([str(r) for r in golden.roots[1:]]), startingOffsets="earliest")
     end, got = stream.initialOffset(), []
@@ -250,8 +263,12 @@ def stream_of(spark: Any, path: Any, **options: Any) -> Any:
 
 def test_golden_transactions(spark: Any, tmp_path: Path) -> None:
     golden = case("transactions")
-    frame = stream_of(spark, str(golden.roots[0]), maxOffsetsPerTrigger=100, **{"kafka.isolation.level": "read_committed"})
-    query = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    frame = stream_of(
+        spark, str(golden.roots[0]), maxOffsetsPerTrigger=100, **{"kafka.isolation.level": "read_committed"}
+    )
+    query = (
+        frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    )
     query.start(str(tmp_path / "out")).awaitTermination(120)
     same_rows(rows(spark.read.parquet(str(tmp_path / "out")).toArrow()), golden.expected(committed=True))
 
@@ -313,7 +330,9 @@ def test_kill_9_loses_and_doubles_nothing(spark: Any, tmp_path: Path) -> None:
     total = 20_000
     with kafkafmt.LogDirectory(log, segment_bytes=1 << 16) as directory:
         for n in range(2):
-            directory.writer("orders", n).append([(b"%d" % i, b"v" * 20, 1_700_000_000_000 + i) for i in range(n, total, 2)])
+            directory.writer("orders", n).append(
+                [(b"%d" % i, b"v" * 20, 1_700_000_000_000 + i) for i in range(n, total, 2)]
+            )
     program = STREAM.format(path=sys.path, log=log, out=out, checkpoint=checkpoint)
     for _ in range(3):
         before = len(list(Path(checkpoint, "commits").glob("[0-9]*")))
@@ -326,7 +345,12 @@ def test_kill_9_loses_and_doubles_nothing(spark: Any, tmp_path: Path) -> None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     frame = spark.readStream.format("kafkafmt").option("startingOffsets", "earliest").load(log)
-    query = frame.writeStream.format("parquet").option("checkpointLocation", checkpoint).trigger(availableNow=True).start(out)
+    query = (
+        frame.writeStream.format("parquet")
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start(out)
+    )
     query.awaitTermination(120)
     got = spark.read.parquet(out).toArrow()
     assert Counter(int(k) for k in got.column("key").to_pylist()) == Counter(range(total))

@@ -1,0 +1,159 @@
+"""Records of Kafka's internal topics, decoded by the schemas in `schemas/`, a file a topic.
+
+A coordinator's record has an int16 record type and the key's fields as key, an int16 version and the value's fields as
+value; no value is a tombstone. A metadata record has no key; its value is a frame version (1), record type and version,
+each an unsigned varint, and the fields. The JSON is that of Kafka's kafka-dump-log.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from .._backend import core
+from ..errors import KafkaFormatError, StructureError, TruncatedError, UnsupportedError
+from ..messages import SchemaMessage, layout_of, make_class, to_json
+from ..messages.schema import Heading, parse_messages
+
+TOPICS = {
+    "__consumer_offsets": "consumer_offsets",
+    "__transaction_state": "transaction_state",
+    "__share_group_state": "share_group_state",
+}
+"""Topics of coordinators, and the files of their schemas."""
+FRAME_VERSION = 1
+CONTROL_ESCAPE = re.compile(r"\\u00[01][0-9a-f]")
+
+
+class CoordinatorRecord(NamedTuple):
+    """A key and what it stands for; value is None for a tombstone."""
+
+    type: int
+    key: Any
+    version: int
+    value: Any
+
+
+class UnknownTypeError(UnsupportedError):
+    """A record type that no schema here describes."""
+
+    def __init__(self, type_id: int) -> None:
+        super().__init__(f"unknown record type {type_id}")
+        self.type = type_id
+
+
+@cache
+def _classes(file: str) -> dict[str, tuple[Heading, type[SchemaMessage]]]:
+    """The messages of a file, by name."""
+    text = files(__package__).joinpath("schemas", f"{file}.txt").read_text(encoding="utf-8")
+    parsed = parse_messages(text)
+    return {h.name: (h, make_class(struct, h.versions, h.flexible, SchemaMessage, __package__)) for h, struct in parsed}
+
+
+@cache
+def _pairs(topic: str) -> dict[int | None, tuple[type[SchemaMessage], type[SchemaMessage]]]:
+    """By record type, the messages of key and value."""
+    known = _classes(TOPICS[topic])
+    keys = [(heading.number, name, made) for name, (heading, made) in known.items() if name.endswith("Key")]
+    return {number: (made, known[name.removesuffix("Key") + "Value"][1]) for number, name, made in keys}
+
+
+@cache
+def _metadata() -> dict[int | None, type[SchemaMessage]]:
+    return {heading.number: made for heading, made in _classes("cluster_metadata").values()}
+
+
+def _int16(data: bytes) -> int:
+    if len(data) < 2:
+        raise TruncatedError(f"2 bytes where {len(data)} are left", 0)
+    return int.from_bytes(data[:2], "big", signed=True)
+
+
+def read_coordinator_record(topic: str, key: bytes, value: bytes | None) -> CoordinatorRecord:
+    """A record of `__consumer_offsets`, `__transaction_state` or `__share_group_state`."""
+    type_id = _int16(key)
+    if type_id not in _pairs(topic):
+        raise UnknownTypeError(type_id)
+    key_class, value_class = _pairs(topic)[type_id]
+    read_key, _ = layout_of(key_class, 0).read(key, 2)
+    if value is None:
+        return CoordinatorRecord(type_id, read_key, -1, None)
+    version = _int16(value)
+    read_value, _ = layout_of(value_class, version).read(value, 2)
+    return CoordinatorRecord(type_id, read_key, version, read_value)
+
+
+def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
+    """A record of `__cluster_metadata`, and its version."""
+    numbers, at = [], 0
+    for _ in range(3):
+        number, at = core.read_unsigned_varint(value, at)
+        numbers.append(number)
+    frame, type_id, version = numbers
+    if frame != FRAME_VERSION:
+        raise UnsupportedError(f"frame version {frame} is not {FRAME_VERSION}")
+    if type_id not in _metadata():
+        raise UnknownTypeError(type_id)
+    message, end = layout_of(_metadata()[type_id], version).read(value, at)
+    if end != len(value):
+        raise StructureError(f"{len(value) - end} bytes are left over behind the fields", end)
+    return message, version
+
+
+def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
+    """A consumer's Subscription or Assignment and its version, None where it cannot be read; a version that is not known yet is
+    read as the last that is, as Kafka's clients do."""
+    made = _classes("consumer_protocol")[f"ConsumerProtocol{what}"][1]
+    try:
+        version = min(_int16(data), made.VERSIONS.last)
+        return layout_of(made, version).read(data, 2)[0], version
+    except KafkaFormatError:
+        return None
+
+
+def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
+    """Key and value as kafka-dump-log's decoders print them."""
+    if key is None:
+        return f"Error at offset {offset}, skipping. The key is missing", None
+    try:
+        record = read_coordinator_record(topic, key, value)
+    except UnknownTypeError as error:
+        return f"Unknown record type {error.type} at offset {offset}, skipping.", None
+    except KafkaFormatError as error:
+        return f"Error at offset {offset}, skipping. {error.message}", None
+    shown = json_text({"type": str(record.type), "data": to_json(record.key, 0)})
+    if record.value is None:
+        return shown, "<DELETE>"
+    return shown, json_text({"version": str(record.version), "data": _value_json(record)})
+
+
+def _value_json(record: CoordinatorRecord) -> dict[str, Any]:
+    """Of a consumer group with its members' subscriptions and assignments read, where they can be."""
+    data = to_json(record.value, record.version)
+    if getattr(record.value, "protocol_type", None) == "consumer":
+        for shown, member in zip(data["members"], record.value.members, strict=True):
+            for name, raw in (("subscription", member.subscription), ("assignment", member.assignment)):
+                if found := read_member(raw, name.title()):
+                    shown[name] = to_json(*found)
+    return data
+
+
+def metadata_text(offset: int, value: bytes | None) -> str:
+    """The same of a metadata record's value."""
+    try:
+        message, version = read_metadata_record(value or b"")
+    except KafkaFormatError as error:
+        return f"Error at {offset}, skipping. {error.message}"
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(message).__name__).upper()
+    return json_text({"type": name, "version": version, "data": to_json(message, version)})
+
+
+def json_text(value: Any) -> str:
+    """JSON as Jackson writes it: control characters with capital hex digits."""
+    return CONTROL_ESCAPE.sub(lambda m: "\\u" + m[0][2:].upper(), _ENCODER.encode(value))
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

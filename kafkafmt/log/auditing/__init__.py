@@ -1,0 +1,1 @@
+"""Verify, dump and salvage log directories."""

@@ -1,0 +1,209 @@
+"""A segment's offset and time index held against its batches, entry by entry.
+
+Entries may be missing: an index is only a help. What is there must be right: a broker believes it.
+An offset index entry says where a batch begins, and an offset: its last one, up to Kafka 4.0 the last one of the batches
+appended together, up to 1.1 the first one of these; where the log was compacted perhaps another one of the batch's. A
+time index entry names a batch's last offset (some releases: its record's) and its largest timestamp, and no batch up to
+there has a larger one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...constants import MAGIC_V0, MAGIC_V2
+from ...types import last_offsets
+from ..format import files
+from ..format.index_entries import (
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    Columns,
+    all_offset_entries,
+    all_time_entries,
+    partial_entry_message,
+    read_offset_index,
+    read_time_index,
+)
+from ..reading.discovery import SegmentFile
+from ..reading.plan import Finding, SegmentPlan
+
+MANY = np.iinfo(np.int64).max
+
+
+@dataclass
+class _File:
+    """An index file: its entries in use, and what is wrong with it without a look at the log."""
+
+    name: str
+    columns: Columns
+    findings: list[Finding]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+
+def _load(
+    segment: SegmentFile,
+    suffix: str,
+    entry: int,
+    base: int,
+    used: Callable[[bytes, int], Columns],
+    whole: Callable[[bytes, int], Columns],
+) -> _File:
+    path = segment.path.with_suffix(suffix)
+    data = files.read_bytes(path) or b""
+    columns, found = used(data, base), []
+    n = len(columns[0])
+    if len(data) % entry:
+        found.append(Finding(path.name, "index_length", partial_entry_message(len(data), entry)))
+    rest = data[n * entry : len(data) // entry * entry]
+    if rest.strip(b"\0"):
+        first, second = (int(c[n]) for c in whole(data, base))
+        message = f"entry {n} ({first}, {second}) does not rise above the one before it, and is no zero tail"
+        found.append(Finding(path.name, "index_garbage", message))
+    return _File(path.name, columns, found)
+
+
+class IndexAudit:
+    """The two indexes of one segment. Give it every table of the segment's batches, in the order of offsets."""
+
+    def __init__(self, segment: SegmentFile, base: int) -> None:
+        self._segment = segment
+        self._offset = _load(segment, ".index", OFFSET_ENTRY.itemsize, base, read_offset_index, all_offset_entries)
+        self._time = _load(segment, ".timeindex", TIME_ENTRY.itemsize, base, read_time_index, all_time_entries)
+        self._base = base
+        self.begin()
+
+    def begin(self) -> None:
+        """No batch was given yet."""
+        n = len(self._offset)
+        self._first_of = np.full(n, MANY)  # of each entry's position, the offset after the batch before it
+        self._last_at = np.full(n, -1)  # and the last offset of the batch that begins there
+        self._last_of = np.full(n, -1)  # of each entry's offset, where the batch begins whose last offset it is
+        self._timestamp_of = np.full(
+            len(self._time), -2
+        )  # of each entry's offset, the timestamp of the batch that holds it
+        self._largest_upto = np.full(len(self._time), -2)
+        self._untimed = np.zeros(len(self._time), bool)
+        self._largest = -1
+        self._expected = self._base
+
+    def add(self, table: np.ndarray, position: int) -> None:
+        """Batches of the segment; `position` is where the buffer begins that their positions count from."""
+        starts = table["position"] + position
+        lasts = last_offsets(table)
+        offsets, positions = self._offset.columns
+        here = _between(positions, int(starts[0]), int(starts[-1]))
+        at = np.searchsorted(starts, positions[here])
+        hit = starts[at] == positions[here]
+        firsts = np.concatenate(([self._expected], lasts[:-1] + 1))
+        self._first_of[here] = np.where(hit, firsts[at], self._first_of[here])
+        self._last_at[here] = np.where(hit, lasts[at], self._last_at[here])
+        here = _between(offsets, int(lasts[0]), int(lasts[-1]))
+        at = np.searchsorted(lasts, offsets[here])
+        self._last_of[here] = np.where(lasts[at] == offsets[here], starts[at], self._last_of[here])
+
+        largest = np.maximum.accumulate(np.maximum(table["max_timestamp"], self._largest))
+        _, offsets = self._time.columns
+        here = _between(offsets, self._expected, int(lasts[-1]))
+        at = np.searchsorted(lasts, offsets[here])
+        holds = (table["base_offset"][at] <= offsets[here]) | (table["magic"][at] < MAGIC_V2)
+        self._timestamp_of[here] = np.where(holds, table["max_timestamp"][at], self._timestamp_of[here])
+        self._largest_upto[here] = np.where(holds, largest[at], self._largest_upto[here])
+        self._untimed[here] |= holds & (
+            table["magic"][at] == MAGIC_V0
+        )  # brokers of 0.10 indexed times that such messages lack
+        self._largest, self._expected = int(largest[-1]), int(lasts[-1]) + 1
+
+    def findings(self, plan: SegmentPlan) -> list[Finding]:
+        """What is wrong, once every table was given."""
+        end = self._segment.next_base if self._segment.next_base is not None else self._expected
+        return (
+            self._offset.findings + self._time.findings + self._wrong_offsets(plan, end) + self._wrong_times(plan, end)
+        )
+
+    def _wrong_offsets(self, plan: SegmentPlan, end: int) -> list[Finding]:
+        offsets, positions = self._offset.columns
+        known = ~_unknown(plan, offsets, positions)
+        beyond = known & ((positions >= plan.size) | (offsets >= end))
+        following = np.append(positions[1:], MANY)[: len(positions)]
+        appended_together = (self._last_of >= positions) & (self._last_of < following)
+        right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
+        if plan.damaged or not all(e.dense for e in plan.extents):  # the cleaner names a batch by a record that it kept
+            right |= (self._first_of <= offsets) & (offsets <= self._last_at)
+        wrong = known & ~right & ~beyond
+
+        def why(i: int) -> str:
+            said = f"says offset {offsets[i]} at position {positions[i]}"
+            if self._first_of[i] == MANY:
+                return f"{said}, where no batch begins"
+            if self._last_of[i] < 0:
+                return f"{said}, where the batch from offset {self._first_of[i]} to {self._last_at[i]} begins"
+            return f"{said}; the batch that ends with that offset begins at {self._last_of[i]}"
+
+        return _told(self._offset, wrong, beyond, why, lambda i: f"offset {offsets[i]} at position {positions[i]}")
+
+    def _wrong_times(self, plan: SegmentPlan, end: int) -> list[Finding]:
+        times, offsets = self._time.columns
+        known = ~_unknown(plan, offsets)
+        beyond = known & (offsets >= end)
+        right = (self._timestamp_of == times) & (self._largest_upto <= times)
+        wrong = known & ~right & ~self._untimed & ~beyond
+
+        def why(i: int) -> str:
+            said = f"says timestamp {times[i]} at offset {offsets[i]}"
+            if self._timestamp_of[i] == -2:
+                return f"{said}, which no batch holds"
+            if self._timestamp_of[i] != times[i]:
+                return f"{said}, whose batch has {self._timestamp_of[i]}"
+            return f"{said}, before which a batch has {self._largest_upto[i]}"
+
+        return _told(self._time, wrong, beyond, why, lambda i: f"timestamp {times[i]} at offset {offsets[i]}")
+
+
+def _told(
+    file: _File, wrong: np.ndarray, beyond: np.ndarray, why: Callable[[int], str], what: Callable[[int], str]
+) -> list[Finding]:
+    found = []
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        found.append(Finding(file.name, "index_mismatch", f"entry {first} {why(first)}" + _others(wrong)))
+    if beyond.any():
+        first = int(np.argmax(beyond))
+        message = f"entry {first}, {what(first)}, lies beyond the segment's end"
+        found.append(Finding(file.name, "index_beyond_end", message + _others(beyond)))
+    return found
+
+
+def _between(values: np.ndarray, low: int, high: int) -> slice:
+    """The part of rising values that lies within [low, high]."""
+    return slice(int(np.searchsorted(values, low)), int(np.searchsorted(values, high, "right")))
+
+
+def _others(mask: np.ndarray) -> str:
+    n = int(mask.sum())
+    return f"; so do {n} of {len(mask)} entries" if n > 1 else ""
+
+
+def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
+    """Which entries speak of damage or of an unfinished tail, where nothing can be held against them."""
+    damaged = plan.damaged
+    if not len(offsets) or not damaged:
+        return np.zeros(len(offsets), bool)
+    unknown = _inside(offsets, [d.first_offset or 0 for d in damaged], [MANY if d.last_offset is None else d.last_offset for d in damaged])
+    if positions is not None:
+        unknown |= _inside(positions, [d.position for d in damaged], [d.position + d.length - 1 for d in damaged])
+    return unknown
+
+
+def _inside(values: np.ndarray, low: list[int], high: list[int]) -> np.ndarray:
+    """Return whether each value is in one of the ranges [low, high]."""
+    lows, highs = np.array(low, np.int64), np.array(high, np.int64)
+    order = np.argsort(lows, kind="stable")
+    at = np.searchsorted(lows[order], values, "right") - 1
+    highest = np.maximum.accumulate(highs[order])
+    inside: np.ndarray = (at >= 0) & (values <= highest[at])
+    return inside

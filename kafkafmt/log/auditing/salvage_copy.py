@@ -1,0 +1,396 @@
+"""Copy the valid batches of one damaged partition, byte for byte, and rebuild the files next to them.
+
+Each segment keeps its name. Its batches are copied in the order of offsets, inside the kernel. Then the copy is read
+once: every CRC is checked again, and indexes, producer snapshots and leader epochs are rebuilt. A segment is split if an
+index could not hold it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import KafkaFormatError, StructureError
+from ..format import files
+from ..format.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    leader_epochs_text,
+    read_leader_epochs,
+    read_partition_metadata,
+)
+from ..format.files import FileView
+from ..format.index_entries import transaction_index_bytes
+from ..format.leader_epochs import Epochs, believable_runs, contradicted, epochs_from, within
+from ..format.names import file_name, snapshot_offset_of
+from ..format.producers import Producers, marker_reader
+from ..format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from ..reading.discovery import SegmentFile
+from ..reading.partition import PartitionLog
+from ..reading.plan import Damage
+from ..reading.segment_walker import Walker
+from ..writing.index_builder import State, read_through
+from .salvage_markers import restored_markers
+from .salvage_pieces import Items, Piece, Restored, around, indexable, insert, split
+from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut, log_mode, restrict
+
+CLUSTER_METADATA = "__cluster_metadata"
+"""The topic whose offsets are in no checkpoint."""
+QUORUM_STATE = "quorum-state"
+KRAFT_SNAPSHOT = ".checkpoint"
+OWNER = 0o600
+"""Permissions that the copy needs until it is complete."""
+
+
+@dataclass
+class Salvaged:
+    """The copy of a partition.
+
+    Attributes
+    ----------
+    next_offset : int
+        End of the copy.
+    offsets : dict
+        The copy's entry in each offset checkpoint, by the checkpoint's name.
+    open : list of ProducerEntry
+        Producers whose transactions nothing in the copy ends, the oldest transaction first.
+    damaged : list of Damage
+        Batches that the plan of the source accepts, but that no index can hold. They are left out too.
+    restored : list of int
+        Offsets of abort markers that were written in place of lost ones.
+    left_out : list of LeftOut
+        Files that were not read, because they are links out of the source.
+    modes : dict
+        Permissions of the copy's files and of its directory, which `narrow` applies.
+    """
+
+    topic: str
+    partition: int
+    path: Path
+    segments: int = 0
+    batches: int = 0
+    bytes: int = 0
+    next_offset: int = 0
+    offsets: dict[str, int] = field(default_factory=dict)
+    open: list[ProducerEntry] = field(default_factory=list)
+    damaged: list[Damage] = field(default_factory=list)
+    restored: list[int] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    modes: dict[str, int] = field(default_factory=dict)
+    mode: int = ALL_FILE_BITS
+    """Permissions that all segments of the source have in common."""
+
+    def narrow(self, folder: Path) -> None:
+        """Give the copy, which is now at `folder`, the permissions of its source. Files added since get those of the segments."""
+        for name in files.list_directory(folder)[1]:
+            restrict(folder / name, self.modes.get(name, self.mode))
+        restrict(folder, self.modes[""])
+
+
+def salvage_partition(
+    log: PartitionLog,
+    damaged: Iterable[Damage],
+    output: Path,
+    stop_at_first: bool = False,
+    bounds: Bounds | None = None,
+) -> Salvaged:
+    """Copy the valid batches of a partition into a new directory below `output`.
+
+    Parameters
+    ----------
+    log : PartitionLog
+        The source.
+    damaged : iterable of Damage
+        What `verify_partition` found, batches with unreadable records included.
+    output : Path
+        An existing directory. If an error is raised, the partition's directory there is removed.
+    stop_at_first : bool, default False
+        Keep only the batches before the first damage, as a broker does.
+    bounds : Bounds, optional
+        Links that lead out of these paths are not followed. By default the log directory, or the partition if it was named.
+
+    Raises
+    ------
+    OSError
+        The source or the copy fails; the source has changed since it was verified (EIO); or the partition is left out, because a
+        broker does not accept its name or because it is a link out of `bounds`.
+    """
+    directory = log.directory
+    bounds = bounds or Bounds([directory.path if directory.named else directory.path.parent])
+    bounds.check_partition(directory)
+    left_out = bounds.without_foreign_files(directory)
+    holes: dict[str, list[tuple[int, int]]] = {s.name: [] for s in log.segments}
+    for damage in damaged:
+        if damage.file in holes:
+            holes[damage.file].append((damage.position, damage.position + damage.length))
+    kept: list[tuple[SegmentFile, list[Piece]]] = []
+    for segment in log.segments:
+        cuts = sorted(holes[segment.name])
+        pieces = [piece for e in log.plan(segment).extents for piece in around(cuts, Piece(e.position, e.end))]
+        if stop_at_first and cuts:
+            kept.append((segment, [p for p in pieces if p.end <= cuts[0][0]]))
+            break
+        kept.append((segment, pieces))
+    copy = _Copy(log, output / f"{log.topic}-{log.partition}", left_out)
+    try:
+        filled = [(s, pieces) for s, pieces in kept if copy.is_copied(s, pieces, bool(holes[s.name]))]
+        markers = restored_markers(log, filled, to_the_end=not stop_at_first)
+        for segment, pieces in kept:
+            copy.segment(segment, pieces, bool(holes[segment.name]), markers.get(segment.name, []))
+        return copy.finish()
+    except BaseException:
+        shutil.rmtree(copy.made.path, ignore_errors=True)
+        raise
+
+
+class _RefusedError(Exception):
+    """The copied batches cannot be indexed together."""
+
+
+class _Copy:
+    """A partition's copy while it grows."""
+
+    def __init__(self, log: PartitionLog, folder: Path, left_out: list[LeftOut]) -> None:
+        self.log = log
+        self.source = log.directory.path
+        foreign = {entry.path.name for entry in left_out}
+        self.names = [n for n in files.list_directory(self.source)[1] if n not in foreign]
+        mode = files.mode_of(self.source) or 0
+        folder.mkdir(mode | 0o700)
+        self.made = Salvaged(
+            log.topic, log.partition, folder, left_out=left_out, modes={"": mode}, mode=log_mode(log.directory)
+        )
+        self.state = State(marker_reader(log.max_batch_bytes))
+        self.bases: list[int] = []
+        self.unsure = True
+        """Batches are missing that a snapshot knows of."""
+
+    def is_copied(self, source: SegmentFile, pieces: list[Piece], hurt: bool) -> bool:
+        """Return whether a segment gets a file. The last one always does, because its name gives the log's end."""
+        return bool(pieces) or source.last or not (hurt or source.size)
+
+    def segment(self, source: SegmentFile, pieces: list[Piece], hurt: bool, markers: list[Restored]) -> None:
+        """Copy one segment, unless nothing of it is left."""
+        if not self.is_copied(source, pieces, hurt):
+            self.unsure = True
+            return
+        with FileView(source.path) as view:
+            before = (
+                self.state.copy(),
+                self.unsure,
+                len(self.bases),
+                (self.made.batches, self.made.bytes, self.made.next_offset),
+            )
+            try:
+                self._write(view, source, pieces, markers)
+            except _RefusedError as refused:
+                self.state, self.unsure, count, (self.made.batches, self.made.bytes, self.made.next_offset) = before
+                self.made.segments = count
+                written, self.bases = self.bases[count:], self.bases[:count]
+                if self._changed(view, source, pieces, written):
+                    raise OSError(
+                        errno.EIO, f"the file changed while it was salvaged ({refused})", str(source.path)
+                    ) from None
+                self._remove(written)
+                walker = Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
+                pieces, damage = indexable(walker, source.name, pieces, source.base_offset or 0, source.next_base)
+                self.made.damaged += damage
+                hurt = True
+                if self.is_copied(source, pieces, hurt):
+                    self._write_again(view, source, pieces, markers)
+        self.unsure = self.unsure or hurt
+
+    def _write_again(self, view: FileView, source: SegmentFile, pieces: list[Piece], markers: list[Restored]) -> None:
+        try:
+            self._write(view, source, pieces, markers)
+        except _RefusedError as refused:
+            raise OSError(errno.EIO, f"the file changed while it was salvaged ({refused})", str(source.path)) from None
+
+    def _write(self, view: FileView, source: SegmentFile, pieces: list[Piece], markers: list[Restored]) -> None:
+        """Write a segment's batches, and the files next to them. _RefusedError if these batches cannot be indexed."""
+        walker = Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
+        base = source.base_offset
+        if base is None:
+            base = walker.first_offset_at(pieces[0].position) if pieces else 0
+        items: Items = insert(walker, pieces, markers) if markers else [*pieces]
+        highest = max([self.log.plan(source).next_offset or base, *(m.offset for m in markers)])
+        times = os.stat(source.path)
+        mode = files.narrowed(ALL_FILE_BITS | 0o111, source.path)
+        for part_base, part in split(walker, items, base, highest):
+            path = self._path(part_base, ".log")
+            self.made.modes[path.name] = mode
+            self.bases.append(part_base)
+            target = files.create(path, mode | OWNER)
+            try:
+                for item in part:
+                    if isinstance(item, Restored):
+                        files.write_all(target, item.data)
+                    else:
+                        view.transfer(target, item.position, item.end)
+                os.fsync(target)
+            finally:
+                os.close(target)
+            self._index(path, part_base)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # by which old formats are retained
+        self.made.restored += [m.offset for m in markers]
+
+    def _changed(self, view: FileView, source: SegmentFile, pieces: list[Piece], written: list[int]) -> bool:
+        """Return whether the source has changed since its plan was made, or gives other bytes than it did when it was copied."""
+        known = self.log.stamps.get(source.name)
+        if known is not None and files.stamp(source.path) != known:
+            return True
+        crc = 0
+        for piece in pieces:
+            crc = view.crc32c(piece.position, piece.end, crc)
+        if len(written) != 1 or self.made.restored:
+            return False
+        with FileView(self._path(written[0], ".log")) as copied:
+            return copied.crc32c(0, copied.size) != crc
+
+    def _remove(self, bases: list[int]) -> None:
+        for base in bases:
+            for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
+                self._path(base, suffix).unlink(missing_ok=True)
+
+    def _path(self, offset: int, suffix: str) -> Path:
+        return self.made.path / file_name(offset, suffix)
+
+    def _new(self, path: Path, data: bytes, mode: int) -> None:
+        """Write a rebuilt file. It gets no permission that `mode`, or the source's file of that name, lacks."""
+        mode = files.narrowed(mode & ALL_FILE_BITS, self.source / path.name)
+        self.made.modes[path.name] = mode
+        files.write_new(path, data, mode | OWNER)
+
+    def _snapshot(self, offset: int) -> list[ProducerEntry] | None:
+        """Return the newest readable source snapshot up to an offset; None if it contradicts the batches or lacks some of the copy's."""
+        for at in sorted(
+            (o for n in self.names if (o := snapshot_offset_of(n)) is not None and o <= offset), reverse=True
+        ):
+            if len(self.bases) > 1 and at < offset:
+                return None
+            try:
+                known = read_snapshot(files.read_bytes(self.source / file_name(at, ".snapshot")) or b"")
+            except KafkaFormatError:
+                continue
+            if all(p.last_offset < at and p.txn_first_offset < at for p in known) and not self._contradicts(known):
+                return known
+        return None
+
+    def _contradicts(self, known: Iterable[ProducerEntry]) -> bool:
+        """Return whether a snapshot disagrees with the batches of the copy so far."""
+        for theirs in known:
+            own = self.state.producers.entries.get(theirs.producer_id)
+            if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
+                return True  # a newer epoch begins without a batch
+            fields = ("epoch", "last_sequence", "offset_delta")
+            if (
+                own is not None
+                and own.last_offset == theirs.last_offset
+                and any(getattr(own, f) != getattr(theirs, f) for f in fields)
+            ):
+                return True
+        return False
+
+    def _index(self, path: Path, base: int) -> None:
+        """Read a copied segment, and write its indexes and the snapshot at its start."""
+        self.unsure = self.unsure and base > 0
+        if self.unsure and (known := self._snapshot(base)) is not None:
+            self.state.producers, self.unsure = Producers(known), False
+        entries = self.state.producers.entries
+        mode = self.made.modes[path.name]
+        if len(self.bases) > 1 or entries:
+            self._new(self._path(base, ".snapshot"), snapshot_bytes(entries.values()), self.made.mode)
+        with FileView(path) as view:
+            made = read_through(view, base, self.state, max_batch_bytes=self.log.max_batch_bytes)
+            if made.end < view.size:
+                raise _RefusedError(str(made.error or "its offsets are out of an index's range"))
+        for suffix, data in zip((".index", ".timeindex"), made.indexes.take(), strict=True):
+            self._new(path.with_suffix(suffix), data, mode)
+        if made.aborted:
+            self._new(path.with_suffix(".txnindex"), transaction_index_bytes(made.aborted), mode)
+        self.made.next_offset = made.next_offset
+        self.made.segments += 1
+        self.made.batches += made.batches
+        self.made.bytes += made.end
+
+    def finish(self) -> Salvaged:
+        """Write the files that belong to the whole partition."""
+        folder = self.made.path
+        if not self.bases:
+            base = (self.log.segments[0].base_offset or 0) if self.log.segments else 0
+            self.bases.append(base)
+            self._new(self._path(base, ".log"), b"", self.made.mode)
+            self._index(self._path(base, ".log"), base)
+        start, end = self.bases[0], self.made.next_offset
+        self.made.open = self.state.producers.open_transactions
+        if end > self.bases[-1]:
+            self._new(
+                self._path(end, ".snapshot"), snapshot_bytes(self.state.producers.entries.values()), self.made.mode
+            )
+        known = {name: offset for name, offset in self.log.directory.checkpoints.items() if offset >= 0}
+        log_start = min(known.get(LOG_STARTS, start), end)  # below the first segment if that is in tiered storage
+        self._new(folder / LEADER_EPOCHS, leader_epochs_text(self._epochs(log_start, end)).encode(), self.made.mode)
+        self._copy_as_it_is()
+        files.sync_directory(folder)
+        if self.log.topic == CLUSTER_METADATA:
+            return self.made
+        self.made.offsets = {RECOVERY_POINTS: end, HIGH_WATERMARKS: min(known.get(HIGH_WATERMARKS) or end, end)}
+        if LOG_STARTS in known:
+            self.made.offsets[LOG_STARTS] = log_start
+        if CLEANER_OFFSETS in known:
+            self.made.offsets[CLEANER_OFFSETS] = min(known[CLEANER_OFFSETS], end)
+        return self.made
+
+    def _epochs(self, start: int, end: int) -> Epochs:
+        """Return the source's leader epochs, with later ones of the batches; only those of the batches if the two contradict each other."""
+        try:
+            kept = (
+                read_leader_epochs(files.read_text(self.source / LEADER_EPOCHS) or "")
+                if LEADER_EPOCHS in self.names
+                else []
+            )
+        except StructureError:
+            kept = []
+        if contradicted(kept, ()):  # by itself
+            kept = []
+        believed = believable_runs(self.state.epoch_runs, kept)
+        told = epochs_from(believed)
+        if not kept or contradicted(kept, believed):
+            return within(told, start, end)
+        newer = [(e, o) for e, o in told if e > kept[-1][0] and o >= kept[-1][1]]
+        return within([*kept, *newer], start, end)
+
+    def _copy_as_it_is(self) -> None:
+        """Copy the topic's id, and of the metadata log its snapshots and what its voters agreed on."""
+        for name in self.names:
+            if name == PARTITION_METADATA:
+                try:
+                    read_partition_metadata(files.read_text(self.source / name) or "")
+                except StructureError as error:
+                    self.log.tell(
+                        f"{self.source / name}: left out, {error.message}: a broker would call the partition a stray"
+                    )
+                    continue
+            elif name != QUORUM_STATE and not name.endswith(KRAFT_SNAPSHOT):
+                continue
+            self.made.modes[name] = files.narrowed(ALL_FILE_BITS | 0o111, self.source / name)
+            copy_file(self.source / name, self.made.path / name, self.made.modes[name] | OWNER)
+
+
+def copy_file(source: Path, target: Path, mode: int) -> None:
+    """Copy a file's content into a new file with this mode."""
+    with FileView(source) as view:
+        handle = files.create(target, mode)
+        try:
+            view.transfer(handle, 0, view.size)
+            os.fsync(handle)
+        finally:
+            os.close(handle)

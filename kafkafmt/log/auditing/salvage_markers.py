@@ -1,0 +1,165 @@
+"""Restore abort markers that damage destroyed and that a transaction index proves.
+
+An entry of a transaction index names producer, first offset and marker offset of an aborted transaction. A broker serves
+such a range as aborted even if the marker is gone. But a consumer stops filtering a producer only at its next abort
+marker, so without the marker it also drops later records that this producer committed (seen with Kafka 3.9.2 and 4.3.1).
+And a broker that rebuilds the index after a crash no longer knows the range. The marker is therefore written again, at
+the offset that the index names.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP, TRANSACTIONAL_BIT
+from ...errors import KafkaFormatError
+from ...records import build_marker
+from ...types import last_offsets
+from ..format import files
+from ..format.files import FileView
+from ..format.names import snapshot_offset_of
+from ..format.producers import Aborted
+from ..format.snapshots import ProducerEntry, read_snapshot
+from ..reading.discovery import PartitionDir, SegmentFile
+from ..reading.partition import PartitionLog
+from ..reading.segment_walker import Walker
+from .salvage_pieces import Piece, Restored
+
+
+class _Lost(NamedTuple):
+    """A lost marker, with the fields of the last batch of its transaction and the leader epoch of the batch before it."""
+
+    entry: Aborted
+    producer_epoch: int
+    timestamp: int
+    leader_epoch: int
+
+
+class _Search:
+    """Finds the place of each marker among the batches of a copy, which arrive in the order of their offsets."""
+
+    def __init__(self, entries: Iterable[Aborted]) -> None:
+        self.entries = sorted({e.last: e for e in entries}.values(), key=lambda e: e.last)
+        self.ids = np.array(sorted({e.producer_id for e in self.entries}), np.int64)
+        self.at = 0
+        self.found: list[_Lost] = []
+        self._batches: dict[int, tuple[int, int, int]] = {}
+        self._epoch = -1
+        self._end = 0
+
+    def add(self, table: np.ndarray) -> None:
+        lasts = last_offsets(table)
+        start = 0
+        while self.at < len(self.entries) and len(table) and self.entries[self.at].last <= lasts[-1]:
+            entry = self.entries[self.at]
+            i = int(np.searchsorted(lasts, entry.last))
+            self._remember(table[start:i])
+            start = i
+            if table["base_offset"][i] > entry.last:
+                self._restore(entry)
+            self.at += 1
+        self._remember(table[start:])
+
+    def _remember(self, table: np.ndarray) -> None:
+        if not len(table):
+            return
+        self._epoch = int(table["leader_epoch"][-1])
+        self._end = int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0) + 1
+        kind = table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)
+        rows = table[(kind == TRANSACTIONAL_BIT) & np.isin(table["producer_id"], self.ids)]
+        columns = (rows[name].tolist() for name in ("producer_id", "base_offset", "producer_epoch", "max_timestamp"))
+        for producer_id, base, epoch, timestamp in zip(*columns, strict=True):
+            self._batches[producer_id] = base, epoch, timestamp
+
+    def _restore(self, entry: Aborted) -> None:
+        base, epoch, timestamp = self._batches.get(entry.producer_id, (-1, -1, NO_TIMESTAMP))
+        if not entry.first <= base < entry.last:
+            return  # none of the transaction's batches is in the copy
+        self.found.append(_Lost(entry, epoch, timestamp, self._epoch))
+
+    def finish(self, lost: int) -> None:
+        """Place the markers after the last batch.
+
+        lost: bytes after that batch. An offset further away than this comes from a corrupted index.
+        """
+        for entry in self.entries[self.at :]:
+            if entry.last - self._end <= lost:
+                self._restore(entry)
+
+
+def restored_markers(
+    log: PartitionLog, kept: Sequence[tuple[SegmentFile, list[Piece]]], to_the_end: bool
+) -> dict[str, list[Restored]]:
+    """Return the markers to restore in a copy, by the name of the segment that they go into.
+
+    Parameters
+    ----------
+    log : PartitionLog
+        The source. Its `transactions.unmarked` are the entries in question.
+    kept : sequence of (segment, pieces)
+        What is copied, in the order of offsets.
+    to_the_end : bool
+        Restore markers after the last batch of the copy too.
+    """
+    if not log.transactions.unmarked:
+        return {}
+    search = _Search(log.transactions.unmarked)
+    for segment, pieces in kept:
+        if pieces:
+            with FileView(segment.path) as view:
+                walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes)
+                for piece in pieces:
+                    for _, _, table, _ in walker.tables(*piece):
+                        search.add(table)
+    if to_the_end and kept:
+        segment, pieces = kept[-1]
+        search.finish(log.plan(segment).size - sum(p.end - p.position for p in pieces))
+    places: dict[str, list[Restored]] = defaultdict(list)
+    snapshots = _snapshots(log.directory) if search.found else []
+    bases = [MAX_OFFSET if s.base_offset is None else s.base_offset for s, _ in kept]
+    for lost in search.found:
+        offset = lost.entry.last
+        at = bisect_right(bases, offset) - 1
+        if at >= 0:
+            marker = build_marker(
+                lost.entry.producer_id,
+                _marker_epoch(lost, snapshots),
+                commit=False,
+                base_offset=offset,
+                timestamp=lost.timestamp,
+                leader_epoch=lost.leader_epoch,
+            )
+            places[kept[at][0].name].append(Restored(offset, marker))
+    return places
+
+
+def _snapshots(directory: PartitionDir) -> list[tuple[int, dict[int, ProducerEntry]]]:
+    """Return the offsets of the readable producer snapshots, and their entries by producer id."""
+    found = []
+    for name in files.list_directory(directory.path)[1]:
+        offset = snapshot_offset_of(name)
+        if offset is not None and name not in directory.ignored:
+            try:
+                found.append(
+                    (offset, {p.producer_id: p for p in read_snapshot(files.read_bytes(directory.path / name) or b"")})
+                )
+            except KafkaFormatError:
+                continue
+    return sorted(found, key=lambda f: f[0])
+
+
+def _marker_epoch(lost: _Lost, snapshots: Sequence[tuple[int, dict[int, ProducerEntry]]]) -> int:
+    """Return the producer epoch of a lost marker.
+
+    Since Kafka 4.0 a marker raises the epoch (KIP-890). The next snapshot shows that, as long as no batch has followed.
+    """
+    at = bisect_right(snapshots, lost.entry.last, key=lambda s: s[0])
+    known = snapshots[at][1].get(lost.entry.producer_id) if at < len(snapshots) else None
+    if known is not None and known.last_offset < 0 and known.epoch > lost.producer_epoch:
+        return known.epoch
+    return lost.producer_epoch

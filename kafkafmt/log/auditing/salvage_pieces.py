@@ -1,0 +1,227 @@
+"""Choose the bytes of a segment that salvage copies, and split them into segments that an index can hold."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
+from ...errors import KafkaFormatError
+from ...records import RecordReader
+from ...types import last_offsets
+from ..reading.plan import Damage
+from ..reading.segment_walker import Walker
+from ..writing.index_builder import MAX_SEGMENT_BYTES
+
+
+class Piece(NamedTuple):
+    """Batches that are back to back in the source file."""
+
+    position: int
+    end: int
+
+
+class Restored(NamedTuple):
+    """A transaction marker that is written in place of a lost one."""
+
+    offset: int
+    data: bytes
+
+
+Items = list[Piece | Restored]
+
+
+def around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
+    """Return the parts of `piece` between the holes, which are in order."""
+    start, end = piece
+    parts = []
+    for a, b in holes:
+        if start <= a < end:
+            parts.append(Piece(start, a))
+            start = b
+    return [p for p in [*parts, Piece(start, end)] if p.position < p.end]
+
+
+@dataclass
+class Batches:
+    """Position, end, first and last offset of batches, in the order in which they are delivered."""
+
+    positions: list[int]
+    ends: list[int]
+    firsts: list[int]
+    lasts: list[int]
+
+
+def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece, KafkaFormatError]]) -> Batches:
+    """Read the headers of the pieces' batches. Spans whose batches have become invalid are added to `bad`."""
+    found = Batches([], [], [], [])
+    for piece in pieces:
+        start = piece.position
+        while start < piece.end:
+            following = piece.end
+            for position, buffer, table, error in walker.tables(start, piece.end):
+                _add(found, walker, position, buffer, table)
+                if error is not None:
+                    resume = error.resume
+                    following = resume if resume is not None and error.position < resume < piece.end else piece.end
+                    bad.append((Piece(error.position, following), error))
+            start = following
+    return found
+
+
+def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, table: np.ndarray) -> None:
+    if not len(table):
+        return
+    firsts = table["base_offset"].copy()
+    lasts = last_offsets(table)
+    reader = RecordReader(("offset",), max_batch_bytes=walker.max_batch_bytes)
+    for i in np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2)).tolist():
+        inner: list[int] = []
+        for _, columns in reader.read(buffer, table[i : i + 1], lambda _, __: None):
+            assert columns.offset is not None
+            inner += columns.offset[: columns.rows].tolist()
+        if inner and inner[-1] == lasts[i]:
+            firsts[i] = inner[0]
+        else:  # an index, and a broker, go by the wrapper's own offset
+            firsts[i] = lasts[i] + 1
+    starts = table["position"] + position
+    found.positions += starts.tolist()
+    found.ends += (starts + table["size"]).tolist()
+    found.firsts += firsts.tolist()
+    found.lasts += lasts.tolist()
+
+
+def rising(batches: Batches) -> list[int]:
+    """Return the indexes of the longest chain of batches whose offsets rise; the others contradict it."""
+    tops: list[int] = []
+    ends: list[int] = []
+    parents: list[int] = []
+    for i, (first, last) in enumerate(zip(batches.firsts, batches.lasts, strict=True)):
+        at = bisect_left(tops, first) if first <= last else -1
+        parents.append(ends[at - 1] if at > 0 else -1)
+        if at == len(tops):
+            tops.append(last)
+            ends.append(i)
+        elif at >= 0 and last < tops[at]:
+            tops[at], ends[at] = last, i
+    chain = []
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        chain.append(at)
+        at = parents[at]
+    return chain[::-1]
+
+
+def indexable(
+    walker: Walker, name: str, pieces: Sequence[Piece], lower: int, next_base: int | None
+) -> tuple[list[Piece], list[Damage]]:
+    """Return the batches of the pieces that an index can hold together, and the others as damage.
+
+    Parameters
+    ----------
+    walker : Walker
+        Reads the source segment.
+    name : str
+        Name of the segment's file.
+    lower, next_base : int, int or None
+        Base offsets of this segment and the next one.
+    """
+    bad: list[tuple[Piece, KafkaFormatError]] = []
+    batches = read_batches(walker, pieces, bad)
+    chain = rising(batches)
+    kept = [Piece(batches.positions[i], batches.ends[i]) for i in chain]
+    damage = []
+    end = None if next_base is None else next_base - 1
+    at = 0
+    for i in sorted(set(range(len(batches.positions))) - set(chain)):
+        while at < len(chain) and chain[at] < i:
+            at += 1
+        first = batches.lasts[chain[at - 1]] + 1 if at else lower
+        last = batches.firsts[chain[at]] - 1 if at < len(chain) else end
+        length = batches.ends[i] - batches.positions[i]
+        message = f"offset {batches.lasts[i]} in the batch's header contradicts its messages or the batches around it"
+        damage.append(Damage(name, batches.positions[i], length, first, last, "contradicting_offsets", message))
+    positions = [k.position for k in kept]
+    in_order = positions == sorted(positions)
+    for piece, error in bad:
+        first, last = lower, end
+        if in_order:
+            at = bisect_left(positions, piece.position)
+            first = batches.lasts[chain[at - 1]] + 1 if at else first
+            last = batches.firsts[chain[at]] - 1 if at < len(chain) else last
+        damage.append(Damage(name, piece.position, piece.end - piece.position, first, last, error.code, error.message))
+    return _joined(kept), damage
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and joined[-1].end == piece.position:
+            joined[-1] = Piece(joined[-1].position, piece.end)
+        else:
+            joined.append(piece)
+    return joined
+
+
+def insert(walker: Walker, pieces: Sequence[Piece], markers: Sequence[Restored]) -> Items:
+    """Return pieces and markers in the order of offsets."""
+    items: Items = []
+    waiting = list(markers)
+    for piece in pieces:
+        start = piece.position
+        for position, _, table, _ in walker.tables(*piece) if waiting else ():
+            firsts = table["base_offset"].tolist()
+            for i, first in enumerate(firsts):
+                at = position + int(table["position"][i])
+                while waiting and waiting[0].offset < first:
+                    items += [Piece(start, at)] if start < at else []
+                    items.append(waiting.pop(0))
+                    start = at
+        items.append(Piece(start, piece.end))
+    return [*items, *waiting]
+
+
+def size_of(items: Items) -> int:
+    """Return the number of bytes that the items take in a file."""
+    return sum(len(i.data) if isinstance(i, Restored) else i.end - i.position for i in items)
+
+
+def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tuple[int, Items]]:
+    """Yield the items as segments that an index can hold, each with its base offset; mostly a single one.
+
+    highest: the largest offset in the items.
+    """
+    if size_of(items) <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
+        yield base, items
+        return
+    part: Items = []
+    size = 0
+    for first, last, item in _single(walker, items):
+        length = size_of([item])
+        if last - base > MAX_RELATIVE_OFFSET or size + length > MAX_SEGMENT_BYTES:
+            if part:
+                yield base, part
+            base, part, size = first, [], 0
+        before = part[-1] if part else None
+        if isinstance(before, Piece) and isinstance(item, Piece) and before.end == item.position:
+            part[-1] = Piece(before.position, item.end)
+        else:
+            part.append(item)
+        size += length
+    yield base, part
+
+
+def _single(walker: Walker, items: Items) -> Iterator[tuple[int, int, Piece | Restored]]:
+    """Yield first offset, last offset and item of every batch."""
+    for item in items:
+        if isinstance(item, Restored):
+            yield item.offset, item.offset, item
+            continue
+        for position, _, table, _ in walker.tables(*item):
+            for i in range(len(table)):
+                (batch,) = walker.runs(table[i : i + 1], position)
+                yield batch.first_offset, batch.last_offset, Piece(batch.position, batch.end)

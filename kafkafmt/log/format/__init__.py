@@ -1,0 +1,3 @@
+"""Parse and serialize the files of a Kafka log directory: names, checkpoints, index entries,
+snapshots.
+"""

@@ -1,0 +1,232 @@
+"""Parse and serialize the small text files of a log directory.
+
+- Checkpoints (Kafka: ``CheckpointFile``) have one line with the version, 0, one line with the
+  number of entries, and then one line per entry. A file of 0 bytes has no entries.
+- ``partition.metadata`` (Kafka: ``PartitionMetadataFile``) has `key: value` lines.
+- ``meta.properties`` (Kafka: ``MetaProperties``) is a Java properties file.
+- ``.kafka_cleanshutdown`` (Kafka: ``CleanShutdownFileHandler``) is JSON. Brokers up to 3.6 leave it
+  empty.
+
+Content that a broker would not accept raises StructureError, which names the file and, if one line
+is at fault, the line.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from ...constants import MAX_OFFSET
+from ...errors import StructureError
+from .names import can_be_checkpointed
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+OFFSET_CHECKPOINTS = (LOG_STARTS, CLEANER_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS)
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_PROPERTY = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)\Z", re.DOTALL)
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}\Z")
+
+
+def _entries(text: str, parts: int, name: str) -> list[list[str]]:
+    if not text:
+        return []
+    lines = text.splitlines()
+    if lines[0].strip() != "0":
+        raise StructureError(f"{name}: version {lines[0][:40]!r} is not 0")
+    if len(lines) < 2:
+        raise StructureError(f"{name}: line 2, the number of entries, is missing")
+    count = _number(lines[1].strip(), name, 2)
+    # At most parts + 1 pieces: one piece too many is enough to reject a line, however long it is.
+    entries = [line.split(None, parts) for line in lines[2:] if line.strip()]
+    if len(entries) != count:
+        raise StructureError(f"{name}: line 2 gives the number of entries as {count}, but there are {len(entries)}")
+    for number, entry in enumerate(entries, 3):
+        if len(entry) != parts:
+            found = len(entry) if len(entry) < parts else f"more than {parts}"
+            raise StructureError(f"{name}: line {number} has {found} parts, not {parts}")
+    return entries
+
+
+def _number(text: str, name: str, line: int) -> int:
+    """Parse an integer as Java's ``Long.parseLong`` does, but accept ASCII digits only."""
+    number = int(text) if _NUMBER.match(text) else MAX_OFFSET + 1
+    if not -MAX_OFFSET - 1 <= number <= MAX_OFFSET:
+        raise StructureError(f"{name}: line {line}: {text[:40]!r} is not a 64-bit integer")
+    return number
+
+
+def read_offset_checkpoint(text: str, name: str) -> dict[tuple[str, int], int]:
+    """Return the offset of each (topic, partition) in an offset checkpoint.
+
+    Each line is `topic partition offset`. The checkpoints of recovery points, high watermarks, log
+    start offsets and the cleaner have this form.
+    """
+    return {
+        (topic, _number(partition, name, line)): _number(offset, name, line)
+        for line, (topic, partition, offset) in enumerate(_entries(text, 3, name), 3)
+    }
+
+
+def read_leader_epochs(text: str, name: str = LEADER_EPOCHS) -> list[tuple[int, int]]:
+    """Return the (epoch, start offset) entries of a ``leader-epoch-checkpoint``, in the file's
+    order.
+    """
+    epochs = [
+        (_number(a, name, line), _number(b, name, line)) for line, (a, b) in enumerate(_entries(text, 2, name), 3)
+    ]
+    for line, (epoch, offset) in enumerate(epochs, 3):
+        if epoch < 0 or offset < 0:
+            raise StructureError(f"{name}: line {line}: epoch {epoch} or offset {offset} is negative")
+    return epochs
+
+
+def offset_checkpoint_text(offsets: Mapping[tuple[str, int], int]) -> str:
+    """Return the text of an offset checkpoint as a broker writes it.
+
+    Raise ValueError for a topic name, partition or offset that would make the whole file
+    unreadable.
+    """
+    return _checkpoint_text(_offset_line(*key, offset) for key, offset in offsets.items())
+
+
+def _offset_line(topic: str, partition: int, offset: int) -> str:
+    if not can_be_checkpointed(topic, partition):
+        raise ValueError(
+            f"a checkpoint cannot name partition {partition} of topic {topic!r}: no broker accepts that name or number"
+        )
+    if not 0 <= offset <= MAX_OFFSET:
+        raise ValueError(f"a checkpoint cannot contain offset {offset} of {topic}-{partition}")
+    return f"{topic} {partition} {offset}"
+
+
+def leader_epochs_text(epochs: Iterable[tuple[int, int]]) -> str:
+    """Return the text of a ``leader-epoch-checkpoint`` as a broker writes it."""
+    return _checkpoint_text(f"{epoch} {offset}" for epoch, offset in epochs)
+
+
+def _checkpoint_text(entries: Iterable[str]) -> str:
+    lines = list(entries)
+    return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines))
+
+
+def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[str, str]:
+    """Return the keys and values of ``partition.metadata``; `version` and `topic_id` are always
+    among them.
+    """
+    values = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        key, colon, value = line.partition(":")
+        if not colon:
+            raise StructureError(f"{name}: line {number} is not of the form 'key: value'")
+        values[key.strip()] = value.strip()
+    if not values.get("version", "").isdigit() or not values.get("topic_id"):
+        raise StructureError(f"{name}: version or topic_id is missing")
+    return values
+
+
+def partition_metadata_text(topic_id: str) -> str:
+    """Return the text of ``partition.metadata`` as a broker writes it, without a newline after the
+    second line.
+    """
+    return f"version: 0\ntopic_id: {topic_id}"
+
+
+def uuid_bytes(text: str) -> bytes:
+    """Decode a topic, cluster or directory id from its 22 base64url characters to 16 bytes."""
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        data = b""
+    if len(data) != 16:
+        raise StructureError(f"{text[:40]!r} is not a 16-byte id in base64url, which has 22 characters")
+    return data
+
+
+def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, str]:
+    """Return the keys and values of ``meta.properties``.
+
+    If the file has no `version`, "0" is added.
+
+    Version 0 can contain broker.id and cluster.id. Version 1 must contain cluster.id and node.id,
+    and can contain directory.id.
+    """
+    values = _properties(text)
+    version = values.setdefault("version", "0")
+    if version not in ("0", "1"):
+        raise StructureError(f"{name}: version {version[:40]!r} is neither 0 nor 1")
+    for key in ("cluster.id", "node.id") if version == "1" else ():
+        if not values.get(key):
+            raise StructureError(f"{name}: {key} is missing")
+    for key in ("broker.id", "node.id"):
+        if key in values and not _NUMBER.match(values[key]):
+            raise StructureError(f"{name}: {key} {values[key][:40]!r} is not a number")
+    if "directory.id" in values:
+        uuid_bytes(values["directory.id"])
+    return values
+
+
+def meta_properties_text(values: Mapping[str, str]) -> str:
+    """Return the text of ``meta.properties``, without the comment with the date that a broker adds."""
+    return "#\n" + "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '=:#!')}\n" for key, value in values.items())
+
+
+def _properties(text: str) -> dict[str, str]:
+    """Parse Java properties: comments, continuation lines, escapes, and `=`, `:` or blanks after
+    the key.
+    """
+    values: dict[str, str] = {}
+    continued = ""
+    for line in re.split(r"\r\n|\r|\n", text):
+        line = continued + line.lstrip(" \t\f")
+        continued = ""
+        if not line or line[0] in "#!":
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            continued = line[:-1]
+            continue
+        match = _PROPERTY.match(line)
+        assert match is not None
+        values[_unescaped(match[1])] = _unescaped(match[2])
+    return values
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda m: chr(int(m[1][1:], 16)) if len(m[1]) == 5 else _ESCAPES.get(m[1], m[1]), text)
+
+
+def _escaped(text: str, special: str) -> str:
+    named = {c: "\\" + letter for letter, c in _ESCAPES.items()}
+    return "".join(named.get(c) or ("\\" + c if c in special + "\\" else c) for c in text)
+
+
+def read_clean_shutdown(text: str, name: str = CLEAN_SHUTDOWN) -> int:
+    """Return the broker epoch at the clean shutdown, or -1 if the file is empty.
+
+    Brokers up to 3.6 write an empty file: its existence alone marks the clean shutdown.
+    """
+    if not text.strip():
+        return -1
+    try:
+        found = json.loads(text)
+        epoch = found["brokerEpoch"]
+        if not isinstance(epoch, int):
+            raise TypeError
+    except (ValueError, TypeError, KeyError):
+        raise StructureError(f"{name}: the content is not JSON with an integer brokerEpoch") from None
+    return epoch
+
+
+def clean_shutdown_text(broker_epoch: int = -1) -> str:
+    """Return the content of ``.kafka_cleanshutdown`` as brokers from 3.7 on write it."""
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

@@ -1,0 +1,398 @@
+"""Read, write, sync and list files.
+
+Files are read with `pread` into reused buffers that start at a multiple of 64 bytes. They are
+memory-mapped only if the caller asks for it: a live broker can truncate a file at any time, and
+reading a mapped file that was truncated kills the process. A deleted file stays readable while it
+is open. A truncated file gives short reads, which the callers treat as the end of the input.
+
+Functions whose docstring says "sync" return after the data is on disk. A range of a file is copied
+to another file or to a socket inside the kernel (copy_file_range, sendfile) if the kernel can do
+it.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._backend import core
+from ...errors import StructureError
+
+ALIGNMENT = 64
+CRC_STEP = 1 << 20
+MAX_TEXT_BYTES = 64 << 20
+MAX_TEXT_LINES = 1 << 20
+"""Largest number of lines of a text file.
+
+A broker's checkpoint has one line per partition. A parsed line takes about 250 bytes of memory.
+"""
+MAX_INDEX_BYTES = 1 << 28
+"""Largest number of bytes that `read_bytes` returns; valid index files are smaller."""
+_LINE_ENDS = (b"\n", b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+"""The line ends that `str.splitlines` recognizes, in UTF-8."""
+NEW_FILE = 0o644
+"""Mode of a new file, before the umask is applied."""
+
+
+def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
+    """Return an uninitialized array of `size` bytes whose address is a multiple of 64.
+
+    The kernel copies into such a buffer five times as fast as into an unaligned one.
+    """
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
+
+
+def _open(path: str | os.PathLike[str]) -> int:
+    """Open a regular file for reading and return its descriptor.
+
+    A pipe or a device counts as missing, because opening or reading it can block forever.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        raise FileNotFoundError(errno.ENOENT, "not a regular file", os.fspath(path))
+    return handle
+
+
+class FileView:
+    """An open file from which byte ranges are read.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A regular file.
+    mapped : bool, default False
+        Also map the file into memory, as `data`. Only for files that nobody truncates.
+
+    Attributes
+    ----------
+    size : int
+        Length of the file in bytes when it was opened.
+    bytes_read, reads : int
+        Number of bytes, and of read calls, so far. Access through `data` is not counted.
+    data : numpy.ndarray of uint8, or None
+        The mapped file; None if it is not mapped or is empty.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], mapped: bool = False) -> None:
+        self.path = Path(path)
+        self._fd = _open(path)
+        self.size = os.fstat(self._fd).st_size
+        self.bytes_read = 0
+        self.reads = 0
+        self.data: npt.NDArray[np.uint8] | None = None
+        if mapped and self.size:
+            self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
+
+    def read_into(self, view: Any, position: int) -> int:
+        """Fill the buffer `view` with the bytes from `position` on, and return how many were read.
+
+        Fewer bytes than `view` has are read only at the end of the file.
+        """
+        target, got = memoryview(view).cast("B"), 0
+        while got < len(target):
+            try:
+                n = os.preadv(self._fd, [target[got:]], position + got)
+            except OSError as error:  # preadv's error does not name the file
+                raise OSError(error.errno, error.strerror, str(self.path)) from error
+            self.reads += 1
+            if n == 0:
+                break
+            got += n
+        self.bytes_read += got
+        return got
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position` on, or fewer at the end of the file."""
+        if size <= 0:
+            return b""
+        data = bytearray(min(size, max(self.size - position, 0)))
+        got = self.read_into(data, position)
+        return bytes(data[:got])
+
+    def crc32c(self, start: int, end: int, value: int = 0) -> int:
+        """Compute the CRC-32C of the bytes [start, end), in constant memory, continuing from
+        `value`.
+        """
+        return self._checksum(core.crc32c, start, end, value)
+
+    def crc32(self, start: int, end: int, value: int = 0) -> int:
+        """Compute the CRC-32 of the bytes [start, end), in constant memory, continuing from
+        `value`.
+        """
+        return self._checksum(core.crc32, start, end, value)
+
+    def _checksum(self, update: Callable[[bytes, int], int], start: int, end: int, value: int) -> int:
+        while start < end:
+            part = self.read(start, min(CRC_STEP, end - start))
+            if not part:
+                break
+            value = update(part, value)
+            start += len(part)
+        return value
+
+    def transfer(self, target: int, start: int, end: int) -> None:
+        """Write the bytes [start, end) to the file or socket `target`, at the target's own
+        position.
+
+        `target` is a blocking file descriptor. Raise OSError if the file ends before `end`.
+        """
+        methods = [_copy_file_range, _send_file, _read_and_write]
+        while start < end:
+            try:
+                sent = methods[0](self._fd, target, start, end - start)
+            except OSError as error:
+                if len(methods) == 1 or error.errno not in CANNOT_TRANSFER:
+                    raise OSError(error.errno, error.strerror, str(self.path)) from error
+                del methods[0]
+                continue
+            if sent == 0:
+                raise OSError(errno.EIO, "the file was truncated while it was read", str(self.path))
+            start += sent
+
+    def close(self) -> None:
+        """Close the file. A mapping stays valid. Closing twice does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> FileView:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+CANNOT_TRANSFER = (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ESPIPE)
+"""Errors that copy_file_range and sendfile raise if they do not support the two files.
+
+Examples are files on different file systems, pipes, and files opened for appending.
+"""
+
+
+def _copy_file_range(source: int, target: int, start: int, count: int) -> int:
+    return os.copy_file_range(source, target, count, start)
+
+
+def _send_file(source: int, target: int, start: int, count: int) -> int:
+    return os.sendfile(target, source, start, count)
+
+
+def _read_and_write(source: int, target: int, start: int, count: int) -> int:
+    data = os.pread(source, min(count, CRC_STEP), start)
+    write_all(target, data)
+    return len(data)
+
+
+def write_all(target: int, data: bytes) -> None:
+    """Write all bytes of `data` at the position of the descriptor `target`."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(target, rest) :]
+
+
+def write_at(target: int, data: Any, position: int) -> None:
+    """Write all bytes of `data` at `position` of the descriptor `target`."""
+    rest = memoryview(data).cast("B")
+    while rest:
+        written = os.pwrite(target, rest, position)
+        rest, position = rest[written:], position + written
+
+
+def mode_of(path: Path) -> int | None:
+    """Return the permission bits of a file or directory, without set-id bits and sticky bit; None
+    if it does not exist.
+    """
+    try:
+        return stat.S_IMODE(path.stat().st_mode) & 0o777
+    except FileNotFoundError:
+        return None
+
+
+def narrowed(mode: int, *sources: Path) -> int:
+    """Return `mode` without the permissions that a source lacks.
+
+    Sources that do not exist are ignored.
+    """
+    for source in sources:
+        known = mode_of(source)
+        mode &= 0o777 if known is None else known
+    return mode
+
+
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return inode, size and modification time of a file, which differ after a change; None if it
+    does not exist.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
+    """Append to a file. If the write fails, restore the file's previous length.
+
+    If the file does not exist, it is created with `mode`.
+    """
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
+    try:
+        end = os.fstat(target).st_size
+        try:
+            write_at(target, data, end)
+        except OSError:
+            os.ftruncate(target, end)
+            raise
+    finally:
+        os.close(target)
+
+
+def truncate(path: Path, size: int) -> None:
+    """Truncate a file to `size` bytes, and sync it."""
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.ftruncate(handle, size)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def create(path: Path, mode: int = NEW_FILE) -> int:
+    """Create an empty file and return a descriptor for writing.
+
+    Raise FileExistsError if the path exists.
+
+    The umask is applied to `mode`.
+    """
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+
+
+def write_new(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
+    """Create a file with this content, and sync it. Raise FileExistsError if the path exists."""
+    target = create(path, mode)
+    try:
+        write_all(target, data)
+        os.fsync(target)
+    finally:
+        os.close(target)
+
+
+def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
+    """Replace a file's content atomically, and sync the file and its directory.
+
+    Readers, now or after a crash, see either the old content or the new content. An existing file
+    keeps its mode; a new file gets `mode`.
+    """
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    known = mode_of(path)
+    write_new(temporary, data, mode if known is None else known)
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Sync the content of a file, no matter which process wrote it."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_directory(path: Path) -> None:
+    """Sync a directory: the creations, renames and deletions in it."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def list_directory(path: Path) -> tuple[list[str], list[str]]:
+    """Return the names of the subdirectories and of the files of a directory, each sorted.
+
+    Broken links are among the files. Pipes, sockets and devices are omitted, as by Kafka, which
+    omits everything that is not a regular file.
+    """
+    directories, names = [], []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            is_broken_link = entry.is_symlink() and not os.path.exists(entry.path)
+            if is_broken_link or entry.is_file():
+                names.append(entry.name)
+            elif entry.is_dir():
+                directories.append(entry.name)
+    return sorted(directories), sorted(names)
+
+
+def file_size(path: Path) -> int | None:
+    """Return the size of a file in bytes; None if it does not exist, or is a link that is broken or
+    circular.
+    """
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return None
+        raise
+
+
+def inode(path: Path) -> int | None:
+    """Return the inode number of a file or directory, or None if it cannot be read."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+def read_text(path: Path) -> str | None:
+    """Return the content of a small text file, or None if it does not exist.
+
+    Bytes that are not UTF-8 are replaced.
+
+    Raise StructureError if the path is a directory, or if the file exceeds MAX_TEXT_BYTES or
+    MAX_TEXT_LINES.
+    """
+    try:
+        with os.fdopen(_open(path), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(size) if size <= MAX_TEXT_BYTES else b""
+    except FileNotFoundError:
+        return None
+    except IsADirectoryError:
+        raise StructureError(f"{path.name}: a directory, not a file") from None
+    if size > MAX_TEXT_BYTES:
+        raise StructureError(f"{path.name}: {size} bytes, more than the limit of {MAX_TEXT_BYTES}")
+    lines = sum(map(data.count, _LINE_ENDS))
+    if lines > MAX_TEXT_LINES:
+        raise StructureError(f"{path.name}: {lines} lines, more than the limit of {MAX_TEXT_LINES}")
+    return data.decode(errors="replace")
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """Return at most the first MAX_INDEX_BYTES of a file, or None if the path does not exist or is
+    a directory.
+    """
+    try:
+        with os.fdopen(_open(path), "rb") as file:
+            return file.read(min(os.fstat(file.fileno()).st_size, MAX_INDEX_BYTES))
+    except (FileNotFoundError, IsADirectoryError):
+        return None

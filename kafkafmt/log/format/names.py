@@ -1,0 +1,88 @@
+"""Parse and build the names of partition directories and segment files.
+
+Kafka's counterparts are ``LocalLog`` and ``LogFileUtils``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ...constants import MAX_OFFSET
+
+_MOVED = re.compile(r"(.+)-(delete|stray|future)\Z", re.DOTALL)
+_PARTITION = re.compile(r"(.+)-([0-9]{1,19})\Z", re.DOTALL)
+_OFFSET = re.compile(r"([0-9]{20})(\.log|\.snapshot|\.txnindex)\Z")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+MAX_PARTITION = 2**31 - 1
+
+
+class PartitionName(NamedTuple):
+    """The parts of a partition directory's name."""
+
+    topic: str
+    partition: int
+    state: str
+    """live, delete, stray or future."""
+    parsed: bool
+    """False if the name is not `topic-partition`; then `topic` is the whole name and `partition` is
+    0.
+    """
+
+
+def parse_partition_name(name: str) -> PartitionName:
+    """Parse the name of a partition directory: `topic-partition`, split at the last dash.
+
+    A broker renames a directory to `topic-partition.<id>-delete`, `-stray` or `-future`. The id is
+    dropped, and the suffix is returned as the state.
+    """
+    moved = _MOVED.match(name)
+    state = moved[2] if moved else "live"
+    for stem in (moved[1].rpartition(".")[0], moved[1]) if moved else (name,):
+        parts = _PARTITION.match(stem)
+        if parts and int(parts[2]) <= MAX_PARTITION:
+            return PartitionName(parts[1], int(parts[2]), state, True)
+    return PartitionName(name, 0, state, False)
+
+
+def base_offset_of(file_name: str) -> int | None:
+    """Return the base offset in the name of a segment's `.log` file, or None for any other name."""
+    return _offset_of(file_name, ".log")
+
+
+def snapshot_offset_of(file_name: str) -> int | None:
+    """Return the offset in the name of a producer snapshot, or None for any other name.
+
+    The snapshot describes the producers of the log below this offset.
+    """
+    return _offset_of(file_name, ".snapshot")
+
+
+def index_base_of(file_name: str) -> int | None:
+    """Return the base offset in the name of a transaction index, or None for any other name."""
+    return _offset_of(file_name, ".txnindex")
+
+
+def file_name(offset: int, suffix: str = ".log") -> str:
+    """Return the name of a segment's file or of a producer snapshot: the offset with 20 digits, and
+    the suffix.
+    """
+    return f"{offset:020}{suffix}"
+
+
+def _offset_of(file_name: str, suffix: str) -> int | None:
+    match = _OFFSET.match(file_name)
+    return int(match[1]) if match and match[2] == suffix and int(match[1]) <= MAX_OFFSET else None
+
+
+def is_topic_name(name: str) -> bool:
+    """Return whether a broker accepts `name` as the name of a topic (Kafka: ``Topic.validate``)."""
+    return _TOPIC.match(name) is not None and name not in (".", "..")
+
+
+def can_be_checkpointed(topic: str, partition: int) -> bool:
+    """Return whether a line of an offset checkpoint can name the partition.
+
+    Readers of a checkpoint split its lines at whitespace and parse the partition as an int32.
+    """
+    return is_topic_name(topic) and 0 <= partition <= MAX_PARTITION

@@ -1,0 +1,214 @@
+"""Track the state of a partition's producers batch by batch, as a broker does.
+
+Kafka's counterparts are ``ProducerStateManager`` and ``ProducerAppendInfo``. A transaction is open
+from the producer's first transactional batch to its marker. A marker without an open transaction
+ends nothing, and neither does a control batch that the log cleaner has emptied. Unlike in a broker,
+a producer's state does not expire by age, unless `Producers.forget` is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...constants import (
+    CONTROL_ABORT,
+    CONTROL_BIT,
+    CONTROL_COMMIT,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+)
+from ...records import RecordReader
+from .snapshots import ProducerEntry, sequence_after
+
+
+class Marker(NamedTuple):
+    """The first record of a control batch."""
+
+    kind: int
+    """Control record type: 0 abort, 1 commit; others do not end a transaction."""
+    timestamp: int
+    """Timestamp in ms; -1 if it was not read."""
+    coordinator_epoch: int
+    """Epoch of the transaction coordinator; -1 if it was not read."""
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction, as in an entry of a transaction index."""
+
+    producer_id: int
+    first: int
+    """Offset of the transaction's first record."""
+    last: int
+    """Offset of the abort marker."""
+    stable: int
+    """Last stable offset after the abort marker."""
+
+
+def marker_reader(max_batch_bytes: int) -> RecordReader:
+    """Return a reader for `read_markers`, for repeated use."""
+    return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
+
+
+def read_markers(reader: RecordReader, buffer: Any, rows: np.ndarray) -> dict[int, Marker]:
+    """Return the markers of the control batches `rows` by offset; markers that cannot be read are
+    omitted.
+
+    The timestamp is -1 if the reader has no timestamp column, and the coordinator epoch is -1 if it
+    has no value column.
+    """
+    found: dict[int, Marker] = {}
+    for source, columns in reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
+        assert columns.offset is not None
+        assert columns.key_position is not None
+        assert columns.key_length is not None
+        raw: Any = source
+        data = np.frombuffer(raw, np.uint8)
+        for i in np.flatnonzero(columns.key_length[: columns.rows] >= 4).tolist():
+            key, epoch = int(columns.key_position[i]), b"\xff"
+            if columns.value_position is not None and columns.value_length is not None and columns.value_length[i] >= 6:
+                value = int(columns.value_position[i])
+                epoch = data[value + 2 : value + 6].tobytes()
+            kind = int.from_bytes(data[key + 2 : key + 4].tobytes(), "big")
+            timestamp = NO_TIMESTAMP if columns.timestamp is None else int(columns.timestamp[i])
+            found.setdefault(int(columns.offset[i]), Marker(kind, timestamp, int.from_bytes(epoch, "big", signed=True)))
+    return found
+
+
+class Producers:
+    """State of all producers of a partition.
+
+    Attributes
+    ----------
+    entries : dict of int to ProducerEntry
+        State of each producer, by producer id.
+    """
+
+    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+        self.entries = {e.producer_id: e for e in entries}
+        self._open = {e.producer_id: e.txn_first_offset for e in self.entries.values() if e.txn_first_offset >= 0}
+        self._oldest = [(first, producer_id) for producer_id, first in self._open.items()]
+        """Heap of (first offset, producer id) of the open transactions; it can also contain ended
+        ones.
+        """
+        heapify(self._oldest)
+        self._before: dict[int, tuple[ProducerEntry | None, int | None]] | None = None
+
+    def copy(self) -> Producers:
+        """Return an independent copy, without the point set by `mark`."""
+        return Producers(self.entries.values())
+
+    def mark(self) -> None:
+        """Remember this point, so that `take_back` can return to it."""
+        self._before = {}
+
+    def take_back(self) -> None:
+        """Return to the state at the last `mark`, or at the last call of this method.
+
+        The cost grows with the number of producers that have changed since.
+        """
+        for producer_id, (entry, first) in (self._before or {}).items():
+            if entry is None:
+                self.entries.pop(producer_id, None)
+            else:
+                self.entries[producer_id] = entry
+            if first is None:
+                self._open.pop(producer_id, None)
+            else:
+                self._open[producer_id] = first
+                heappush(self._oldest, (first, producer_id))
+        self._before = {}
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """First offset of the oldest open transaction, or None if no transaction is open."""
+        while self._oldest and self._open.get(self._oldest[0][1]) != self._oldest[0][0]:
+            heappop(self._oldest)
+        return self._oldest[0][0] if self._oldest else None
+
+    def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
+        """Return how many producers other than `known` have an open transaction, and one of them."""
+        ids = set(known)
+        count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
+        found = next((producer_id for producer_id in self._open if producer_id not in ids), None) if count else None
+        return count, None if found is None else self.entries[found]
+
+    @property
+    def open_producers(self) -> set[int]:
+        """Ids of the producers that have an open transaction."""
+        return set(self._open)
+
+    @property
+    def open_transactions(self) -> list[ProducerEntry]:
+        """Entries of the producers that have an open transaction, the oldest transaction first."""
+        return [self.entries[i] for i in sorted(self._open, key=lambda i: self._open[i])]
+
+    def forget(self, before: int) -> None:
+        """Drop the producers whose timestamp is below `before` (ms) and that have no open
+        transaction.
+        """
+        self.entries = {i: e for i, e in self.entries.items() if e.timestamp >= before or i in self._open}
+
+    def add(self, table: np.ndarray, markers: dict[int, Marker]) -> list[Aborted]:
+        """Update the state with batches, and return the transactions that these abort.
+
+        Parameters
+        ----------
+        table : BatchTable
+            The next batches of the log, in offset order.
+        markers : dict of int to Marker
+            Markers of the table's control batches, by offset (see `read_markers`).
+        """
+        rows = table[table["producer_id"] != NO_PRODUCER_ID]
+        only_plain = not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any()
+        if len(rows) > 1 and only_plain:  # only the last batch of each producer matters
+            _, last = np.unique(rows["producer_id"][::-1], return_index=True)
+            rows = rows[np.sort(len(rows) - 1 - last)]
+        aborted = []
+        names = (
+            "producer_id",
+            "producer_epoch",
+            "base_offset",
+            "last_offset_delta",
+            "base_sequence",
+            "max_timestamp",
+            "attributes",
+        )
+        for producer_id, epoch, base, delta, sequence, timestamp, attributes in zip(
+            *(rows[n].tolist() for n in names), strict=True
+        ):
+            if self._before is not None and producer_id not in self._before:
+                self._before[producer_id] = self.entries.get(producer_id), self._open.get(producer_id)
+            if attributes & CONTROL_BIT:
+                marker = markers.get(base)
+                if marker is not None and marker.kind in (CONTROL_ABORT, CONTROL_COMMIT):
+                    aborted += self._end(producer_id, epoch, base, marker)
+                continue
+            before = self.entries.get(producer_id)
+            first = self._open.get(producer_id, -1)
+            if attributes & TRANSACTIONAL_BIT and first < 0:
+                first = self._open[producer_id] = base
+                heappush(self._oldest, (base, producer_id))
+            coordinator = -1 if before is None else before.coordinator_epoch
+            last_sequence = sequence_after(sequence, delta) if sequence >= 0 else -1
+            self.entries[producer_id] = ProducerEntry(
+                producer_id, epoch, last_sequence, base + delta, delta, timestamp, coordinator, first
+            )
+        return aborted
+
+    def _end(self, producer_id: int, epoch: int, offset: int, marker: Marker) -> list[Aborted]:
+        entry = self.entries.get(producer_id, ProducerEntry(producer_id, epoch))
+        if entry.epoch != epoch:  # sequence numbers start again with a new epoch
+            entry = ProducerEntry(producer_id, epoch)
+        self.entries[producer_id] = entry._replace(
+            timestamp=marker.timestamp, coordinator_epoch=marker.coordinator_epoch, txn_first_offset=-1
+        )
+        first = self._open.pop(producer_id, None)
+        if first is None or marker.kind != CONTROL_ABORT:
+            return []
+        stable = self.first_unstable_offset
+        return [Aborted(producer_id, first, offset, offset + 1 if stable is None else stable)]

@@ -1,0 +1,91 @@
+"""Parse and serialize producer snapshots: the state of each producer at an offset of the log.
+
+Kafka's counterparts are ``ProducerStateManager`` and the schema ``ProducerSnapshot``. The layout of
+`<offset>.snapshot` (big-endian) has been the same since Kafka 0.11:
+
+     0  version      int16     1
+     2  crc          uint32    CRC-32C of everything from byte 6 to the end
+     6  entry count  int32
+    10  entries of 46 bytes each:
+          producer id            int64
+          epoch                  int16
+          last sequence          int32
+          last offset            int64
+          offset delta           int32
+          timestamp              int64
+          coordinator epoch      int32
+          first offset of the    int64     -1: none
+          current transaction
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..._backend import core
+from ...errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
+
+VERSION = 1
+MAX_SEQUENCE = 2**31 - 1
+_HEAD = struct.Struct(">hIi")
+_ENTRY = struct.Struct(">qhiqiqiq")
+_CRC_START = 6
+
+
+class ProducerEntry(NamedTuple):
+    """State of one producer: its last batch and its open transaction."""
+
+    producer_id: int
+    epoch: int = -1
+    """Producer epoch of the last batch."""
+    last_sequence: int = -1
+    """Sequence number of the last record of the last batch; -1 if there is none."""
+    last_offset: int = -1
+    """Last offset of the last batch; -1 if there is none."""
+    offset_delta: int = 0
+    """Last offset delta of the last batch."""
+    timestamp: int = -1
+    """Largest timestamp of the last batch, or the timestamp of the last marker, in ms."""
+    coordinator_epoch: int = -1
+    """Epoch of the transaction coordinator that wrote the last marker; -1 if there is none."""
+    txn_first_offset: int = -1
+    """First offset of the open transaction; -1 if none is open."""
+
+    @property
+    def first_sequence(self) -> int:
+        """Base sequence of the last batch, or -1 if there is no last batch."""
+        return sequence_after(self.last_sequence, -self.offset_delta) if self.last_offset >= 0 else -1
+
+
+def sequence_after(sequence: int, n: int) -> int:
+    """Return the sequence number `n` after `sequence`, or before it if `n` is negative.
+
+    Sequence numbers go from 0 to 2**31 - 1; 0 follows 2**31 - 1.
+    """
+    return (sequence + n) % (MAX_SEQUENCE + 1)
+
+
+def read_snapshot(data: bytes) -> list[ProducerEntry]:
+    """Parse a snapshot file. Bytes after the last entry are ignored, as in Kafka."""
+    if len(data) < 2:
+        raise TruncatedError(f"the snapshot has {len(data)} bytes and ends before its version")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version != VERSION:
+        raise UnsupportedError(f"snapshot version {version} is not {VERSION}")
+    if len(data) < _HEAD.size:
+        raise TruncatedError(f"the snapshot has {len(data)} bytes and ends before its entry count", len(data))
+    _, crc, count = _HEAD.unpack_from(data)
+    if core.crc32c(data[_CRC_START:]) != crc:
+        raise ChecksumError("the snapshot's CRC does not match its crc field", 2)
+    if not 0 <= count <= (len(data) - _HEAD.size) // _ENTRY.size:
+        raise StructureError(f"entry count {count} does not fit the snapshot's {len(data)} bytes", _CRC_START)
+    return [ProducerEntry._make(e) for e in _ENTRY.iter_unpack(data[_HEAD.size : _HEAD.size + count * _ENTRY.size])]
+
+
+def snapshot_bytes(producers: Iterable[ProducerEntry]) -> bytes:
+    """Return the content of a snapshot file."""
+    entries = [_ENTRY.pack(*p) for p in producers]
+    body = struct.pack(">i", len(entries)) + b"".join(entries)
+    return struct.pack(">hI", VERSION, core.crc32c(body)) + body

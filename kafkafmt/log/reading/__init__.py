@@ -1,0 +1,1 @@
+"""Find, plan and read partitions, also damaged ones."""

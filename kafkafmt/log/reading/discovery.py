@@ -1,0 +1,380 @@
+"""Discovery: which partitions and segments lie under the paths that a user names.
+
+A PATH is a `.log` file, a partition directory (it holds `.log` files) or a log directory (it holds partition
+directories). Only live partitions of a log directory are read; others are listed with their state.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import StructureError
+from ...paths import local_path
+from ..format import files
+from ..format.checkpoints import (
+    CLEANER_OFFSETS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    OFFSET_CHECKPOINTS,
+    PARTITION_METADATA,
+    read_offset_checkpoint,
+)
+from ..format.names import base_offset_of, parse_partition_name
+from . import recognize
+from .missing import UnavailableSegmentError, check_retention
+
+Checkpoints = dict[str, dict[tuple[str, int], int]]
+INTERNAL_PREFIX = "__"
+LOOKED_INTO = 200
+"""Directories below one that holds no log, to say where a log is."""
+INCOMPLETE = ".kafkafmt-salvage"
+"""Directory in which salvage builds its result. While it is there, the directory around it is not complete."""
+LOST_AND_FOUND = "lost+found"
+"""Stands in a log directory that is a file system of its own, and only root may look into it."""
+
+
+class NoLogError(OSError):
+    """There is nothing to read under a path."""
+
+
+class DuplicatePartitionError(ValueError):
+    """The same partition lies in two of the paths given."""
+
+
+@dataclass(frozen=True)
+class SegmentFile:
+    """A `.log` file. base_offset is what its name says, None where the name is not a base offset."""
+
+    path: Path
+    base_offset: int | None
+    next_base: int | None
+    last: bool
+    size: int
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
+@dataclass
+class PartitionDir:
+    """A partition as it lies on disk.
+
+    state: live, delete, stray or future. log_start: from the checkpoint beside the directory, 0 where there is none.
+    cleaned: the cleaner's checkpoint knows it, so gaps in its offsets are compaction's. named: it was itself a PATH.
+    checkpoints: what each of the offset checkpoints says of it, by their names. inode: of the directory, when it was listed.
+    ignored: names of files in the directory that salvage must not use.
+    problems: (file, error word, message) of checkpoints that cannot be believed and of `.log` files that are no segments.
+    error: why the directory cannot be listed; `PartitionLog` raises it.
+    """
+
+    topic: str
+    partition: int
+    path: Path
+    state: str
+    segments: list[SegmentFile]
+    log_start: int = 0
+    cleaned: bool = False
+    named: bool = False
+    problems: list[tuple[str, str, str]] = field(default_factory=list)
+    checkpoints: dict[str, int] = field(default_factory=dict)
+    error: OSError | None = None
+    ignored: frozenset[str] = frozenset()
+    inode: int | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.topic, self.partition
+
+    @property
+    def log_start_offset(self) -> int:
+        """max(checkpoint, first segment's base offset), the first offset that a broker would show."""
+        first = self.segments[0].base_offset if self.segments else None
+        return max(self.log_start, first or 0)
+
+    @property
+    def internal(self) -> bool:
+        return self.topic.startswith(INTERNAL_PREFIX)
+
+
+@dataclass
+class Discovery:
+    """What was found: partitions in order of topic, partition and path; messages worth a line on stderr."""
+
+    partitions: list[PartitionDir]
+    messages: list[str]
+
+
+def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = None) -> Discovery:
+    """Every partition under the paths.
+
+    replicas: None makes the same live partition in two places a DuplicatePartitionError; "longest" takes the one that
+    ends higher. Raises OSError for a path that cannot be read and
+    NoLogError for one that holds no log; ValueError for one that is not local (see `local_path`).
+    """
+    if replicas not in (None, "longest"):
+        raise ValueError(f"replicas is {replicas!r}; it can be 'longest' or nothing")
+    found: list[PartitionDir] = []
+    messages: list[str] = []
+    for path in dict.fromkeys(_absolute(p) for p in paths):
+        found += _discover_path(path, messages)
+    return Discovery(_without_replicas(_merged(found), replicas, messages), list(dict.fromkeys(messages)))
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    if not os.fspath(path):  # which abspath takes for the working directory
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
+    return Path(os.path.abspath(local_path(path)))
+
+
+def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
+    """One entry for a directory that several paths lead to: itself and its log directory, a link, several of its files."""
+    merged: dict[tuple[str, tuple[str, int], str], PartitionDir] = {}
+    for p in found:
+        other = merged.setdefault((os.path.realpath(p.path), p.key, p.state), p)
+        if other is not p:
+            names = {s.name for s in other.segments}
+            other.segments = sorted(other.segments + [s for s in p.segments if s.name not in names], key=_segment_order)
+            other.named = other.named or p.named
+            other.problems += [problem for problem in p.problems if problem not in other.problems]
+    return list(merged.values())
+
+
+def _segment_order(segment: SegmentFile) -> tuple[bool, int, str]:
+    return segment.base_offset is None, segment.base_offset or 0, segment.name
+
+
+def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
+    if path.is_file():
+        _check_log_file(path)
+        _, names = files.list_directory(path.parent)
+        return [_partition(path.parent, [path.name], names, messages, named=True)]
+    directories, names = files.list_directory(path)
+    if INCOMPLETE in directories:
+        raise NoLogError(f"{path}: incomplete, because `kafkafmt salvage` was interrupted (or still runs); delete it and salvage again")
+    logs = [n for n in names if n.endswith(".log")]
+    if any(base_offset_of(n) is not None for n in logs):
+        return [_partition(path, logs, names, messages, named=True)]
+    packed = recognize.packed_logs(names)
+    links = [n for n in names if parse_partition_name(n).parsed and (path / n).is_symlink() and not (path / n).exists()]
+    messages += [f"{path / link}: the link leads nowhere" for link in links]
+    found = _partitions_in(path, directories, messages)
+    if found:
+        messages += [_packed_message(path / name) for name in packed]
+        return found
+    valid = [n for n in logs if recognize.has_valid_batch(path / n)]
+    if valid:
+        return [_partition(path, valid, names, messages, named=True)]
+    if parse_partition_name(path.name).parsed and PARTITION_METADATA in names:
+        return [_partition(path, [], names, messages, named=True)]
+    why = "no .log file, no partition directory"
+    if logs:
+        why = f"no Kafka log: no file is named by a base offset of 20 digits, and {_few(logs)}"
+    hint = f"; {_packed_message(path / packed[0]).removeprefix(f'{path}/')}" if packed else _nearby(path)
+    raise NoLogError(f"{path}: no log in it ({why}){hint}")
+
+
+def _check_log_file(path: Path) -> None:
+    """Raise `NoLogError` for a file that is no Kafka log. A `.log` file named by 20 digits is one, however damaged it is."""
+    log = path.suffix == ".log"
+    if log and recognize.starts_with_batch(path):
+        return
+    packing = recognize.packing(path)
+    if log and packing is None and (base_offset_of(path.name) is not None or recognize.has_valid_batch(path)):
+        return
+    what = "no Kafka log: its name is no base offset of 20 digits, and it has no valid batch"
+    if not log:
+        what = "not a .log file, a partition directory or a log directory"
+    raise NoLogError(f"{path}: {packing or what}")
+
+
+def _packed_message(path: Path) -> str:
+    return f"{path}: not read; {recognize.packing(path) or 'unpack it first'}"
+
+
+def _few(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]} has no valid batch"
+    return f"none of {len(names)} .log files, such as {names[0]}, has a valid batch"
+
+
+def _nearby(path: Path) -> str:
+    """Log directories at most two levels below a path, for a message; only some hundred directories are looked into."""
+    found: list[str] = []
+    level, left = [path], LOOKED_INTO
+    for _ in range(2):
+        following: list[Path] = []
+        for parent in level:
+            for child in _directories(parent)[:left]:
+                left -= 1
+                inner = _directories(parent / child)
+                if any(parse_partition_name(name).parsed and _has_log(parent / child / name) for name in inner[:LOOKED_INTO]):
+                    found.append(str(parent / child))
+                else:
+                    following.append(parent / child)
+        level = following
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"; below it there {'is' if len(found) == 1 else 'are'} {', '.join(found[:3])}{more}" if found else ""
+
+
+def _directories(path: Path) -> list[str]:
+    try:
+        return files.list_directory(path)[0]
+    except OSError:
+        return []
+
+
+def _has_log(path: Path) -> bool:
+    try:
+        return any(base_offset_of(name) is not None for name in files.list_directory(path)[1])
+    except OSError:
+        return False
+
+
+def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> list[PartitionDir]:
+    """Return the partition directories of a log directory. One that cannot be read has an `error`."""
+    checkpoints = _read_checkpoints(path)
+    found = []
+    for directory in directories:
+        if directory == LOST_AND_FOUND:
+            continue
+        name = parse_partition_name(directory)
+        try:
+            partition = _partition_in(path / directory, name.parsed, messages, checkpoints)
+        except OSError as error:
+            if name.parsed:
+                found.append(PartitionDir(name.topic, name.partition, path / directory, name.state, [], error=error))
+            else:
+                messages.append(f"{path / directory}: cannot be read: {error.strerror}")
+            continue
+        if partition is not None:
+            found.append(partition)
+    return found
+
+
+def _partition_in(
+    path: Path, parsed: bool, messages: list[str], checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]]
+) -> PartitionDir | None:
+    """Return the partition directory at `path`; None if it is none. parsed: its name is that of a partition."""
+    try:
+        _, inner = files.list_directory(path)
+    except FileNotFoundError:
+        messages.append(f"{path}: gone before it was read (retention or a deleted topic)")
+        return None
+    logs = _segments_among(path, inner)
+    if not parsed and not any(base_offset_of(n) is not None for n in logs):
+        return None
+    if not logs and PARTITION_METADATA not in inner and LEADER_EPOCHS not in inner:
+        return None
+    return _partition(path, logs, inner, messages, checkpoints=checkpoints)
+
+
+def _segments_among(path: Path, names: list[str]) -> list[str]:
+    """Return the `.log` files of a directory. If none is named by a base offset, only those that have a valid batch."""
+    logs = [n for n in names if n.endswith(".log")]
+    named = any(base_offset_of(n) is not None for n in logs)
+    return logs if named else [n for n in logs if recognize.has_valid_batch(path / n)]
+
+
+def _read_checkpoints(root: Path) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
+    values: Checkpoints = {}
+    problems = []
+    for name in OFFSET_CHECKPOINTS:
+        try:
+            text = files.read_text(root / name)
+            values[name] = read_offset_checkpoint(text or "", name)
+        except StructureError as error:
+            problems.append((name, "unreadable_checkpoint", error.message))
+    return values, problems
+
+
+def _partition(
+    path: Path,
+    logs: list[str],
+    names: list[str],
+    messages: list[str],
+    named: bool = False,
+    checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]] | None = None,
+) -> PartitionDir:
+    name = parse_partition_name(path.name)
+    if not name.parsed and logs:
+        messages.append(f"{path}: the directory's name is no topic-partition; taken as topic {name.topic!r}, partition 0")
+    if checkpoints is None:
+        try:
+            checkpoints = _read_checkpoints(path.parent)
+        except OSError as error:
+            messages.append(f"{path.parent}: its checkpoints cannot be read ({error.strerror}); the log start is the first segment's")
+            checkpoints = {}, []
+    values, problems = checkpoints[0], list(checkpoints[1])
+    if any(file == LOG_STARTS for file, _, _ in problems):
+        messages.append(f"{path.parent / LOG_STARTS}: cannot be believed; each log starts with its first segment")
+    key = name.topic, name.partition
+    bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
+    segments: list[SegmentFile] = []
+    vanished: list[SegmentFile] = []
+    for log in logs:
+        if len(logs) > 1 and bases and base_offset_of(log) is None:  # Kafka names segments by 20 digits
+            problems.append((log, "not_a_segment", f"{log}: the name is no base offset; not read"))
+            continue
+        size = files.file_size(path / log)
+        base = base_offset_of(log)
+        after = len(bases) if base is None else bisect_right(bases, base)
+        segment = SegmentFile(path / log, base, bases[after] if after < len(bases) else None, after == len(bases), size or 0)
+        (segments if size is not None else vanished).append(segment)
+    segments.sort(key=_segment_order)
+    messages += [_packed_message(path / n) for n in recognize.packed_segments(names)]
+    live = name.state == "live"
+    found = PartitionDir(
+        name.topic,
+        name.partition,
+        path,
+        name.state,
+        segments,
+        values.get(LOG_STARTS, {}).get(key, 0) if live else 0,
+        live and key in values.get(CLEANER_OFFSETS, {}),
+        named,
+        problems,
+        {file: offsets[key] for file, offsets in values.items() if live and key in offsets},
+        inode=files.inode(path),
+    )
+    for segment in vanished:
+        try:
+            check_retention(found, segment)
+            messages.append(f"{segment.path}: gone before it was read (retention)")
+        except UnavailableSegmentError:  # reading it raises the error, for this partition alone
+            found.segments = sorted([*found.segments, segment], key=_segment_order)
+    return found
+
+
+def _without_replicas(found: list[PartitionDir], replicas: str | None, messages: list[str]) -> list[PartitionDir]:
+    kept: list[PartitionDir] = []
+    chosen: dict[tuple[str, int], PartitionDir] = {}
+    for p in sorted(found, key=lambda p: (p.topic, p.partition, p.state != "live", str(p.path))):
+        if p.state != "live" and not p.named:
+            kept.append(p)
+            continue
+        other = chosen.get(p.key)
+        if other is None:
+            chosen[p.key] = p
+            kept.append(p)
+            continue
+        if replicas is None:
+            both = f"{p.topic}-{p.partition} lies both in {other.path} and in {p.path}"
+            raise DuplicatePartitionError(f"{both}: name one, or --replicas longest")
+        winner, loser = (p, other) if _end(p) > _end(other) else (other, p)
+        messages.append(f"{p.topic}-{p.partition}: {winner.path} is read, its replica {loser.path} is not")
+        if winner is p:
+            kept[kept.index(other)] = p
+            chosen[p.key] = p
+    return kept
+
+
+def _end(p: PartitionDir) -> int:
+    from .partition import PartitionLog  # which stands on this module
+
+    return PartitionLog(p).next_offset

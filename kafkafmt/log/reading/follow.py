@@ -1,0 +1,252 @@
+"""Follow a log that grows: find what was appended to a partition since the last look.
+
+A look reads the batches after those already seen, in the last segment and in new ones, and accepts
+complete, valid batches. Its cost therefore depends only on the new data. If the end of the log is
+not a valid batch, it may be a write in progress, so the follower waits. If it persists while the
+file grows, or if the segment is no longer the last, the whole segment is planned, which decides
+what is damage. Records are then read as from any log, up to the last batch seen. At read_committed
+they are read up to the last stable offset, and the follower keeps the state of transactions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
+from ...errors import KafkaFormatError
+from ...types import last_offsets
+from ..format.files import FileView
+from .discovery import NoLogError, PartitionDir, SegmentFile, discover
+from .partition import OnDamage, PartitionLog
+from .segment_walker import FIRST_READ, Walker
+from .transactions import TransactionWalk, settle_hidden
+
+Stamp = tuple[int, ...]
+
+
+class Follower:
+    """Follows one partition.
+
+    Parameters
+    ----------
+    directory : PartitionDir
+        The partition.
+    paths : collection of Path
+        The paths by which to discover the partition again.
+    start : int, optional
+        First offset to deliver. By default the log start offset.
+    committed, control, below_log_start : bool, default False
+        As in `PartitionLog.chunks`.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    tell : callable, optional
+        Receives messages.
+
+    Attributes
+    ----------
+    next : int
+        Offset up to which records have been delivered.
+    gone : bool
+        Whether the partition no longer exists.
+    """
+
+    def __init__(
+        self,
+        directory: PartitionDir,
+        paths: Collection[Path],
+        start: int | None = None,
+        *,
+        committed: bool = False,
+        control: bool = False,
+        below_log_start: bool = False,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.name = f"{directory.topic}-{directory.partition}"
+        self.gone = False
+        self._paths = paths
+        self._committed = committed
+        self._control = control
+        self._below_log_start = below_log_start
+        self._max_batch_bytes = max_batch_bytes
+        self._tell = tell
+        self._stamp: Stamp = ()
+        self.log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
+        self._begin()
+        self.next = max(self._low, start or 0)
+
+    @property
+    def _low(self) -> int:
+        """The first offset that can be read."""
+        segments = self.log.segments
+        return (segments[0].base_offset or 0 if segments else 0) if self._below_log_start else self.log.log_start_offset
+
+    def _begin(self) -> None:
+        """Accept the log in its present state: all its valid batches count as seen."""
+        self._walk = TransactionWalk(self.log)
+        if self._committed:
+            self._walk.found = self.log.transactions
+        self._end = self.log.next_offset
+        self._segment: SegmentFile | None = self.log.segments[-1] if self.log.segments else None
+        self._position = 0 if self._segment is None else self._seen_of(self._segment)
+        self._stuck: tuple[int, int] | None = None
+        self._judged: tuple[int, int] | None = None
+
+    def _seen_of(self, segment: SegmentFile) -> int:
+        """Return the position up to which the plan of a segment covers it, in bytes. Only an
+        incomplete last batch may follow.
+        """
+        plan = self.log.plan(segment)
+        return max([e.end for e in plan.extents] + [d.position + d.length for d in plan.damaged], default=0)
+
+    def records(self, on_damage: OnDamage | None = None) -> Iterator[Any]:
+        """Yield the records that were seen and not delivered yet."""
+        if self.next < self._low:
+            self._tell(
+                f"{self.name}: offsets {self.next} to {self._low - 1} were removed before they were read (retention)"
+            )
+            self.next = self._low
+        end = self._end
+        if self._committed:
+            for doubt in settle_hidden(self._walk):
+                self._tell(f"{self.name}: {doubt.message}")
+            end = min([end, *self._walk.found.open.values()])
+            self._walk.found.last_stable_offset = end
+            self.log.transactions = self._walk.found
+        if end > self.next:
+            selection: dict[str, Any] = {
+                "below_log_start": self._below_log_start,
+                "control": self._control,
+                "committed": self._committed,
+            }
+            yield from self.log.records(start=self.next, end=end, on_damage=on_damage, **selection)
+            self.next = end
+
+    def look(self, closely: bool = False) -> None:
+        """Find new batches.
+
+        If the times and sizes of the files are those of the last look, nothing is read unless
+        `closely` is True.
+        """
+        try:
+            stamp = self._stamp_now()
+            if stamp == self._stamp and not closely:
+                return
+            log = self._fresh_log()
+        except (FileNotFoundError, NotADirectoryError, NoLogError):
+            self._tell(f"{self.name}: the partition no longer exists (its topic was deleted, or it was moved)")
+            self.gone = True
+            return
+        self._stamp, self.log, self._walk.log = stamp, log, log
+        if self._shrunk():
+            before, self._stamp = self._end, ()
+            self._begin()
+            self._tell(f"{self.name}: the log was truncated, from offset {before} to {self._end}")
+            self.next = min(self.next, self._end)
+            return
+        for segment in log.segments:
+            base = -1 if self._segment is None else self._segment.base_offset or 0
+            if segment.base_offset is None or segment.base_offset >= base:
+                self._read(segment)
+
+    def _stamp_now(self) -> Stamp:
+        """Return values that change with the partition: the mtimes of its directory and last
+        segment, and that segment's size.
+        """
+        folder = os.stat(self.log.directory.path)
+        if self._segment is None:
+            return (folder.st_mtime_ns,)
+        try:
+            last = os.stat(self._segment.path)
+        except FileNotFoundError:
+            return (folder.st_mtime_ns, -1)
+        return folder.st_mtime_ns, last.st_mtime_ns, last.st_size
+
+    def _fresh_log(self) -> PartitionLog:
+        for directory in discover(self._paths).partitions:
+            if directory.key == self.log.directory.key:
+                return PartitionLog(directory, max_batch_bytes=self._max_batch_bytes, tell=self._tell)
+        raise NoLogError(self.name)
+
+    def _shrunk(self) -> bool:
+        """Return whether the end of the log that was seen is missing."""
+        if self._segment is None:
+            return False
+        for segment in self.log.segments:
+            if segment.name == self._segment.name:
+                return segment.size < self._position
+        later = [s for s in self.log.segments if (s.base_offset or 0) > (self._segment.base_offset or 0)]
+        return not later  # if there are later segments, retention removed this one
+
+    def _read(self, segment: SegmentFile) -> None:
+        """Accept the valid batches of a segment after those seen."""
+        if self._segment is None or segment.name != self._segment.name:
+            self._segment, self._position, self._stuck, self._judged = segment, 0, None, None
+        error: KafkaFormatError | None = None
+        try:
+            with FileView(segment.path) as view:
+                walker = Walker(view, self._end, self._max_batch_bytes, first_read=FIRST_READ)
+                for start, buffer, rows, error in walker.tables(self._position, view.size):
+                    rising = self._rising(rows)
+                    if len(rows[:rising]):
+                        self._take(start, buffer, rows[:rising], segment.name)
+                    if rising < len(rows):
+                        error = KafkaFormatError("offsets decrease", self._position)
+                        break
+                if error is not None and (not segment.last or self._is_damage(view, error)):
+                    self._judge(segment)
+        except FileNotFoundError:
+            if self.log.directory.path.exists():  # otherwise the next look reports that the partition is gone
+                self.log.skip_missing(segment)
+
+    def _rising(self, rows: np.ndarray) -> int:
+        """Return how many of these batches follow those seen, each with higher offsets than the one
+        before.
+        """
+        first, last = rows["base_offset"], last_offsets(rows)
+        before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last
+        falls = np.flatnonzero(
+            (last == MAX_OFFSET)
+            | (rows["last_offset_delta"] < 0)
+            | np.where(rows["count"] < 0, last <= before, first <= before)
+        )
+        return int(falls[0]) if len(falls) else len(rows)
+
+    def _take(self, start: int, buffer: Any, rows: np.ndarray, file: str) -> None:
+        if self._committed:
+            self._walk.add(buffer, rows, file)
+        self._end = int(rows[-1]["base_offset"]) + int(rows[-1]["last_offset_delta"]) + 1
+        self._position = start + int(rows[-1]["position"]) + int(rows[-1]["size"])
+
+    def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:
+        """Return whether to judge the bytes after the last valid batch of the last segment. They
+        may be a write in progress.
+        """
+        here = self._position, view.size
+        if not view.read(self._position, BATCH_HEADER_SIZE).strip(b"\0") or self._judged == here:
+            return False
+        before, self._stuck = self._stuck, here
+        if before is None or before[0] != self._position:
+            return False
+        return error.code != "truncated" or before[1] != view.size
+
+    def _judge(self, segment: SegmentFile) -> None:
+        """Plan the whole segment, which decides what is damage. Batches that it delivers after
+        damage count as seen.
+        """
+        plan = self.log.plan(segment)
+        self._judged = self._position, plan.size
+        for late in [e for e in plan.extents if e.position >= self._position and e.first_offset < self._end]:
+            span = f"offsets {late.first_offset} to {min(late.last_offset, self._end - 1)}"
+            self._tell(f"{self.name}: {span} were written after higher ones and are not shown while following")
+        if plan.next_offset is not None and plan.next_offset > self._end:
+            if self._committed:
+                for part in self.log.parts(self._end, plan.next_offset, self._walk.damage):
+                    self._walk.add(part.buffer, part.table[part.table["base_offset"] >= self._end], segment.name)
+            self._end = plan.next_offset
+            self._position = self._seen_of(segment)

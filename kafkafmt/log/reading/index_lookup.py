@@ -1,0 +1,171 @@
+"""Look up offsets and timestamps in offset and time indexes, as far as the indexes are correct.
+
+Indexes are searched by bisection, as a broker does, so only some entries are read. An entry is used
+only after the batch that it names was found in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._backend import core
+from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
+from ...types import BATCH_DTYPE, last_offsets
+from ..format.files import FileView
+from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, in_use
+from .discovery import SegmentFile
+from .segment_walker import FIRST_READ, Walker
+
+BLOCK_ENTRIES = 512
+SCAN_BYTES = 4 << 20
+"""Largest distance of a batch after its entry's position, in bytes. Up to Kafka 4.0, an entry names
+the batches of a whole append.
+"""
+
+
+class Entry(NamedTuple):
+    """An entry of an index.
+
+    Attributes
+    ----------
+    first : int
+        In an offset index, the offset minus the base offset. In a time index, the timestamp in ms.
+    second : int
+        In an offset index, the position in bytes. In a time index, the offset minus the base
+        offset.
+    """
+
+    first: int
+    second: int
+
+
+class TimeBounds(NamedTuple):
+    """What a time index says about a timestamp.
+
+    Attributes
+    ----------
+    after : int
+        No record up to this offset has the timestamp or a later one.
+    upto : int or None
+        A record up to this offset should have it. The next entry says so, but its batch was not
+        looked up. None if there is no such entry.
+    """
+
+    after: int
+    upto: int | None
+
+
+def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
+    """Return a position in bytes from which a walk meets every batch with offsets from `offset` on.
+
+    Return 0 if the index does not help. If `exactly` is True, an entry is used only if its batch
+    contains the entry's offset. In a compacted log, where gaps are expected, this alone confirms
+    the base offset of the batch.
+    """
+    if segment.base_offset is None or offset <= segment.base_offset:
+        return 0
+    entry, _ = _around(
+        segment.path.with_suffix(".index"), OFFSET_ENTRY, min(offset - segment.base_offset, MAX_RELATIVE_OFFSET), view
+    )
+    if entry is None:
+        return 0
+    batch = _batch_at(view, entry.second)
+    if batch is None or not segment.base_offset <= int(batch["base_offset"]) <= segment.base_offset + entry.first:
+        return 0
+    if (
+        exactly
+        and int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0) < segment.base_offset + entry.first
+    ):
+        return 0
+    return entry.second
+
+
+def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
+    """Return where the first record at or after a timestamp (in ms) cannot be.
+
+    Return None if the time index has no entry that the log confirms.
+    """
+    if segment.base_offset is None:
+        return None
+    before, following = _around(segment.path.with_suffix(".timeindex"), TIME_ENTRY, timestamp - 1, view)
+    upto = None if following is None else segment.base_offset + following.second
+    if before is None:
+        return None if upto is None else TimeBounds(segment.base_offset - 1, upto)
+    offset = segment.base_offset + before.second
+    for rows in _batches_from(view, position_before(segment, view, offset), offset):
+        if (rows["max_timestamp"][last_offsets(rows) == offset] == before.first).any():
+            return TimeBounds(offset, upto)
+    return None
+
+
+def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
+    """Return the largest timestamp of a segment, in ms.
+
+    It comes from the last entry of the time index and from the batches after it. Return None if the
+    log does not confirm this entry.
+    """
+    if segment.base_offset is None:
+        return None
+    entry, _ = _around(segment.path.with_suffix(".timeindex"), TIME_ENTRY, MAX_OFFSET, view)
+    if entry is None:
+        return None
+    offset, largest, found = segment.base_offset + entry.second, entry.first, False
+    for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(
+        position_before(segment, view, offset), view.size
+    ):
+        found = found or bool((rows["max_timestamp"][last_offsets(rows) == offset] == entry.first).any())
+        largest = max(largest, int(rows["max_timestamp"].max(initial=NO_TIMESTAMP)))
+        if error is not None or (not found and len(rows) and last_offsets(rows)[-1] >= offset):
+            return None
+    return largest if found else None
+
+
+def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> tuple[Entry | None, Entry | None]:
+    """Return the last index entry whose first field is at most `value`, and the next entry.
+
+    Single entries are read, by bisection, until one block is left. After the last entry in use
+    there are zeros. The bytes read are counted as read from `log`.
+    """
+    try:
+        with FileView(path) as view:
+            size = entry.itemsize
+            low, high = 0, view.size // size
+            while high - low > BLOCK_ENTRIES:
+                middle = (low + high) // 2
+                first = int(np.frombuffer(view.read(middle * size, size), entry)[0][0])
+                low, high = (middle, high) if 0 < first <= value else (low, middle)
+            data = view.read(low * size, (high + 1 - low) * size)
+            log.bytes_read += view.bytes_read
+            log.reads += view.reads
+    except OSError:  # missing or unreadable: the log itself is read instead
+        return None, None
+    block = np.frombuffer(data, entry, len(data) // size)
+    firsts, seconds = (block[name].astype(np.int64) for name in entry.names or ())
+    n = in_use(firsts, seconds)
+    at = int(np.searchsorted(firsts[:n], value, "right"))
+    before, after = (Entry(int(firsts[i]), int(seconds[i])) if 0 <= i < n else None for i in (at - 1, at))
+    return before, after
+
+
+def _batches_from(view: FileView, position: int, offset: int) -> Iterator[np.ndarray]:
+    """Yield tables of valid batches from a position to the batch with an offset, at most some MB
+    further.
+    """
+    for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(
+        position, min(view.size, position + SCAN_BYTES)
+    ):
+        yield rows
+        if error is not None or (len(rows) and last_offsets(rows)[-1] >= offset):
+            return
+
+
+def _batch_at(view: FileView, position: int) -> np.void | None:
+    """Return the header of the valid batch at a position, or None."""
+    table = np.zeros(1, BATCH_DTYPE)
+    size = int.from_bytes(view.read(position + 8, 4), "big", signed=True) + 12
+    scan = core.scan_batches(view.read(position, max(min(size, view.size - position), 0)), table)
+    return table[0] if scan.count else None

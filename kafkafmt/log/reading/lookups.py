@@ -1,0 +1,162 @@
+"""Find records by timestamp, as a broker does, and by offset.
+
+The result of a search by timestamp is the first record, in offset order, with this timestamp or a
+later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from ...constants import CONTROL_BIT, NO_END, NO_TIMESTAMP
+from ...records import RecordReader
+from .discovery import SegmentFile
+from .index_lookup import largest_timestamp, time_bounds
+from .partition import UNKNOWN, Part, PartitionLog
+
+
+class Place(NamedTuple):
+    """Place of a record.
+
+    Attributes
+    ----------
+    offset : int
+        Offset of the record.
+    timestamp : int
+        Timestamp of the record, in milliseconds.
+    segment : str
+        File name of its segment.
+    position : int
+        Position of its batch in that file, in bytes.
+    """
+
+    offset: int
+    timestamp: int
+    segment: str
+    position: int
+
+
+def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = False) -> Place | None:
+    """Return the place of the first record with a timestamp (in ms) or a later one, or None.
+
+    The search starts at the log start offset, or at the first offset that exists if
+    `below_log_start` is True. The maximum timestamp in a batch's header is trusted. Control batches
+    and aborted records count, as for a broker. Damage is skipped. Kafka:
+    ``UnifiedLog.fetchOffsetByTimestamp``.
+    """
+    low = 0 if below_log_start else log.log_start_offset
+    reader = _reader(log, low)
+    for segment in _segments_reaching(log, timestamp, low):
+        first, upto = max(low, segment.base_offset or 0), None
+        try:
+            with log.view(segment) as view:
+                bounds = time_bounds(segment, view, timestamp)
+        except FileNotFoundError:
+            log.skip_missing(segment)
+            continue
+        if bounds is not None:
+            first, upto = max(first, bounds.after + 1), bounds.upto
+        end = segment.next_base if segment.next_base is not None else NO_END
+        hit = None
+        if upto is not None:
+            hit = _first_in_segment(log, segment, reader, timestamp, first, min(upto + 1, end))
+        if hit is None:
+            hit = _first_in_segment(log, segment, reader, timestamp, first, end)
+        if hit is not None:
+            return hit
+    return None
+
+
+def find_max_timestamp(log: PartitionLog) -> Place | None:
+    """Return the place of the first record with the largest timestamp according to the batch
+    headers.
+
+    Return None if no record has a timestamp.
+    """
+    first = log.first_segment(log.log_start_offset)
+    for i in range(first, len(log.segments)):
+        if log.largest_timestamps[i] == UNKNOWN:
+            log.largest_timestamps[i] = _largest(log, log.segments[i])
+    largest = int(log.largest_timestamps[first:].max(initial=NO_TIMESTAMP))
+    return None if largest == NO_TIMESTAMP else find_timestamp(log, largest)
+
+
+def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
+    """Yield the segments from the one with the offset `low` on whose largest timestamp is at least
+    `timestamp`.
+
+    The largest timestamp of each segment is looked up once and kept, as in a broker. Timestamps
+    need not increase, so every segment must be checked.
+    """
+    largest, at = log.largest_timestamps, log.first_segment(low)
+    while len(ahead := np.flatnonzero((largest[at:] >= timestamp) | (largest[at:] == UNKNOWN))):
+        at += int(ahead[0])
+        if largest[at] == UNKNOWN:
+            largest[at] = _largest(log, log.segments[at])
+        else:
+            yield log.segments[at]
+            at += 1
+
+
+def _largest(log: PartitionLog, segment: SegmentFile) -> int:
+    try:
+        with log.view(segment) as view:
+            largest = largest_timestamp(segment, view)
+    except FileNotFoundError:
+        log.skip_missing(segment)
+        return NO_TIMESTAMP
+    return log.plan(segment).stats.max_timestamp if largest is None else largest
+
+
+def find_offset(log: PartitionLog, offset: int) -> Place | None:
+    """Return the place of the first record at or after an offset and the log start offset, or None.
+
+    Control records do not count.
+    """
+    low = max(offset, log.log_start_offset)
+    reader = _reader(log, low)
+    ends = (low + 1, NO_END)  # usually the offset itself exists, so a search for it alone comes first
+    for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in ends):
+        for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
+            place = _first_record(reader, part, i, None)
+            if place is not None:
+                return place
+    return None
+
+
+def _reader(log: PartitionLog, low: int) -> RecordReader:
+    return RecordReader(("offset", "timestamp"), capacity=4096, first_offset=low, max_batch_bytes=log.max_batch_bytes)
+
+
+def _first_in_segment(
+    log: PartitionLog, segment: SegmentFile, reader: RecordReader, timestamp: int, first: int, end: int
+) -> Place | None:
+    for part in log.parts(first, end, lambda _: None):
+        if part.plan.segment.name != segment.name:
+            continue
+        for i in np.flatnonzero(part.table["max_timestamp"] >= timestamp).tolist():
+            place = _first_record(reader, part, i, timestamp)
+            if place is not None:
+                return place
+    return None
+
+
+def _first_record(reader: RecordReader, part: Part, i: int, timestamp: int | None) -> Place | None:
+    """Return the place of the first record of batch `i` that the reader returns, or None.
+
+    If `timestamp` is given, the record must have this timestamp or a later one.
+    """
+    batch = part.table[i : i + 1]
+    for _, columns in reader.read(part.buffer, batch, lambda _, __: None):
+        assert columns.timestamp is not None
+        assert columns.offset is not None
+        times = columns.timestamp[: columns.rows]
+        hits = np.arange(columns.rows) if timestamp is None else np.flatnonzero(times >= timestamp)
+        if len(hits):
+            position = part.position + int(batch["position"][0])
+            return Place(int(columns.offset[hits[0]]), int(times[hits[0]]), part.plan.segment.name, position)
+    return None

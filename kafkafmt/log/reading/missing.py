@@ -1,0 +1,101 @@
+"""Decide whether retention explains a segment that is missing, and raise an error if it does not.
+
+Kafka deletes the oldest segments of a log (``UnifiedLog.deleteOldSegments``), also while the log is
+read. A reader that has listed such a segment may skip it. A missing file alone proves nothing: the
+directory may have been moved or unmounted, or this host may see another directory under the same
+path. Retention is therefore accepted only if all of these are true:
+
+- The directory is the one that was listed.
+- The file is missing on a second look.
+- The offsets of the file are below the present log start offset of the directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from ...errors import StructureError
+from ..format import files
+from ..format.checkpoints import LOG_STARTS, read_offset_checkpoint
+from ..format.names import base_offset_of
+
+if TYPE_CHECKING:
+    from .discovery import PartitionDir, SegmentFile
+
+
+class UnavailableSegmentError(OSError):
+    """Raised if a segment that was listed or planned is missing or has changed, and retention does
+    not explain it.
+
+    Attributes
+    ----------
+    filename : str
+        Path of the segment.
+    strerror : str
+        The reason.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
+def unavailable(segment: SegmentFile, reason: str, code: int = errno.ENOENT) -> UnavailableSegmentError:
+    """Return the error for a segment that cannot be read as it was listed or planned."""
+    return UnavailableSegmentError(code, reason, str(segment.path))
+
+
+def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
+    """Raise `UnavailableSegmentError` unless retention has removed `segment` since `directory` was
+    listed.
+    """
+    try:
+        inode = os.stat(directory.path).st_ino
+        _, names = files.list_directory(directory.path)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise unavailable(
+            segment, f"the file is missing, and so is its directory ({why}): it was moved, unmounted or deleted"
+        ) from error
+    if directory.inode is not None and inode != directory.inode:
+        raise unavailable(
+            segment,
+            "the file is missing, and its directory is not the one that was listed: it was replaced or unmounted",
+        )
+    if os.path.lexists(segment.path):
+        raise unavailable(
+            segment, "the file is listed but cannot be opened (a link that leads nowhere, or not a regular file)"
+        )
+    bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
+    if not bases:
+        raise unavailable(
+            segment, "the file is missing, and its directory no longer contains a segment: it was emptied or unmounted"
+        )
+    start = max(bases[0], _log_start_checkpoint(directory))
+    if segment.base_offset is None or not _end(segment, bases[0]) <= start:
+        what = f"the file is missing, but retention has not removed it: the log starts at offset {start}"
+        raise unavailable(segment, f"{what}; if a broker compacted the log, or moved the partition, read it again")
+
+
+def _end(segment: SegmentFile, first_base: int) -> int:
+    """Return the offset after the last one that `segment` can contain.
+
+    The last segment has no successor when it is listed. Before retention deletes it, the broker
+    rolls it, so a later segment exists.
+    """
+    assert segment.base_offset is not None
+    if segment.next_base is not None:
+        return segment.next_base
+    return max(first_base, segment.base_offset + 1)
+
+
+def _log_start_checkpoint(directory: PartitionDir) -> int:
+    """Return the log start offset in the checkpoint next to the directory, or 0 if there is none."""
+    if directory.state != "live":
+        return 0
+    try:
+        text = files.read_text(directory.path.parent / LOG_STARTS)
+        return read_offset_checkpoint(text or "", LOG_STARTS).get(directory.key, 0)
+    except (OSError, StructureError):
+        return 0

@@ -1,0 +1,191 @@
+"""Read a range of offsets of a segment without the rest of it.
+
+Batch headers show where the range begins. The range is used only if its batches are valid and
+consistent by themselves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._backend import core
+from ...constants import (
+    BATCH_HEADER_SIZE,
+    ENTRY_OVERHEAD,
+    LAST_OFFSET_DELTA_AT,
+    LENGTH_AT,
+    MAGIC_AT,
+    MAGIC_V2,
+    MAX_OFFSET,
+    MIN_LEGACY_LENGTH,
+)
+from ...errors import KafkaFormatError, StructureError, TruncatedError
+from ...types import BATCH_DTYPE, last_offsets
+from ..format.files import FileView, aligned_buffer
+from .segment_walker import GROWTH, TABLE_ROWS, Run, Walker, total
+
+HEADERS_READ = 64 << 10
+"""Smallest read, in bytes, if only headers are needed. Only a batch longer than this is skipped
+without reading it.
+"""
+MAX_HEADERS_READ = 1 << 20
+
+
+class Reached(NamedTuple):
+    """The result of `reach`.
+
+    Attributes
+    ----------
+    position : int
+        Position of the batch found, in bytes.
+    last : int
+        Last offset before it.
+    before : int
+        Position of the batch before it, or its own if it is the first.
+    """
+
+    position: int
+    last: int
+    before: int
+
+
+def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps: bool = True) -> Reached | None:
+    """Return the first batch from `position` on that has an offset or a later one, by headers
+    alone.
+
+    CRCs are not checked.
+
+    Parameters
+    ----------
+    offset : int
+        The offset to reach.
+    position, end : int
+        Range of the file to search, in bytes.
+    last : int
+        Last offset before `position`.
+    gaps : bool, default True
+        Allow gaps between the offsets of batches.
+
+    Returns
+    -------
+    Reached or None
+        None if a header is damaged, or if offsets do not increase, or have a gap that is not
+        allowed.
+    """
+    buffer, table = aligned_buffer(MAX_HEADERS_READ), np.empty(TABLE_ROWS, BATCH_DTYPE)
+    step, before = HEADERS_READ, position
+    while position < end:
+        got = view.read_into(buffer[: min(step, len(buffer), end - position)], position)
+        scan = core.scan_batches(buffer, table, 0, got, False)
+        if scan.error is not None and not scan.count:
+            return None
+        if scan.count:
+            rows = table[: scan.count]
+            starts, firsts, consumed = rows["position"], rows["base_offset"], scan.position
+            lasts = last_offsets(rows)
+        else:  # a batch that is longer than what was read
+            try:
+                first, reached, consumed = read_head(view, position)
+            except KafkaFormatError:
+                return None
+            starts, firsts, lasts = (np.array([n]) for n in (0, first, reached))
+        n = int(np.argmax(lasts >= offset)) if (lasts >= offset).any() else len(lasts)
+        befores = np.concatenate(([last], lasts))
+        wrong = (firsts <= befores[:-1]) | (lasts < firsts)
+        if not gaps:
+            wrong |= firsts != befores[:-1] + 1
+        if wrong[: n + 1].any():
+            return None
+        last = int(befores[n])
+        before = position + int(starts[n - 1]) if n else before
+        if n < len(lasts):
+            return Reached(position + int(starts[n]), last, before)
+        position += consumed
+        step = min(step * GROWTH, MAX_HEADERS_READ) if scan.count else HEADERS_READ
+    return Reached(position, last, before)
+
+
+def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool = False) -> list[Run] | None:
+    """Return the runs of valid batches from `position` on that contain the offsets from `start` to
+    `end`.
+
+    They may begin before `start` and end after `end`. They end at the end of the file if that comes
+    first.
+
+    Parameters
+    ----------
+    position : int
+        Position of the first batch, in bytes.
+    start, end : int
+        Offsets; `end` is exclusive.
+    gaps : bool, default False
+        Allow gaps between offsets.
+
+    Returns
+    -------
+    list of Run or None
+        None if a batch is damaged, if there is a gap that is not allowed, or if the next header
+        contradicts the offsets.
+    """
+    runs: list[Run] = []
+    for at, _, rows, error in walker.tables(position, walker.size):
+        if ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any():
+            return None  # only the plan of the whole segment checks the offsets of wrapper messages
+        for part in walker.runs(rows, at, cut_gaps=True) if len(rows) else []:
+            expected = runs[-1].last_offset + 1 if runs else min(start, part.first_offset)
+            follows = part.dense and part.first_offset == expected
+            if (
+                part.first_offset < max(expected, walker.base_offset)
+                or not (follows or gaps)
+                or part.last_offset == MAX_OFFSET
+            ):
+                return None
+            if runs and part.end - runs[-1].position <= walker.run_bytes:
+                runs[-1].dense = runs[-1].dense and follows
+                runs[-1].end, runs[-1].last_offset = part.end, part.last_offset
+                runs[-1].batches += part.batches
+                runs[-1].records = total(runs[-1].records, part.records)
+            else:
+                runs.append(part)
+            if part.last_offset + 1 >= end:
+                sure = follows and (gaps or part.batches > 1 or runs[0] is not part)
+                return None if _contradicted(walker.view, part, sure, gaps) else runs
+        if error is not None:
+            return None
+    return runs
+
+
+def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
+    """Return whether the header after a run shows that the run's last offsets are wrong.
+
+    `sure` means that the batch before the last one has confirmed them.
+    """
+    if run.end == view.size:
+        return False
+    try:
+        first, _, _ = read_head(view, run.end)
+    except KafkaFormatError:
+        return not sure
+    return first <= run.last_offset or not (sure or gaps or first == run.last_offset + 1)
+
+
+def read_head(view: FileView, position: int) -> tuple[int, int, int]:
+    """Return the first offset, the last offset and the size in bytes of a batch, by its header.
+
+    A wrapper message has the offset of its last message, which is returned as both offsets.
+    """
+    head = view.read(position, BATCH_HEADER_SIZE)
+    size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
+    if len(head) <= MAGIC_AT or size > view.size - position:
+        raise TruncatedError("the file ends inside a batch", position)
+    if size < MIN_LEGACY_LENGTH + ENTRY_OVERHEAD or not 0 <= head[MAGIC_AT] <= MAGIC_V2:
+        raise StructureError("there is no batch here: its size or magic is impossible", position)
+    base = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
+    delta = (
+        int.from_bytes(head[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], "big", signed=True)
+        if head[MAGIC_AT] == MAGIC_V2
+        else 0
+    )
+    return base, base + max(delta, 0), size

@@ -1,0 +1,126 @@
+"""Recognize files that are no Kafka log: compressed or packed files, and `.log` files of other
+programs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...constants import ENTRY_OVERHEAD, LENGTH_AT, MAGIC_AT, MAGIC_END, MAGIC_V2, MIN_LENGTHS
+from ..format.files import FileView
+from ..format.names import base_offset_of, parse_partition_name
+from .search import Search
+
+SEARCHED = 16 << 20
+"""Number of bytes that are searched for a valid batch, in a file that is not named by a base
+offset.
+"""
+FOLLOWED = 1000
+"""Number of batches of such a file that are found by their length fields."""
+HEAD_BYTES = 512
+_TAR_MAGIC_AT = 257
+_MAGICS = (
+    (0, b"\x1f\x8b\x08", "gzip"),
+    (0, b"\x28\xb5\x2f\xfd", "zstd"),
+    (0, b"\x04\x22\x4d\x18", "lz4"),
+    (0, b"\xfd7zXZ\x00", "xz"),
+    (0, b"7z\xbc\xaf\x27\x1c", "7-Zip"),
+    (0, b"PK\x03\x04", "zip"),
+    (0, b"PK\x05\x06", "zip"),
+    (_TAR_MAGIC_AT, b"ustar", "tar"),
+)
+_BZIP2 = re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)")
+_NAMES = {
+    "gz": "gzip", "tgz": "gzip", "zst": "zstd", "zstd": "zstd", "tzst": "zstd", "lz4": "lz4", "xz": "xz", "txz": "xz", "lzma": "xz",
+    "bz2": "bzip2", "tbz": "bzip2", "tbz2": "bzip2", "7z": "7-Zip", "zip": "zip", "tar": "tar",
+}  # fmt: skip
+_SUFFIX = re.compile(rf"((?:\.tar)?\.({'|'.join(_NAMES)}))\Z", re.IGNORECASE)
+
+
+def packing_of_name(name: str) -> str | None:
+    """Return the format of a compressed or packed file by its file name extension, or None."""
+    found = _SUFFIX.search(name)
+    return _NAMES[found[2].lower()] if found else None
+
+
+def packing_of_content(head: bytes) -> str | None:
+    """Return the format of a compressed or packed file by its first 512 bytes, or None."""
+    for at, magic, name in _MAGICS:
+        if head[at : at + len(magic)] == magic:
+            return name
+    return "bzip2" if _BZIP2.match(head) else None
+
+
+def packing(path: Path) -> str | None:
+    """Return the part of a message that names the format of a compressed or packed file; None for
+    other files.
+    """
+    with FileView(path) as view:
+        found = packing_of_content(view.read(0, HEAD_BYTES))
+    if found is not None:
+        return f"it is {found}: unpack it first"
+    named = packing_of_name(path.name)
+    return f"by its name it is {named}: unpack it first" if named else None
+
+
+def packed_segments(names: list[str]) -> list[str]:
+    """Return the names of files that would be segments after unpacking."""
+    return [name for name, stem in _stems(names) if base_offset_of(stem) is not None]
+
+
+def packed_logs(names: list[str]) -> list[str]:
+    """Return the names of files that would be segments or partition directories after unpacking."""
+    return [
+        name for name, stem in _stems(names) if base_offset_of(stem) is not None or parse_partition_name(stem).parsed
+    ]
+
+
+def _stems(names: list[str]) -> list[tuple[str, str]]:
+    """Return the names with an extension of a packed file, each with the name without the
+    extension.
+    """
+    return [(name, name[: found.start()]) for name in names if (found := _SUFFIX.search(name))]
+
+
+def has_valid_batch(path: Path) -> bool:
+    """Return whether a file has a valid batch in its first 16 MiB.
+
+    The result is False for a file that is missing, unreadable or packed.
+    """
+    try:
+        view = FileView(path)
+    except (FileNotFoundError, PermissionError):
+        return False
+    with view:
+        search = Search(view)
+        if packing_of_content(view.read(0, HEAD_BYTES)) and not search.valid(0):
+            return False  # a tar archive contains batches unchanged, but it is no log
+        return (
+            any(search.valid(at) for at in _by_length(view))
+            or next(search.find(0, min(view.size, SEARCHED)), None) is not None
+        )
+
+
+def _by_length(view: FileView) -> Iterator[int]:
+    """Yield the positions of batches according to their length fields.
+
+    The search does not find messages of formats 0 and 1, so these positions are tried too.
+    """
+    position = 0
+    for _ in range(FOLLOWED):
+        head = view.read(position, MAGIC_END)
+        if len(head) < MAGIC_END or head[MAGIC_AT] > MAGIC_V2:
+            return
+        yield position
+        length = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
+        if length < MIN_LENGTHS[head[MAGIC_AT]]:
+            return
+        position += ENTRY_OVERHEAD + length
+
+
+def starts_with_batch(path: Path) -> bool:
+    """Return whether a file starts with a valid batch."""
+    with FileView(path) as view:
+        return Search(view).valid(0)

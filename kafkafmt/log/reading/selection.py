@@ -1,0 +1,190 @@
+"""Parse and apply selections: topic globs, partition numbers and offset ranges `FROM:TO`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ...arguments import to_millis
+from ...constants import NO_END
+from .discovery import INTERNAL_PREFIX, PartitionDir
+from .lookups import find_timestamp
+from .partition import PartitionLog
+
+ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
+
+
+class OffsetBound(NamedTuple):
+    """One end of an offset range.
+
+    Attributes
+    ----------
+    kind : str
+        What `n` is: "offset"; "before_end", a number of offsets before the log end; "time", in ms;
+        or "group".
+    n : int
+        The number, see `kind`.
+    committed : mapping of (topic, partition) to int
+        For "group", the committed offsets. The log start is used for other partitions.
+    """
+
+    kind: str
+    n: int = 0
+    committed: Mapping[tuple[str, int], int] = MappingProxyType({})
+
+    def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
+        """Return the offset for a partition.
+
+        For a time after that of every record, this is the end of the log.
+        """
+        if self.kind == "offset":
+            return min(self.n, NO_END)
+        if self.kind == "before_end":
+            return max(log.next_offset - self.n, 0)
+        if self.kind == "group":
+            return self.committed.get((log.topic, log.partition), 0)
+        hit = find_timestamp(log, self.n, below_log_start)
+        return log.next_offset if hit is None else hit.offset
+
+
+class OffsetRange(NamedTuple):
+    """Offsets from `start` to `end` (exclusive). Each may be None, for no limit."""
+
+    start: OffsetBound | None = None
+    end: OffsetBound | None = None
+
+    def resolve(self, log: PartitionLog, below_log_start: bool = False) -> tuple[int | None, int | None]:
+        """Return the offsets for a partition, each None if it has no limit."""
+        return tuple(None if b is None else b.resolve(log, below_log_start) for b in self)  # type: ignore[return-value]
+
+
+def parse_time(text: str) -> int:
+    """Return milliseconds since 1970-01-01 UTC from such a number or an ISO date or time.
+
+    A time without a zone is UTC. Any other text raises a ValueError.
+    """
+    if text.lstrip("-").isdigit() and text.isascii():
+        return int(text)
+    if not ISO_TIME.match(text):  # Python accepts any character in place of the T, even a colon
+        raise ValueError(f"{text!r} is neither milliseconds nor an ISO date or time")
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
+        raise ValueError(f"{text!r}: a time zone cannot have seconds")  # Python accepts them, ISO 8601 does not
+    return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
+
+
+def parse_offsets(text: str) -> OffsetRange:
+    """Parse `FROM:TO`; raise ValueError for any other text.
+
+    Each end is an offset, `-N` (N before the log end), `@ms` or `@ISO-TIME`, and either may be
+    missing.
+    """
+    start, rest = _bound(text)
+    if rest and not rest.startswith(":"):
+        raise ValueError(f"{text!r} is not FROM:TO")
+    end, rest = _bound(rest[1:])
+    if rest:
+        raise ValueError(f"{text!r} is not FROM:TO: {rest!r} is left over")
+    return OffsetRange(start, end)
+
+
+def _bound(text: str) -> tuple[OffsetBound | None, str]:
+    """Return the bound at the beginning of a text, and the rest of the text.
+
+    A time extends as far as it can be parsed, colons included.
+    """
+    if text.startswith("@"):
+        ends = [len(text), *(i for i in range(len(text) - 1, 0, -1) if text[i] == ":")]
+        for end in ends:
+            try:
+                return OffsetBound("time", parse_time(text[1:end])), text[end:]
+            except ValueError:
+                continue
+        raise ValueError(f"{text!r} does not begin with a time: @MILLISECONDS or @ISO-TIME")
+    word, colon, rest = text.partition(":")
+    if not word:
+        return None, colon + rest
+    digits = word.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"{word!r} is not an offset, -N or @TIME")
+    return OffsetBound("before_end" if word.startswith("-") else "offset", int(digits)), colon + rest
+
+
+def select_partitions(
+    partitions: Iterable[PartitionDir],
+    topics: Collection[str] = (),
+    numbers: Collection[int] = (),
+    internal: bool = False,
+    every_state: bool = False,
+) -> list[PartitionDir]:
+    """Return the partitions to read, by topic globs and partition numbers.
+
+    Only partitions that are live or named as a path are returned, unless `every_state` is True.
+    Kafka's internal topics (`__…`) are returned only if `internal` is True, if they are named as a
+    path, or if a glob that begins with `__` matches them.
+    """
+    chosen = []
+    for p in partitions:
+        if p.state != "live" and not p.named and not every_state:
+            continue
+        if numbers and p.partition not in numbers:
+            continue
+        globs = [g for g in topics if fnmatchcase(p.topic, g)]
+        if topics and not globs:
+            continue
+        if p.internal and not (internal or p.named or any(g.startswith(INTERNAL_PREFIX) for g in globs)):
+            continue
+        chosen.append(p)
+    return chosen
+
+
+def like(word: str, known: Iterable[str]) -> str:
+    """Return the part of a message that names what exists instead of `word`.
+
+    These are the most similar of the `known` names, otherwise the first few.
+    """
+    names = sorted(set(known), key=lambda name: (name.startswith(INTERNAL_PREFIX), name))
+    plain = word.strip("*").lower()
+    close = get_close_matches(word, names, 3) or [n for n in names if plain and plain in n.lower()][:3]
+    if not names:
+        return "there is none"
+    if close:
+        return f"the nearest {'is' if len(close) == 1 else 'are'} {_listed(close)}"
+    return f"there {'is' if len(names) == 1 else 'are'} {_listed(names)}"
+
+
+def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbers: Collection[int] = ()) -> list[str]:
+    """Return a message for each topic glob and each partition number that matches nothing.
+
+    A number is reported if no partition of the matching topics has it.
+    """
+    found = list(partitions)
+    lines = []
+    for glob in dict.fromkeys(topics):
+        if not any(fnmatchcase(p.topic, glob) for p in found):
+            lines.append(f"no topic matches {glob!r}: {like(glob, (p.topic for p in found))}")
+    selected = [p for p in found if not topics or any(fnmatchcase(p.topic, glob) for glob in topics)]
+    known, names = sorted({p.partition for p in selected}), sorted({p.topic for p in selected})
+    for number in dict.fromkeys(numbers):
+        if selected and number not in known:
+            who = f"{names[0]} has no" if len(names) == 1 else "no topic has"
+            lines.append(f"{who} partition {number}: {_numbers(known)}")
+    return lines
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    shown = [*names[:most], *more]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+
+
+def _numbers(known: list[int]) -> str:
+    """Return a phrase with partition numbers; consecutive ones are abbreviated."""
+    if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
+        return f"there are {known[0]} to {known[-1]}"
+    return f"there {'is' if len(known) == 1 else 'are'} {_listed([str(n) for n in known])}"

@@ -1,0 +1,407 @@
+"""Decide which records a consumer at read_committed sees, from the log itself.
+
+The log is read once, in offset order. A producer's transaction is open from its first transactional
+batch to its marker (Kafka: ``ProducerStateManager``). Aborted transactions are omitted. The last
+stable offset is the first offset of the oldest open transaction.
+
+Damage or a missing segment may hide a marker. In that case the transaction index is consulted,
+which names every aborted transaction. If it does not settle the matter, the transaction's records
+before the damage are omitted, and a `Doubt` reports it.
+
+A transaction index may also name a marker at an offset that no batch contains, although nothing is
+damaged. A broker trusts that entry, so it ends the transaction here too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...constants import (
+    CONTROL_ABORT,
+    CONTROL_BIT,
+    CONTROL_COMMIT,
+    MAX_OFFSET,
+    NO_END,
+    TRANSACTIONAL_BIT,
+)
+from ...errors import KafkaFormatError
+from ...records import RecordReader
+from ...types import last_offsets
+from ..format import files
+from ..format.files import FileView
+from ..format.index_entries import read_transaction_index
+from ..format.names import index_base_of
+from ..format.producers import Aborted, read_markers
+from .plan import Damage
+
+if TYPE_CHECKING:
+    from ...types import Buffer
+    from .discovery import SegmentFile
+    from .partition import Part, PartitionLog
+
+MARKER_SIZE = 78
+"""Size of a batch that ends a transaction, in bytes. A longer batch is no marker."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A transaction whose end damage may have hidden. Its records are omitted at read_committed.
+
+    Attributes
+    ----------
+    producer_id : int
+        The producer of the transaction.
+    first_offset, last_offset : int
+        The first and last offset of the records that are omitted.
+    file : str
+        Name of the damaged segment, or of the segment after a missing one.
+    hidden_by : str
+        What may hide the end: "damage" or "a missing segment".
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    file: str
+    hidden_by: str = "damage"
+
+    @property
+    def message(self) -> str:
+        """Message about what is in doubt and what read_committed omits."""
+        span = f"its records at offsets {self.first_offset} to {self.last_offset} are omitted"
+        return f"{self.hidden_by} may hide how producer {self.producer_id}'s transaction ended: {span}"
+
+
+class TransactionInDoubtError(KafkaFormatError):
+    """Raised if read_committed would omit records of a transaction whose outcome is not known.
+
+    It is raised only if the caller asked for an error in this case.
+
+    Attributes
+    ----------
+    doubt : Doubt
+        The transaction.
+    path : str
+        The partition directory.
+    """
+
+    code = "transaction_in_doubt"
+
+    def __init__(self, doubt: Doubt, path: str) -> None:
+        super().__init__(f"{path}: {doubt.message}")
+        self.doubt, self.path = doubt, path
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.doubt, self.path)
+
+
+@dataclass
+class Transactions:
+    """The outcomes of a log's transactions.
+
+    Attributes
+    ----------
+    aborted : dict of list of (int, int)
+        For each producer id, the first and last offsets of aborted transactions, in ascending
+        order.
+    open : dict of int
+        For each producer id with an open transaction, its first offset.
+    doubts : list of Doubt
+        Transactions whose outcome is not known.
+    last_stable_offset : int
+        The first offset that is not decided yet.
+    unmarked : list of Aborted
+        Entries of transaction indexes that were needed because the log does not contain their abort
+        marker.
+    """
+
+    aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    open: dict[int, int] = field(default_factory=dict)
+    doubts: list[Doubt] = field(default_factory=list)
+    last_stable_offset: int = 0
+    unmarked: list[Aborted] = field(default_factory=list)
+
+    @property
+    def undecided(self) -> str:
+        """Message about the open transactions, at which read_committed ends; empty if there are
+        none.
+        """
+        if not self.open:
+            return ""
+        holder = min(self.open, key=lambda producer: self.open[producer])
+        return f"undecided from offset {self.last_stable_offset} on: producer {holder} has an open transaction there"
+
+    def committed(self, table: np.ndarray) -> np.ndarray:
+        """Return the batches of a table that belong neither to an aborted nor to an open
+        transaction.
+        """
+        keep = np.ones(len(table), bool)
+        inside = np.flatnonzero((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
+        for producer_id in np.unique(table["producer_id"][inside]).tolist():
+            spans = self.aborted.get(producer_id, [])
+            if producer_id in self.open:
+                spans = [*spans, (self.open[producer_id], MAX_OFFSET)]
+            if not spans:
+                continue
+            rows = inside[table["producer_id"][inside] == producer_id]
+            firsts, lasts = (np.array(column, np.int64) for column in zip(*spans, strict=True))
+            base = table["base_offset"][rows]
+            at = np.searchsorted(firsts, base, "right") - 1
+            keep[rows] = (at < 0) | (base > lasts[at])
+        return table if keep.all() else table[keep]
+
+
+class TransactionWalk:
+    """Follow the state of every producer from batch to batch.
+
+    Attributes
+    ----------
+    found : Transactions
+        The outcomes so far.
+    entries : IndexEntries or None
+        The transaction indexes. They are read when the first transactional batch arrives.
+    """
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self.found = Transactions()
+        self.reader = RecordReader(("offset", "key"), max_batch_bytes=log.max_batch_bytes)
+        self.suspended: dict[int, list[Doubt]] = defaultdict(list)
+        self.last_marker: dict[int, int] = {}
+        self.entries: IndexEntries | None = None
+
+    def damage(self, damage: Damage) -> None:
+        """Suspend every open transaction: its marker may have been in the damaged span.
+
+        If the span is a single batch that is too long for a marker, nothing is suspended.
+        """
+        if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
+            return
+        self._suspend(damage.first_offset or 0, damage.file)
+
+    def gap(self, end: int, file: str) -> None:
+        """Suspend every open transaction: its marker may have been in a missing segment.
+
+        The missing segment is between the offset `end` and the segment `file`.
+        """
+        self._suspend(end, file, "a missing segment")
+
+    def _suspend(self, end: int, *why: str) -> None:
+        for producer_id, first in self.found.open.items():
+            self.suspended[producer_id].append(Doubt(producer_id, first, end - 1, *why))
+        self.found.open.clear()
+
+    def add(self, buffer: Buffer, table: np.ndarray, file: str) -> None:
+        """Add batches, in offset order, that are in a buffer. `file` is the name of their segment."""
+        rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
+        if len(rows) and self.entries is None:
+            self.entries = IndexEntries(self.log)
+        if self.entries is not None:
+            self.entries.cover(table)
+        if not len(rows):
+            return
+        assert self.entries is not None
+        markers = read_markers(self.reader, buffer, rows[(rows["attributes"] & CONTROL_BIT) != 0])
+        open_ = self.found.open
+        columns = (rows["producer_id"].tolist(), rows["base_offset"].tolist(), rows["attributes"].tolist())
+        for producer_id, base, attributes in zip(*columns, strict=True):
+            if producer_id in self.entries.waiting:
+                self._end_without_marker(producer_id, base)
+            if not attributes & CONTROL_BIT:
+                open_.setdefault(producer_id, base)
+                continue
+            kind = markers[base].kind if base in markers else None
+            if kind is None and attributes & TRANSACTIONAL_BIT:  # a marker that cannot be decoded
+                self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
+            elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
+                first = open_.pop(producer_id, None)
+                self.last_marker[producer_id] = base
+                if kind == CONTROL_ABORT and first is not None:
+                    self.found.aborted[producer_id].append((first, base))
+
+    def _end_without_marker(self, producer_id: int, before: int) -> None:
+        """End a producer's transaction if an index entry names a marker that no batch contains.
+
+        Only entries with a marker offset below `before` are used.
+        """
+        assert self.entries is not None
+        for entry in self.entries.take(producer_id, before):
+            first = self.found.open.get(producer_id)
+            if first is not None and entry.first <= first <= entry.last:
+                del self.found.open[producer_id]
+                self.found.aborted[producer_id].append((first, entry.last))
+                self.found.unmarked.append(entry)
+
+    def finish(self) -> None:
+        """End the transactions that only the indexes end, after the last batch."""
+        for producer_id in list(self.found.open) if self.entries is not None else ():
+            self._end_without_marker(producer_id, self.log.next_offset)
+
+
+class IndexEntries:
+    """The entries of a partition's transaction indexes, and which of them no batch contains.
+
+    Attributes
+    ----------
+    all : list of Aborted
+        Every plausible entry, ordered by marker offset.
+    waiting : dict of deque of int
+        For each producer id, the indexes in `all` of entries that have not been taken, ordered by
+        marker offset.
+    """
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.all: list[Aborted] = []
+        try:
+            _, names = files.list_directory(log.directory.path)
+        except FileNotFoundError:
+            names = []
+        for name in names:  # the indexes of missing segments are read too
+            base = None if name in log.directory.ignored else index_base_of(name)
+            data = None if base is None else files.read_bytes(log.directory.path / name)
+            for version, *values in read_transaction_index(data).tolist() if data else ():
+                entry = Aborted(*values)
+                if (
+                    version == 0
+                    and entry.producer_id >= 0
+                    and 0 <= entry.first < entry.last < MAX_OFFSET
+                    and entry.last >= (base or 0)
+                ):
+                    self.all.append(entry)
+        self.all.sort(key=lambda e: e.last)
+        self._lasts = np.array([e.last for e in self.all], np.int64)
+        self._covered = np.zeros(len(self.all), bool)
+        self.waiting: dict[int, deque[int]] = defaultdict(deque)
+        for i, entry in enumerate(self.all):
+            self.waiting[entry.producer_id].append(i)
+
+    def cover(self, table: np.ndarray) -> None:
+        """Register the offsets that batches contain: such a batch itself shows whether it is a
+        marker.
+        """
+        if not len(self._lasts) or not len(table):
+            return
+        lasts = last_offsets(table)
+        low, high = np.searchsorted(self._lasts, [table["base_offset"][0], lasts[-1] + 1]).tolist()
+        if low < high:
+            at = np.searchsorted(table["base_offset"], self._lasts[low:high], "right") - 1
+            self._covered[low:high] |= (at >= 0) & (lasts[at] >= self._lasts[low:high])
+
+    def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
+        """Take a producer's entries with a marker offset below `before`; yield those that no batch
+        contains.
+        """
+        waiting = self.waiting[producer_id]
+        while waiting and self._lasts[waiting[0]] < before:
+            i = waiting.popleft()
+            if not self._covered[i]:
+                yield self.all[i]
+        if not waiting:
+            del self.waiting[producer_id]
+
+
+def _is_one_batch(log: PartitionLog, damage: Damage) -> bool:
+    """Return whether the damaged span has the length that its own header states."""
+    segment = next(s for s in log.segments if s.name == damage.file)
+    try:
+        with FileView(segment.path) as view:
+            length = int.from_bytes(view.read(damage.position + 8, 4), "big", signed=True)
+    except FileNotFoundError:
+        return False
+    return length + 12 == damage.length
+
+
+def find_transactions(log: PartitionLog) -> Transactions:
+    """Return the outcomes of all transactions of a partition, including records below the log
+    start.
+    """
+    walk = TransactionWalk(log)
+    if any(log.plan(s).stats.transactional for s in log.segments):
+        before: Part | None = None
+        for part in log.parts(0, NO_END, walk.damage):
+            segment, extent = part.plan.segment, part.extent
+            if before is not None and segment is not before.plan.segment:
+                end = before.extent.last_offset + 1
+                if misses_a_segment(log, before.plan.segment, end, segment, extent.first_offset):
+                    walk.gap(end, segment.name)
+            walk.add(part.buffer, part.table, segment.name)
+            before = part
+    return settle(walk)
+
+
+def settle(walk: TransactionWalk) -> Transactions:
+    """Return the outcomes, after the walk has seen the whole log."""
+    found = walk.found
+    walk.finish()
+    found.last_stable_offset = min([*found.open.values(), walk.log.next_offset])
+    _ask_indexes(walk.log, walk)
+    for spans in found.aborted.values():
+        spans.sort()
+    return found
+
+
+def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
+    """Decide the transactions whose end was hidden so far, while the walk continues.
+
+    Return the transactions that remain in doubt.
+    """
+    known = len(walk.found.doubts)
+    _ask_indexes(walk.log, walk)
+    walk.suspended.clear()
+    for spans in walk.found.aborted.values():
+        spans.sort()
+    return walk.found.doubts[known:]
+
+
+def misses_a_segment(log: PartitionLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
+    """Return whether offsets are missing between two segments that compaction did not remove.
+
+    `end` is the offset after the last one of `before`, and `first_offset` is the first one of
+    `segment`, the next segment that exists.
+    """
+    return first_offset > end and not (before.next_base == segment.base_offset and log.compacted)
+
+
+def _ask_indexes(log: PartitionLog, walk: TransactionWalk) -> None:
+    """Consult the transaction indexes about transactions whose end damage may have hidden.
+
+    An index names aborted transactions. A transaction that no index names was committed if
+    something shows that it ended: a later marker of its producer, or a later abort whose last
+    stable offset is above the transaction's first offset. Otherwise, it is in doubt.
+    """
+    if not walk.suspended:
+        return
+    found = walk.found
+    entries = (walk.entries or IndexEntries(log)).all
+    named = {(e.producer_id, e.last) for e in entries}
+    by_producer: dict[int, list[Aborted]] = defaultdict(list)
+    for entry in entries:
+        by_producer[entry.producer_id].append(entry)
+    stable = list(itertools.accumulate((e.stable for e in reversed(entries)), max))[::-1]
+    complete = all((producer_id, last) in named for producer_id, spans in found.aborted.items() for _, last in spans)
+    for producer_id, doubts in walk.suspended.items():
+        for doubt in doubts:
+            first = doubt.first_offset
+            own = by_producer[producer_id]
+            at = bisect_left(own, first, key=lambda e: e.last)
+            later = bisect_right(entries, doubt.last_offset, key=lambda e: e.last)
+            ended = walk.last_marker.get(producer_id, -1) > doubt.last_offset or (
+                later < len(entries) and stable[later] > first
+            )
+            indexed = files.file_size((log.directory.path / doubt.file).with_suffix(".txnindex")) is not None
+            if at < len(own) and own[at].first <= first:
+                found.aborted[producer_id].append((first, min(doubt.last_offset, own[at].last)))
+                found.unmarked.append(own[at])
+            elif not complete or not indexed or not ended or doubt.hidden_by != "damage":
+                found.aborted[producer_id].append((first, doubt.last_offset))
+                found.doubts.append(doubt)

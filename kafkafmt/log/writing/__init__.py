@@ -1,0 +1,1 @@
+"""Write partitions as a broker writes them: segments, indexes, recovery, retention."""

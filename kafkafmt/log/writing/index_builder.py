@@ -1,0 +1,190 @@
+"""Build the indexes of a segment from its batches, as a broker does.
+
+Kafka's counterparts are ``LogSegment.append`` and ``LogSegment.recover``. A batch gets an entry in
+the offset index if more than `interval` bytes precede it since the last indexed batch, or since the
+start of the file. So the first batch of a segment never has one. Together with an offset entry, the
+time index gets an entry if the largest timestamp so far is above that of its last entry. The time
+index gets a final entry when the segment is closed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_RELATIVE_OFFSET, NO_PRODUCER_ID
+from ...errors import KafkaFormatError, StructureError
+from ...records import RecordReader
+from ...types import last_offsets
+from ..format.files import FileView
+from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
+from ..format.leader_epochs import epoch_runs
+from ..format.producers import Aborted, Producers, read_markers
+from ..reading.segment_walker import Walker
+
+INDEX_INTERVAL = 4096
+"""Kafka's default of ``index.interval.bytes``."""
+MAX_SEGMENT_BYTES = 2**31 - 1
+"""Largest size of a segment's `.log` file; an offset index stores positions as int32."""
+
+
+class SegmentIndexes:
+    """The entries of one segment's offset and time index, collected batch by batch.
+
+    Attributes
+    ----------
+    offset_entries, time_entries : int
+        Number of entries so far, including those that `take` has returned.
+    largest_timestamp : int
+        Largest timestamp of the batches so far, in ms; -1 if there is none.
+    """
+
+    def __init__(self, base_offset: int, interval: int = INDEX_INTERVAL) -> None:
+        self.base_offset = base_offset
+        self.interval = interval
+        self.offset_entries = self.time_entries = 0
+        self.largest_timestamp = -1
+        self._largest_at = base_offset
+        self._indexed_at = 0
+        self._indexed_timestamp = -1
+        self._offsets: list[tuple[int, int]] = []
+        self._times: list[tuple[int, int]] = []
+
+    def copy(self) -> SegmentIndexes:
+        """Return an independent copy."""
+        other = object.__new__(SegmentIndexes)
+        other.__dict__.update(self.__dict__, _offsets=self._offsets.copy(), _times=self._times.copy())
+        return other
+
+    def add(self, table: np.ndarray, position: int = 0) -> None:
+        """Add the next batches of the segment.
+
+        `position` is added to the positions in `table`, which are relative to a buffer, to get
+        positions in the file.
+        """
+        names = ("position", "base_offset", "last_offset_delta", "max_timestamp")
+        for start, first, delta, timestamp in zip(*(table[name].tolist() for name in names), strict=True):
+            last = first + delta if delta > 0 else first
+            if timestamp > self.largest_timestamp:
+                self.largest_timestamp, self._largest_at = timestamp, last
+            if start + position - self._indexed_at > self.interval:
+                self._indexed_at = start + position
+                self._offsets.append((last, self._indexed_at))
+                self.offset_entries += 1
+                self.close()
+
+    def close(self) -> None:
+        """Add a time index entry for the largest timestamp, unless the last entry already has it.
+        """
+        if self.largest_timestamp > self._indexed_timestamp:
+            self._times.append((self.largest_timestamp, self._largest_at))
+            self.time_entries += 1
+            self._indexed_timestamp = self.largest_timestamp
+
+    def take(self) -> tuple[bytes, bytes]:
+        """Return the entries of `.index` and `.timeindex` added since the last call, serialized."""
+        offsets, times, base = self._offsets, self._times, self.base_offset
+        self._offsets, self._times = [], []
+        if len(offsets) < 2 and len(times) < 2:
+            return b"".join(offset_entry(*o, base) for o in offsets), b"".join(time_entry(*t, base) for t in times)
+        return offset_index_bytes(*_columns(offsets), base), time_index_bytes(*_columns(times), base)
+
+
+def _columns(pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    return [first for first, _ in pairs], [second for _, second in pairs]
+
+
+@dataclass
+class State:
+    """State of the producers and leader epochs at a point of a log, as a broker tracks it."""
+
+    reader: RecordReader
+    producers: Producers = field(default_factory=Producers)
+    epoch_runs: list[tuple[int, int, int]] = field(default_factory=list)
+    """(epoch, first offset, last offset) of each run of adjacent batches with the same leader
+    epoch.
+    """
+
+    def copy(self) -> State:
+        """Return an independent copy that shares the reader."""
+        return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
+
+    def add(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
+        """Update the state with the next batches, and return the transactions that these abort."""
+        for epoch, first, last in epoch_runs(table):
+            if not self.epoch_runs or epoch != self.epoch_runs[-1][0]:
+                self.epoch_runs.append((epoch, first, last))
+            else:
+                self.epoch_runs[-1] = epoch, self.epoch_runs[-1][1], last
+        return self.add_producers(buffer, table)
+
+    def add_producers(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
+        """Update only the producers with the next batches, and return the transactions that these
+        abort.
+        """
+        if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
+            return []
+        control = table[(table["attributes"] & CONTROL_BIT) != 0]
+        return self.producers.add(table, read_markers(self.reader, buffer, control))
+
+
+@dataclass
+class SegmentScan:
+    """Result of reading a segment up to its first invalid batch."""
+
+    indexes: SegmentIndexes
+    aborted: list[Aborted]
+    """Transactions that end with an abort marker in the segment."""
+    next_offset: int
+    """Offset after the last valid batch."""
+    end: int = 0
+    """Position after the last valid batch."""
+    batches: int = 0
+    """Number of valid batches."""
+    error: KafkaFormatError | None = None
+    """What is wrong with the batch at `end`.
+
+    None if the file ends there, or if the batch is valid but only a new segment could hold it.
+    """
+    first_timestamp: int | None = None
+    """Largest timestamp of the first batch in ms; None if there is no batch."""
+
+
+def read_through(
+    view: FileView,
+    base_offset: int,
+    state: State,
+    interval: int = INDEX_INTERVAL,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> SegmentScan:
+    """Read a segment up to the first batch that is invalid or that the segment cannot hold.
+
+    `state` is updated with the batches before it.
+    """
+    made = SegmentScan(SegmentIndexes(base_offset, interval), [], base_offset)
+    for position, buffer, table, error in Walker(view, base_offset, max_batch_bytes).tables(0, view.size):
+        made.error = error
+        ends = position + table["position"] + table["size"]
+        lasts = last_offsets(table)
+        before = np.concatenate(([made.next_offset - 1], lasts))[: len(lasts)]
+        falls = (table["base_offset"] <= before) | (lasts < table["base_offset"])
+        wrong = falls | (lasts - base_offset > MAX_RELATIVE_OFFSET) | (ends > MAX_SEGMENT_BYTES)
+        n = int(np.argmax(wrong)) if wrong.any() else len(table)
+        if n:
+            made.indexes.add(table[:n], position)
+            made.aborted += state.add(buffer, table[:n])
+            made.next_offset, made.end = int(lasts[n - 1]) + 1, int(ends[n - 1])
+            made.batches += n
+            if made.first_timestamp is None:
+                made.first_timestamp = int(table["max_timestamp"][0])
+        if n < len(table):
+            made.error = (
+                StructureError("the batch's offsets are not above those of the previous batch", made.end)
+                if falls[n]
+                else None
+            )
+            break
+    made.indexes.close()
+    return made

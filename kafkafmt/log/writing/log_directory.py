@@ -1,0 +1,403 @@
+"""Open a log directory for writing, in one process at a time (Kafka: ``LogManager``).
+
+`.lock` is locked as a broker locks it, so a broker and this module never use a directory at the
+same time. `.kafka_cleanshutdown` marks a clean shutdown. It is deleted when the directory is
+opened, and created when the directory is closed and no partition still needs recovery. The offset
+checkpoints contain recovery points, high watermarks and log start offsets.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import warnings
+from pathlib import Path
+from threading import Lock, RLock
+from typing import Any, NoReturn
+
+from ...arguments import integer
+from ...errors import StructureError
+from ...paths import local_path
+from ..format import files
+from ..format.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    clean_shutdown_text,
+    offset_checkpoint_text,
+    partition_metadata_text,
+    read_offset_checkpoint,
+    read_partition_metadata,
+    uuid_bytes,
+)
+from ..format.names import (
+    MAX_PARTITION,
+    can_be_checkpointed,
+    is_topic_name,
+    parse_partition_name,
+)
+from ..reading.discovery import INCOMPLETE
+from .append_journal import roll_back
+from .mounting import StrayPartitionWarning, strays
+from .process import OwnerLock, refuse_pickling
+from .settings import LogSettings
+from .writer import LogWriter
+
+LOCK = ".lock"
+WRITTEN_CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
+_locked: dict[tuple[int, int], int] = {}
+"""Descriptors of the lock files that this process holds, by device and inode.
+
+The operating system would let the same process lock them a second time.
+"""
+_taking = Lock()
+
+
+def _forget_locks() -> None:
+    """Close the lock files that a forked child has inherited.
+
+    The child does not hold these locks. If it later locked one of the files itself, closing the
+    inherited descriptor would release that lock.
+    """
+    global _taking
+    _taking = Lock()  # another thread of the parent may have held it
+    for handle in _locked.values():
+        os.close(handle)
+    _locked.clear()
+
+
+os.register_at_fork(after_in_child=_forget_locks)
+
+
+class LogDirectory:
+    """A log directory open for writing. It is created if it does not exist.
+
+    Use it as a context manager, or call `close`.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The log directory.
+    **settings
+        Settings of all writers, by the names of `LogSettings`. `writer` can override them.
+
+    Attributes
+    ----------
+    path : Path
+        Absolute path of the directory.
+    clean : bool
+        Whether the directory was closed cleanly the last time. If not, partitions are recovered
+        from their recovery points when they are opened.
+
+    Raises
+    ------
+    BlockingIOError
+        Another process, such as a broker, or this process has the directory open.
+    OSError
+        The directory cannot be created, read or written. EBUSY if an interrupted `kafkafmt salvage`
+        left it incomplete.
+    StructureError
+        The journal of atomic appends (`kafkafmt-append.json`) is corrupted.
+    DamagedLogError
+        An interrupted atomic append has to be undone in a partition in which valid batches follow
+        damage.
+    TypeError, ValueError
+        A setting is unknown or wrong.
+
+    Notes
+    -----
+    Kafka's counterpart is ``LogManager``. The directory and its writers belong to the
+    process that opened it. After a fork, every use in the child raises `WrongProcessError`, except
+    that closing does nothing. They cannot be pickled. Threads can share them.
+
+    Examples
+    --------
+    >>> with kafkafmt.LogDirectory("/var/lib/app/log") as directory:
+    ...     orders = directory.writer("orders", 0, segment_bytes=64 << 20)
+    ...     orders.append([(b"key", b"value", 1_700_000_000_000)], codec="zstd")
+    Appended(first_offset=0, last_offset=0)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], **settings: Any) -> None:
+        self.path = Path(os.path.abspath(local_path(path)))
+        self.settings = settings
+        LogSettings(**settings)
+        if (self.path / INCOMPLETE).exists():
+            why = (
+                "incomplete, because a salvage into it was interrupted or is still running; delete it and salvage again"
+            )
+            raise OSError(errno.EBUSY, why, str(self.path))
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._owner = OwnerLock(repr(str(self.path)))
+        self._lock = _take_lock(self.path / LOCK)
+        self._threads = RLock()  # lock order: a writer's own lock first, then this one
+        self._closing = False
+        self._writers: dict[tuple[str, int], LogWriter] = {}
+        self._opened: set[str] = set()
+        self._in_doubt = False
+        self._saved: dict[str, str] = {}
+        try:
+            self._offsets = {name: self._read(name) for name in WRITTEN_CHECKPOINTS}
+            self.clean = files.file_size(self.path / CLEAN_SHUTDOWN) is not None
+            self._mark_mode = files.narrowed(files.NEW_FILE, self.path / CLEAN_SHUTDOWN)
+            if self.clean:
+                (self.path / CLEAN_SHUTDOWN).unlink()
+                files.sync_directory(self.path)
+            roll_back(self.path, self.writer)
+        except BaseException:
+            _release_lock(self._lock)
+            self._lock = -1
+            raise
+
+    def __repr__(self) -> str:
+        return f"<kafkafmt.LogDirectory {str(self.path)!r}, {len(self._writers)} writers>"
+
+    def _read(self, name: str) -> dict[tuple[str, int], int]:
+        """Return the entries of a checkpoint; none if the file is corrupted, so that recovery reads
+        the whole log.
+
+        Entries that no broker could have written are dropped, because they would make the new
+        checkpoint unreadable.
+        """
+        try:
+            found = read_offset_checkpoint(files.read_text(self.path / name) or "", name)
+        except StructureError:
+            return {}
+        return {key: offset for key, offset in found.items() if can_be_checkpointed(*key) and offset >= 0}
+
+    def writer(
+        self,
+        topic: str,
+        partition: int = 0,
+        *,
+        leader_epoch: int | None = None,
+        topic_id: str | None = None,
+        **settings: Any,
+    ) -> LogWriter:
+        """Open a partition for writing. It is created if it does not exist.
+
+        If the last shutdown was not clean, the partition is recovered: invalid data at its end is
+        truncated (see `LogWriter.cut`), and its indexes are rebuilt.
+
+        Parameters
+        ----------
+        topic : str
+            Name of the topic: up to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'.
+        partition : int, default 0
+            Number of the partition, 0 to 2**31 - 1.
+        leader_epoch : int, optional
+            Leader epoch of the batches to which the writer assigns offsets. By default the latest
+            leader epoch of the log, or 0 if it has none.
+        topic_id : str, optional
+            Topic id for `partition.metadata`, as 22 characters of base64url. A broker needs it to
+            mount the partition. By default the file is not written.
+        **settings
+            Settings of this writer, by the names of `LogSettings`. The others are those of the
+            directory.
+
+        Returns
+        -------
+        LogWriter
+            It is closed with the directory, or by its own `close`.
+
+        Raises
+        ------
+        DamagedLogError
+            Valid batches follow damage, and ``truncate_at_damage`` is False.
+        StructureError
+            `topic_id`, or the existing `partition.metadata`, is not valid.
+        OSError
+            A file cannot be read or written.
+        TypeError, ValueError
+            An argument is wrong, the partition already has a writer, its topic id is not
+            `topic_id`, `leader_epoch` is below the log's latest, or the directory is closed.
+        WrongProcessError
+            Another process opened the directory.
+        """
+        self._owner.check()
+        with self._threads:
+            return self._writer(topic, partition, leader_epoch, topic_id, settings)
+
+    def _writer(
+        self, topic: str, partition: int, leader_epoch: int | None, topic_id: str | None, settings: dict[str, Any]
+    ) -> LogWriter:
+        key, folder = (topic, partition), self.path / f"{topic}-{partition}"
+        if self._lock < 0 or self._closing:
+            raise ValueError(f"{self!r} is closed")
+        if not isinstance(topic, str) or not is_topic_name(topic):
+            raise ValueError(
+                f"topic is {topic!r}; a topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-', "
+                "and is neither '.' nor '..'"
+            )
+        if not 0 <= integer("partition", partition) <= MAX_PARTITION:
+            raise ValueError(f"partition is {partition}; it must be 0 to {MAX_PARTITION}")
+        if key in self._writers:
+            raise ValueError(f"{topic}-{partition} already has an open writer; use it, or close it first")
+        if topic_id is not None:
+            uuid_bytes(topic_id)
+        made = LogSettings(**self.settings | settings)
+        new = not folder.is_dir()
+        folder.mkdir(exist_ok=True)
+        if new:
+            files.sync_directory(self.path)
+        if topic_id is not None:
+            self._set_topic_id(folder, topic_id)
+        opened = LogWriter(
+            folder,
+            topic,
+            partition,
+            made,
+            leader_epoch=leader_epoch,
+            log_start=self._offsets[LOG_STARTS].get(key, 0),
+            recovery_point=None
+            if new or (self.clean and folder.name not in self._opened)
+            else self._offsets[RECOVERY_POINTS].get(key, 0),
+            changed=self._save,
+            closed=self._closed,
+        )
+        self._writers[key] = opened
+        self._opened.add(folder.name)
+        return opened
+
+    def _set_topic_id(self, folder: Path, topic_id: str) -> None:
+        text = files.read_text(folder / PARTITION_METADATA)
+        if text is None:
+            files.replace(folder / PARTITION_METADATA, partition_metadata_text(topic_id).encode())
+        elif (known := read_partition_metadata(text)["topic_id"]) != topic_id:
+            raise ValueError(f"topic_id is {topic_id!r}, but {folder.name} has topic id {known!r}")
+
+    def _closed(self, writer: LogWriter, clean: bool) -> None:
+        with self._threads:
+            self._note(writer)
+            del self._writers[writer.topic, writer.partition]
+            self._in_doubt = self._in_doubt or not clean
+            self._save()
+
+    def _note(self, writer: LogWriter) -> None:
+        key = writer.topic, writer.partition
+        self._offsets[RECOVERY_POINTS][key] = writer.recovery_point
+        self._offsets[HIGH_WATERMARKS][key] = writer.next_offset
+        start = writer.log_start_offset
+        if start > writer.segments[0]:
+            self._offsets[LOG_STARTS][key] = start
+        elif self._offsets[LOG_STARTS].get(key, 0) >= start:  # a lower one is the start of data in tiered storage
+            self._offsets[LOG_STARTS].pop(key, None)
+
+    def _save(self) -> None:
+        """Write the checkpoints that have changed."""
+        with self._threads:
+            for writer in self._writers.values():
+                self._note(writer)
+            for name in WRITTEN_CHECKPOINTS:
+                text = offset_checkpoint_text(self._offsets[name])
+                if self._saved.get(name) != text:
+                    files.replace(self.path / name, text.encode())
+                    self._saved[name] = text
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether this process opened the directory."""
+        return self._owner.is_owner
+
+    def check_process(self) -> None:
+        """Raise `WrongProcessError` if another process opened the directory."""
+        self._owner.check()
+
+    def close(self) -> None:
+        """Close every writer, and mark the shutdown as clean unless a partition needs recovery.
+
+        Closing twice does nothing.
+
+        Raises
+        ------
+        OSError
+            A writer could not be closed. The other writers are closed, and the shutdown is not
+            marked as clean.
+
+        Warns
+        -----
+        StrayPartitionWarning
+            A KRaft broker would not serve partitions that were written. It renames a directory to
+            `…-stray` if its metadata log does not contain the directory's topic id. If no broker
+            will mount the directory, filter this category.
+
+        Notes
+        -----
+        In a forked process this does nothing, because the directory belongs to the
+        process that opened it.
+        """
+        self._close(stacklevel=3)
+
+    def _close(self, stacklevel: int) -> None:
+        if not self._owner.is_owner:
+            return
+        with self._threads:
+            if self._lock < 0 or self._closing:
+                return
+            self._closing = True
+        errors = []
+        try:
+            for writer in list(self._writers.values()):
+                try:
+                    writer.close()
+                except OSError as error:
+                    errors.append(error)
+            existing = {d for d in files.list_directory(self.path)[0] if parse_partition_name(d)[2:] == ("live", True)}
+            if not errors and not self._in_doubt and (self.clean or existing <= self._opened):
+                self._save()
+                files.replace(self.path / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), self._mark_mode)
+        finally:
+            _release_lock(self._lock)
+            self._lock = -1
+        if errors:
+            raise errors[0]
+        for message in strays(self.path, [parse_partition_name(name)[:2] for name in self._opened & existing]):
+            warnings.warn(message, StrayPartitionWarning, stacklevel=stacklevel)
+
+    def __enter__(self) -> LogDirectory:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close(stacklevel=3)
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self)
+
+
+def _take_lock(path: Path) -> int:
+    """Lock a file as Java's ``FileChannel.tryLock`` does, and return its descriptor.
+
+    A file that this process has locked must not be opened again: closing the second descriptor
+    would release the lock.
+    """
+    with _taking:
+        try:
+            known = os.stat(path)
+        except FileNotFoundError:
+            known = None
+        if known is not None and (known.st_dev, known.st_ino) in _locked:
+            raise BlockingIOError(
+                errno.EAGAIN, "this process already has the log directory open for writing", str(path.parent)
+            )
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise BlockingIOError(
+                    errno.EAGAIN, "another process, such as a broker, has the log directory locked", str(path.parent)
+                ) from None
+            raise
+        status = os.fstat(handle)
+        _locked[status.st_dev, status.st_ino] = handle
+        return handle
+
+
+def _release_lock(handle: int) -> None:
+    status = os.fstat(handle)
+    _locked.pop((status.st_dev, status.st_ino), None)
+    os.close(handle)

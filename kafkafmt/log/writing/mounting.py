@@ -1,0 +1,180 @@
+"""Find the partitions of a log directory that a KRaft broker would not serve, and why.
+
+When a broker starts, it compares each partition directory with the metadata log. It renames a
+directory to `…-stray` if the metadata log does not contain the topic id of its
+`partition.metadata`, or does not assign the partition to this broker (Kafka:
+``LogManager.isStrayKraftReplica``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from ...errors import KafkaFormatError, StructureError
+from ...internal_topics.decode import read_metadata_record
+from ...records import read_records
+from ..format import files
+from ..format.checkpoints import (
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    read_meta_properties,
+    read_partition_metadata,
+    uuid_bytes,
+)
+from ..reading.discovery import Discovery, PartitionDir, discover
+from ..reading.partition import PartitionLog
+
+CLUSTER_METADATA = "__cluster_metadata"
+METADATA_LOG = f"{CLUSTER_METADATA}-0"
+GUIDE = "docs/from-a-damaged-directory-to-a-new-cluster.md"
+TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC = 2, 3, 5, 9
+"""Types of metadata records."""
+MAX_NAMED = 5
+"""Largest number of partitions that a message names."""
+_SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint\Z")
+
+
+class StrayPartitionWarning(UserWarning):
+    """Issued by `LogDirectory.close` if a KRaft broker would not serve partitions that were
+    written.
+    """
+
+
+@dataclass
+class Metadata:
+    """Topics and replicas that a metadata log describes.
+
+    Attributes
+    ----------
+    topics : dict
+        Topic id by name.
+    replicas : dict
+        Broker ids by topic id and partition.
+    """
+
+    topics: dict[str, UUID] = field(default_factory=dict)
+    replicas: dict[tuple[UUID, int], list[int]] = field(default_factory=dict)
+
+    def add(self, value: bytes | None) -> None:
+        """Apply one record of the metadata log.
+
+        Records of other types, and unreadable ones, change nothing.
+        """
+        if value is None or len(value) < 3 or value[1] not in (TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC):
+            return
+        try:
+            record: Any = read_metadata_record(bytes(value))[0]
+        except KafkaFormatError:
+            return
+        if value[1] == TOPIC:
+            self.topics[record.name] = record.topic_id
+        elif value[1] == REMOVE_TOPIC:
+            self.topics = {name: topic_id for name, topic_id in self.topics.items() if topic_id != record.topic_id}
+        elif record.replicas is not None:
+            self.replicas[record.topic_id, record.partition_id] = list(record.replicas)
+
+
+def read_metadata(root: Path) -> Metadata | None:
+    """Return what the metadata log of a log directory describes; None if the directory has no
+    metadata log.
+    """
+    folder = root / METADATA_LOG
+    try:
+        names = files.list_directory(folder)[1]
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return _read(folder, tuple((name, files.stamp(folder / name)) for name in names))
+
+
+@lru_cache(maxsize=4)
+def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
+    """Read the newest snapshot and the log after it. stamps: the files' state, so that unchanged
+    files are read once.
+    """
+    found, start = Metadata(), 0
+    snapshots = sorted(name for name, _ in stamps if _SNAPSHOT.match(name))
+    if snapshots and (data := files.read_bytes(folder / snapshots[-1])):
+        start = int(snapshots[-1][:20])
+        try:
+            for record in read_records(data):
+                found.add(record.value)
+        except KafkaFormatError:
+            start = 0  # read the whole log instead
+    for directory in discover([folder]).partitions if any(name.endswith(".log") for name, _ in stamps) else ():
+        for record in PartitionLog(directory).records(start=start, on_damage=lambda _: None):
+            found.add(record.value)
+    return found
+
+
+def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
+    """Return the metadata logs next to the chosen partitions that are not among these themselves.
+    """
+    mine = list(chosen)
+    roots = {d.path.parent for d in mine}
+    live = (d for d in found.partitions if d.topic == CLUSTER_METADATA and d.state == "live" and d.path.parent in roots)
+    return [d for d in live if d not in mine]
+
+
+def strays(root: Path, partitions: Iterable[tuple[str, int]]) -> list[str]:
+    """Return messages about the partitions of a log directory that a KRaft broker would not serve;
+    none if it would serve all.
+    """
+    wanted = [key for key in partitions if key[0] != CLUSTER_METADATA]
+    if not wanted:
+        return []
+    metadata = read_metadata(root)
+    reasons: dict[str, list[str]] = {}
+    for topic, partition in sorted(wanted):
+        if reason := _why_stray(root, metadata, topic, partition):
+            reasons.setdefault(reason, []).append(f"{topic}-{partition}")
+    return list(_messages(root, reasons))
+
+
+def _messages(root: Path, reasons: dict[str, list[str]]) -> Iterator[str]:
+    for reason, names in reasons.items():
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        yield (
+            f"{root}: {reason}, so a KRaft broker renames to '…-stray' and does not serve: {', '.join(names[:MAX_NAMED])}{more}. "
+            "To mount them, create the topics on a broker, stop it, and put the segments into the directories "
+            f"that it created: see {GUIDE}"
+        )
+
+
+def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int) -> str | None:
+    """Return why a broker would not serve a partition, as the start of a message; None if it would.
+    """
+    if metadata is None:
+        return f"there is no metadata log ({METADATA_LOG}) that names the topics"
+    topic_id = metadata.topics.get(topic)
+    if topic_id is None:
+        return "the metadata log does not name the topics"
+    try:
+        text = files.read_text(root / f"{topic}-{partition}" / PARTITION_METADATA)
+        own = None if text is None else UUID(bytes=uuid_bytes(read_partition_metadata(text)["topic_id"]))
+    except StructureError:
+        own = None
+    if own is None:
+        return f"{PARTITION_METADATA} is missing or unreadable"
+    if own != topic_id:
+        return f"{PARTITION_METADATA} contains another topic id than the metadata log"
+    replicas = metadata.replicas.get((topic_id, partition))
+    if replicas is None:
+        return "the metadata log does not name these partitions of their topics"
+    node = _node_id(root)
+    if node is not None and node not in replicas:
+        return f"the metadata log does not assign the partitions to broker {node}"
+    return None
+
+
+def _node_id(root: Path) -> int | None:
+    try:
+        values = read_meta_properties(files.read_text(root / META_PROPERTIES) or "")
+        return int(values.get("node.id") or values["broker.id"])
+    except (StructureError, KeyError):
+        return None

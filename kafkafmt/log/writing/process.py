@@ -1,0 +1,64 @@
+"""Prevent the use of objects that own files in a forked process.
+
+Two processes that own the same files would overwrite each other's data.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+from typing import NoReturn
+
+
+class WrongProcessError(RuntimeError):
+    """Raised if an open log directory or writer is used in another process than the one that opened
+    it.
+
+    Open the directory in the process that writes to it, after the fork.
+    """
+
+
+class OwnerLock:
+    """A reentrant lock that only the process that created it can acquire.
+
+    Parameters
+    ----------
+    what : str
+        Name of the object that the lock belongs to, for the error.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether this process created the lock."""
+        return os.getpid() == self._pid
+
+    def check(self) -> None:
+        """Raise WrongProcessError in any other process than the one that created the lock."""
+        if not self.is_owner:
+            raise WrongProcessError(
+                f"{self._what} was opened in process {self._pid} and cannot be used in process {os.getpid()}; "
+                "open the log directory in the process that writes, after the fork"
+            )
+
+    def __enter__(self) -> None:
+        self.check()  # before acquire(): if another thread held the lock during the fork, acquire() would block forever
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+
+def refuse_pickling(what: object) -> NoReturn:
+    """Raise TypeError, because an open log cannot be sent to another process."""
+    raise TypeError(
+        f"{what!r} cannot be pickled, because another process would write to the same files; "
+        "open a LogDirectory in the other process"
+    )

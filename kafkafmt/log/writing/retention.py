@@ -1,0 +1,63 @@
+"""Count the oldest segments of a log that retention by time or by size deletes.
+
+Kafka's counterparts are ``UnifiedLog.deleteRetentionMsBreachedSegments`` and
+``deleteRetentionSizeBreachedSegments``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..format import files
+from ..format.index_entries import read_time_index
+from .recovery import path_of
+
+
+def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, active_largest: int) -> int:
+    """Count the oldest segments whose largest timestamp is more than `retention_ms` before `now`.
+
+    Counting stops at the first segment that is newer.
+
+    Parameters
+    ----------
+    folder : Path
+        The partition directory.
+    bases : sequence of int
+        Base offsets of the segments; the active one is the last.
+    now : int
+        Current time in ms.
+    retention_ms : int
+        ``retention.ms``; -1 means no limit.
+    active_largest : int
+        Largest timestamp of the active segment in ms, -1 if it has none.
+    """
+    n = 0
+    while 0 <= retention_ms and n < len(bases):
+        path = path_of(folder, bases[n])
+        largest = active_largest if n + 1 == len(bases) else _largest_timestamp(path, bases[n])
+        if largest < 0:  # no record has a timestamp, so the time of the last write counts
+            largest = path.stat().st_mtime_ns // 1_000_000
+        if now - largest <= retention_ms:
+            break
+        n += 1
+    return n
+
+
+def _largest_timestamp(path: Path, base: int) -> int:
+    times, _ = read_time_index(files.read_bytes(path.with_suffix(".timeindex")) or b"", base)
+    return int(times[-1]) if len(times) else -1
+
+
+def too_many(folder: Path, bases: Sequence[int], retention_bytes: int) -> int:
+    """Count the oldest segments without which the log still has at least `retention_bytes`; -1
+    means no limit.
+    """
+    if retention_bytes < 0:
+        return 0
+    sizes = [files.file_size(path_of(folder, base)) or 0 for base in bases]
+    excess, n = sum(sizes) - retention_bytes, 0
+    while n < len(sizes) and excess - sizes[n] >= 0 and (sizes[n] or n + 1 < len(sizes)):
+        excess -= sizes[n]
+        n += 1
+    return n

@@ -1,0 +1,1 @@
+"""Export log directories to Parquet as a Spark job."""

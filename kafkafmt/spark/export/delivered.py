@@ -1,0 +1,68 @@
+"""Compare what the tasks of an export saw and delivered with what the driver sees and planned.
+
+An executor may see an older or an empty directory under the path that the driver reads. Its tasks report what they miss; only the
+driver decides whether retention explains it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...constants import MAX_OFFSET
+from ...log import PartitionDir, PartitionLog, SegmentFile
+from ...log.reading.missing import check_retention, unavailable
+from ...log.reading.plan import SegmentPlan, plan_segment
+from ..hosts import host_name, with_host
+from ..source.splits import Split
+from .parquet import Manifest
+
+
+def plan_in_task(directory: PartitionDir, max_batch_bytes: int, run_bytes: int) -> SegmentPlan | str:
+    """Plan the one segment of `directory`; return the name of this host if retention removed the file, as far as this host sees.
+
+    Raise an OSError that names this host if the file is missing for another reason, or is shorter than the driver listed it.
+    """
+    (segment,) = directory.segments
+    try:
+        try:
+            plan = plan_segment(segment, max_batch_bytes, run_bytes)
+        except FileNotFoundError:
+            check_retention(directory, segment)
+            return host_name()
+        if plan.size < segment.size:
+            raise unavailable(segment, f"the file has {plan.size} bytes here, but {segment.size} on the driver")
+    except OSError as error:
+        raise with_host(error) from error
+    return plan
+
+
+def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
+    """Report a segment that is missing on a host; raise an OSError unless it is missing on the driver too, because of retention."""
+    if os.path.lexists(segment.path):
+        raise unavailable(
+            segment, f"the file is missing on host {host}, but the driver sees it: that host sees another directory"
+        )
+    log.skip_missing(segment)
+
+
+def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
+    """Raise an OSError if a task wrote fewer or more records than were planned, and neither damage nor retention explains it."""
+    least, most = 0, 0
+    for piece in split.pieces:
+        segment = piece.plan.segment
+        if str(segment.path) in manifest.missing:
+            check_missing(log, segment, manifest.host)
+            continue
+        for extent in piece.plan.extents:
+            count = 0 if extent.records is None else extent.records
+            whole = piece.start <= extent.first_offset and extent.last_offset < piece.end and piece.transactions is None
+            least += count if whole else 0
+            most = MAX_OFFSET if extent.records is None else min(most + count, MAX_OFFSET)
+    lost = [d.records for d in manifest.damaged]
+    got = manifest.rows + sum(n or 0 for n in lost)
+    if got > most or (got < least and None not in lost):
+        planned = f"{least}" if least == most else f"{least} or more" if got < least else f"at most {most}"
+        name = f"{split.topic}-{split.partition}, from offset {split.first_offset}"
+        raise OSError(
+            f"{name}: a task on host {manifest.host} delivered {got} records of {planned}: nothing is exported"
+        )

@@ -1,0 +1,1 @@
+"""The Spark sink: write log directories from batch and streaming queries."""

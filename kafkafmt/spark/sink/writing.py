@@ -1,0 +1,194 @@
+"""Rows into Kafka's batches, and these into a log directory: what a task of the data sink does, and what its driver does.
+
+    <directory>/..  .<name>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>     staged batches, with offsets from 0 on
+
+Each task builds batches and stages them, beside the log directory, so that a broker never meets what it does not know. The
+driver then appends those of the tasks that succeeded, in their order, all or nothing, and gives them their offsets: a copy of
+bytes and a few fields. What an application has numbered (txnAppId, txnVersion, as Delta Lake has them) is appended once,
+however often it is tried.
+"""
+
+from __future__ import annotations
+
+import errno
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...arguments import now_millis
+from ...log import LogDirectory, LogWriter
+from ...log.format import files
+from ...log.format.files import FileView
+from ...log.format.names import MAX_PARTITION, is_topic_name, parse_partition_name
+from ...log.reading.segment_walker import Walker
+from ...log.writing.atomic_append import all_or_nothing
+from ...log.writing.process import OwnerLock
+from ...records import BatchBuilder, Partitioner, columns_of
+from .write_options import Key, WriteOptions
+
+
+@dataclass
+class Staged:
+    """What one task has staged: a file of batches for each partition, and its size in bytes."""
+
+    folder: str
+    files: dict[Key, str] = field(default_factory=dict)
+    sizes: dict[Key, int] = field(default_factory=dict)
+
+
+def partition_counts(directory: Path) -> dict[str, int]:
+    """How many partitions each topic has that lies in a log directory."""
+    counts: dict[str, int] = {}
+    for name in files.list_directory(directory)[0] if directory.is_dir() else []:
+        topic, partition, state, _ = parse_partition_name(name)
+        if state == "live" and topic is not None and partition is not None:
+            counts[topic] = max(counts.get(topic, 0), partition + 1)
+    return counts
+
+
+class Stage:
+    """One task's batches on their way: a builder and a file for each partition."""
+
+    def __init__(self, options: WriteOptions, counts: Mapping[str, int], folder: Path) -> None:
+        self._options, self._counts, self._folder = options, counts, folder
+        self._builders: dict[Key, BatchBuilder] = {}
+        self._files: dict[Key, BinaryIO] = {}
+        self._partitioners: dict[str, Partitioner] = {}
+        self._staged = Staged(str(folder))
+        self._owner = OwnerLock(repr(str(folder)))
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Append rows of the columns that a sink takes."""
+        self._owner.check()
+        for topic, of_topic in self._by_topic(rows):
+            for partition, chosen in self._by_partition(topic, of_topic):
+                self._append((topic, partition), chosen)
+
+    def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        if self._options.topic is not None:
+            yield self._options.topic, rows
+            return
+        topics = rows.column("topic")
+        for topic in pc.unique(topics).to_pylist():
+            if topic is None:
+                raise ValueError("a row has no topic: its topic is null, and the option topic is not given")
+            if not is_topic_name(topic):
+                raise ValueError(f"a row's topic is {topic!r}, which cannot be one")
+            yield topic, rows.filter(pc.equal(topics, topic))
+
+    def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Rows by the partition they name, else by their keys as Kafka's producer chooses, null keys in turn."""
+        numbers = self._numbers(topic, rows)
+        found = np.unique(numbers)
+        for number in found.tolist():
+            yield number, rows if len(found) == 1 else rows.filter(pa.array(numbers == number))
+
+    def _numbers(self, topic: str, rows: pa.RecordBatch) -> np.ndarray:
+        given = rows.column("partition") if "partition" in rows.schema.names else pa.nulls(len(rows), pa.int32())
+        numbers: np.ndarray = given.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        if len(wrong := numbers[(numbers < -1) | (numbers > MAX_PARTITION)]):
+            raise ValueError(f"a row's partition is {wrong[0]}")
+        free = given.is_null().to_numpy(zero_copy_only=False)
+        if free.any():
+            keys = rows.column("key") if "key" in rows.schema.names else pa.nulls(len(rows), pa.binary())
+            if topic not in self._partitioners:
+                self._partitioners[topic] = Partitioner(self._counts.get(topic) or self._options.partitions)
+            numbers[free] = self._partitioners[topic].column(keys.filter(pa.array(free)))
+        return numbers
+
+    def _append(self, key: Key, rows: pa.RecordBatch) -> None:
+        columns = columns_of(**{name: rows.column(name) for name in ("key", "value", "headers") if name in rows.schema.names},
+                             timestamp=_milliseconds(rows))  # fmt: skip
+        builder = self._builders.get(key)
+        if builder is None:
+            o = self._options
+            builder = self._builders[key] = BatchBuilder(
+                codec=o.codec, level=o.level, max_bytes=o.batch_bytes, base_offset=0
+            )
+        taken = 0
+        while taken < columns.rows:
+            taken, batches = builder.append_many(columns, taken)
+            self._write(key, batches)
+
+    def _write(self, key: Key, batches: Iterable[bytes]) -> None:
+        for batch in batches:
+            if key not in self._files:
+                if not self._files:  # and not later: a task that outlives its job must not make the directory again
+                    self._folder.mkdir(parents=True, exist_ok=True)
+                name = self._staged.files[key] = f"{key[0]}-{key[1]}"
+                self._staged.sizes[key] = 0
+                self._files[key] = open(self._folder / name, "wb", buffering=0)  # a forked process has nothing to flush
+            files.write_all(self._files[key].fileno(), batch)
+            self._staged.sizes[key] += len(batch)
+
+    def finish(self) -> Staged:
+        """The last batches; everything is in its file."""
+        self._owner.check()
+        try:
+            for key, builder in self._builders.items():
+                self._write(key, [builder.finish()] if builder.count else [])
+        finally:
+            self.close()
+        return self._staged
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+
+
+def _milliseconds(rows: pa.RecordBatch) -> Any:
+    """The rows' timestamps, where they have none the time as it is, as a producer does."""
+    now = now_millis()
+    if "timestampMillis" in rows.schema.names:
+        return rows.column("timestampMillis").fill_null(now)
+    if "timestamp" not in rows.schema.names:
+        return now
+    micros = rows.column("timestamp").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).fill_null(now * 1000)
+    millis = micros.to_numpy() // 1000
+    if len(millis) and int(millis.min()) < 0:
+        raise ValueError(f"a row's timestamp is {int(millis.min())} ms, which is before 1970; a record cannot have it")
+    return pa.array(millis)
+
+
+def append_file(writer: LogWriter, path: Path, size: int) -> None:
+    """Append a file of batches of `size` bytes, some MB at a time."""
+    with FileView(path) as view:
+        if view.size != size:
+            raise OSError(
+                errno.ESTALE,
+                f"it has {view.size} bytes here, but a task staged {size}: the driver sees another file",
+                str(path),
+            )
+        for _, buffer, table, error in Walker(view, 0, max_batch_bytes=view.size).tables(0, view.size):
+            if len(table):
+                writer.append_batches(
+                    buffer[int(table["position"][0]) : int(table["position"][-1] + table["size"][-1])]
+                )
+            if error is not None:
+                raise error
+
+
+def new_attempt(staging: Path) -> Path:
+    """A folder there for one attempt of one task."""
+    return staging / uuid.uuid4().hex
+
+
+def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None) -> bool:
+    """Append what tasks have staged, all or nothing; False where this version was appended before."""
+    every = list(staged)
+    keys = {key for s in every for key in s.files}
+    with LogDirectory(options.path, segment_bytes=options.segment_bytes) as directory, \
+            all_or_nothing(directory, keys, options.app_id, version) as writers:  # fmt: skip
+        if writers is None:
+            return False
+        for s in every:
+            for key, name in s.files.items():
+                append_file(writers[key], Path(s.folder) / name, s.sizes[key])
+    return True

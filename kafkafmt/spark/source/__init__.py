@@ -1,0 +1,1 @@
+"""The Spark data source for reading, in batch and streaming queries."""

@@ -1,0 +1,276 @@
+"""The shallow walk: headers byte for byte, where it stops and why, and the search for a batch."""
+
+import struct
+
+import numpy as np
+import pytest
+from building import batch, message, mutate, repair_crc, simple_batch
+from decoding import scan, what
+
+from kafkafmt import iter_batches
+from kafkafmt.errors import ChecksumError, StructureError, UnsupportedError
+from kafkafmt.types import BATCH_DTYPE
+
+# base offset 258, length 50, leader epoch 3, magic 2, crc, attributes 0x51 (gzip, transactional, delete horizon), last offset
+# delta 9, base timestamp -2, max timestamp 2**40, producer 7, epoch 8, base sequence -1, count 1, a payload of one byte
+LAYOUT = bytes.fromhex(
+    "0000000000000102 00000032 00000003 02 aabbccdd 0051 00000009 fffffffffffffffe 0000010000000000"
+    "0000000000000007 0008 ffffffff 00000001 ee"
+)
+
+
+def test_a_header_byte_for_byte(core):
+    table, result = scan(core, b"####" + LAYOUT, start=4, check_crc=False)
+    assert result == (1, 66, None)
+    row = {name: table[0][name].item() for name in BATCH_DTYPE.names}
+    assert row == {
+        "position": 4,
+        "base_offset": 258,
+        "size": 62,
+        "leader_epoch": 3,
+        "magic": 2,
+        "crc": 0xAABBCCDD,
+        "attributes": 0x51,
+        "last_offset_delta": 9,
+        "base_timestamp": -2,
+        "max_timestamp": 2**40,
+        "producer_id": 7,
+        "producer_epoch": 8,
+        "base_sequence": -1,
+        "count": 1,
+        "payload_position": 65,
+        "payload_size": 1,
+    }
+
+
+def test_extreme_values_stay_as_they_are(core):
+    lowest = {
+        "attributes": -(2**15),
+        "last_offset_delta": -(2**31),
+        "base_timestamp": -(2**63),
+        "max_timestamp": 2**63 - 1,
+    }
+    lowest |= {"producer_id": -(2**63), "producer_epoch": -(2**15), "base_sequence": 2**31 - 1, "count": -(2**31)}
+    lowest |= {"base_offset": -(2**63), "leader_epoch": -1}
+    row = scan(core, batch(**lowest))[0][0]
+    assert {name: row[name].item() for name in lowest} == lowest
+
+
+def test_several_batches(core):
+    parts = [simple_batch([b"a", b"b"], 0), simple_batch([], 2, last_offset_delta=4), simple_batch([b"c"], 7)]
+    table, result = scan(core, b"".join(parts))
+    assert result == (3, sum(map(len, parts)), None)
+    assert table["base_offset"].tolist() == [0, 2, 7]
+    assert table["count"].tolist() == [2, 0, 1]
+    assert table["position"].tolist() == [0, len(parts[0]), len(parts[0] + parts[1])]
+    assert table["payload_size"].tolist() == [len(p) - 61 for p in parts]
+
+
+def test_a_cut_off_batch_is_a_normal_end(core):
+    whole, last = simple_batch([b"a"]), simple_batch([b"bcd"], 1)
+    for cut in range(len(last)):
+        data = whole + last[:cut]
+        assert scan(core, data)[1] == (1, len(whole), None)
+        assert scan(core, whole + last, end=len(data))[1] == (1, len(whole), None)
+
+
+def test_the_empty_input_ends_at_once(core):
+    assert scan(core, b"")[1] == (0, 0, None)
+    assert scan(core, b"abc", start=2)[1] == (0, 2, None)
+    assert core.find_batch(b"") is None
+
+
+def test_a_full_table_is_taken_up_again(core):
+    parts = [simple_batch([b"x" * i], i) for i in range(7)]
+    data, at, seen = b"".join(parts), 0, []
+    while at < len(data):
+        table, result = scan(core, data, rows=3, start=at)
+        assert result.error is None
+        seen += table["base_offset"].tolist()
+        at = result.position
+    assert seen == list(range(7))
+    assert scan(core, data, rows=0)[1] == (0, 0, None)
+
+
+def test_row_is_not_written_before_the_batch_is_valid(core):
+    table = np.full(3 * BATCH_DTYPE.itemsize, 77, np.uint8).view(BATCH_DTYPE)
+    before = table.tobytes()
+    assert core.scan_batches(mutate(simple_batch([b"a"]), 66, b"?"), table).error
+    assert table.tobytes() == before
+
+
+def faulty(good, bad):
+    """A sound batch, then one at fault, then another sound one."""
+    return simple_batch([good]) + bad + simple_batch([b"z"], 9)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("length", [-(2**31), -1, 0, 13, 14, 48, 2**31 - 12, 2**31 - 1])
+def test_lengths_that_no_batch_can_have(core, length, check):
+    data = faulty(b"a", simple_batch([b"b"], 5, length=length))
+    at = len(simple_batch([b"a"]))
+    table, result = scan(core, data, check_crc=check)
+    assert (len(table), result.position) == (1, at)
+    assert what(result.error) == (
+        "StructureError",
+        at,
+        5,
+        None,
+        f"length field is {length}, which no batch can have (position {at}, batch at offset 5)",
+    )
+
+
+def test_the_largest_length_is_merely_incomplete(core):
+    assert scan(core, simple_batch([b"b"], length=2**31 - 13))[1] == (0, 0, None)
+
+
+def test_a_wrong_crc(core):
+    good, bad = simple_batch([b"a"]), mutate(simple_batch([b"b"], 5), 66, b"!")
+    data = good + bad + simple_batch([b"z"], 9)
+    _, result = scan(core, data)
+    assert (result.count, result.position) == (1, len(good))
+    assert isinstance(result.error, ChecksumError)
+    assert (result.error.position, result.error.base_offset, result.error.resume) == (len(good), 5, len(good + bad))
+    assert scan(core, data, check_crc=False)[1] == (3, len(data), None)
+    assert scan(core, data, start=result.error.resume)[1].count == 1
+    assert scan(core, data, rows=1)[1] == (1, len(good), None)  # without a row for it, it is not looked at
+
+
+@pytest.mark.parametrize("magic", [3, -1, -128, 127])
+def test_other_formats_are_not_supported(core, magic):
+    good, other = simple_batch([b"a"]), message(magic & 1, b"k", b"v", offset=5)
+    other = mutate(other, 16, bytes([magic & 0xFF]))
+    table, result = scan(core, good + other + good)
+    assert len(table) == 1
+    assert isinstance(result.error, UnsupportedError)
+    assert f"magic {magic} " in str(result.error)
+    assert (result.error.position, result.error.base_offset, result.error.resume) == (len(good), 5, len(good + other))
+
+
+def test_a_cut_off_message_of_another_format_has_no_resume(core):
+    other = mutate(message(1, b"k", b"v" * 50), 16, b"\x03")
+    error = scan(core, other[:40])[1].error
+    assert isinstance(error, UnsupportedError)
+    assert error.resume is None
+    assert scan(core, other[:16])[1] == (0, 0, None)
+    assert scan(core, mutate(other, 8, b"\x00\x00\x00\x0d"))[1].error.code == StructureError.code
+
+
+def test_a_table_that_does_not_serve_is_refused(native):
+    data = simple_batch([b"a"])
+    unaligned = np.zeros(4 * BATCH_DTYPE.itemsize + 1, "u1")[1:].view(BATCH_DTYPE)
+    for table in (np.zeros(4, "i8"), np.zeros(8, BATCH_DTYPE)[::2], unaligned):
+        with pytest.raises(ValueError):
+            native.scan_batches(data, table)
+    fixed = np.zeros(4, BATCH_DTYPE)
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError):
+        native.scan_batches(data, fixed)
+    with pytest.raises(TypeError):
+        native.scan_batches(data, None)
+
+
+def test_a_batch_is_found_among_other_bytes(core):
+    needle = simple_batch([b"a" * 20], 3)
+    for before in (b"", b"\x02", b"\x02" + b"\xff" * 100, bytes(1000)):
+        data = before + needle + b"\x02" * 50
+        assert core.find_batch(data) == len(before)
+        assert core.find_batch(data, len(before)) == len(before)
+        assert core.find_batch(data, len(before) + 1) is None
+        assert core.find_batch(data, 0, len(before + needle)) == len(before)
+        assert core.find_batch(data, 0, len(before + needle) - 1) is None
+        assert core.find_batch(data, 0, len(before) + 61, False) == len(before)
+        assert core.find_batch(data, 0, len(before) + 60, False) != len(before)
+
+
+def test_without_crc_the_length_need_not_fit(core):
+    needle = simple_batch([b"a"], length=2**31 - 13)
+    assert core.find_batch(b"abc" + needle, 0, None, False) == 3
+    assert core.find_batch(b"abc" + needle) is None
+
+
+def test_the_search_crosses_its_own_borders(core):
+    needle = simple_batch([b"a" * 20], 3)
+    for border in (1 << 20, (1 << 20) + 16):
+        for shift in range(-20, 3):
+            data = bytes(border + shift) + needle
+            assert core.find_batch(data) == border + shift
+
+
+@pytest.mark.parametrize(
+    ("position", "replacement"),
+    [
+        (0, b"\xff"),  # base offset below 0
+        (8, b"\xff"),
+        (8, b"\x00\x00\x00\x30"),  # length too small
+        (8, b"\x7f\xff\xff\xf4"),  # and too large
+        (16, b"\x01"),
+        (21, b"\x01"),  # attributes that Kafka does not use
+        (22, b"\x80"),
+        (22, b"\x05"),  # codecs that do not exist
+        (22, b"\x07"),
+        (23, b"\x80"),  # last offset delta and count below 0
+        (57, b"\x80"),
+    ],
+)
+def test_what_cannot_be_a_header_is_not_found(core, position, replacement):
+    data = mutate(simple_batch([b"a" * 9]), position, replacement)
+    assert core.find_batch(repair_crc(data) if position != 8 else data, 0, None, False) != 0
+    assert core.find_batch(repair_crc(data) if position != 8 else data) is None
+
+
+@pytest.mark.parametrize("attributes", [0x7C, 0x03, 0x78])
+def test_every_attribute_that_kafka_uses_is_plausible(core, attributes):
+    assert core.find_batch(batch([(0, 0, None, b"v", ())], attributes=attributes)) == 0
+
+
+def test_a_batch_whose_crc_fails_is_passed_over(core):
+    bad, good = simple_batch([b"a"], crc=1), simple_batch([b"b"])
+    assert core.find_batch(bad + good) == len(bad)
+    assert core.find_batch(bad + good, 0, None, False) == 0
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("rest", range(5))
+@pytest.mark.parametrize("length", [-(2**31), -(2**31) + 1, -1, 0, 1, 3, 13, 2**31 - 12, 2**31 - 1])
+def test_tail_below_17_bytes_with_an_impossible_length_is_corrupt(core, length, rest, check):
+    """As Java: `Record size 3 is less than the minimum record overhead (14)`."""
+    good = simple_batch([b"a"])
+    tail = struct.pack(">qi", 5, length) + bytes(rest)
+    for data, options in (
+        (good + tail, {}),
+        (good + tail + b"zzzzzzz", {"end": len(good + tail)}),
+        (good + tail + bytes(20), {}),
+    ):
+        table, result = scan(core, data, check_crc=check, **options)
+        assert (len(table), result.position) == (1, len(good))
+        message = f"length field is {length}, which no batch can have (position {len(good)}, batch at offset 5)"
+        assert what(result.error) == ("StructureError", len(good), 5, None, message)
+    assert scan(core, good + tail[:11])[1] == (1, len(good), None)
+
+
+@pytest.mark.parametrize("length", [14, 15, 21, 22, 48, 49, 1000, 2**31 - 13])
+@pytest.mark.parametrize("rest", range(5))
+def test_tail_below_17_bytes_with_a_possible_length_is_a_normal_end(core, length, rest):
+    """A length below the minimum of magic 2 may belong to a message of magic 0: the magic is cut off."""
+    good = simple_batch([b"a"])
+    assert scan(core, good + struct.pack(">qi", 5, length) + bytes(rest))[1] == (1, len(good), None)
+
+
+@pytest.mark.parametrize(
+    ("base", "delta", "expected"),
+    [
+        (-1, 5, -1), (0, 0, 0), (0, 9, 9), (7, 0, 7), (2**31 - 1, 0, 2**31 - 1), (2**31 - 1, 1, 0), (2**31 - 2, 5, 3), (-5, 2, -3),
+        (5, -1, -(2**31) + 4), (-2, 2**31 - 1, 2**31 - 3),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("producer_id", [-1, 3])
+def test_last_sequence_is_that_of_java(base, delta, expected, producer_id):
+    """Java's `lastSequence()` looks at the base sequence only; its int arithmetic wraps."""
+    data = simple_batch([b"a"], base_sequence=base, last_offset_delta=delta, producer_id=producer_id)
+    (found,) = iter_batches(data)
+    assert found.last_sequence == expected
+
+
+def test_last_sequence_of_a_message_is_none():
+    assert [b.last_sequence for b in iter_batches(message(1, None, b"a"))] == [-1]

@@ -1,0 +1,144 @@
+"""Both cores offer what `_core.pyi` says, under the same names, with the same parameters; and the right one is chosen."""
+
+import ast
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kafkafmt
+
+STUB = ast.parse(Path(kafkafmt.__file__).with_name("_core.pyi").read_text(encoding="utf-8"))
+FUNCTIONS = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
+CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
+REQUIRED = inspect.Parameter.empty
+
+
+def parameters_of_stub(function):
+    arguments = function.args
+    assert [arguments.posonlyargs, arguments.kwonlyargs, arguments.vararg, arguments.kwarg] == [[], [], None, None]
+    defaults = [REQUIRED] * (len(arguments.args) - len(arguments.defaults)) + [
+        ast.literal_eval(d) for d in arguments.defaults
+    ]
+    return [(a.arg, d) for a, d in zip(arguments.args, defaults, strict=True) if a.arg != "self"]
+
+
+def parameters_of(function):
+    return [(p.name, p.default) for p in inspect.signature(function).parameters.values()]
+
+
+def test_the_names_are_those_of_the_stub(core):
+    offered = {n for n, v in vars(core).items() if not n.startswith("_") and callable(v)}
+    own = {n for n in offered if getattr(core, n).__module__.startswith(core.__name__)}
+    assert own == {*FUNCTIONS, *CLASSES}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_parameters_are_those_of_the_stub(core, name):
+    assert parameters_of(getattr(core, name)) == parameters_of_stub(FUNCTIONS[name])
+
+
+def test_record_is_that_of_the_stub(core):
+    functions = {node.name: node for node in CLASSES["Record"].body if isinstance(node, ast.FunctionDef)}
+    assert parameters_of(core.Record) == parameters_of_stub(functions.pop("__init__"))
+    for name in functions:
+        assert hasattr(core.Record, name)
+
+
+def test_methods_are_those_of_the_stub(core):
+    members = CLASSES["RecordBuffer"].body
+    functions = {node.name: node for node in members if isinstance(node, ast.FunctionDef)}
+    buffer = core.RecordBuffer(**dict(parameters_of_stub(functions.pop("__init__"))))
+    for name, node in functions.items():
+        assert ast.get_docstring(node)
+        if not node.decorator_list:  # a property has no parameters
+            offered = parameters_of(getattr(core.RecordBuffer, name))
+            assert [p for p in offered if p[0] != "self"] == parameters_of_stub(node)
+    fields = [name for name, node in functions.items() if node.decorator_list]
+    fields += [node.target.id for node in members if isinstance(node, ast.AnnAssign)]
+    assert all(isinstance(getattr(buffer, name), int) for name in fields)
+    public = {name for name in dir(core.RecordBuffer) if not name.startswith("_")}
+    assert public <= {*functions, *fields}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_is_explained(name):
+    assert ast.get_docstring(FUNCTIONS[name])
+
+
+def run(choice, code="", **environment):
+    program = f"{code}\nfrom kafkafmt import _backend as b; print(b.backend, b.core.__name__, b.backend_reason)"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(kafkafmt.__file__).parents[1]),
+        "KAFKAFMT_BACKEND": choice,
+        **environment,
+    }
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+
+
+WITHOUT_NATIVE = "import sys; sys.modules['kafkafmt._core'] = None"
+
+
+@pytest.mark.parametrize(
+    ("choice", "chosen"), [("auto", "native"), ("", "native"), ("native", "native"), ("pure", "pure")]
+)
+def test_the_core_is_the_one_chosen(native, choice, chosen):
+    result = run(choice)
+    module = {"native": "kafkafmt._core", "pure": "kafkafmt._pure"}[chosen]
+    assert result.stdout.split()[:2] == [chosen, module]
+    assert result.stderr == ""
+
+
+def test_falling_back_is_said_once():
+    result = run("auto", WITHOUT_NATIVE + "; import kafkafmt._backend")
+    assert result.stdout.startswith("pure kafkafmt._pure the native core cannot be imported")
+    assert result.stderr.count("RuntimeWarning") == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ([], "the native core was not compiled; install a C compiler and Python's headers, and reinstall"),
+        (["_core.cpython-27-linux.so"], "the native core was compiled for another Python (_core.cpython-27-linux.so)"),
+        (["_core.abi3.so"], "the native core cannot be imported: "),
+        (["native_core.txt"], "recorded while it was built"),
+    ],
+)
+def test_reason_for_the_pure_core_is_the_true_one(tmp_path, files, reason):
+    shutil.copytree(
+        Path(kafkafmt.__file__).parent,
+        tmp_path / "kafkafmt",
+        ignore=shutil.ignore_patterns("_core.*.so", "__pycache__"),
+    )
+    for name in files:
+        (tmp_path / "kafkafmt" / name).write_text("recorded while it was built")
+    program = "import kafkafmt; print(kafkafmt.backend); from kafkafmt.cli.main import group; group(['--version'])"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert done.stdout.splitlines()[0] == "pure"
+    assert f"many times slower: {reason}" in done.stderr
+    assert f"core: pure ({reason}" in done.stdout
+    assert "circular" not in done.stdout + done.stderr
+    command = [sys.executable, "-m", "kafkafmt", "ls"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment | {"KAFKAFMT_BACKEND": "native"}, cwd=tmp_path
+    )
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert reason in done.stderr
+
+
+def test_native_never_falls_back():
+    result = run("native", WITHOUT_NATIVE)
+    assert result.returncode != 0
+    assert "ImportError" in result.stderr or "ModuleNotFoundError" in result.stderr
+
+
+def test_an_unknown_choice_is_refused():
+    assert "ValueError: KAFKAFMT_BACKEND is 'fast'" in run("fast").stderr

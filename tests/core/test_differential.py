@@ -1,0 +1,198 @@
+"""Native and pure give the same: every row, every cursor, every error with its place and words."""
+
+import os
+
+import building as build
+import numpy as np
+import pytest
+from decoding import MAX, MIN, decode_steps, rows_of, scan, what
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kafkafmt import _pure
+from kafkafmt.types import BATCH_DTYPE, COLUMNS, RecordColumns
+
+try:
+    from kafkafmt import _core
+except ImportError as error:
+    if os.environ.get("CI"):
+        raise
+    pytest.skip(f"the native core cannot be imported: {error}", allow_module_level=True)
+
+small_bytes = st.one_of(st.none(), st.binary(max_size=6), st.binary(min_size=60, max_size=140))
+headers = st.lists(st.tuples(st.binary(max_size=4), small_bytes), max_size=4)
+timestamps = st.one_of(st.integers(0, 300), st.integers(-(2**63), 2**63 - 1))
+
+
+@st.composite
+def sound_records(draw):
+    """Bytes of records in order, some with varints longer than they need be."""
+    delta, made = -1, []
+    for _ in range(draw(st.integers(0, 12))):
+        delta += draw(st.sampled_from([1, 1, 1, 2, 70, 10_000]))
+        record = build.record(delta, draw(timestamps), draw(small_bytes), draw(small_bytes), draw(headers))
+        made.append(record)
+    return made, delta
+
+
+@st.composite
+def sound_batch(draw):
+    records, last = draw(sound_records())
+    return build.batch(
+        records,
+        base_offset=draw(st.one_of(st.integers(0, 1000), st.integers(MIN, MAX))),
+        flags=draw(
+            st.sampled_from([0, 0, build.LOG_APPEND_TIME, build.CONTROL | build.TRANSACTIONAL, build.DELETE_HORIZON])
+        ),
+        base_timestamp=draw(st.one_of(st.integers(0, 10**13), st.integers(MIN, MAX))),
+        max_timestamp=draw(st.integers(MIN, MAX)),
+        last_offset_delta=max(last, 0) + draw(st.sampled_from([0, 0, 5])),
+    )
+
+
+@st.composite
+def mutated_batch(draw):
+    """A sound batch with some bytes of its records, of the count and the like changed, and the CRC right again."""
+    data = bytearray(draw(sound_batch()))
+    records = st.integers(61, max(61, len(data) - 1))
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.one_of(records, records, records, records, st.sampled_from([22, 26, 60]), st.integers(21, 60)))
+        if at < len(data):
+            data[at] = draw(st.one_of(st.sampled_from([0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF]), st.integers(0, 255)))
+    return build.repair_crc(data)
+
+
+@st.composite
+def loose_batch(draw):
+    """Records that have the right length, and in them bytes that are small varints more often than not."""
+    byte = st.one_of(
+        st.integers(0, 8), st.integers(0, 20), st.sampled_from([0x7F, 0x80, 0x82, 0xFF]), st.integers(0, 255)
+    )
+    bodies = draw(st.lists(st.lists(byte, min_size=5, max_size=30).map(bytes), max_size=5))
+    records = [build.sized(b"\x00\x00" + build.varint(i) + body) for i, body in enumerate(bodies)]
+    spare = [build.record(90, value=bytes(draw(st.integers(0, 40))))]
+    return build.batch(records + spare, last_offset_delta=90)
+
+
+streams = st.lists(st.one_of(sound_batch(), sound_batch(), mutated_batch(), loose_batch()), max_size=4).map(b"".join)
+
+
+@st.composite
+def ranges(draw, size):
+    start = draw(st.one_of(st.just(0), st.just(0), st.integers(0, size)))
+    return start, draw(st.one_of(st.none(), st.integers(start, size)))
+
+
+def outcome_of_scan(core, data, **options):
+    table, result = scan(core, data, **options)
+    return table.tolist(), result.count, result.position, what(result.error)
+
+
+def check_shallow(data, check_crc, rows, start, end):
+    options = {"rows": rows, "start": start, "end": end, "check_crc": check_crc}
+    assert outcome_of_scan(_core, data, **options) == outcome_of_scan(_pure, data, **options)
+    assert _core.find_batch(data, start, end, check_crc) == _pure.find_batch(data, start, end, check_crc)
+
+
+def check_deep(data, **options):
+    table, _ = scan(_core, data, check_crc=False)
+    steps = [
+        [(rows, what(error), cursor) for rows, error, cursor in decode_steps(core, data, table, **options)]
+        for core in (_core, _pure)
+    ]
+    assert steps[0] == steps[1]
+    if options.get("room") is not None:
+        check_copies(data, table, steps[0], **options)
+    return table, steps[0]
+
+
+def check_copies(data, table, steps, **options):
+    """Copied keys and values are what the spans hold, and the same records come out."""
+
+    def inside(span):
+        return (
+            span
+            if span is None or isinstance(span, bytes)
+            else None
+            if span[1] < 0
+            else data[span[0] : span[0] + span[1]]
+        )
+
+    given = list(decode_steps(_pure, data, table, **options | {"room": None}))
+    rows = [
+        [(*row[:3], inside(row[3]), inside(row[4]), row[5]) for part, *_ in found for row in part]
+        for found in (steps, given)
+    ]
+    assert rows[0] == rows[1]
+    assert steps[-1][1] == what(given[-1][1])
+
+
+def check_objects(data, table, names, rows):
+    made = []
+    for core in (_core, _pure):
+        columns = RecordColumns(max(rows, 1), names)
+        core.decode_records(data, table, columns)
+        made.append((rows_of(columns), [r.__reduce__()[1] for r in core.make_records(data, columns)]))
+    assert made[0] == made[1]
+
+
+@st.composite
+def shallow_cases(draw):
+    data = bytearray(draw(streams))
+    for _ in range(draw(st.sampled_from([0, 1, 1, 3]))):
+        if data:
+            data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    data = bytes(data[: draw(st.integers(0, len(data)))]) if draw(st.booleans()) else bytes(data)
+    return data, draw(st.booleans()), draw(st.integers(0, 5)), *draw(ranges(len(data)))
+
+
+@st.composite
+def deep_cases(draw):
+    bounds = st.one_of(st.just(MIN), st.just(MAX), st.integers(0, 1100), st.integers(MIN, MAX))
+    return draw(streams), {
+        "names": draw(st.lists(st.sampled_from(COLUMNS), unique=True)),
+        "capacity": draw(st.one_of(st.integers(1, 6), st.integers(1, 60))),
+        "header_capacity": draw(st.one_of(st.integers(1, 4), st.integers(0, 60))),
+        "first": draw(st.one_of(st.just(MIN), bounds)),
+        "end": draw(st.one_of(st.just(MAX), bounds)),
+        "room": draw(st.one_of(st.none(), st.integers(1, 200), st.integers(200, 5000))),
+    }
+
+
+def shallow(case):
+    check_shallow(*case)
+
+
+def deep(case):
+    data, options = case
+    table, steps = check_deep(data, **options)
+    check_objects(data, table, options["names"], sum(len(rows) for rows, _, _ in steps))
+
+
+QUICK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+
+test_shallow = settings(max_examples=400, **QUICK)(given(shallow_cases())(shallow))
+test_deep = settings(max_examples=600, **QUICK)(given(deep_cases())(deep))
+test_shallow_for_long = pytest.mark.full(settings(max_examples=15_000, **QUICK)(given(shallow_cases())(shallow)))
+test_deep_for_long = pytest.mark.full(settings(max_examples=30_000, **QUICK)(given(deep_cases())(deep)))
+
+
+@pytest.mark.parametrize("capacity", [2, 100])
+@pytest.mark.parametrize("spare", [0, 7, 31, 32, 33, 100])
+def test_every_byte_of_a_batch_changed(spare, capacity):
+    """With room behind it and without, so that checked and unchecked reads both meet every fault."""
+    fields = [(i, i * 50, b"key", b"v" * i, [(b"h", b"x" * i), (b"i", None)][: i % 3]) for i in range(5)]
+    more = [(5, 0, None, b"w" * spare, ())] if spare else []
+    data = build.batch(fields + more)
+    table = np.zeros(1, BATCH_DTYPE)
+    for at in range(23, len(data) - spare):
+        for value in (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, data[at] ^ 1, data[at] ^ 2):
+            changed = build.mutate(data, at, bytes([value]))
+            for names in (COLUMNS, ("key",)):
+                outcomes = []
+                for core in (_core, _pure):
+                    columns = RecordColumns(capacity, names, 2)
+                    core.scan_batches(changed, table, 0, None, False)
+                    error = core.decode_records(changed, table, columns)
+                    outcomes.append((rows_of(columns), what(error), columns.cursor[:2].tolist()))
+                assert outcomes[0] == outcomes[1], (at, value)

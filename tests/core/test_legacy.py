@@ -1,0 +1,235 @@
+"""Formats 0 and 1 in both cores: messages, wrappers, what is refused, and where."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from building import message, mutate, simple_batch
+from decoding import MAX, MIN, decode, decode_steps, scan
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkafmt import _pure
+from kafkafmt.errors import ChecksumError, StructureError
+
+NATIVE = pytest.importorskip("kafkafmt._core")
+
+
+def test_attribute_bits_that_format_2_gave_a_meaning(core):
+    """0x20 is its control flag; a message that has it, by whatever accident, is still a message."""
+    import kafkafmt
+
+    data = message(1, b"k", b"v", attributes=-8, timestamp=7)
+    table, _ = scan(core, data)
+    assert table["attributes"].tolist() == [8]
+    assert [r.value for r in kafkafmt.read_records(data)] == [b"v"]
+
+
+def inner_table(core, wrapper, inner):
+    """The wrapper's row, pointed at its decompressed set, which is the buffer to decode."""
+    table, result = scan(core, wrapper)
+    assert (result.count, result.error) == (1, None)
+    table["payload_position"], table["payload_size"] = 0, len(inner)
+    return table
+
+
+def wrap(magic, inner, offset, timestamp=0, attributes=1):
+    return message(magic, None, gzip.compress(inner), offset=offset, timestamp=timestamp, attributes=attributes)
+
+
+def repaired(data):
+    return data[:12] + struct.pack(">I", zlib.crc32(data[16:])) + data[16:]
+
+
+def test_crc32_is_that_of_zlib(core):
+    data = np.random.default_rng(5).bytes(5000)
+    for n in [*range(70), 255, 256, 511, 512, 513, 1000, 5000]:
+        assert core.crc32(data, 0, 0, n) == zlib.crc32(data[:n])
+        assert core.crc32(data, zlib.crc32(b"before"), 0, n) == zlib.crc32(b"before" + data[:n])
+    assert core.crc32(data, 0, 3, 4000) == zlib.crc32(data[3:4000])
+
+
+def test_a_plain_message_is_a_row(core):
+    zero, one = message(0, b"k", b"value", offset=7), message(1, None, b"", offset=8, timestamp=-5, attributes=8)
+    table, result = scan(core, zero + one + simple_batch([b"new"], 9))
+    assert (result.count, result.error) == (3, None)
+    assert table["magic"].tolist() == [0, 1, 2]
+    assert table["base_offset"].tolist() == [7, 8, 9]
+    assert table["max_timestamp"].tolist()[:2] == [-1, -5]
+    assert table["count"].tolist() == [1, 1, 1]
+    assert table["attributes"].tolist() == [0, 8, 0]
+    for name, value in (
+        ("leader_epoch", -1),
+        ("producer_id", -1),
+        ("producer_epoch", -1),
+        ("base_sequence", -1),
+        ("last_offset_delta", 0),
+    ):
+        assert table[name].tolist()[:2] == [value, value]
+    rows, error = decode(core, zero + one + simple_batch([b"new"], 9))
+    assert error is None
+    assert [r[:3] for r in rows] == [(7, -1, -1), (8, -5, 1), (9, rows[2][1], 0)]
+    assert [r[4][1] for r in rows] == [5, 0, 3]
+    assert [r[3][1] for r in rows] == [1, -1, -1]
+    assert rows[0][5] == []
+
+
+def test_a_wrapper_of_magic_0_has_absolute_offsets(core):
+    inner = b"".join(message(0, None, b"v%d" % i, offset=o) for i, o in enumerate((10, 12, 17)))
+    rows, error = decode(core, inner, inner_table(core, wrap(0, inner, 17), inner))
+    assert error is None
+    assert [r[0] for r in rows] == [10, 12, 17]
+    assert {r[1:3] for r in rows} == {(-1, -1)}
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(100, [97, 98, 100]), (3, [0, 1, 3]), (0, [0, 1, 3])])
+def test_a_wrapper_of_magic_1_has_relative_ones(core, offset, expected):
+    inner = b"".join(message(1, None, b"v", offset=o, timestamp=50 + o) for o in (0, 1, 3))
+    rows, error = decode(core, inner, inner_table(core, wrap(1, inner, offset), inner))
+    assert error is None
+    assert [r[0] for r in rows] == expected
+    assert [r[1:3] for r in rows] == [(50, 0), (51, 0), (53, 0)]
+
+
+def test_a_wrapper_with_log_append_time_overrides(core):
+    inner = message(1, None, b"v", offset=0, timestamp=5) + message(1, None, b"v", offset=1, timestamp=6, attributes=8)
+    rows, _ = decode(core, inner, inner_table(core, wrap(1, inner, 1, timestamp=99, attributes=9), inner))
+    assert [r[1:3] for r in rows] == [(99, 1), (99, 1)]
+    rows, _ = decode(core, inner, inner_table(core, wrap(1, inner, 1, timestamp=99), inner))
+    assert [r[1:3] for r in rows] == [(5, 0), (6, 0)]
+
+
+def test_small_columns_and_ranges(core):
+    inner = b"".join(message(1, b"k", b"v%d" % i, offset=i) for i in range(25))
+    table = inner_table(core, wrap(1, inner, 124), inner)
+    for capacity in (1, 4, 24, 25, 26):
+        found = [
+            r[0]
+            for rows, error, _ in decode_steps(core, inner, table, capacity=capacity)
+            for r in rows
+            if error is None
+        ]
+        assert found == list(range(100, 125))
+    rows, _ = decode(core, inner, table, first=105, end=108)
+    assert [r[0] for r in rows] == [105, 106, 107]
+
+
+GOOD = [message(1, b"k", b"v%d" % i, offset=i) for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("inner", "position", "words"),
+    [
+        (b"", 0, "empty"),
+        (GOOD[0] + GOOD[1][:-1], len(GOOD[0]), "does not fit"),
+        (GOOD[0] + GOOD[1][:20], len(GOOD[0]), "does not fit"),
+        (GOOD[0] + mutate(GOOD[1], 8, b"\x7f"), len(GOOD[0]), "does not fit"),
+        (GOOD[0] + mutate(GOOD[1], 8, b"\x00\x00\x00\x05"), len(GOOD[0]), "does not fit"),
+        (GOOD[0] + message(0, b"k", b"12345678"), len(GOOD[0]), "another magic"),
+        (GOOD[0] + message(1, None, b"x", attributes=1, offset=1), len(GOOD[0]), "itself compressed"),
+        (GOOD[0] + mutate(GOOD[1], 20, b"\x01"), len(GOOD[0]), "CRC-32"),
+        (GOOD[0] + repaired(mutate(GOOD[1], 29, b"\x7f")), len(GOOD[0]), "do not fill"),
+        (GOOD[0] + repaired(mutate(GOOD[1], 34, b"\x01")), len(GOOD[0]), "do not fill"),
+    ],
+)
+def test_what_is_wrong_inside_a_wrapper(core, inner, position, words):
+    table = inner_table(core, wrap(1, b"".join(GOOD), 102), inner)
+    rows, error = decode(core, inner, table)
+    assert rows == []
+    assert isinstance(error, StructureError)
+    assert (error.position, error.base_offset) == (position, 102)
+    assert words in error.message
+
+
+def test_inner_offsets_above_the_wrapper(core):
+    inner = b"".join(GOOD)
+    _, error = decode(core, inner, inner_table(core, wrap(1, inner, 1), inner))
+    assert isinstance(error, StructureError)
+    assert "above" in error.message
+
+
+def test_every_changed_byte_of_a_message_is_caught(core):
+    """But in its offset, which the CRC does not cover, and in its size, which may also leave it cut off."""
+    data = message(1, b"key", b"value", offset=3, timestamp=77)
+    for at in range(len(data)):
+        for flip in (1, 0x80, 0xFF):
+            _, result = scan(core, mutate(data, at, bytes([data[at] ^ flip])))
+            if at < 8:
+                assert result.count == 1
+            elif at < 12 and result.error is None:
+                assert result.count == 0
+            else:
+                assert result.error is not None, at
+    assert isinstance(scan(core, mutate(data, 30, b"?"))[1].error, ChecksumError)
+
+
+def test_messages_are_found_among_other_bytes(core):
+    for needle in (
+        message(0, None, b"v"),
+        message(1, b"key", None, offset=9),
+        message(0, None, gzip.compress(b"x"), attributes=1),
+    ):
+        data = b"\x00\x01\x02" * 30 + needle + b"\x01" * 40
+        assert core.find_batch(data) == 90
+        assert core.find_batch(data, 91) is None
+        assert core.find_batch(data[:-40]) == 90
+        assert core.find_batch(data, 0, len(data) - 41) is None
+
+
+parts = st.one_of(
+    st.builds(lambda m, k, v, o, a: message(m, k, v, offset=o, timestamp=5, attributes=a), st.integers(0, 1),
+              st.none() | st.binary(max_size=5), st.none() | st.binary(max_size=9),
+              st.integers(0, 2**40) | st.sampled_from([-1, MIN, MAX - 1, MAX]), st.sampled_from([0, 8, 1])),
+    st.binary(max_size=12),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_offsets_at_the_ends_of_64_bits(magic):
+    """A wrapper's offset and its messages', each at every bound: the same on both cores, whether or not all are asked for."""
+    bounds = (0, 1, 2, -1, MIN, MIN + 1, MAX - 1, MAX)
+    for last in bounds:
+        for offsets in itertools.product(bounds, repeat=2):
+            inner = b"".join(message(magic, b"k", b"v", offset=o) for o in offsets)
+            found = []
+            for core in (NATIVE, _pure):
+                table = inner_table(core, wrap(magic, inner, last), inner)
+                for first in (MIN, MIN + 1):
+                    rows, error = decode(core, inner, table, first=first)
+                    found.append(([row[0] for row in rows], repr(error)))
+            assert found[0] == found[2], (last, offsets)
+            assert found[1] == found[3], (last, offsets)
+            assert [o for o in found[0][0] if o > MIN] == found[1][0]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(parts, max_size=6), st.integers(0, 400), st.integers(0, 255), st.integers(1, 9) | st.just(60))
+def test_the_cores_agree(chunks, at, byte, capacity):
+    data = bytearray(b"".join(chunks))
+    if data:
+        data[at % len(data)] = byte
+    data = bytes(data)
+    outcomes = []
+    for core in (NATIVE, _pure):
+        found = []
+        for check in (True, False):
+            table, result = scan(core, data, check_crc=check)
+            found += [table.tolist(), result.count, result.position, repr(result.error)]
+            for room in (None, 4, 64):
+                steps = decode_steps(core, data, table, capacity=capacity, room=room)
+                found += [(rows, repr(error), cursor) for rows, error, cursor in steps]
+            for row in table:  # every message as if it were a decompressed set of its own, and the whole input as one
+                for start, size in ((int(row["position"]), int(row["size"])), (0, len(data))):
+                    one = np.array([row], table.dtype)
+                    one["payload_position"], one["payload_size"] = start, size
+                    for room in (None, 4, 64):
+                        steps = decode_steps(core, data, one, capacity=capacity, room=room)
+                        found += [(rows, repr(error), cursor) for rows, error, cursor in steps]
+        found += [core.find_batch(data), core.find_batch(data, 0, None, False)]
+        outcomes.append(found)
+    assert outcomes[0] == outcomes[1]

@@ -1,0 +1,386 @@
+"""The deep walk: records byte for byte, what is odd but sound, what is at fault and where."""
+
+import numpy as np
+import pytest
+from building import (
+    ABORT,
+    COMMIT,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    batch,
+    control_batch,
+    empty_batch,
+    long_varint,
+    mutate,
+    record,
+    simple_batch,
+    sized,
+    varint,
+)
+from decoding import MAX, MIN, decode, decode_steps, records, scan, what
+
+from kafkafmt.constants import FAULTS
+from kafkafmt.errors import StructureError
+from kafkafmt.types import COLUMNS, RecordColumns
+
+T0 = 1_700_000_000_000
+
+
+def test_a_record_byte_for_byte(core):
+    # 18 bytes, attributes, timestamp delta 5, offset delta 1, key k1, value abc, two headers: h: x and i: null
+    payload = bytes.fromhex("24 00 0a 02 04 6b31 06 616263 04 02 68 02 78 02 69 01")
+    data = batch(payload=payload, count=1, last_offset_delta=1, max_timestamp=T0 + 5)
+    (row,), error = decode(core, data)
+    assert error is None
+    assert row == (1, T0 + 5, 0, (66, 2), (69, 3), [(74, 1, 76, 1), (78, 1, 80, -1)])
+    assert data[66:68] + data[69:72] + data[74:75] + data[76:77] + data[78:79] == b"k1abchxi"
+    assert records(core, data) == [(1, T0 + 5, 0, b"k1", b"abc", (("h", b"x"), ("i", None)))]
+
+
+def test_null_is_not_empty(core):
+    fields = [
+        (0, 0, None, None, ()),
+        (1, 0, b"", b"", ((b"", b""),)),
+        (2, 0, b"k", None, ((b"h", None),)),
+        (3, 0, None, b"v", ()),
+    ]
+    assert [r[3:] for r in records(core, batch(fields))] == [
+        (None, None, ()),
+        (b"", b"", (("", b""),)),
+        (b"k", None, (("h", None),)),
+        (None, b"v", ()),
+    ]
+
+
+@pytest.mark.parametrize("null", [-1, -2, -64, -65, -(2**31)])
+def test_every_negative_length_is_null(core, null):
+    def one(delta):
+        body = (
+            b"\x00" + varint(0) + varint(delta) + varint(null) + varint(null) + varint(1) + sized(b"h") + varint(null)
+        )
+        return varint(len(body)) + body
+
+    data = batch([one(0), one(1), record(2, 0, b"k", b"v" * 60)])
+    rows, error = decode(core, data)
+    assert error is None
+    assert [(row[3][1], row[4][1], [h[3] for h in row[5]]) for row in rows] == [(-1, -1, [-1])] * 2 + [(1, 60, [])]
+
+
+def test_doubled_header_keys_keep_their_order(core):
+    headers = ((b"b", b"1"), (b"a", b"2"), (b"b", b"3"), (b"", None))
+    assert records(core, batch([(0, 0, None, b"v", headers)]))[0][5] == (
+        ("b", b"1"),
+        ("a", b"2"),
+        ("b", b"3"),
+        ("", None),
+    )
+
+
+def test_create_time_adds_the_delta(core):
+    fields = [(0, -5, None, b"a", ()), (1, 0, None, b"b", ()), (2, 2**40, None, b"c", ())]
+    assert [r[1:3] for r in records(core, batch(fields))] == [(T0 - 5, 0), (T0, 0), (T0 + 2**40, 0)]
+
+
+def test_timestamps_wrap_as_in_java(core):
+    fields = [(0, 2**63 - 1, None, b"a", ()), (1, -(2**63), None, b"b", ())]
+    wrapped = [(T0 + 2**63 - 1) - 2**64, T0 - 2**63]
+    assert [r[1] for r in records(core, batch(fields, max_timestamp=0))] == wrapped
+
+
+def test_log_append_time_is_the_batchs(core):
+    fields = [(0, 1, None, b"a", ()), (1, 99, None, b"b", ())]
+    data = batch(fields, flags=LOG_APPEND_TIME, max_timestamp=T0 + 1000)
+    assert [r[1:3] for r in records(core, data)] == [(T0 + 1000, 1)] * 2
+    assert [r[2] for r in records(core, data, names=("timestamp_type",))] == [1, 1]
+
+
+def test_a_delete_horizon_is_the_base_of_the_deltas(core):
+    fields = [(0, -700, None, b"a", ()), (1, 5, None, b"b", ())]
+    data = batch(fields, flags=DELETE_HORIZON, base_timestamp=T0 + 10_000)
+    assert [r[1:3] for r in records(core, data)] == [(T0 + 9_300, 0), (T0 + 10_005, 0)]
+
+
+def test_empty_kept_batches_give_nothing(core):
+    data = empty_batch(0, 9) + simple_batch([b"a"], 10) + empty_batch(11, 4)
+    assert [r[0] for r in records(core, data)] == [10]
+    assert decode(core, empty_batch(5, 3)) == ([], None)
+
+
+def test_offsets_may_have_gaps(core):
+    data = batch([(2, 0, None, b"a", ()), (7, 0, None, b"b", ())], base_offset=100, last_offset_delta=9)
+    assert [r[0] for r in records(core, data)] == [102, 107]
+
+
+def test_control_batches_are_decoded_like_others(core):
+    data = control_batch(ABORT, base_offset=5) + control_batch(COMMIT, base_offset=6)
+    assert [(r[0], r[3], r[4]) for r in records(core, data)] == [
+        (5, b"\x00\x00\x00\x00", bytes(6)),
+        (6, b"\x00\x00\x00\x01", bytes(6)),
+    ]
+
+
+def test_offsets_near_the_end_of_64_bits(core):
+    data = batch([(i, 0, None, b"a", ()) for i in range(3)], base_offset=2**63 - 4)
+    assert [r[0] for r in records(core, data)] == [2**63 - 4, 2**63 - 3, 2**63 - 2]
+    wrapped = batch([(0, 0, None, b"a", ()), (1, 0, None, b"b", ())], base_offset=2**63 - 1)
+    assert [r[0] for r in records(core, wrapped)] == [2**63 - 1, -(2**63)]
+    assert [r[0] for r in records(core, wrapped, end_offset=2**63 - 1)] == [-(2**63)]
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_long_varints_are_read(core, size):
+    def one(delta):
+        body = b"\x00" + long_varint(3, size) + long_varint(delta, size) + long_varint(1, size) + b"k"
+        body += (
+            long_varint(2, size) + b"vw" + long_varint(1, size) + long_varint(1, size) + b"h" + long_varint(-1, size)
+        )
+        return long_varint(len(body), size) + body
+
+    data = batch([one(i) for i in range(9)], last_offset_delta=8, max_timestamp=T0 + 3)
+    assert records(core, data) == [(i, T0 + 3, 0, b"k", b"vw", (("h", None),)) for i in range(9)]
+
+
+def test_attributes_of_a_record_are_unused(core):
+    assert len(records(core, batch([record(0, 0, b"k", b"v", attributes=0xFF), record(1, value=b"x" * 50)]))) == 2
+
+
+FIELDS = [(i, i, b"key%d" % i, b"value%d" % i, [(b"h%d" % j, b"x" * j) for j in range(i % 4)]) for i in range(40)]
+
+
+@pytest.mark.parametrize("names", ["", "offset", "timestamp timestamp_type", "key", "value", "headers", "offset value"])
+def test_columns_not_wanted_are_none(core, names):
+    data = batch(FIELDS) + batch(FIELDS, base_offset=40)
+    full, _ = decode(core, data)
+    names = names.split()
+    rows, error = decode(core, data, names=names, capacity=100)
+    assert error is None
+    assert len(rows) == 80
+    for row, whole in zip(rows, full, strict=True):
+        for name, got, expected in zip(COLUMNS, row, whole, strict=True):
+            assert got == (expected if name in names else None)
+
+
+@pytest.mark.parametrize(
+    ("first", "end"), [(0, 80), (13, 14), (39, 41), (41, 39), (79, MAX), (MIN, 1), (80, 90), (-5, 0), (45, 71)]
+)
+@pytest.mark.parametrize("capacity", [3, 1000])
+def test_only_the_range_is_given(core, first, end, capacity):
+    data = batch(FIELDS) + batch(FIELDS, base_offset=40)
+    rows, error = decode(core, data, first=first, end=end, capacity=capacity)
+    assert error is None
+    assert [row[0] for row in rows] == [o for o in range(80) if first <= o < end]
+    assert rows == [row for row in decode(core, data)[0] if first <= row[0] < end]
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 7, 39, 40, 41, 79, 80, 81])
+@pytest.mark.parametrize("header_capacity", [1, 3, 500])
+def test_result_does_not_depend_on_capacity(core, capacity, header_capacity):
+    data = batch(FIELDS) + empty_batch(40) + batch(FIELDS, base_offset=41)
+    rows, error = decode(core, data, capacity=capacity, header_capacity=header_capacity)
+    assert error is None
+    assert rows == decode(core, data, capacity=1000)[0]
+
+
+def test_batch_is_delivered_whole_if_it_fits(core):
+    data = b"".join(batch(FIELDS[:n], base_offset=100 * n) for n in (4, 5, 9, 12))
+    steps = [(len(rows), cursor) for rows, _, cursor in decode_steps(core, data, scan(core, data)[0], capacity=10)]
+    assert [(n, cursor[:2]) for n, cursor in steps] == [(9, (2, 0)), (9, (3, 0)), (10, (3, 10)), (2, (4, 0))]
+
+
+def test_rows_are_appended_to_existing_ones(core):
+    data = batch(FIELDS[:5])
+    columns = RecordColumns(16, COLUMNS, 64)
+    for n in (1, 2, 3):
+        assert core.decode_records(data, scan(core, data)[0], columns) is None
+        assert columns.rows == 5 * n
+        columns.cursor[:] = 0
+    assert columns.offset[:15].tolist() == list(range(5)) * 3
+    assert columns.header_start[5] == columns.headers // 3
+    assert core.decode_records(data, scan(core, data)[0], columns) is None
+    assert (columns.rows, columns.cursor[0]) == (15, 0)
+
+
+def test_header_arrays_grow_for_a_single_record(core):
+    data = batch([(0, 0, None, b"a", ()), (1, 0, None, b"b", [(b"h", b"%d" % i) for i in range(1000)])])
+    columns = RecordColumns(8, COLUMNS, 16)
+    table = scan(core, data)[0]
+    assert core.decode_records(data, table, columns) is None
+    assert (columns.rows, columns.cursor[1], columns.header_capacity) == (1, 1, 16)
+    columns.clear()
+    assert core.decode_records(data, table, columns) is None
+    assert (columns.rows, columns.headers, columns.header_capacity) == (1, 1000, 1024)
+
+
+def spoiled(*bodies, **fields):
+    """A batch of these records in a sound frame: nothing but the records themselves can be at fault."""
+    return batch(payload=b"".join(bodies), **{"count": len(bodies), "last_offset_delta": 99, **fields})
+
+
+def bad(name):
+    """A record at fault, at offset delta 1."""
+    null = varint(-1)
+    return {
+        "length": b"\xff\xff\xff\xff\xff\x00" + bytes(9),
+        "record end": varint(5000),
+        "negative length": varint(-7) + bytes(20),
+        "no attributes": varint(0),
+        "timestamp": sized(b"\x00" + b"\x80" * 9),
+        "offset": sized(b"\x00\x00" + b"\x80"),
+        "offset order": record(0, 0, b"k", b"v"),
+        "offset beyond": record(100, 0, b"k", b"v"),
+        "key": sized(b"\x00\x00\x02" + varint(99) + b"abcdef"),
+        "value": sized(b"\x00\x00\x02" + null + varint(99) + b"abcdef"),
+        "no value": sized(b"\x00\x00\x02" + null),
+        "header count": sized(b"\x00\x00\x02" + null + null + varint(99) + b"abc"),
+        "negative header count": sized(b"\x00\x00\x02" + null + null + varint(-1) + b"abc"),
+        "header key": sized(b"\x00\x00\x02" + null + null + varint(1) + varint(9) + b"abc"),
+        "null header key": sized(b"\x00\x00\x02" + null + null + varint(1) + null + null),
+        "header value": sized(b"\x00\x00\x02" + null + null + varint(1) + sized(b"h") + varint(9) + b"abc"),
+        "rest": record(1, 0, b"k", b"v", extra=b"more"),
+        "rest behind headers": record(1, 0, b"k", b"v", [(b"h", b"x")], extra=b"more"),
+    }[name]
+
+
+CODES = {
+    "length": 2, "record end": 3, "negative length": 3, "no attributes": 4, "timestamp": 4, "offset": 5, "offset order": 6,
+    "offset beyond": 6, "key": 7, "value": 8, "no value": 8, "header count": 9, "negative header count": 9, "header key": 10,
+    "null header key": 10, "header value": 11, "rest": 12, "rest behind headers": 12,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 50])
+@pytest.mark.parametrize("followed", [True, False], ids=["in the middle", "at the end"])
+@pytest.mark.parametrize("name", CODES)
+def test_faults_have_a_name_and_a_place(core, name, followed, capacity):
+    good = simple_batch([b"good"], 3)
+    first = record(0, 0, b"k", b"v" * 30)
+    rest = [record(2, 0, None, b"x" * 100)] if followed else []
+    data = good + spoiled(first, bad(name), *rest, base_offset=50)
+    rows, error = decode(core, data, capacity=capacity)
+    assert [row[0] for row in rows] == [3]
+    place = len(good) + 61 + len(first)
+    message = f"{FAULTS[CODES[name]]} (position {place}, batch at offset 50)"
+    assert what(error) == ("StructureError", place, 50, None, message)
+
+
+@pytest.mark.parametrize("name", ["key", "value", "header count", "rest"])
+def test_faults_after_the_last_requested_column_are_not_checked(core, name):
+    data = spoiled(record(0, 0, b"k", b"v"), bad(name), record(2, value=b"x" * 100))
+    rows, error = decode(core, data, names=("offset",))
+    assert error is None
+    assert [row[0] for row in rows] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("count", [-1, -(2**31), 3, 2**31 - 1])
+def test_a_count_that_cannot_be(core, count):
+    data = spoiled(record(0, value=b"v"), record(1), count=count)
+    rows, error = decode(core, data)
+    assert rows == []
+    assert what(error)[:2] == ("StructureError", 61)
+    assert FAULTS[1] in str(error) or count == 3
+
+
+def test_a_count_that_is_too_small_leaves_bytes_over(core):
+    first = record(0, value=b"v")
+    _, error = decode(core, spoiled(first, record(1), count=1))
+    assert isinstance(error, StructureError)
+    assert (error.position, error.message) == (61 + len(first), FAULTS[13])
+
+
+def test_decoding_continues_after_a_faulty_batch(core):
+    data = batch(FIELDS[:3]) + spoiled(bad("key")) + batch(FIELDS[:4], base_offset=10)
+    table = scan(core, data)[0]
+    columns = RecordColumns(50)
+    assert core.decode_records(data, table, columns).position == len(batch(FIELDS[:3])) + 61
+    assert (columns.rows, columns.cursor[:2].tolist()) == (3, [1, 0])
+    columns.cursor[0] += 1
+    assert core.decode_records(data, table, columns) is None
+    assert columns.offset[:7].tolist() == [0, 1, 2, 10, 11, 12, 13]
+
+
+def test_no_record_of_a_batch_at_fault_is_given(core):
+    """However small the columns, and however late the fault."""
+    data = spoiled(*(record(i, 0, b"k", b"v") for i in range(30)), record(5))
+    for capacity in (1, 4, 30, 31, 100):
+        rows, error = decode(core, data, capacity=capacity)
+        assert rows == []
+        assert error.message == FAULTS[6]
+
+
+def test_another_magic_is_not_supported(core):
+    data = simple_batch([b"a"]) * 2
+    table = scan(core, data)[0]
+    table["magic"][1] = 3
+    rows, error = decode(core, data, table)
+    assert len(rows) == 1
+    at = len(data) // 2
+    assert what(error) == (
+        "UnsupportedError",
+        at,
+        0,
+        None,
+        f"magic 3 is not supported (position {at}, batch at offset 0)",
+    )
+
+
+def test_payloads_may_lie_anywhere(core):
+    """As after decompression: the table's rows point into another buffer."""
+    one, two = batch(FIELDS[:3]), batch(FIELDS[3:5], last_offset_delta=50)
+    table = scan(core, one + two)[0]
+    arena = b"##" + two[61:] + b"###" + one[61:]
+    table["payload_position"] = [len(arena) - len(one) + 61, 2]
+    assert [r[4] for r in records(core, arena, table)] == [f[3] for f in FIELDS[:5]]
+
+
+@pytest.mark.parametrize(
+    ("position", "size"), [(-1, 5), (0, -1), (0, 10**6), (10**6, 0), (2**63 - 1, 1), (-(2**63), 1)]
+)
+def test_a_payload_outside_the_buffer_is_a_value_error(core, position, size):
+    data = simple_batch([b"a"]) * 2
+    table = scan(core, data)[0]
+    table["payload_position"][1], table["payload_size"][1] = position, size
+    with pytest.raises(ValueError, match="row 1 of the table"):
+        core.decode_records(data, table, RecordColumns(8))
+
+
+@pytest.mark.parametrize("cursor", [(-1, 0, 0, 0), (0, -1, 61, 0), (0, 1, 60, 0), (0, 1, 2**62, 0), (0, 6, 61, 0)])
+def test_a_cursor_outside_the_table_is_a_value_error(core, cursor):
+    data = batch(FIELDS[:5])
+    columns = RecordColumns(3)
+    columns.cursor[:] = cursor
+    with pytest.raises(ValueError, match="cursor"):
+        core.decode_records(data, scan(core, data)[0], columns)
+
+
+def test_columns_that_lie_about_themselves_are_refused(native):
+    data = batch(FIELDS[:5])
+    table = scan(native, data)[0]
+
+    def refused(kind=ValueError, **changes):
+        columns = RecordColumns(8)
+        for name, value in changes.items():
+            setattr(columns, name, value)
+        with pytest.raises(kind):
+            native.decode_records(data, table, columns)
+
+    refused(capacity=9)
+    refused(header_capacity=1000)
+    refused(rows=9)
+    refused(rows=-1)
+    refused(headers=-1)
+    refused(offset=np.zeros(7, "i8"))
+    refused(offset=np.zeros(8, "i4"))
+    refused(offset=np.zeros(16, "i8")[::2])
+    refused(offset=np.zeros(65, "u1")[1:].view("i8"))
+    refused(cursor=np.zeros(3, "i8"))
+    refused(TypeError, cursor=None)
+    for name in ("key_position", "value_position", "header_start", "header_key_position", "header_value_length"):
+        refused(TypeError, **{name: None})
+
+
+def test_changed_record_byte_raises_only_kafka_format_errors(core):
+    data = batch(FIELDS[:6])
+    for at in range(61, len(data)):
+        for value in (0x00, 0x01, 0x7F, 0x80, 0xFF):
+            rows, error = decode(core, mutate(data, at, bytes([value]), repair=True))
+            assert error is None or (isinstance(error, StructureError) and rows == [])

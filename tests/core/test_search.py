@@ -1,0 +1,165 @@
+"""`find_batch`, `find_batches`, `scan_damaged`, `scan_extents` and the CRC arithmetic below them, on both cores."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from typing import Any
+
+import crc32c
+import numpy as np
+import pytest
+from building import message, mutate, simple_batch
+
+from kafkafmt import _pure
+from kafkafmt.types import BATCH_DTYPE
+
+MANY = 64
+
+
+def find(
+    core: Any, data: bytes, start: int = 0, end: int | None = None
+) -> tuple[list[int], list[tuple[int, int]], int]:
+    found, beyond = np.empty(MANY, np.int64), np.empty((MANY, 2), np.int64)
+    n, n_beyond, position = core.find_batches(data, found, beyond, start, end)
+    return found[:n].tolist(), [tuple(row) for row in beyond[:n_beyond].tolist()], position
+
+
+def skip(core: Any, data: bytes, start: int = 0, expected: int = 0, room: int = MANY) -> tuple[list[int], int]:
+    """Return the positions of the corrupted batches that are skipped before the first valid one, and where the skip ends."""
+    spans = np.empty((room, 7), np.int64)
+    _, n, position, *_ = core.scan_damaged(data, np.empty(MANY, BATCH_DTYPE), spans, start, None, None, expected)
+    first = spans[:n][spans[:n, 2] == 0]
+    return first[:, 0].tolist(), int(first[-1, 1]) if len(first) else position
+
+
+def fake_header(claimed: int, offset: int = 7) -> bytes:
+    """A header of format 2 that claims a batch of `claimed` bytes, whose CRC does not match."""
+    return struct.pack(">qiibIhiqqqhii", offset, claimed - 12, 0, 2, 0x12345678, 0, 0, 0, 0, -1, -1, -1, 1)
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 4096, 100_000, 3_000_000])
+@pytest.mark.parametrize("kind", ["crc32c", "crc32"])
+def test_crc_of_rest_equals_the_crc_of_the_last_bytes(core: Any, kind: str, size: int) -> None:
+    data = random.Random(size).randbytes(size + 1000)
+    crc = crc32c.crc32c if kind == "crc32c" else zlib.crc32
+    of_rest = getattr(core, f"{kind}_of_rest")
+    assert of_rest(crc(data), crc(data[:1000]), size) == crc(data[1000:])
+    assert of_rest(crc(data[1000:]), crc(data[:1000]), size) == crc(data)
+
+
+def test_crc_of_rest_refuses_a_negative_size(core: Any) -> None:
+    with pytest.raises(ValueError, match="-1"):
+        core.crc32c_of_rest(0, 0, -1)
+
+
+@pytest.mark.parametrize("size", [10, 5_000, 70_000])
+def test_find_batches_finds_whole_valid_batches(core: Any, size: int) -> None:
+    batches = [
+        simple_batch([bytes(size)], 0),
+        message(1, b"k", bytes(size), offset=1),
+        message(0, None, b"v", offset=2),
+    ]
+    data = b"junk" + batches[0] + b"\x02" * 90 + batches[1] + mutate(simple_batch([b"x"], 5), 65, b"?") + batches[2]
+    starts = [data.index(b) for b in batches]
+    assert find(core, data)[::2] == (starts, len(data))
+    assert find(core, data, starts[0] + 1)[::2] == (starts[1:], len(data))
+    assert find(core, data, 0, starts[2])[::2] == (starts[:2], starts[2])
+
+
+def test_find_batches_finds_a_batch_inside_another(core: Any) -> None:
+    inner = simple_batch([b"inner"], 9)
+    outer = simple_batch([inner], 0)
+    assert find(core, outer)[0] == [0, outer.index(inner)]
+
+
+def test_find_batches_reports_batches_that_end_beyond_the_buffer(core: Any) -> None:
+    batch = simple_batch([random.Random(3).randbytes(9_000)], 4)
+    for cut in (61, 100, 2_000, 8_000):
+        found, beyond, position = find(core, b"abc" + batch[:cut])
+        assert (found, beyond[0], position) == ([], (3, crc32c.crc32c(batch[21:cut])), 3 + cut)
+
+
+def test_find_batches_stops_at_the_first_batch_without_a_row(core: Any) -> None:
+    data = b"".join(simple_batch([b"v"], i) for i in range(5))
+    few, none, many = np.empty(2, np.int64), np.empty((0, 2), np.int64), np.empty((MANY, 2), np.int64)
+    size = len(data) // 5
+    n, _, position = core.find_batches(data, few, many)
+    assert (n, position) == (2, 2 * size)
+    n, _, position = core.find_batches(data[4 * size : -1], few, none)
+    assert (n, position) == (0, 0)
+
+
+def test_headers_that_claim_large_batches_are_no_batches(core: Any) -> None:
+    """Each claims to end with the buffer, so a CRC of its own for each would be quadratic."""
+    count = 300
+    data = b"".join(fake_header((count - i) * 61) for i in range(count))
+    assert find(core, data) == ([], [], len(data))
+    assert core.find_batch(data) is None
+    assert core.find_batch(data + simple_batch([b"v"], 3)) == len(data)
+
+
+def test_scan_damaged_skips_up_to_a_valid_batch(core: Any) -> None:
+    parts = [simple_batch([b"v%d" % i * 9], i) for i in range(6)]
+    for i in (1, 2, 3):
+        parts[i] = mutate(parts[i], 65, b"\xff")
+    starts = [sum(map(len, parts[:i])) for i in range(6)]
+    data = b"".join(parts)
+    assert skip(core, data, starts[1], 1) == (starts[1:4], starts[4])
+    assert skip(core, data, starts[1], 1, room=2) == (starts[1:3], starts[3])
+    assert skip(core, data, starts[1], 2) == ([], starts[1])
+
+
+@pytest.mark.parametrize("junk", [b"\xff" * 100, bytes(100), simple_batch([b"v"], 2**60)])
+def test_scan_damaged_does_not_skip_a_batch_that_no_header_follows(core: Any, junk: bytes) -> None:
+    bad = mutate(simple_batch([b"value"], 0), 65, b"\xff")
+    assert skip(core, bad + junk) == ([], 0)
+
+
+def test_scan_damaged_does_not_skip_a_batch_that_may_contain_another(core: Any) -> None:
+    bad = mutate(simple_batch([simple_batch([b"inner"], 7)], 0), 17, b"\xff\xff")
+    assert skip(core, bad + simple_batch([b"v"], 1) + bytes(61)) == ([], 0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_cores_find_the_same_batches(seed: int) -> None:
+    native = pytest.importorskip("kafkafmt._core")
+    rng = random.Random(seed)
+    parts: list[bytes] = []
+    for i in range(rng.randrange(1, 12)):
+        made = rng.choice([
+            lambda i=i: simple_batch([rng.randbytes(rng.choice([3, 3_000, 40_000]))], i),
+            lambda i=i: message(rng.randrange(2), b"k", rng.randbytes(rng.choice([0, 50, 5_000])), offset=i),
+            lambda: fake_header(rng.choice([61, 200, 5_000, 10**6, 2**31 - 1])),
+            lambda: rng.randbytes(rng.randrange(80)),
+        ])()  # fmt: skip
+        if rng.random() < 0.4 and made:
+            at = rng.randrange(len(made))
+            made = mutate(made, at, bytes([made[at] ^ 1 << rng.randrange(8)]))
+        parts.append(made)
+    data = b"".join(parts)
+    start = rng.randrange(len(data) + 1)
+    end = rng.randrange(start, len(data) + 1)
+    assert find(native, data, start, end) == find(_pure, data, start, end)
+    assert native.find_batch(data, start, end) == _pure.find_batch(data, start, end)
+    for at in [0, *np.cumsum([len(p) for p in parts[:-1]]).tolist()]:
+        assert skip(native, data, at, 0) == skip(_pure, data, at, 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_both_cores_find_the_same_heaviest_chain(seed: int) -> None:
+    native = pytest.importorskip("kafkafmt._core")
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 60))
+    first = rng.integers(0, 40, n)
+    last = first + rng.integers(0, 6, n)
+    weight = rng.integers(1, 4, n) << 32
+    left_out = np.concatenate(([0], np.cumsum(last - first + 1)))
+    damage, bonus = np.cumsum(rng.integers(0, 2, n)), rng.integers(-1, 2, n)
+    results = []
+    for each in (native, _pure):
+        parent, score = np.empty(n, np.int64), np.empty(n, np.int64)
+        each.heaviest_chain(first, last, weight, left_out, damage, bonus, parent, score, 16)
+        results.append((parent.tolist(), score.tolist()))
+    assert results[0] == results[1]

@@ -1,0 +1,96 @@
+"""A tail of 12 to 16 bytes whose length field no batch can have: corrupt for every reader, as from 17 bytes on."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from building import message, simple_batch
+
+import kafkafmt
+from kafkafmt import StructureError, check_batches, iter_batches, read_records
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.records import assign_offsets
+
+GOOD = {0: message(0, None, b"a"), 1: message(1, None, b"a", timestamp=5), 2: simple_batch([b"a"])}
+LENGTHS = [-(2**31), -1, 0, 3, 13]
+
+
+@pytest.fixture(params=GOOD)
+def good(request: pytest.FixtureRequest) -> bytes:
+    return GOOD[request.param]
+
+
+@pytest.fixture(params=LENGTHS)
+def tail(request: pytest.FixtureRequest) -> bytes:
+    return struct.pack(">qi", 3, request.param) + b"\xff\xff"
+
+
+def test_impossible_length_raises_after_the_records_before_it(package: object, good: bytes, tail: bytes) -> None:
+    for read in (lambda data: read_records(data), lambda data: read_records(data, aborted=[]), iter_batches):
+        found: list[object] = []
+        with pytest.raises(StructureError, match="length field is") as caught:
+            found.extend(read(good + tail))
+        assert (len(found), caught.value.position, caught.value.base_offset) == (1, len(good), 3)
+    with pytest.raises(StructureError, match="length field is"):
+        list(read_records(tail))
+
+
+def test_impossible_length_is_a_problem_for_check_batches(package: object, good: bytes, tail: bytes) -> None:
+    found = check_batches(good + tail)
+    assert [(p.rule, p.position) for p in found.problems] == [("corrupt_structure", len(good))]
+    assert (found.batches, found.records, found.end) == (1, 1, len(good))
+    assert check_batches(good + tail[:11]).ok
+
+
+def test_impossible_length_is_refused_by_validators(package: object, good: bytes, tail: bytes) -> None:
+    for change in (
+        lambda data: kafkafmt.validate_and_assign_offsets(data, 0, origin="coordinator", after_max_ms=2**62),
+        lambda data: assign_offsets(data, 0),
+        lambda data: kafkafmt.convert(data, 2),
+        lambda data: kafkafmt.recompress(data, "gzip"),
+    ):
+        data = bytearray(good + tail)
+        with pytest.raises(StructureError, match="length field is"):
+            change(data)
+        assert data == good + tail
+
+
+def log_of(folder: Path, data: bytes, *more: bytes) -> kafkafmt.Partition:
+    (folder / "t-0").mkdir()
+    for i, part in enumerate((data, *more)):
+        (folder / "t-0" / f"{i:020}.log").write_bytes(part)
+    return kafkafmt.open(folder)["t", 0]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_impossible_length_at_the_end_of_a_log_is_damage(
+    package: object, tmp_path: Path, length: int, mapped: bool
+) -> None:
+    tail = struct.pack(">qi", 3, length) + b"\xff\xff"
+    log_of(tmp_path, GOOD[2] + tail)
+    partition = kafkafmt.open(tmp_path, mapped=mapped)["t", 0]
+    assert [r.offset for r in partition.records(on_error="skip")] == [0]
+    assert [(d.position, d.length, d.error) for d in partition.damaged] == [(len(GOOD[2]), 14, "corrupt_structure")]
+    with pytest.raises(kafkafmt.DamagedLogError):
+        list(partition)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("zeros", [*range(1, 18), 4096])
+def test_zeros_at_the_end_of_a_log_are_an_unfinished_tail(
+    package: object, tmp_path: Path, zeros: int, mapped: bool
+) -> None:
+    log_of(tmp_path, GOOD[2] + bytes(zeros))
+    partition = kafkafmt.open(tmp_path, mapped=mapped)["t", 0]
+    assert [r.offset for r in partition] == [0]
+    report = verify_partition(partition.log)
+    assert (report["damaged"], [f["error"] for f in report["findings"]]) == ([], ["unfinished_tail"])
+
+
+def test_zeros_at_the_end_of_an_earlier_segment_are_damage(package: object, tmp_path: Path) -> None:
+    partition = log_of(tmp_path, GOOD[2] + bytes(14), simple_batch([b"b"], 1))
+    assert [r.offset for r in partition.records(on_error="skip")] == [0, 1]
+    assert [(d.position, d.length) for d in partition.damaged] == [(len(GOOD[2]), 14)]

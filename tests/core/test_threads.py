@@ -1,0 +1,392 @@
+"""Objects of the public API that several threads use at once: each item goes to one thread, or there is an error; nothing crashes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkafmt
+from kafkafmt import BatchBuilder, build_batch, build_batches, build_columns, columns_of, iter_batches, read_records
+from kafkafmt.protocol import Correlation, FrameSplitter
+from kafkafmt.sharing import SharedIterator
+
+THREADS = 6
+RECORDS = 12_000
+SECONDS = 0.3
+
+
+@pytest.fixture(autouse=True)
+def _switch_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(work: Callable[[int], Any]) -> list[Any]:
+    """Run a function in all threads at once; what they return. An error of any is raised."""
+    barrier, results, errors = threading.Barrier(THREADS), [None] * THREADS, []
+
+    def run(i: int) -> None:
+        barrier.wait()
+        try:
+            results[i] = work(i)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    if errors:
+        raise errors[0]
+    return results
+
+
+def drained(iterator: Iterator[Any]) -> list[Any]:
+    """All items of an iterator that every thread calls `next` on."""
+    return list(itertools.chain.from_iterable(together(lambda _: list(iterator))))
+
+
+@pytest.fixture(scope="module")
+def buffer() -> bytes:
+    records = ((b"k%d" % i, b"v" * (i % 50), 5, [("h", b"x")] if i % 7 == 0 else ()) for i in range(RECORDS))
+    return b"".join(build_batches(records, 3000, codec="zstd", base_offset=0))
+
+
+@pytest.fixture(scope="module")
+def log(buffer: bytes, tmp_path_factory: pytest.TempPathFactory) -> kafkafmt.Log:
+    folder = tmp_path_factory.mktemp("log")
+    (folder / "t-0").mkdir()
+    (folder / "t-0" / f"{0:020}.log").write_bytes(buffer)
+    return kafkafmt.open(folder)
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_read_records_delivers_each_record_to_one_thread(package: object, buffer: bytes, views: bool) -> None:
+    assert sorted(r.offset for r in drained(read_records(buffer, views=views))) == list(range(RECORDS))
+
+
+def test_partition_delivers_each_record_to_one_thread(package: object, log: kafkafmt.Log) -> None:
+    assert sorted(r.offset for r in drained(iter(log["t", 0]))) == list(range(RECORDS))
+    assert sorted(r.offset for r in drained(log["t", 0].records(start=77, on_error="skip"))) == list(range(77, RECORDS))
+
+
+def test_batches_are_given_to_one_thread_each(package: object, buffer: bytes) -> None:
+    expected = [b.base_offset for b in iter_batches(buffer)]
+    assert sorted(b.base_offset for b in drained(iter_batches(buffer))) == expected
+    batch = next(iter(iter_batches(buffer)))
+    assert len(drained(batch.records())) == batch.count
+
+
+def test_arrow_streams_are_given_to_one_thread_each(package: object, log: kafkafmt.Log) -> None:
+    pytest.importorskip("pyarrow")
+    offsets = [o for b in drained(log["t", 0].to_batches(["offset"])) for o in b["offset"].to_pylist()]
+    assert sorted(offsets) == list(range(RECORDS))
+    reader = log["t", 0].to_reader(["offset", "headers"])
+    offsets = [o for b in drained(reader) for o in b["offset"].to_pylist()]
+    assert sorted(offsets) == list(range(RECORDS))
+
+
+def test_built_batches_are_given_to_one_thread_each(package: object) -> None:
+    records = [(b"k", b"v")] * 2000
+    for made in (build_batches(iter(records), 300), build_columns(columns_of(key=[b"k"] * 2000), 300)):
+        offsets = [r.offset for batch in drained(made) for r in read_records(batch)]
+        assert sorted(offsets) == list(range(2000))
+
+
+def test_error_reaches_one_thread_and_ends_the_iteration(package: object, buffer: bytes) -> None:
+    damaged = bytearray(buffer)
+    damaged[len(damaged) // 2] ^= 1
+    for make in (read_records, iter_batches):
+        shared, errors = make(bytes(damaged)), []
+
+        def take(_: int, shared: Iterator[Any] = shared, errors: list[BaseException] = errors) -> int:
+            try:
+                return sum(1 for _ in shared)
+            except kafkafmt.KafkaFormatError as error:
+                errors.append(error)
+                return 0
+
+        together(take)
+        assert len(errors) == 1
+        assert next(shared, None) is None
+
+
+def test_iterators_are_dropped_while_threads_use_them(package: object, buffer: bytes, log: kafkafmt.Log) -> None:
+    """The last reference to an iterator goes while another thread waits for its next item."""
+    end = time.monotonic() + SECONDS
+    holder: list[Any] = [None]
+    makes = [lambda: read_records(buffer), lambda: iter(log["t", 0]), lambda: iter_batches(buffer)]
+
+    def work(i: int) -> None:
+        n = 0
+        while time.monotonic() < end:
+            n += 1
+            if n % 50 == i or holder[0] is None:
+                holder[0] = makes[n % 3]()
+            shared = holder[0]
+            for _ in range(n % 30):
+                next(shared, None)
+            del shared
+
+    together(work)
+
+
+def test_iterator_that_is_called_while_it_reads_raises(package: object) -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        yield next(shared)
+
+    shared: SharedIterator[int] = SharedIterator(items())
+    with pytest.raises(RuntimeError, match="called by code"):
+        list(shared)
+
+    def lists() -> Iterator[list[Any]]:
+        yield [1]
+        yield [next(records)]
+
+    records = package.RecordIterator(lists())  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="called by code"):
+        list(records)
+    assert next(records, None) is None
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_builder_loses_no_record_of_any_thread(package: object, codec: str) -> None:
+    builder, batches, refused = BatchBuilder(codec=codec, max_bytes=4000), [], [0]
+
+    def work(i: int) -> None:
+        for n in range(150):
+            record = (b"%d" % i, b"%d" % n)
+            while True:
+                try:
+                    taken = builder.append(*record) if n % 2 else builder.extend([record]) == 1
+                    if not taken or n % 40 == 0:
+                        batches.append(builder.finish())
+                    if taken:
+                        break
+                except RuntimeError:
+                    refused[0] += 1
+                    if n % 40 == 0:
+                        break  # appended, but another thread has changed the batch before it was finished
+
+    together(work)
+    batches.append(builder.finish())
+    found = Counter((r.key, r.value) for batch in batches for r in read_records(batch))
+    assert set(found) == {(b"%d" % i, b"%d" % n) for i in range(THREADS) for n in range(150)}
+    assert all(kafkafmt.check_batches(batch).ok for batch in batches)
+    offsets = sorted(r.offset for batch in batches for r in read_records(batch))
+    assert offsets == list(range(len(offsets)))
+
+
+def test_columns_are_appended_by_one_thread_at_a_time(package: object) -> None:
+    builder, columns, batches = BatchBuilder(max_bytes=2000), columns_of(key=[b"k"] * 300), []
+
+    def work(_: int) -> None:
+        row = 0
+        while row < columns.rows:
+            try:
+                row, made = builder.append_many(columns, row)
+                batches.extend(made)
+            except RuntimeError:
+                continue
+
+    together(work)
+    batches.append(builder.finish())
+    assert sum(1 for batch in batches for _ in read_records(batch)) == THREADS * 300
+
+
+@pytest.mark.parametrize("codec", ["producer", "zstd"])
+def test_validator_is_used_by_all_threads(package: object, codec: str) -> None:
+    validator = kafkafmt.LogValidator(codec=codec, after_max_ms=2**62)
+    batch = build_batch([(b"k", b"v" * 100, 5)] * 50, codec="lz4")
+    results = together(lambda i: [validator.validate(batch, 100 * i).first_offset for _ in range(30)])
+    assert results == [[100 * i] * 30 for i in range(THREADS)]
+
+
+def test_partition_is_read_by_all_threads(package: object, log: kafkafmt.Log) -> None:
+    fresh = kafkafmt.open(log["t", 0].log.directory.path)["t", 0]
+
+    def work(i: int) -> tuple[int, int, int]:
+        return sum(1 for _ in fresh.records(start=i)), fresh.next_offset, fresh.last_stable_offset
+
+    assert together(work) == [(RECORDS - i, RECORDS, RECORDS) for i in range(THREADS)]
+
+
+def test_writer_appends_for_all_threads(package: object, tmp_path: Path) -> None:
+    with kafkafmt.LogDirectory(tmp_path) as directory:
+        writer = directory.writer("t")
+        together(lambda i: [writer.append([(b"%d" % i, b"v")] * 3) for _ in range(10)])
+        assert writer.next_offset == THREADS * 30
+    records = list(kafkafmt.open(tmp_path)["t", 0])
+    assert [r.offset for r in records] == list(range(THREADS * 30))
+    assert all(a.key == b.key == c.key for a, b, c in zip(*[iter(records)] * 3, strict=True))
+
+
+def test_log_directory_opens_each_partition_for_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    opened: list[Any] = []
+    refused: list[BaseException] = []
+
+    def work(_: int) -> None:
+        try:
+            opened.append(kafkafmt.LogDirectory(tmp_path))
+        except BlockingIOError as error:
+            refused.append(error)
+
+    together(work)
+    assert (len(opened), len(refused)) == (1, THREADS - 1)
+    (directory,) = opened
+    writers: list[Any] = []
+
+    def write(_: int) -> None:
+        for partition in range(4):
+            try:
+                writers.append(directory.writer("t", partition))
+            except ValueError:
+                continue
+
+    together(write)
+    assert sorted(w.partition for w in writers) == [0, 1, 2, 3]
+
+    def append_until_closed(i: int) -> int:
+        for n in range(100):
+            if n == 30 + i:
+                directory.close()
+            try:
+                writers[n % 4].append([(b"k", b"v")])
+            except ValueError:
+                return n
+        return 100
+
+    assert sum(together(append_until_closed)) < 100 * THREADS
+    for partition in kafkafmt.open(tmp_path):
+        assert len(list(partition)) == partition.next_offset
+    with kafkafmt.LogDirectory(tmp_path) as again:
+        assert again.clean
+
+
+def test_splitter_takes_whole_frames_from_all_threads() -> None:
+    splitter, frame = FrameSplitter(), (20).to_bytes(4, "big") + bytes(20)
+    counts = together(lambda _: sum(len(list(splitter.feed(frame * 3))) for _ in range(200)))
+    assert sum(counts) == THREADS * 600
+    assert splitter.buffered == 0
+    shared = splitter.feed(frame * 1000)
+    assert len(drained(shared)) == 1000
+
+
+def test_correlation_loses_no_request_between_threads() -> None:
+    correlation, taken = Correlation(), []
+
+    def work(i: int) -> None:
+        for n in range(500):
+            if i % 2:
+                correlation.expect(n % 3, 18, i)
+            else:
+                taken.append(correlation.take(n % 3))
+            len(correlation)
+
+    together(work)
+    found = [t for t in taken if t is not None]
+    assert len(found) + len(correlation) == THREADS // 2 * 500
+
+
+def test_columns_of_decoded_rows_are_read_by_all_threads(core: Any, buffer: bytes) -> None:
+    """Decoding into the same columns at once is not allowed; what comes of it is an error or wrong rows, never a crash."""
+    from kafkafmt.errors import KafkaFormatError
+    from kafkafmt.records import iter_tables
+    from kafkafmt.types import RecordColumns
+
+    data = b"".join(build_batches(((b"k", b"v") for _ in range(3000)), 2000))
+    table, columns = next(iter(iter_tables(data))).copy(), RecordColumns(500)
+
+    def work(_: int) -> None:
+        for _ in range(20):
+            try:
+                core.decode_records(data, table, columns)
+                core.make_records(data, columns)
+                columns.clear()
+                columns.reset()
+            except (ValueError, TypeError, IndexError, KafkaFormatError):
+                columns.clear()
+
+    together(work)
+
+
+def test_codecs_refuse_a_second_thread(buffer: bytes) -> None:
+    """The context of zstandard crashes if two threads use it at once."""
+    from kafkafmt.codecs import Arena, Compressor, Decompressor
+
+    data = os.urandom(1000) * 300
+    compressor, decompressor = Compressor(4), Decompressor()
+    packed = compressor.compress(data)
+
+    def work(_: int) -> None:
+        arena = Arena()
+        for _ in range(30):
+            try:
+                assert compressor.compress(data) == packed
+                arena.filled = 0
+                size = decompressor.decompress(4, packed, arena)
+                assert arena.data[:size].tobytes() == data
+            except RuntimeError:
+                continue
+
+    together(work)
+    with compressor._busy, decompressor._busy:
+        with pytest.raises(RuntimeError, match="another thread is compressing"):
+            compressor.compress(data)
+        with pytest.raises(RuntimeError, match="another thread is decompressing"):
+            decompressor.decompress(4, packed, Arena())
+    assert compressor.compress(data) == packed
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_shared_reader_is_never_a_crash(package: object, codec: str) -> None:
+    from kafkafmt.records import RecordReader, iter_tables
+
+    data = b"".join(build_batches(((b"k", b"v" * 100) for _ in range(2000)), 2000, codec=codec))
+    table, reader = next(iter_tables(data)).copy(), RecordReader(capacity=500)
+
+    def work(_: int) -> None:
+        for _ in range(10):
+            try:
+                for _ in reader.read(data, table):
+                    pass
+            except (RuntimeError, ValueError, TypeError, IndexError, kafkafmt.KafkaFormatError):
+                continue
+
+    together(work)
+
+
+def test_decoding_keeps_to_the_batch_at_which_it_began(core: Any) -> None:
+    """Another thread moves the cursor between the decoding and the error that names the batch."""
+    from kafkafmt.records import iter_tables
+    from kafkafmt.types import RecordColumns
+
+    class Moved(RecordColumns):
+        armed = False
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+            if name == "rows" and self.armed:
+                self.cursor[0] = 1
+
+    data = build_batch([(b"k", b"v")], base_offset=10) + build_batch([(b"k", b"v")], base_offset=20)
+    table, columns = next(iter_tables(data)).copy(), Moved(10)
+    table["count"][0] = 5
+    columns.armed = True
+    error = core.decode_records(data, table, columns)
+    assert error.base_offset == 10

@@ -1,0 +1,230 @@
+"""What lies beside the batches, held against them: nothing is found where brokers wrote it, every lie is."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from building import COMMIT, TRANSACTIONAL, batch, control_batch, record
+from golden_cases import CASES, LEGACY, Case, case
+
+from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.checkpoints import leader_epochs_text, read_leader_epochs
+from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
+from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+
+Found = list[tuple[str, str]]
+
+
+def findings(path: Path) -> Found:
+    (directory,) = discover([path]).partitions
+    report = verify_partition(PartitionLog(directory))
+    assert report["damaged"] == []
+    return [(f["error"], f["file"]) for f in report["findings"]]
+
+
+@pytest.mark.parametrize("golden", [*CASES, *LEGACY], ids=str)
+def test_nothing_is_found_in_what_brokers_wrote(golden: Case) -> None:
+    """Of 0.8 to 4.3, compacted, killed, with transactions; but for tails that nobody finished, and what points into them."""
+    if golden.torn:
+        return
+    for directory in discover(golden.roots).partitions:
+        found = [(f["error"], f["file"]) for f in verify_partition(PartitionLog(directory))["findings"]]
+        if "truncated" in golden.name or "preallocated" in directory.topic:
+            found = [f for f in found if f[0] not in ("unfinished_tail", "index_beyond_end")]
+        assert found == [], directory.path
+
+
+TORN = {
+    "index-garbage": [("index_beyond_end", "00000000000000000096.index")],
+    "index-lost": [("index_missing", "00000000000000000096.index")],
+    "index-short": [("index_length", "00000000000000000096.index")],
+    "timeindex-lost": [("index_missing", "00000000000000000192.timeindex")],
+    "none": [],
+    "cut-body": [
+        ("unfinished_tail", "00000000000000000192.log"),
+        ("checkpoint_beyond_end", "replication-offset-checkpoint"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", TORN)
+def test_findings_of_the_torn_log(name: str) -> None:
+    assert findings(case("torn").partition_dir(f"torn-{name}", 0)) == TORN[name]
+
+
+@pytest.fixture
+def tx(tmp_path: Path) -> Path:
+    """A copy of a partition with transactions over several segments, whose broker was killed."""
+    source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
+    copy = shutil.copytree(source, tmp_path / source.name)
+    assert findings(copy) == []
+    return copy
+
+
+def edit(path: Path, change: Callable[[bytearray], None]) -> str:
+    data = bytearray(path.read_bytes())
+    change(data)
+    path.write_bytes(data)
+    return path.name
+
+
+def index(folder: Path, suffix: str) -> Path:
+    """The fullest index of a kind."""
+    return max(folder.glob(f"*{suffix}"), key=lambda p: len(p.read_bytes().rstrip(b"\0")))
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("entry", [0, 1])
+def test_every_bit_of_an_index_entry_counts(tx: Path, suffix: str, entry: int) -> None:
+    """But where an offset becomes that of the next batch or two, which brokers up to 4.0 would have written, and which misleads nobody."""
+    path = index(tx, suffix)
+    whole, size = path.read_bytes(), 8 if suffix == ".index" else 12
+    unnoticed = []
+    for bit in range(entry * size * 8, (entry + 1) * size * 8):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        found = {error for error, file in findings(tx) if file == path.name}
+        assert found <= {"index_mismatch", "index_beyond_end", "index_garbage"}
+        unnoticed += [] if found else [bit - entry * size * 8]
+    assert unnoticed == ([24, 25] if suffix == ".index" else [])
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
+def test_an_index_of_odd_length(tx: Path, suffix: str) -> None:
+    name = edit(index(tx, suffix), lambda data: data.extend(b"\0\0\0"))
+    assert ("index_length", name) in findings(tx)
+
+
+def test_garbage_after_the_index_entries(tx: Path) -> None:
+    path = index(tx, ".index")
+    name = edit(path, lambda data: data.extend(b"\0" * 16 + b"\x01" * 8))
+    assert findings(tx) == [("index_garbage", name)]
+
+
+def test_missing_entries_are_normal(tx: Path) -> None:
+    for path in [*tx.glob("*.index"), *tx.glob("*.timeindex")]:
+        path.write_bytes(b"")
+    assert findings(tx) == []
+
+
+def test_bare_log_files_lack_nothing(tx: Path) -> None:
+    for path in tx.iterdir():
+        if path.suffix != ".log":
+            path.unlink()
+    assert findings(tx) == []
+
+
+def test_a_transaction_index_that_names_what_did_not_happen(tx: Path) -> None:
+    path = index(tx, ".txnindex")
+    entries = [tuple(e)[1:] for e in read_transaction_index(path.read_bytes()).tolist()]
+    producer, first, last, stable = entries[0]
+    for lie in [(producer + 1, first, last, stable), (producer, first + 1, last, stable), (producer, first, last + 1, stable),
+                (producer, first, last, stable + 5)]:  # fmt: skip
+        path.write_bytes(transaction_index_bytes([lie, *entries[1:]]))
+        assert ("index_mismatch", path.name) in findings(tx), lie
+
+
+def test_an_abort_that_the_transaction_index_leaves_out(tx: Path) -> None:
+    path = index(tx, ".txnindex")
+    data = path.read_bytes()
+    path.write_bytes(data[34:])
+    assert findings(tx) == [("index_mismatch", path.name)]
+    path.unlink()
+    assert findings(tx) == [("index_mismatch", path.name)]
+
+
+def test_snapshots_that_cannot_be_read(tx: Path) -> None:
+    path = index(tx, ".snapshot")
+    name = edit(path, lambda data: data.__setitem__(20, data[20] ^ 1))
+    assert ("unreadable_snapshot", name) in findings(tx)
+
+
+@pytest.mark.parametrize("field", ["epoch", "last_sequence", "last_offset", "offset_delta", "txn_first_offset"])
+def test_snapshots_that_lie(tx: Path, field: str) -> None:
+    path = max(tx.glob("*.snapshot"))
+    producers = read_snapshot(path.read_bytes())
+    lie = producers[0]._replace(**{field: getattr(producers[0], field) + 1})
+    path.write_bytes(snapshot_bytes([lie, *producers[1:]]))
+    assert findings(tx) == [("snapshot_mismatch", path.name)]
+
+
+def test_a_snapshot_that_forgets_an_open_transaction(tx: Path) -> None:
+    path = next(
+        p for p in sorted(tx.glob("*.snapshot")) if any(e.txn_first_offset >= 0 for e in read_snapshot(p.read_bytes()))
+    )
+    producers = read_snapshot(path.read_bytes())
+    path.write_bytes(snapshot_bytes(p for p in producers if p.txn_first_offset < 0))
+    assert findings(tx) == [("snapshot_mismatch", path.name)]
+
+
+def test_a_snapshot_beyond_the_end(tx: Path) -> None:
+    shutil.copy(max(tx.glob("*.snapshot")), tx / f"{10**6:020}.snapshot")
+    assert findings(tx) == [("snapshot_beyond_end", f"{10**6:020}.snapshot")]
+
+
+def test_leader_epochs_that_the_batches_contradict(tmp_path: Path) -> None:
+    source = case("kafka-4.3.1/epochs").partition_dir("epochs", 0)
+    copy = shutil.copytree(source, tmp_path / source.name)
+    path = copy / "leader-epoch-checkpoint"
+    epochs = read_leader_epochs(path.read_text())
+    assert findings(copy) == []
+    for lie in (epochs[:1] + [(epochs[1][0] + 1, epochs[1][1])] + epochs[2:], epochs[:1] + [(epochs[1][0], epochs[1][1] - 1)] + epochs[2:],
+                epochs[:-1] + [(epochs[-1][0] + 1, epochs[-1][1])]):  # fmt: skip
+        path.write_text(leader_epochs_text(lie))
+        assert findings(copy) == [("leader_epoch_mismatch", path.name)], lie
+    path.write_text(leader_epochs_text(epochs[:-2]))  # entries may be missing
+    assert findings(copy) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint"]
+)
+def test_checkpoints_beyond_the_end(tx: Path, name: str) -> None:
+    (tx.parent / name).write_text("0\n1\ntx 0 100000\n")
+    assert ("checkpoint_beyond_end", name) in findings(tx)
+
+
+def test_an_index_entry_that_speaks_of_damage_is_not_held_against_it(tx: Path) -> None:
+    path = index(tx, ".index")
+    _, position = struct.unpack(">ii", path.read_bytes()[:8])
+    log = path.with_suffix(".log")
+    edit(log, lambda data: data.__setitem__(position + 70, data[position + 70] ^ 1))
+    (directory,) = discover([tx]).partitions
+    report = verify_partition(PartitionLog(directory))
+    assert len(report["damaged"]) == 1
+    assert not [f for f in report["findings"] if f["file"] in (path.name, path.with_suffix(".timeindex").name)]
+
+
+@pytest.mark.parametrize("shallow", [False, True])
+def test_valid_log_is_read_once(tx: Path, shallow: bool) -> None:
+    """For batches, records, indexes, producers and transactions together."""
+    log = PartitionLog(discover([tx]).partitions[0])
+    report = verify_partition(log, shallow)
+    assert log.bytes_read == report["bytes"] == sum(p.stat().st_size for p in tx.glob("*.log"))
+    assert (
+        report["last_stable_offset"]
+        == PartitionLog(log.directory).transactions.last_stable_offset
+        < report["next_offset"]
+    )
+
+
+def test_what_was_seen_of_a_segment_that_is_read_again_is_taken_back(tmp_path: Path) -> None:
+    """A batch whose records cannot be read is told only after the marker before it; the snapshot behind it says the transaction is open."""
+    tx = batch([record(i) for i in range(5)], flags=TRANSACTIONAL, producer_id=7, producer_epoch=1, base_sequence=0)
+    marker = control_batch(COMMIT, base_offset=5, producer_id=7, producer_epoch=1)
+    broken = batch([], base_offset=6, last_offset_delta=4, count=5, codec=4, compressed=b"no zstd at all")
+    path = tmp_path / "t-0"
+    path.mkdir()
+    (path / f"{0:020}.log").write_bytes(tx + marker + broken)
+    (path / f"{11:020}.log").write_bytes(batch([record(0)], base_offset=11))
+    (path / f"{11:020}.snapshot").write_bytes(snapshot_bytes([ProducerEntry(7, 1, 4, 4, 4, 0, 0, txn_first_offset=0)]))
+    report = verify_partition(PartitionLog(discover([path]).partitions[0]))
+    assert [(d["first_offset"], d["last_offset"]) for d in report["damaged"]] == [(6, 10)]
+    assert (report["records"], report["records_recovered"]) == (11, 6)
+    assert [f["error"] for f in report["findings"]] == ["snapshot_mismatch"]

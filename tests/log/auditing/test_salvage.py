@@ -1,0 +1,425 @@
+"""Salvage: every intact batch byte for byte, all beside it as a broker would make it, the source as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from building import COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, split
+from command import kafkafmt, report
+from golden_cases import CASES, LEGACY, Case, case
+
+from kafkafmt import iter_batches
+from kafkafmt.log import Damage, PartitionLog, discover
+from kafkafmt.log.auditing.salvage import finish_directory, salvage_partition
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.checkpoints import read_leader_epochs, read_offset_checkpoint
+from kafkafmt.log.format.index_entries import read_transaction_index
+from kafkafmt.log.format.snapshots import read_snapshot
+
+Rows = dict[tuple[str, int, int], Any]
+
+
+def salvage(source: Path, output: Path, stop_at_first: bool = False) -> list[dict[str, Any]]:
+    """Salvage all of a log directory or one partition; the reports of what was read."""
+    output.mkdir()
+    reports, made = [], []
+    found = discover([source]).partitions
+    for directory in (d for d in found if d.state == "live" or d.named):
+        log = PartitionLog(directory)
+        reports.append(verify_partition(log))
+        made.append(salvage_partition(log, [Damage(**d) for d in reports[-1]["damaged"]], output, stop_at_first))
+    finish_directory(output, made, dict.fromkeys(d.path.parent for d in found))
+    return reports
+
+
+def rows(path: Path) -> Rows:
+    found = {}
+    for directory in discover([path]).partitions:
+        if directory.state == "live":
+            for r in PartitionLog(directory).records(on_damage=lambda _: None, control=True):
+                found[directory.topic, directory.partition, r.offset] = (r.timestamp, r.key, r.value, r.headers)
+    return found
+
+
+def complaints(path: Path) -> list[str]:
+    entries = [verify_partition(PartitionLog(d)) for d in discover([path]).partitions]
+    return [f"{e['path']}: {f}" for e in entries for f in e["damaged"] + e["findings"]]
+
+
+def fingerprint(path: Path) -> dict[str, tuple[str, int]]:
+    files = [p for p in path.rglob("*") if p.is_file()]
+    return {str(p): (hashlib.sha256(p.read_bytes()).hexdigest(), p.stat().st_mtime_ns) for p in files}
+
+
+@pytest.mark.parametrize("golden", [c for c in [*CASES, *LEGACY] if c.name not in ("jbod", "0.9.0.1-nested")], ids=str)
+def test_a_golden_log_comes_out_as_it_was(golden: Case, tmp_path: Path) -> None:
+    """Its records, its very files where nothing is hurt, and nothing to complain about in the result."""
+    (source,) = golden.roots
+    before = fingerprint(source)
+    reports = salvage(source, tmp_path / "out")
+    assert fingerprint(source) == before
+    assert rows(tmp_path / "out") == rows(source)
+    assert complaints(tmp_path / "out") == []
+    for entry in reports:
+        origin, copy = Path(entry["path"]), tmp_path / "out" / f"{entry['topic']}-{entry['partition']}"
+        if entry["damaged"] or any(f["error"] == "unfinished_tail" for f in entry["findings"]):
+            continue
+        logs = sorted(p.name for p in origin.glob("*.log"))
+        assert sorted(p.name for p in copy.glob("*.log")) == logs
+        for name in logs:
+            assert (copy / name).read_bytes() == (origin / name).read_bytes()
+            assert (copy / name).stat().st_mtime_ns == (origin / name).stat().st_mtime_ns
+        for name in ("leader-epoch-checkpoint", "partition.metadata"):
+            if (origin / name).exists() and (origin / name).read_text():
+                assert (copy / name).read_text() == (origin / name).read_text(), copy
+
+
+def test_what_a_clean_broker_left_is_written_again_just_so(tmp_path: Path) -> None:
+    """Checkpoints, snapshots and indexes equal the broker's own, after a clean stop of a log that was never compacted."""
+    for name in ("codecs", "internal"):
+        (source,) = case(f"kafka-4.3.1/{name}").roots
+        out = tmp_path / name
+        salvage(source, out)
+        for file in sorted(source.rglob("*")):
+            twin = out / file.relative_to(source)
+            if file.name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+                assert (
+                    read_offset_checkpoint(twin.read_text(), "").items()
+                    <= read_offset_checkpoint(file.read_text(), "").items()
+                )
+            elif file.suffix in (".index", ".timeindex", ".txnindex", ".log") or file.name in (
+                "meta.properties",
+                "quorum-state",
+            ):
+                assert twin.read_bytes() == file.read_bytes(), file
+            elif file.suffix == ".snapshot" and file.parent.name != "__consumer_offsets-0":
+                ours = {p.producer_id: p for p in read_snapshot(twin.read_bytes())}
+                assert all(ours[p.producer_id] == p for p in read_snapshot(file.read_bytes())), file
+
+
+def test_up_to_the_first_damage_it_keeps_what_a_broker_keeps(tmp_path: Path) -> None:
+    """The golden `torn`, which a real broker recovered too: the same records, partition by partition."""
+    torn = case("torn")
+    salvage(torn.roots[0], tmp_path / "out", stop_at_first=True)
+    kept = rows(tmp_path / "out")
+    assert kept.keys() == torn.recovered().keys()
+    assert complaints(tmp_path / "out") == []
+
+
+def one(base: int, n: int = 5, **fields: Any) -> bytes:
+    records = [record(i, value=b"%d:" % (base + i) + random.Random(base + i).randbytes(40)) for i in range(n)]
+    return batch(records, base_offset=base, last_offset_delta=n - 1, **fields)
+
+
+PARTS = [one(i * 5) for i in range(30)]
+AT = [sum(map(len, PARTS[10:i])) for i in range(10, 21)]
+"""Where the batches of the middle one of three segments begin."""
+
+
+def flip(data: bytes, position: int) -> bytes:
+    return mutate(data, position, bytes([data[position] ^ 0x10]))
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], set[int]]] = {
+    **{
+        f"flipped at {f}": ((lambda d, f=f: flip(d, AT[4] + f)), {14})
+        for f in (0, 5, 8, 10, 16, 17, 22, 25, 30, 40, 47, 58, 61, 100)
+    },
+    **{
+        f"length {n}": ((lambda d, n=n: mutate(d, AT[4] + 8, struct.pack(">i", n))), {14})
+        for n in (2**31 - 1, -1, -(2**31), 0, 1, 5000)
+    },
+    "torn middle": (lambda d: d[: AT[3] + 50] + d[AT[5] + 20 :], {13, 14, 15}),
+    "zeroed pages": (lambda d: d[: AT[3] + 50] + bytes(AT[6] - AT[3]) + d[AT[6] + 50 :], {13, 14, 15, 16}),
+    "garbage between": (lambda d: d[: AT[5]] + random.Random(3).randbytes(333) + d[AT[5] :], set()),
+    "a span twice": (lambda d: d[: AT[6]] + d[AT[4] : AT[6]] + d[AT[6] :], set()),
+    "cut short": (lambda d: d[: AT[8] + 70], {18, 19}),
+    "two damages": (lambda d: flip(flip(d, AT[2] + 90), AT[7] + 20), {12, 17}),
+    "an offset raised, the next batch zeroed": (
+        lambda d: flip(d, AT[4] + 5)[: AT[5]] + bytes(AT[6] - AT[5]) + d[AT[6] :],
+        {14, 15},
+    ),
+    "all of it": (lambda d: bytes(len(d)), set(range(10, 20))),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_every_intact_batch_is_kept(kind: str, tmp_path: Path) -> None:
+    hurt, lost = DAMAGES[kind]
+    source = tmp_path / "t-0"
+    source.mkdir()
+    for i in range(3):
+        whole = b"".join(PARTS[i * 10 : i * 10 + 10])
+        (source / f"{i * 50:020}.log").write_bytes(hurt(whole) if i == 1 else whole)
+    before = fingerprint(source)
+    salvage(source, tmp_path / "out")
+    assert fingerprint(source) == before
+    copy = tmp_path / "out" / "t-0"
+    assert {p.name: p.read_bytes() for p in copy.glob("*.log")} == {
+        f"{i * 50:020}.log": kept
+        for i in range(3)
+        if (kept := b"".join(PARTS[j] for j in range(i * 10, i * 10 + 10) if j not in lost))
+    }
+    assert [c for c in complaints(tmp_path / "out") if "segment_gap" not in c] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept"), [("flipped at 100", 4), ("zeroed pages", 3), ("all of it", 0), ("garbage between", 5)]
+)
+def test_stopping_at_the_first_damage(kind: str, kept: int, tmp_path: Path) -> None:
+    hurt, _ = DAMAGES[kind]
+    source = tmp_path / "t-0"
+    source.mkdir()
+    (source / f"{0:020}.log").write_bytes(hurt(b"".join(PARTS[10:20])))
+    (source / f"{100:020}.log").write_bytes(b"".join(PARTS[20:]))
+    salvage(source, tmp_path / "out", stop_at_first=True)
+    (copy,) = (tmp_path / "out" / "t-0").glob("*.log")
+    assert split(copy.read_bytes()) == PARTS[10 : 10 + kept]
+    assert complaints(tmp_path / "out") == []
+
+
+def test_a_batch_whose_records_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    """Its CRC holds; a consumer would stop at it."""
+    source = tmp_path / "t-0"
+    source.mkdir()
+    broken = batch([], base_offset=5, last_offset_delta=4, count=5, codec=4, compressed=b"no zstd at all")
+    (source / f"{0:020}.log").write_bytes(PARTS[0] + broken + PARTS[2])
+    (entry,) = salvage(source, tmp_path / "out")
+    assert [(d["first_offset"], d["last_offset"]) for d in entry["damaged"]] == [(5, 9)]
+    assert (tmp_path / "out" / "t-0" / f"{0:020}.log").read_bytes() == PARTS[0] + PARTS[2]
+    assert complaints(tmp_path / "out") == []
+
+
+def test_a_segment_that_an_index_cannot_hold_becomes_two(tmp_path: Path) -> None:
+    """As a broker that recovers splits it; a base offset that was hurt upwards looks just so."""
+    source = tmp_path / "t-0"
+    source.mkdir()
+    far = [one(2**31 - 1), one(2**31 + 4), one(2**40), one(2**40 + 2**31 - 7)]
+    (source / f"{0:020}.log").write_bytes(PARTS[0] + PARTS[1] + b"".join(far))
+    salvage(source, tmp_path / "out")
+    copy = tmp_path / "out" / "t-0"
+    assert {int(p.stem): p.read_bytes() for p in copy.glob("*.log")} == {
+        0: PARTS[0] + PARTS[1],
+        2**31 - 1: far[0] + far[1],
+        2**40: far[2] + far[3],
+    }
+    assert complaints(tmp_path / "out") == []
+
+
+def test_a_file_with_an_odd_name_gets_its_own(tmp_path: Path) -> None:
+    (tmp_path / "rescued.log").write_bytes(PARTS[3] + PARTS[4])
+    salvage(tmp_path / "rescued.log", tmp_path / "out")
+    (copy,) = (tmp_path / "out").rglob("*.log")
+    assert copy.name == f"{15:020}.log"
+    assert copy.read_bytes() == PARTS[3] + PARTS[4]
+
+
+def test_producers_come_from_the_snapshot_after_the_damage(tmp_path: Path) -> None:
+    """The marker that ended a transaction is destroyed; the next snapshot knows that it has ended."""
+
+    def tx(base: int, **f: Any) -> bytes:
+        return one(base, flags=TRANSACTIONAL, producer_id=7, producer_epoch=1, base_sequence=base, **f)
+
+    whole = tmp_path / "whole" / "t-0"
+    whole.mkdir(parents=True)
+    marker = control_batch(COMMIT, base_offset=5, producer_id=7, producer_epoch=1)
+    (whole / f"{0:020}.log").write_bytes(tx(0) + marker)
+    (whole / f"{6:020}.log").write_bytes(one(6))
+    salvage(whole, tmp_path / "sound")
+    hurt = shutil.copytree(tmp_path / "sound", tmp_path / "hurt") / "t-0"
+    (hurt / f"{0:020}.log").write_bytes(tx(0) + flip(marker, 30))
+    salvage(hurt, tmp_path / "out")
+    known = {name: read_snapshot((tmp_path / "out" / "t-0" / f"{name:020}.snapshot").read_bytes()) for name in (6, 11)}
+    assert [p.txn_first_offset for p in known[6]] == [-1]
+    (hurt / f"{6:020}.snapshot").unlink()
+    salvage(hurt, tmp_path / "blind")
+    assert [
+        p.txn_first_offset for p in read_snapshot((tmp_path / "blind" / "t-0" / f"{11:020}.snapshot").read_bytes())
+    ] == [0]
+
+
+def transaction(base: int, producer_id: int = 7, **fields: Any) -> bytes:
+    return one(base, flags=TRANSACTIONAL, producer_id=producer_id, producer_epoch=3, base_sequence=base, **fields)
+
+
+def open_ones(done: Any) -> list[dict[str, Any]]:
+    (entry,) = json.loads(done.stdout)["partitions"]
+    found: list[dict[str, Any]] = entry["open_transactions"]
+    return found
+
+
+@pytest.fixture
+def markers_lost(tmp_path: Path) -> Path:
+    """Producer 7's marker at 15 is destroyed, 8's at 21 lies intact, 9's transaction from 22 on has none; 8 is committed from 5 on."""
+    marker = control_batch(COMMIT, base_offset=15, producer_id=7, producer_epoch=3, coordinator_epoch=2)
+    ended = control_batch(COMMIT, base_offset=21, producer_id=8, producer_epoch=3, coordinator_epoch=2)
+    parts = [
+        PARTS[0],
+        transaction(5, 8),
+        transaction(10),
+        flip(marker, 30),
+        one(16),
+        ended,
+        transaction(22, 9, leader_epoch=4),
+    ]
+    folder = tmp_path / "in" / "t-0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}.log").write_bytes(b"".join(parts))
+    return tmp_path / "in"
+
+
+def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_path: Path) -> None:
+    told = open_ones(kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", "--format", "json"))
+    command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic t --partition 0 --start-offset"
+    assert told == [
+        {
+            "producer_id": 7,
+            "producer_epoch": 3,
+            "first_offset": 10,
+            "cause": "damage",
+            "aborted_at": None,
+            "remedy": f"{command} 10",
+        },
+        {
+            "producer_id": 9,
+            "producer_epoch": 3,
+            "first_offset": 22,
+            "cause": "open",
+            "aborted_at": None,
+            "remedy": f"{command} 22",
+        },
+    ]
+    text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "text").stdout
+    assert (
+        "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have taken its marker" in text
+    )
+    assert "open     t-0: transaction of producer 9, epoch 3, from offset 22 on; the source has it open too" in text
+    assert f"         {command} 10\n" in text
+    source = (markers_lost / "t-0" / f"{0:020}.log").read_bytes()
+    assert split((tmp_path / "out" / "t-0" / f"{0:020}.log").read_bytes()) == [
+        b for i, b in enumerate(split(source)) if i != 3
+    ]
+
+
+def test_open_transactions_are_aborted_on_request(markers_lost: Path, tmp_path: Path) -> None:
+    """By markers at the end; what lies intact stays as it is, the committed transaction among it."""
+    kafkafmt("salvage", markers_lost, "--output", tmp_path / "as-it-is")
+    done = kafkafmt(
+        "salvage", markers_lost, "--output", tmp_path / "out", "--abort-open-transactions", "--format", "json"
+    )
+    assert [(t["first_offset"], t["aborted_at"], t["remedy"]) for t in open_ones(done)] == [
+        (10, 27, None),
+        (22, 28, None),
+    ]
+    (as_it_is,), (kept, appended) = (sorted((tmp_path / name / "t-0").glob("*.log")) for name in ("as-it-is", "out"))
+    assert kept.read_bytes() == as_it_is.read_bytes()
+    markers = list(
+        iter_batches(appended.read_bytes())
+    )  # a segment of their own, since today is weeks after those records
+    assert [(m.base_offset, m.producer_id, m.producer_epoch, m.leader_epoch) for m in markers] == [
+        (27, 7, 3, 4),
+        (28, 9, 3, 4),
+    ]
+    assert all(m.is_control and m.is_transactional for m in markers)
+    log = PartitionLog(discover([tmp_path / "out"]).partitions[0])
+    assert log.transactions.open == {}
+    assert log.transactions.last_stable_offset == log.next_offset == 29
+    assert [r.offset for r in log.records(committed=True)] == [*range(10), *range(16, 21)]
+    assert complaints(tmp_path / "out") == []
+    index = read_transaction_index(appended.with_suffix(".txnindex").read_bytes())
+    assert [tuple(e)[1:] for e in index.tolist()] == [(7, 10, 27, 22), (9, 22, 28, 29)]
+    known = read_snapshot((tmp_path / "out" / "t-0" / f"{29:020}.snapshot").read_bytes())
+    assert {p.producer_id: (p.txn_first_offset, p.coordinator_epoch) for p in known} == {
+        7: (-1, 0),
+        8: (-1, 2),
+        9: (-1, 0),
+    }
+    for name, end in (("recovery-point", 29), ("replication", 29)):
+        text = (tmp_path / "out" / f"{name}-offset-checkpoint").read_text()
+        assert read_offset_checkpoint(text, "") == {("t", 0): end}
+    assert (tmp_path / "out" / ".kafka_cleanshutdown").exists()
+
+
+def test_what_stopping_at_damage_leaves_open(markers_lost: Path, tmp_path: Path) -> None:
+    """Producer 8's marker is intact, but dropped."""
+    flags = ("--stop-at-first", "--abort-open-transactions", "--format", "json")
+    done = kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", *flags)
+    told = [(t["producer_id"], t["first_offset"], t["cause"], t["aborted_at"]) for t in open_ones(done)]
+    assert told == [(8, 5, "dropped", 15), (7, 10, "dropped", 16)]
+    assert complaints(tmp_path / "out") == []
+
+
+def test_leader_epochs_are_rebuilt_if_those_of_the_source_are_wrong(tmp_path: Path) -> None:
+    source = tmp_path / "t-0"
+    source.mkdir()
+    parts = [one(0, leader_epoch=2), one(5, leader_epoch=2**31 - 1), one(10, leader_epoch=2), one(15, leader_epoch=4)]
+    (source / f"{0:020}.log").write_bytes(b"".join(parts))
+    for i, text in enumerate((None, "nonsense", "0\n2\n0 0\n3 5\n", "0\n2\n2 0\n4 15\n")):
+        if text is not None:
+            (source / "leader-epoch-checkpoint").write_text(text)
+        salvage(source, tmp_path / f"out{i}")
+        epochs = read_leader_epochs((tmp_path / f"out{i}" / "t-0" / "leader-epoch-checkpoint").read_text())
+        assert epochs == [(2, 0), (4, 15)], text
+        assert (tmp_path / f"out{i}" / "t-0" / f"{0:020}.log").read_bytes() == b"".join(parts)
+
+
+def test_log_start_is_kept_and_never_exceeds_the_end(tmp_path: Path) -> None:
+    for start, expected in ((7, {("t", 0): 7}), (0, {("t", 0): 0}), (99, {("t", 0): 10})):
+        root = tmp_path / f"in{start}"
+        (root / "t-0").mkdir(parents=True)
+        (root / "t-0" / f"{0:020}.log").write_bytes(PARTS[0] + PARTS[1])
+        (root / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
+        salvage(root, tmp_path / f"out{start}")
+        text = (tmp_path / f"out{start}" / "log-start-offset-checkpoint").read_text()
+        assert read_offset_checkpoint(text, "") == expected
+
+
+def test_the_command(tmp_path: Path) -> None:
+    torn = case("torn").roots[0]
+    done = kafkafmt("salvage", torn, "--output", tmp_path / "out")
+    assert done.returncode == 1
+    assert "lost     torn-flip-old-0: offsets 144 to 146 (their number is unknown)" in done.stdout
+    assert "salvaged 13 partitions, 901 batches, 115,328 bytes" in done.stdout
+    assert report(tmp_path / "out", "--strict")["ok"]
+    again = kafkafmt("salvage", torn, "--output", tmp_path / "json", "--format", "json")
+    assert again.returncode == 1
+    reported = json.loads(again.stdout)
+    assert [p.pop("open_transactions") for p in reported["partitions"]] == [[]] * 13
+    assert reported == json.loads(kafkafmt("verify", torn, "--format", "json").stdout)
+    stopped = kafkafmt("salvage", torn, "-t", "torn-flip-old", "--output", tmp_path / "stopped", "--stop-at-first")
+    assert stopped.returncode == 1
+    assert "dropped  torn-flip-old-0: offsets 144 to 209, the intact ones among them too" in stopped.stdout
+    whole = kafkafmt("salvage", torn / "torn-none-0", "--output", tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+    assert (tmp_path / "whole" / ".kafka_cleanshutdown").exists()
+
+
+def test_salvage_refuses_an_unsuitable_output(tmp_path: Path) -> None:
+    source = shutil.copytree(case("torn").roots[0] / "torn-none-0", tmp_path / "data" / "torn-none-0")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "something").touch()
+    (tmp_path / "data-link").symlink_to(tmp_path / "data")
+    for output in (
+        tmp_path / "full",
+        tmp_path / "full" / "something",
+        source,
+        source / "new",
+        tmp_path / "data",
+        tmp_path / "data-link",
+    ):
+        done = kafkafmt("salvage", source, "--output", output)
+        assert done.returncode == 2, done.stdout
+        assert "Error" in done.stderr
+    assert (
+        kafkafmt("salvage", tmp_path / "data", "--output", tmp_path / "data" / "new").returncode == 2
+    )  # a broker would refuse it there
+    (tmp_path / "empty").mkdir()
+    assert kafkafmt("salvage", source, "--output", tmp_path / "empty").returncode == 0

@@ -1,0 +1,185 @@
+"""Aborted transactions whose marker is damaged, and that a transaction index still names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from building import split
+from salvaging import NAME, abort, aborted_entries, commit, committed, corrupt, data, findings, partition, salvaged
+
+from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.format.index_entries import transaction_index_bytes
+from kafkafmt.log.format.snapshots import read_snapshot
+
+ENTRY = (7, 0, 1, 2)
+FOLLOWED_BY: dict[str, tuple[list[bytes], list[int]]] = {
+    "commit": ([data(2, 7), commit(3)], [2]),
+    "abort": ([data(2, 7), abort(3)], []),
+    "an open transaction": ([data(2, 7)], []),
+    "another producer": ([data(2, 8), commit(3, 8), data(4)], [2, 4]),
+    "nothing of a producer": ([data(2), data(3)], [2, 3]),
+    "nothing": ([], []),
+}
+
+
+@pytest.mark.parametrize("kind", FOLLOWED_BY)
+def test_transaction_index_keeps_entry_whose_marker_is_damaged(kind: str, tmp_path: Path) -> None:
+    following, expected = FOLLOWED_BY[kind]
+    partition(
+        tmp_path / "in",
+        data(0, 7),
+        corrupt(abort(1)),
+        *following,
+        index=[ENTRY, *([(7, 2, 3, 4)] if kind == "abort" else [])],
+    )
+    made, _ = salvaged(tmp_path / "in", tmp_path / "out")
+    copy = tmp_path / "out" / "t-0"
+    assert aborted_entries(copy)[0] == ENTRY
+    assert committed(tmp_path / "out") == committed(tmp_path / "in") == expected
+    assert made.restored == [1]
+    assert findings(tmp_path / "out") == []
+    assert [b for b in split((copy / NAME).read_bytes()) if b in [data(0, 7), *following]] == [data(0, 7), *following]
+
+
+def test_snapshot_and_stable_offset_know_that_the_transaction_has_ended(tmp_path: Path) -> None:
+    partition(tmp_path / "in", data(0, 7), corrupt(abort(1)), data(2), index=[ENTRY])
+    made, _ = salvaged(tmp_path / "in", tmp_path / "out")
+    known = read_snapshot((tmp_path / "out" / "t-0" / f"{3:020}.snapshot").read_bytes())
+    assert [(p.producer_id, p.epoch, p.txn_first_offset) for p in known] == [(7, 1, -1)]
+    assert made.open == []
+    (directory,) = discover([tmp_path / "out"]).partitions
+    assert PartitionLog(directory).transactions.last_stable_offset == 3
+
+
+def test_entries_of_several_producers_are_ordered_by_their_markers(tmp_path: Path) -> None:
+    parts = [
+        data(0, 7),
+        data(1, 8),
+        data(2, 9),
+        corrupt(abort(3, 8)),
+        data(4),
+        corrupt(abort(5, 7)),
+        abort(6, 9),
+        data(7),
+    ]
+    entries = [(8, 1, 3, 0), (7, 0, 5, 2), (9, 2, 6, 7)]
+    partition(tmp_path / "in", *parts, index=entries)
+    made, _ = salvaged(tmp_path / "in", tmp_path / "out")
+    assert aborted_entries(tmp_path / "out" / "t-0") == entries
+    assert made.restored == [3, 5]
+    assert committed(tmp_path / "out") == committed(tmp_path / "in") == [4, 7]
+
+
+def test_entry_is_kept_if_the_marker_is_in_a_missing_segment(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "in", data(0, 7), data(1))
+    partition(tmp_path / "in", data(10, 7), commit(11), data(12), base=10)
+    (folder / f"{2:020}.txnindex").write_bytes(transaction_index_bytes([(7, 0, 5, 6)]))
+    salvaged(tmp_path / "in", tmp_path / "out")
+    assert aborted_entries(tmp_path / "out" / "t-0") == [(7, 0, 5, 6)]
+    assert (tmp_path / "out" / "t-0" / f"{0:020}.txnindex").stat().st_size == 34
+    assert committed(tmp_path / "out") == [1, 10, 12]
+
+
+def test_entry_is_kept_if_its_whole_segment_is_damaged(tmp_path: Path) -> None:
+    partition(tmp_path / "in", data(0, 7), data(1))
+    partition(tmp_path / "in", corrupt(abort(2)), base=2, index=[(7, 0, 2, 3)])
+    partition(tmp_path / "in", data(3, 7), commit(4), base=3)
+    salvaged(tmp_path / "in", tmp_path / "out")
+    assert aborted_entries(tmp_path / "out" / "t-0") == [(7, 0, 2, 3)]
+    assert committed(tmp_path / "out") == [1, 3]
+
+
+DAMAGED_INDEXES: dict[str, bytes] = {
+    "a partial entry follows": transaction_index_bytes([ENTRY]) + b"\x00" * 20,
+    "garbage follows": transaction_index_bytes([ENTRY]) + b"\xff" * 34,
+    "garbage precedes": b"\xff" * 34 + transaction_index_bytes([ENTRY]),
+    "another entry is lost": transaction_index_bytes([ENTRY]),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED_INDEXES)
+def test_entry_is_taken_from_a_damaged_index(kind: str, tmp_path: Path) -> None:
+    folder = partition(tmp_path / "in", data(0, 7), corrupt(abort(1)), data(2, 7), commit(3), data(4, 8), abort(5, 8))
+    (folder / f"{0:020}.txnindex").write_bytes(DAMAGED_INDEXES[kind])
+    salvaged(tmp_path / "in", tmp_path / "out")
+    assert aborted_entries(tmp_path / "out" / "t-0") == [ENTRY, (8, 4, 5, 6)]
+    assert committed(tmp_path / "out") == [2]
+
+
+LIES: dict[str, tuple[int, int, int, int]] = {
+    "another producer": (9, 0, 1, 2),
+    "an offset far beyond the end": (7, 0, 2**50, 2**50 + 1),
+    "a first offset that comes later": (7, 1, 2, 3),
+    "an offset that a batch contains": (7, 0, 2, 3),
+}
+
+
+@pytest.mark.parametrize("kind", LIES)
+def test_entry_that_batches_contradict_restores_no_marker(kind: str, tmp_path: Path) -> None:
+    partition(tmp_path / "in", data(0, 7), corrupt(data(1), 70), data(2), index=[LIES[kind]])
+    made, _ = salvaged(tmp_path / "in", tmp_path / "out")
+    assert made.restored == []
+    assert [(p.producer_id, p.txn_first_offset) for p in made.open] == [(7, 0)]
+
+
+def test_stopping_at_the_first_damage_restores_no_marker_after_it(tmp_path: Path) -> None:
+    partition(tmp_path / "in", data(0, 7), corrupt(abort(1)), data(2, 7), commit(3), index=[ENTRY])
+    made, _ = salvaged(tmp_path / "in", tmp_path / "out", stop_at_first=True)
+    assert (made.restored, made.next_offset) == ([], 1)
+    assert [p.txn_first_offset for p in made.open] == [0]
+
+
+def test_copy_without_the_marker_is_read_according_to_its_index(tmp_path: Path) -> None:
+    """Salvage used to write such copies; a broker goes by the index."""
+    partition(tmp_path / "in", data(0, 7), data(2, 8), commit(3, 8), data(4), index=[ENTRY])
+    assert committed(tmp_path / "in") == [2, 4]
+    made, _ = salvaged(tmp_path / "in", tmp_path / "out")
+    assert made.restored == [1]
+    assert committed(tmp_path / "out") == [2, 4]
+
+
+DIFFERENCES: dict[str, tuple[list[bytes], list[Any]]] = {
+    "the index names a committed transaction": ([data(0, 7), commit(1)], [(7, 0, 1, 2)]),
+    "a consumer drops what follows a lost marker": ([data(0, 7), data(2, 7), commit(3)], [ENTRY]),
+}
+
+
+@pytest.mark.parametrize("kind", DIFFERENCES)
+def test_verify_reports_if_a_broker_would_deliver_other_records(kind: str, tmp_path: Path) -> None:
+    parts, index = DIFFERENCES[kind]
+    folder = partition(tmp_path / "in", *parts, index=index)
+    (folder / f"{0:020}.index").touch()
+    assert "read_committed_differs" in findings(tmp_path / "in")
+    (folder / f"{0:020}.txnindex").unlink()
+    assert "read_committed_differs" not in findings(tmp_path / "in")
+
+
+def test_verify_reports_an_aborted_transaction_that_no_index_names(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "in", data(0, 7), abort(1))
+    (folder / f"{0:020}.index").touch()
+    assert "index_mismatch" in findings(tmp_path / "in")
+
+
+def test_no_difference_if_the_next_transaction_is_aborted_too(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "in", data(0, 7), data(3), data(4, 7), abort(5), index=[ENTRY, (7, 4, 5, 6)])
+    (folder / f"{0:020}.index").touch()
+    assert committed(tmp_path / "in") == [3]
+    assert findings(tmp_path / "in") == []
+
+
+def test_no_difference_if_a_whole_aborted_transaction_is_lost(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "in", data(0), abort(2), data(3, 7), commit(4), index=[(7, 1, 2, 3)])
+    (folder / f"{0:020}.index").touch()
+    assert committed(tmp_path / "in") == [0, 3]
+    assert findings(tmp_path / "in") == []
+
+
+def test_damage_twice_in_one_transaction_restores_its_marker_once(tmp_path: Path) -> None:
+    parts = [data(0, 7), corrupt(data(1), 70), data(2, 7), corrupt(data(3), 70), data(4, 7), corrupt(abort(5)), data(6)]
+    partition(tmp_path / "in", *parts, index=[(7, 0, 5, 6)])
+    made, _ = salvaged(tmp_path / "in", tmp_path / "out")
+    assert made.restored == [5]
+    assert aborted_entries(tmp_path / "out" / "t-0") == [(7, 0, 5, 6)]
+    assert committed(tmp_path / "out") == [6]

@@ -1,0 +1,451 @@
+"""Damage, unfinished tails and findings: each sentence of the README's section on them, on logs built here."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from building import batch, message, mutate, record, repair_crc, varint
+
+from kafkafmt.log import DamagedLogError, PartitionLog, discover
+from kafkafmt.log.auditing.verify import verify_partition
+
+PER_BATCH = 5
+
+
+def one(base: int, n: int = PER_BATCH, size: int = 40, **fields: Any) -> bytes:
+    records = [record(i, value=b"%d:" % (base + i) + random.Random(base + i).randbytes(size)) for i in range(n)]
+    return batch(records, base_offset=base, last_offset_delta=n - 1, **fields)
+
+
+def ten(**fields: Any) -> list[bytes]:
+    return [one(i * PER_BATCH, **fields) for i in range(10)]
+
+
+def write(folder: Path, *segments: tuple[int, bytes], name: str = "t-0") -> PartitionLog:
+    path = folder / name
+    path.mkdir(exist_ok=True)
+    for base, data in segments:
+        (path / f"{base:020}.log").write_bytes(data)
+    return PartitionLog(discover([path]).partitions[0])
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    """The offsets delivered, each record checked against what was written at that offset."""
+    found = []
+    for r in log.records(on_damage=lambda _: None):
+        assert r.value.startswith(b"%d:" % r.offset)
+        found.append(r.offset)
+    return found
+
+
+def spans(log: PartitionLog) -> list[tuple[Any, ...]]:
+    return [(d["position"], d["length"], d["first_offset"], d["last_offset"]) for d in verify_partition(log)["damaged"]]
+
+
+def findings(log: PartitionLog) -> list[str]:
+    return [f["error"] for f in verify_partition(log)["findings"]]
+
+
+def without(*batches: int) -> list[int]:
+    return [o for o in range(50) if o // PER_BATCH not in batches]
+
+
+def place(parts: list[bytes], i: int) -> tuple[int, int]:
+    """Position and length of the i-th part."""
+    return sum(map(len, parts[:i])), len(parts[i])
+
+
+def test_valid_log_has_neither_damage_nor_findings(tmp_path: Path) -> None:
+    log = write(tmp_path, (0, b"".join(ten())))
+    report = verify_partition(log)
+    assert (report["damaged"], report["findings"]) == ([], [])
+    assert report["records"] == report["records_recovered"] == 50
+    assert report["next_offset"] == 50
+    assert report["batches"] == 10
+
+
+def test_lower_of_two_contradicting_last_batches_is_delivered(tmp_path: Path) -> None:
+    """In a log with gaps, where neither goes on from the one before: an offset that was hurt downwards would most often lie below that."""
+    raised = mutate(one(20), 2, b"\1")
+    log = write(tmp_path, (0, one(0) + one(10) + raised + one(30)))
+    assert offsets(log) == [*range(5), *range(10, 15), *range(30, 35)]
+    assert [s[2:] for s in spans(log)] == [(15, 29)]
+
+
+FIELDS = [(0, 8), (8, 4), (16, 1), (17, 4), (21, 2), (23, 4), (27, 8), (35, 8), (43, 8), (57, 4), (61, 9), (200, 1)]
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=str)
+@pytest.mark.parametrize("victim", [0, 4, 9])
+def test_any_flipped_bit_costs_one_batch_at_most(tmp_path: Path, field: tuple[int, int], victim: int) -> None:
+    """Leader epoch apart, which may be anything. The last batch of a last segment may also pass for an unfinished tail.
+
+    A base offset of the last batch that only grew contradicts nobody: it cannot be told from a gap of compaction.
+    """
+    start, size = field
+    for bit in range(size * 8):
+        parts = ten()
+        at = start + bit // 8
+        if victim == 9 and start == 0 and not parts[victim][at] & 1 << bit % 8:
+            continue
+        parts[victim] = mutate(parts[victim], at, bytes([parts[victim][at] ^ 1 << bit % 8]))
+        log = write(tmp_path, (0, b"".join(parts)))
+        assert offsets(log) == without(victim), (field, bit)
+        first, last = victim * PER_BATCH, victim * PER_BATCH + PER_BATCH - 1
+        if findings(log) != ["unfinished_tail"]:
+            assert spans(log) == [(*place(parts, victim), first, None if victim == 9 else last)], (field, bit)
+
+
+def test_leader_epoch_is_no_damage(tmp_path: Path) -> None:
+    parts = ten()
+    parts[3] = mutate(parts[3], 12, b"\x7f\xff\xff\xff")
+    assert offsets(write(tmp_path, (0, b"".join(parts)))) == without()
+
+
+@pytest.mark.parametrize("length", [0, -1, -(2**31), 1, 13, 48, 2**31 - 1, 100, 5000])
+@pytest.mark.parametrize("victim", [0, 5])
+def test_corrupted_length_damages_one_batch(tmp_path: Path, length: int, victim: int) -> None:
+    """Its CRC tells where it ends and how many records it held."""
+    parts = ten()
+    parts[victim] = mutate(parts[victim], 8, length.to_bytes(4, "big", signed=True))
+    log = write(tmp_path, (0, b"".join(parts)))
+    assert offsets(log) == without(victim)
+    report = verify_partition(log)
+    assert spans(log) == [(*place(parts, victim), victim * 5, victim * 5 + 4)]
+    assert report["records"] == 50
+    assert report["records_recovered"] == 45
+
+
+def test_crc_decides_if_a_wrong_length_reaches_another_header(tmp_path: Path) -> None:
+    """The length was hurt so that it ends exactly where a later batch begins."""
+    parts = ten()
+    reach = sum(map(len, parts[3:6])) - 12
+    parts[3] = mutate(parts[3], 8, reach.to_bytes(4, "big"))
+    log = write(tmp_path, (0, b"".join(parts)))
+    assert offsets(log) == without(3)
+    assert spans(log) == [(*place(parts, 3), 15, 19)]
+
+
+@pytest.mark.parametrize("junk", [b"\0" * 700, bytes(range(256)) * 3, b"\x02" * 300, b"x"])
+def test_garbage_between_batches(tmp_path: Path, junk: bytes) -> None:
+    parts = ten()
+    log = write(tmp_path, (0, b"".join([*parts[:4], junk, *parts[4:]])))
+    assert offsets(log) == without()
+    assert spans(log) == [(place(parts, 4)[0], len(junk), 20, 19)]
+    assert verify_partition(log)["records"] == 50
+
+
+def test_a_zeroed_page_in_the_middle(tmp_path: Path) -> None:
+    parts = ten()
+    data = bytearray(b"".join(parts))
+    start, size = place(parts, 4)[0] + 30, len(parts[4]) + 60
+    data[start : start + size] = bytes(size)
+    log = write(tmp_path, (0, bytes(data)))
+    assert offsets(log) == without(4, 5)
+    assert [(s[2], s[3]) for s in spans(log)] in ([(20, 29)], [(20, 29), (20, 29)])
+    assert verify_partition(log)["records"] is None
+
+
+def test_two_damages_in_one_segment(tmp_path: Path) -> None:
+    parts = ten()
+    parts[2] = mutate(parts[2], 100, b"\xff\xfe")
+    parts[7] = mutate(parts[7], 8, b"\x7f\xff\xff\xff")
+    log = write(tmp_path, (0, b"".join(parts)))
+    assert offsets(log) == without(2, 7)
+    assert [(s[2], s[3]) for s in spans(log)] == [(10, 14), (35, 39)]
+
+
+def test_a_missing_piece(tmp_path: Path) -> None:
+    """A batch cut short with the next one right behind it."""
+    parts = ten()
+    parts[3] = parts[3][:-30]
+    log = write(tmp_path, (0, b"".join(parts)))
+    assert offsets(log) == without(3)
+    assert spans(log) == [(*place(parts, 3), 15, 19)]
+
+
+@pytest.mark.parametrize("base", [0, 20, 1000])
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_value_that_holds_batches(tmp_path: Path, base: int, n: int) -> None:
+    """A damaged batch whose values are themselves sound batches, which may even fit by their offsets: none of those comes out."""
+    inner = b"".join(one(base + i, n=1) for i in range(n))
+    for hurt in (8, 17, 25, 70):
+        for victim in (0, 4, 9):
+            parts = ten()
+            parts[victim] = batch(
+                [record(i, value=inner) for i in range(5)], base_offset=victim * 5, last_offset_delta=4
+            )
+            parts[victim] = mutate(parts[victim], hurt, bytes([parts[victim][hurt] ^ 0x10]))
+            assert offsets(write(tmp_path, (0, b"".join(parts)))) == without(victim), (hurt, victim)
+
+
+@pytest.mark.parametrize("batches", [1, 2, 3])
+def test_garbage_that_happens_to_end_like_the_length_of_a_value(tmp_path: Path, batches: int) -> None:
+    """Behind a value the rest of its record follows: batches with a batch behind them are none, whatever number stands before."""
+    parts = ten()
+    parts[3] = random.Random(5).randbytes(100) + varint(sum(len(part) for part in parts[4 : 4 + batches]))
+    assert offsets(write(tmp_path, (0, b"".join(parts)))) == without(3)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 8, 9, 11, 12, 16, 17, 22, 40, 60, 61, 62, 150])
+def test_a_batch_that_the_end_cuts_off_is_a_tail(tmp_path: Path, cut: int) -> None:
+    parts = ten()
+    log = write(tmp_path, (0, b"".join(parts[:9]) + parts[9][:cut]))
+    assert offsets(log) == without(9)
+    assert (spans(log), findings(log)) == ([], ["unfinished_tail"])
+    assert log.next_offset == 45
+
+
+def test_the_same_in_an_older_segment_is_damage(tmp_path: Path) -> None:
+    parts = ten()
+    log = write(tmp_path, (0, b"".join(parts[:5])[:-9]), (25, b"".join(parts[5:])))
+    assert offsets(log) == without(4)
+    assert [(s[2], s[3]) for s in spans(log)] == [(20, 24)]
+    assert findings(log) == []
+
+
+def test_a_cut_off_batch_with_an_offset_from_the_past_is_damage(tmp_path: Path) -> None:
+    parts = ten()
+    log = write(tmp_path, (0, b"".join(parts[:9]) + parts[2][:80]))
+    assert offsets(log) == without(9)
+    assert [(s[2], s[3]) for s in spans(log)] == [(45, None)]
+
+
+def test_a_cut_off_batch_of_unknown_magic_is_damage(tmp_path: Path) -> None:
+    parts = ten()
+    log = write(tmp_path, (0, b"".join(parts[:9]) + mutate(parts[9], 16, b"\x05")[:80]))
+    assert len(spans(log)) == 1
+
+
+@pytest.mark.parametrize("n", [1, 5, 17, 300, 5000])
+def test_zeros_to_the_end_are_a_tail(tmp_path: Path, n: int) -> None:
+    log = write(tmp_path, (0, b"".join(ten()) + bytes(n)))
+    assert offsets(log) == without()
+    assert (spans(log), findings(log)) == ([], ["unfinished_tail"])
+
+
+def test_zeros_and_something_else_are_damage(tmp_path: Path) -> None:
+    log = write(tmp_path, (0, b"".join(ten()) + bytes(300) + b"\1"))
+    assert offsets(log) == without()
+    assert [(s[2], s[3]) for s in spans(log)] == [(50, None)]
+    assert findings(log) == []
+
+
+@pytest.mark.parametrize(("zeros", "tail"), [(8, True), (7, False), (100, True)])
+def test_a_last_batch_whose_pages_were_never_written(tmp_path: Path, zeros: int, tail: bool) -> None:
+    parts = ten()
+    last = parts[9][:-zeros]
+    last = last[:-1] + b"\1" if last.endswith(b"\0") else last
+    log = write(tmp_path, (0, b"".join(parts[:9]) + last + bytes(zeros)))
+    assert offsets(log) == without(9)
+    assert (findings(log) == ["unfinished_tail"]) is tail
+    assert (spans(log) == []) is tail
+
+
+def test_unfinished_tail_occurs_only_at_the_end(tmp_path: Path) -> None:
+    """Zeros, then a sound batch: that is a hole."""
+    parts = ten()
+    log = write(tmp_path, (0, b"".join(parts[:9]) + bytes(300) + parts[9]))
+    assert offsets(log) == without()
+    assert [(s[2], s[3]) for s in spans(log)] == [(45, 44)]
+
+
+def test_a_damaged_last_batch_before_preallocated_zeros(tmp_path: Path) -> None:
+    """Damage up to where its length says, an unfinished tail behind."""
+    parts = ten()
+    parts[9] = mutate(parts[9], 100, b"\xff")
+    log = write(tmp_path, (0, b"".join(parts) + bytes(1000)))
+    assert offsets(log) == without(9)
+
+
+@pytest.mark.parametrize("base", [10**15, 2**62, 2**63 - 1, 2**63 - 3, -1, -(2**63), 12, 0, 17, 22, 999])
+@pytest.mark.parametrize("victim", [3, 5])
+def test_a_base_offset_that_fits_neither_neighbour(tmp_path: Path, base: int, victim: int) -> None:
+    parts = ten()
+    parts[victim] = mutate(parts[victim], 0, base.to_bytes(8, "big", signed=True))
+    log = write(tmp_path, (0, b"".join(parts)))
+    assert offsets(log) == without(victim)
+    assert spans(log) == [(*place(parts, victim), victim * 5, victim * 5 + 4)]
+    assert verify_partition(log)["records"] == 50
+
+
+@pytest.mark.parametrize("base", [10**15, 12, 2**62 + 5])
+def test_the_same_in_a_log_of_three_batches(tmp_path: Path, base: int) -> None:
+    """The middle one of three: neither side outnumbers it, but the gap that it leaves is its own."""
+    parts = ten()[:3]
+    parts[1] = mutate(parts[1], 0, base.to_bytes(8, "big"))
+    log = write(tmp_path, (0, b"".join(parts)))
+    assert offsets(log) == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+
+
+def test_a_batch_out_of_place_that_fills_a_gap_is_delivered_there(tmp_path: Path) -> None:
+    parts = ten()
+    moved = [*parts[:3], *parts[4:8], parts[3], *parts[8:]]
+    log = write(tmp_path, (0, b"".join(moved)))
+    assert offsets(log) == without()
+    assert (spans(log), findings(log)) == ([], ["batch_out_of_place"])
+
+
+def test_two_batches_swapped(tmp_path: Path) -> None:
+    parts = ten()
+    parts[4], parts[5] = parts[5], parts[4]
+    log = write(tmp_path, (0, b"".join(parts)))
+    assert offsets(log) == without()
+    assert (spans(log), findings(log)) == ([], ["batch_out_of_place"])
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_batches_repeated_byte_for_byte_are_delivered_once(tmp_path: Path, n: int) -> None:
+    parts = ten()
+    log = write(tmp_path, (0, b"".join([*parts[: 3 + n], *parts[3 : 3 + n], *parts[3 + n :]])))
+    assert offsets(log) == without()
+    assert spans(log) == []
+    assert findings(log) == ["duplicate_batch"] * n
+
+
+def test_a_repetition_that_is_not_the_same_is_damage(tmp_path: Path) -> None:
+    parts = ten()
+    other = repair_crc(mutate(parts[3], len(parts[3]) - 3, b"?"))
+    log = write(tmp_path, (0, b"".join([*parts[:6], other, *parts[6:]])))
+    assert offsets(log) == without()
+    assert [(s[2], s[3]) for s in spans(log)] == [(30, 29)]
+
+
+def wrapper(first: int, n: int = 4) -> bytes:
+    """A wrapper of format 1 in which compression has left the messages as they were, their offsets counted from 0."""
+    values = [b"%d:" % (first + i) + random.Random(i).randbytes(50) for i in range(n)]
+    inner = b"".join(message(1, None, value, offset=i) for i, value in enumerate(values))
+    size = len(inner)
+    snappy = bytes([size & 0x7F | 0x80, size >> 7, 61 << 2]) + (size - 1).to_bytes(2, "little") + inner  # one literal
+    return message(1, None, snappy, offset=first + n - 1, attributes=2)
+
+
+def test_valid_wrapper_between_corrupted_ones_is_not_read_as_its_content(tmp_path: Path) -> None:
+    parts = [wrapper(i * 4) for i in range(3)]
+    assert offsets(write(tmp_path, (0, b"".join(parts)))) == list(range(12))
+    headless = [p[:8] + bytes(len(p) - 8) for p in parts]
+    log = write(tmp_path, (0, headless[0] + parts[1] + headless[2]))
+    assert offsets(log) == [4, 5, 6, 7]
+
+
+def test_plain_message_between_corrupted_ones_is_delivered(tmp_path: Path) -> None:
+    parts = [message(1, b"key", b"%d:" % i + b"x" * 50, offset=i) for i in range(8)]
+    parts[4], parts[6] = parts[4][:8] + bytes(len(parts[4]) - 8), mutate(parts[6], 16, b"\x07")
+    assert offsets(write(tmp_path, (0, b"".join(parts[:7])), (8, message(1, None, b"8:", offset=8)))) == [
+        0,
+        1,
+        2,
+        3,
+        5,
+        8,
+    ]
+
+
+def test_gaps_of_compaction_are_neither(tmp_path: Path) -> None:
+    parts = ten()
+    log = write(tmp_path, (0, b"".join([parts[0], parts[3], parts[9]])))
+    assert offsets(log) == [*range(5), *range(15, 20), *range(45, 50)]
+    assert (spans(log), findings(log)) == ([], [])
+
+
+def test_a_segment_that_is_missing_is_a_finding(tmp_path: Path) -> None:
+    parts = ten()
+    log = write(tmp_path, (0, b"".join(parts[:3])), (30, b"".join(parts[6:])))
+    assert (spans(log), findings(log)) == ([], ["segment_gap"])
+
+
+def test_batches_that_belong_to_the_next_segment_are_damage(tmp_path: Path) -> None:
+    parts = ten()
+    log = write(tmp_path, (0, b"".join([*parts[:3], one(900)])), (15, b"".join(parts[3:])))
+    assert offsets(log) == without()
+    assert [(s[2], s[3]) for s in spans(log)] == [(15, 14)]
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_a_compressed_batch_that_does_not_decompress(tmp_path: Path, codec: int) -> None:
+    parts = ten(codec=codec)
+    parts[6] = repair_crc(mutate(parts[6], 61, b"\xff" * 20))
+    log = write(tmp_path, (0, b"".join(parts)))
+    assert offsets(log) == without(6)
+    report = verify_partition(log)
+    assert spans(log) == [(*place(parts, 6), 30, 34)]
+    assert report["damaged"][0]["error"] == "corrupt_structure"
+    assert (report["records"], report["records_recovered"]) == (50, 45)
+
+
+def test_a_bomb_damages_its_batch_alone(tmp_path: Path) -> None:
+    parts = ten()
+    raw = record(0, value=bytes(5 << 20))
+    parts[2] = batch([], base_offset=10, last_offset_delta=4, count=5, codec=4, payload=raw)
+    path = tmp_path / "t-0"
+    write(tmp_path, (0, b"".join(parts)))
+    log = PartitionLog(discover([path]).partitions[0], max_batch_bytes=1 << 20)
+    assert offsets(log) == without(2)
+    assert verify_partition(log)["damaged"][0]["error"] == "too_large"
+
+
+def test_a_codec_that_is_not_known(tmp_path: Path) -> None:
+    parts = ten()
+    parts[2] = repair_crc(mutate(parts[2], 21, b"\0\7"))
+    log = write(tmp_path, (0, b"".join(parts)))
+    assert offsets(log) == without(2)
+    assert verify_partition(log)["damaged"][0]["error"] == "unsupported"
+
+
+def test_fail_mode_delivers_what_precedes_the_damage(tmp_path: Path) -> None:
+    for hurt in (lambda p: mutate(p, 100, b"\xff\xff"), lambda p: repair_crc(mutate(p, 61, b"\xff\xff\xff"))):
+        parts = ten()
+        parts[6] = hurt(parts[6])
+        log = write(tmp_path, (0, b"".join(parts)))
+        found = []
+        with pytest.raises(DamagedLogError, match="offsets 30 to 34") as caught:
+            found += [found.append(r.offset) for r in log.records()]
+        assert [o for o in found if o is not None] == list(range(30))
+        assert caught.value.position == place(parts, 6)[0]
+        assert caught.value.resume == sum(place(parts, 6))
+
+
+def test_offsets_of_a_span_come_from_its_neighbours(tmp_path: Path) -> None:
+    """Compacted neighbours: the widest range that may be missing, whatever the damaged header says."""
+    parts = [one(0), mutate(one(100), 90, b"\xff\xff"), one(1000)]
+    log = write(tmp_path, (0, b"".join(parts)))
+    assert [(s[2], s[3]) for s in spans(log)] == [(5, 999)]
+
+
+def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
+    """Many random logs, each with two kinds of damage: what was not touched is delivered, and nothing else.
+
+    A batch alone between two damaged ones is damage if the offset after it was destroyed: it might be part of a record value.
+    """
+    rng = random.Random(20261121)
+    for round_ in range(400):
+        codec = rng.choice([0, 0, 1, 2, 3, 4])
+        parts = [one(i * PER_BATCH, size=rng.choice([0, 10, 300]), codec=codec) for i in range(10)]
+        touched = set(rng.sample(range(9), 2))
+        for i in touched:
+            kind = rng.randrange(5)
+            if kind == 0:
+                at = rng.randrange(61, len(parts[i]))
+                parts[i] = mutate(parts[i], at, bytes([parts[i][at] ^ 1 << rng.randrange(8)]))
+            elif kind == 1:
+                parts[i] = mutate(parts[i], 8, rng.randbytes(4))
+            elif kind == 2:
+                parts[i] = mutate(parts[i], 16, bytes([rng.choice([3, 9, 255])]))
+            elif kind == 3:
+                parts[i] = parts[i][
+                    : rng.randrange(1, len(parts[i].rstrip(b"\0")))
+                ]  # zeros alone the next batch would make good
+            else:
+                parts[i] = rng.randbytes(len(parts[i]))
+        log = write(tmp_path, (0, b"".join(parts)))
+        unconfirmed = {
+            i + 1 for i in touched if i + 2 in touched and parts[i + 2][:8] != (i * 5 + 10).to_bytes(8, "big")
+        }
+        found = offsets(log)
+        assert set(without(*touched, *unconfirmed)) <= set(found), (round_, touched)
+        assert set(found) <= set(without(*touched)), (round_, touched)
+        lost = {o for s in spans(log) for o in range(s[2], (s[3] if s[3] is not None else 49) + 1)}
+        assert lost >= set(range(50)) - set(found)

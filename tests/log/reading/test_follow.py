@@ -1,0 +1,218 @@
+"""Following a log that grows: whole batches, once each, whatever the moment of the look; new segments, truncation, retention."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from pathlib import Path
+
+import pytest
+from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkafmt.log import DamagedLogError, discover
+from kafkafmt.log.reading.follow import Follower
+from kafkafmt.log.reading.plan import Damage
+
+
+def some(base: int, n: int = 2, **fields: object) -> bytes:
+    return batch([record(i, i, value=b"value %d" % (base + i)) for i in range(n)], base_offset=base, **fields)  # type: ignore[arg-type]
+
+
+class Partition:
+    """A directory that tests write to, and its follower. read() looks, and gives the offsets that came."""
+
+    def __init__(self, path: Path, *batches: bytes, **options: object) -> None:
+        self.path = path
+        path.mkdir(parents=True)
+        self.told: list[str] = []
+        self.damaged: list[Damage] = []
+        self.append(*batches)
+        (directory,) = discover([path]).partitions
+        self.follower = Follower(directory, [path], tell=self.told.append, **options)  # type: ignore[arg-type]
+
+    def segment(self, base: int = 0) -> Path:
+        return self.path / f"{base:020}.log"
+
+    def append(self, *data: bytes, base: int = 0) -> None:
+        with self.segment(base).open("ab") as file:
+            file.write(b"".join(data))
+
+    def read(self) -> list[int]:
+        self.follower.look(closely=True)
+        return [r.offset for r in self.follower.records(self.damaged.append)]
+
+
+def test_what_is_there_and_what_comes(tmp_path: Path) -> None:
+    p = Partition(tmp_path / "t-0", some(0), some(2))
+    assert p.read() == [0, 1, 2, 3]
+    assert p.read() == []
+    whole = some(4) + some(6)
+    p.append(whole[:100])
+    assert p.read() == [4, 5]
+    p.append(whole[100:-1])
+    assert p.read() == []
+    p.append(whole[-1:])
+    assert p.read() == [6, 7]
+    p.append(some(8, 1), base=8)  # a new segment
+    assert p.read() == [8]
+    p.append(some(9), some(11), base=8)
+    p.append(some(13), base=13)
+    p.append(some(15), base=15)
+    assert p.read() == list(range(9, 17))
+    assert (p.told, p.damaged) == ([], [])
+
+
+def test_from_an_offset_on_and_a_partition_that_was_empty(tmp_path: Path) -> None:
+    p = Partition(tmp_path / "t-0", some(0), some(2), start=3)
+    assert p.read() == [3]
+    p = Partition(tmp_path / "u-0", start=1)
+    assert p.read() == []
+    p.append(some(0), some(2))
+    assert p.read() == [1, 2, 3]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 4), max_size=8),
+    st.lists(st.integers(0, 900), max_size=12),
+    st.sets(st.integers(0, 8)),
+    st.booleans(),
+)
+def test_nothing_is_lost_or_given_twice(
+    tmp_path_factory: pytest.TempPathFactory, counts: list[int], cuts: list[int], rolls: set[int], preallocated: bool
+) -> None:
+    """Batches that come in pieces, looked at after each piece; some begin a segment, some files are preallocated with zeros."""
+    p = Partition(tmp_path_factory.mktemp("log") / "t-0", b"")
+    base = at = 0
+    segment = 0
+    pieces: list[tuple[int, int, bytes]] = []
+    for i, n in enumerate(counts):
+        if i in rolls and base > segment:
+            segment, at = base, 0
+        data = some(base, n)
+        borders = sorted({0, len(data), *(c for c in cuts if c < len(data))})
+        pieces += [(segment, at + a, data[a:b]) for a, b in itertools.pairwise(borders)]
+        base, at = base + n, at + len(data)
+    found = []
+    for segment, position, data in pieces:
+        path = p.segment(segment)
+        if not path.exists():
+            path.write_bytes(bytes(5000) if preallocated else b"")
+        with path.open("r+b") as file:
+            file.seek(position)
+            file.write(data)
+        found += p.read()
+    assert found + p.read() == list(range(base))
+    assert (p.told, p.damaged) == ([], [])
+
+
+def test_read_committed_follows_the_last_stable_offset(tmp_path: Path) -> None:
+    one = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "flags": TRANSACTIONAL}
+    two = one | {"producer_id": 2}
+    p = Partition(tmp_path / "t-0", some(0), some(2, **one), committed=True)
+    assert p.read() == [0, 1]
+    p.append(some(4), some(6, **two))
+    assert p.read() == []
+    p.append(control_batch(ABORT, base_offset=8, producer_id=1, producer_epoch=0))
+    assert p.read() == [4, 5]
+    p.append(some(9), base=9)
+    p.append(control_batch(COMMIT, base_offset=11, producer_id=2, producer_epoch=0), base=9)
+    assert p.read() == [6, 7, 9, 10]
+    p.append(some(12, **one), base=9)
+    assert p.read() == []
+    p.append(control_batch(COMMIT, base_offset=14, producer_id=1, producer_epoch=0), some(15), base=9)
+    assert p.read() == [12, 13, 15, 16]
+
+
+def test_follow_reports_damage_once_the_log_continues_after_it(tmp_path: Path) -> None:
+    hurt = bytearray(some(2))
+    hurt[-3] ^= 1
+    p = Partition(tmp_path / "t-0", some(0))
+    assert p.read() == [0, 1]
+    p.append(bytes(hurt))
+    assert p.read() == []
+    p.append(some(4))
+    assert p.read() + p.read() == [4, 5]
+    assert [(d.first_offset, d.last_offset) for d in p.damaged] == [(2, 3)]
+    p.append(some(6))
+    assert p.read() == [6, 7]
+    assert len(p.damaged) == 1
+
+
+def test_follow_reports_damage_at_a_segment_end_with_the_next_segment(tmp_path: Path) -> None:
+    p = Partition(tmp_path / "t-0", some(0))
+    assert p.read() == [0, 1]
+    p.append(some(2)[:-5])
+    assert p.read() == []
+    p.append(some(4), base=4)
+    p.follower.look(closely=True)
+    with pytest.raises(DamagedLogError, match="offsets 2 to 3"):
+        list(p.follower.records())
+    assert p.read() == [4, 5]
+    assert [(d.first_offset, d.last_offset) for d in p.damaged] == [(2, 3)]
+
+
+def test_batch_written_after_higher_offsets_is_reported(tmp_path: Path) -> None:
+    p = Partition(tmp_path / "t-0", some(4, 1))
+    assert p.read() == [4]
+    p.append(some(0, 4), some(5, 1))
+    assert [o for _ in range(3) for o in p.read()] == [5]
+    assert p.told == ["t-0: offsets 0 to 3 were written after higher ones and are not shown while following"]
+    assert p.read() == []
+    assert len(p.told) == 1
+
+
+def test_truncation(tmp_path: Path) -> None:
+    p = Partition(tmp_path / "t-0", some(0), some(2), some(4))
+    assert p.read() == list(range(6))
+    p.segment().write_bytes(some(0) + some(2, 1))
+    assert p.read() == []
+    assert p.told == ["t-0: the log was truncated, from offset 6 to 3"]
+    p.append(some(3))
+    assert p.read() == [3, 4]
+
+
+def test_follow_survives_retention_before_and_after_its_position(tmp_path: Path) -> None:
+    p = Partition(tmp_path / "t-0", some(0))
+    p.append(some(2), base=2)
+    p.append(some(4), base=4)
+    p.segment(0).unlink()
+    assert p.read() == [2, 3, 4, 5]
+    assert p.told == ["t-0: offsets 0 to 1 were removed before they were read (retention)"]
+    p.append(some(6), base=6)
+    p.segment(2).unlink()
+    p.segment(4).unlink()
+    assert p.read() == [6, 7]
+    assert len(p.told) == 1
+
+
+def test_a_partition_that_goes(tmp_path: Path) -> None:
+    p = Partition(tmp_path / "t-0", some(0))
+    assert p.read() == [0, 1]
+    shutil.move(p.path, tmp_path / "t-0.0123456789abcdef0123456789abcdef-delete")
+    assert p.read() == []
+    assert p.follower.gone
+    assert len(p.told) == 1
+
+
+def test_unchanged_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    p = Partition(tmp_path / "t-0", some(0))
+    assert p.read() == [0, 1]
+    monkeypatch.setattr("kafkafmt.log.reading.follow.discover", None)
+    p.follower.look()
+    assert list(p.follower.records()) == []
+
+
+@pytest.mark.parametrize(
+    "fields", [{"last_offset_delta": -5}, {"base": 2**63 - 1, "n": 1}, {"base": 2**63 - 3}], ids=str
+)
+def test_impossible_offsets_are_damage_while_following(tmp_path: Path, fields: dict[str, int]) -> None:
+    base = fields.get("base", 2)
+    p = Partition(tmp_path / "t-0", some(0))
+    assert p.read() == [0, 1]
+    p.append(some(base, fields.get("n", 2), last_offset_delta=fields.get("last_offset_delta", 9)))
+    p.append(some(4), some(6))
+    assert p.read() + p.read() == [4, 5, 6, 7]
+    assert [d.position for d in p.damaged] == [len(some(0))]

@@ -1,0 +1,49 @@
+"""Mapped files: what is reported if a file has shrunk between planning and reading."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from building import batch, record
+
+import kafkafmt
+from kafkafmt.log import DamagedLogError, PartitionLog, discover
+
+BATCHES = [batch([record(0, value=b"x" * 300)], base_offset=i) for i in range(100)]
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> PartitionLog:
+    """A mapped log whose only segment has been planned."""
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(BATCHES))
+    log = PartitionLog(discover([tmp_path]).partitions[0], mapped=True)
+    assert log.next_offset == 100
+    return log
+
+
+@pytest.mark.parametrize(
+    "left", [0, 1, 11, 12, 16, 17, 61, len(BATCHES[0]), 50 * len(BATCHES[0]), 50 * len(BATCHES[0]) + 40]
+)
+@pytest.mark.parametrize("start", [None, 70])
+def test_shrunk_mapped_file_is_reported_as_damage(planned: PartitionLog, left: int, start: int | None) -> None:
+    path = planned.segments[0].path
+    os.truncate(path, left)
+    with pytest.raises(DamagedLogError, match=str(path.parent)) as caught:
+        list(planned.records(start=start))
+    assert caught.value.damage.position >= 0
+    damaged: list[kafkafmt.Damage] = []
+    offsets = [r.offset for r in planned.records(start=start, on_damage=damaged.append)]
+    assert offsets == list(range(start or 0, left // len(BATCHES[0])))
+    assert [d.error for d in damaged] == ["truncated"]
+    assert damaged[0].last_offset == 99
+
+
+@pytest.mark.parametrize("left", [0, 17, 5000])
+def test_shrunk_mapped_file_is_planned_again_by_a_new_log(planned: PartitionLog, left: int) -> None:
+    path = planned.segments[0].path
+    os.truncate(path, left)
+    log = kafkafmt.open(path.parent, mapped=True)["t", 0]
+    assert [r.offset for r in log.records(on_error="skip")] == list(range(left // len(BATCHES[0])))

@@ -1,0 +1,69 @@
+"""What lies around damage and misleads the search for what goes on behind it: values that are batches, offsets from nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from building import message, mutate, simple_batch
+
+from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.auditing.verify import verify_partition
+
+FAR = 0x4100_0000_0000_0000
+
+
+def open_log(folder: Path, *parts: bytes, base: int = 0) -> PartitionLog:
+    path = folder / "t-0"
+    path.mkdir(exist_ok=True)
+    (path / f"{base:020}.log").write_bytes(b"".join(parts))
+    return PartitionLog(discover([path]).partitions[0])
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    return [r.offset for r in log.records(on_damage=lambda _: None)]
+
+
+def flipped(data: bytes, position: int) -> bytes:
+    return mutate(data, position, bytes([data[position] ^ 0x40]))
+
+
+def test_wrong_offset_between_damaged_spans_loses_no_later_batch(tmp_path: Path) -> None:
+    """The lone batch between the two may have any offset; what follows the second damage is not measured by it."""
+    parts = [simple_batch([b"v%d" % i], i) for i in range(7)]
+    parts[2], parts[3] = flipped(parts[2], 30), mutate(parts[3], 0, FAR.to_bytes(8, "big"))
+    parts[4] = b"\xff" * len(parts[4])
+    log = open_log(tmp_path, *parts)
+    assert offsets(log) == [0, 1, 5, 6]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("inner", [[3], [3, 4], [1], [60]])
+def test_a_value_of_an_old_message_that_holds_batches(tmp_path: Path, magic: int, inner: list[int]) -> None:
+    value = b"".join(simple_batch([b"inner"], base) for base in inner)
+    parts = [message(magic, None, value if i == 3 else b"v%d" % i, offset=i) for i in range(6)]
+    for at in (8, 12, 16, 17, 24):
+        hurt = [*parts[:3], flipped(parts[3], at), *parts[4:]]
+        assert offsets(open_log(tmp_path, *hurt)) == [0, 1, 2, 4, 5], at
+        assert offsets(open_log(tmp_path, *hurt[:4])) == [0, 1, 2], at
+
+
+@pytest.mark.parametrize("base", [0, 100])
+def test_single_batch_after_damage_is_damage_if_its_offset_is_out_of_reach(tmp_path: Path, base: int) -> None:
+    sound, hurt = simple_batch([b"a"], base), b"\xff" * 90
+    for before in ([sound], []) if base else ([sound],):
+        log = open_log(tmp_path, *before, hurt, simple_batch([b"b"], FAR), base=base)
+        found = verify_partition(log)
+        assert (offsets(log), found["next_offset"]) == ([base] * len(before), base + len(before))
+        assert [d["error"] for d in found["damaged"]][1:] == ["contradicting_offsets"]
+
+
+def test_batches_with_distant_offsets_are_delivered_if_they_agree(tmp_path: Path) -> None:
+    sound, hurt = simple_batch([b"a"], 5), b"\xff" * 90
+    far = [simple_batch([b"b"], FAR), simple_batch([b"c"], FAR + 1)]
+    assert offsets(open_log(tmp_path, sound, hurt, *far, base=5)) == [5, FAR, FAR + 1]
+    assert offsets(open_log(tmp_path, sound, far[0], base=5)) == [5, FAR]
+
+
+def test_a_piece_of_a_file_under_the_name_of_a_first_segment_is_read(tmp_path: Path) -> None:
+    assert offsets(open_log(tmp_path, simple_batch([b"a" * 90], FAR - 1)[40:], simple_batch([b"b"], FAR))) == [FAR]

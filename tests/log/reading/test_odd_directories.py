@@ -1,0 +1,363 @@
+"""Directories as no broker leaves them: odd names, several ways to the same files, broken small files, overlapping segments."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+from building import batch, record, simple_batch
+from golden_cases import case
+
+import kafkafmt
+from kafkafmt.errors import StructureError
+from kafkafmt.log import NoLogError, PartitionLog, discover
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format import files
+from kafkafmt.log.format.checkpoints import read_offset_checkpoint
+from kafkafmt.log.format.names import PartitionName, base_offset_of, parse_partition_name
+from kafkafmt.log.reading.lookups import find_timestamp
+from kafkafmt.log.reading.selection import parse_offsets
+
+LAST = 2**63 - 1
+
+
+def five(first: int) -> bytes:
+    return simple_batch([b"v%d" % (first + i) for i in range(5)], first)
+
+
+def segment(path: Path, base: int, *batches: bytes) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    file = path / f"{base:020}.log"
+    file.write_bytes(b"".join(batches))
+    return file
+
+
+def open_only(path: Path) -> PartitionLog:
+    (directory,) = discover([path]).partitions
+    return PartitionLog(directory)
+
+
+def offsets(log: PartitionLog, **selection: object) -> list[int]:
+    return [r.offset for r in log.records(**selection)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("backup-20260101000000", ("backup-20260101000000", 0, "live", False)),
+        ("t-2147483647", ("t", 2147483647, "live", True)),
+        ("t-2147483648", ("t-2147483648", 0, "live", False)),
+        ("t-1-delete", ("t", 1, "delete", True)),
+        ("a.b-1-stray", ("a.b", 1, "stray", True)),
+        ("nothing.0123-future", ("nothing.0123-future", 0, "future", False)),
+        ("orders-delete-0", ("orders-delete", 0, "live", True)),
+        ("with space-1.ab-delete", ("with space", 1, "delete", True)),
+        ("line\nbreak-4", ("line\nbreak", 4, "live", True)),
+    ],
+)
+def test_names_that_no_broker_writes(name: str, expected: tuple[str, int, str, bool]) -> None:
+    assert parse_partition_name(name) == PartitionName(*expected)
+
+
+def test_digits_of_a_segment_name_are_ascii() -> None:
+    assert base_offset_of("٠" * 20 + ".log") is None
+    assert base_offset_of("0" * 20 + ".log\n") is None
+
+
+def test_one_directory_by_several_ways_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "__t-0"
+    first, second = segment(path, 0, five(0)), segment(path, 5, five(5))
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    for ways in ([path.parent, path], [path.parent, tmp_path / "link"], [path, first], [second, first]):
+        (directory,) = discover(ways).partitions
+        assert [s.base_offset for s in directory.segments] == [0, 5]
+        assert offsets(PartitionLog(directory)) == list(range(10))
+    assert discover([path.parent, path]).partitions[0].named
+
+
+def test_between_single_files_there_is_no_gap(tmp_path: Path) -> None:
+    files = [segment(tmp_path / "t-0", base, five(base)) for base in (0, 5, 10)]
+    (directory,) = discover([files[0], files[2]]).partitions
+    assert verify_partition(PartitionLog(directory))["findings"] == []
+
+
+def test_gap_after_an_empty_segment_is_reported(tmp_path: Path) -> None:
+    for base, batches in ((0, [five(0)]), (5, []), (10, [five(10)])):
+        segment(tmp_path / "t-0", base, *batches)
+    (finding,) = verify_partition(open_only(tmp_path))["findings"]
+    assert (finding["error"], finding["message"]) == ("segment_gap", "offsets 5 to 9 are in no segment")
+
+
+def test_other_logs_make_no_partition_of_a_log_directory(tmp_path: Path) -> None:
+    segment(tmp_path / "t-0", 0, five(0))
+    (tmp_path / "server.log").write_text("started")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "server.log").write_text("started")
+    assert [p.key for p in discover([tmp_path]).partitions] == [("t", 0)]
+
+
+def test_log_file_that_is_no_segment_is_a_finding(tmp_path: Path) -> None:
+    segment(tmp_path / "t-0", 0, five(0))
+    (tmp_path / "t-0" / "copy.log").write_bytes(five(0))
+    log = open_only(tmp_path)
+    assert offsets(log) == list(range(5))
+    assert [f["error"] for f in verify_partition(log)["findings"]] == ["not_a_segment"]
+    assert offsets(open_only(tmp_path / "t-0" / "copy.log")) == list(range(5))
+
+
+def test_lost_and_found_is_not_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    segment(tmp_path / "t-0", 0, five(0))
+    (tmp_path / "lost+found").mkdir()
+    scandir = os.scandir
+
+    def refusing(path: str | os.PathLike[str]) -> object:
+        if str(path).endswith("lost+found"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    assert len(discover([tmp_path]).partitions) == 1
+
+
+def test_an_empty_path_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    segment(tmp_path / "t-0", 0, five(0))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        discover([""])
+    assert len(discover(["."]).partitions) == 1
+    with pytest.raises(NoLogError):
+        discover([segment(tmp_path / "x-0", 0).with_suffix(".log").rename(tmp_path / "x-0" / "a.txt")])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\0" * 20,
+        "\n",
+        "0\n²\n",
+        "0\n" + "9" * 5000,
+        f"0\n1\nt 0 {LAST + 1}\n",
+        "0\n1\nt 0 1_0\n",
+        "0\n1\nt ٠ 1\n",
+        "0\n1\nt 0 x\n",
+    ],
+)
+def test_broken_offset_checkpoints(tmp_path: Path, text: str) -> None:
+    with pytest.raises(StructureError):
+        read_offset_checkpoint(text, "f")
+    segment(tmp_path / "t-0", 0, five(0))
+    (tmp_path / "log-start-offset-checkpoint").write_text(text)
+    found = discover([tmp_path])
+    assert found.partitions[0].log_start_offset == 0
+    assert any("log-start-offset-checkpoint" in m for m in found.messages)
+
+
+def test_small_files_that_are_huge_or_directories(tmp_path: Path) -> None:
+    path = segment(tmp_path / "t-0", 0, five(0)).parent
+    (tmp_path / "log-start-offset-checkpoint").mkdir()
+    (path / f"{0:020}.index").mkdir()
+    for huge in (path / "leader-epoch-checkpoint", tmp_path / "cleaner-offset-checkpoint"):
+        huge.write_bytes(b"")
+        os.truncate(huge, 1 << 40)
+    log = open_only(tmp_path)
+    assert offsets(log, start=2, end=3) == [2]
+    assert {f["error"] for f in verify_partition(log)["findings"]} == {"unreadable_checkpoint"}
+    assert len(verify_partition(log)["findings"]) == 3
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x0b", "\x1d", "\x85", "\u2028"])
+def test_small_files_of_too_many_lines_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """A line of 5 bytes takes some 250 bytes of memory when it is read."""
+    monkeypatch.setattr(files, "MAX_TEXT_LINES", 100)
+    path = segment(tmp_path / "t-0", 0, five(0)).parent
+    for name in (
+        path / "leader-epoch-checkpoint",
+        path / "partition.metadata",
+        tmp_path / "log-start-offset-checkpoint",
+    ):
+        name.write_bytes((end * 101).encode())
+    assert "log-start-offset-checkpoint" in " ".join(discover([tmp_path]).messages)
+    log = open_only(tmp_path)
+    assert offsets(log) == list(range(5))
+    messages = [f["message"] for f in verify_partition(log)["findings"]]
+    assert sum("101 lines, more than the limit of 100" in m for m in messages) >= 2
+
+
+def test_checkpoint_line_of_many_parts_is_not_split_whole() -> None:
+    with pytest.raises(StructureError, match="line 3 has more than 3 parts, not 3"):
+        read_offset_checkpoint("0\n1\n" + "a " * 100_000, "f")
+    with pytest.raises(StructureError, match="line 3 has 2 parts, not 3"):
+        read_offset_checkpoint("0\n1\na 1", "f")
+
+
+def test_segments_that_overlap(tmp_path: Path) -> None:
+    """What lies twice is delivered once, and what stands in one run with it is not lost."""
+    segment(tmp_path / "t-0", 0, five(0), five(5), five(10))
+    segment(tmp_path / "t-0", 10, five(5), five(10), five(15))
+    log = open_only(tmp_path)
+    report = verify_partition(log)
+    assert (report["damaged"], report["records"]) == ([], 20)
+    assert [(f["file"], f["error"]) for f in report["findings"]] == [
+        (f"{0:020}.log", "duplicate_batch"),
+        (f"{10:020}.log", "duplicate_batch"),
+    ]
+    assert offsets(log) == list(range(20))
+    for start, end in ((7, 12), (0, 12), (3, 11), (5, None)):
+        assert offsets(open_only(tmp_path), start=start, end=end) == list(range(start, end or 20))
+
+
+def test_a_batch_across_the_border_costs_only_itself(tmp_path: Path) -> None:
+    segment(tmp_path / "t-0", 0, five(0), five(5))
+    segment(tmp_path / "t-0", 7, five(7), five(12))
+    report = verify_partition(open_only(tmp_path))
+    assert [(d["position"], d["first_offset"], d["last_offset"]) for d in report["damaged"]] == [(len(five(0)), 5, 6)]
+    assert report["records_recovered"] == 15
+
+
+def test_the_last_offset_of_all_is_no_place_for_a_batch(tmp_path: Path) -> None:
+    segment(tmp_path / "t-0", 0, five(0), simple_batch([b"a"], LAST))
+    log = open_only(tmp_path)
+    report = verify_partition(log)
+    assert [d["error"] for d in report["damaged"]] == ["contradicting_offsets"]
+    assert (report["next_offset"], report["records_recovered"]) == (5, 5)
+
+
+def test_a_time_index_that_lost_its_end_hides_nothing(tmp_path: Path) -> None:
+    start, path = 1_700_000_000_000, tmp_path / "t-0"
+    segment(
+        path,
+        0,
+        *(
+            batch([record(i, i) for i in range(5)], base_offset=5 * b, base_timestamp=start + b * 1000)
+            for b in range(20)
+        ),
+    )
+    segment(path, 100, batch([record(0)], base_offset=100, base_timestamp=start + 10**9))
+    entries = [(start + b * 1000 + 4, b * 5 + 4) for b in range(20)]
+    for kept in (entries, entries[:-1], entries[:5], entries[:1], [*entries[:5], (0, 0), (0, 0)], entries[::3]):
+        (path / f"{0:020}.timeindex").write_bytes(b"".join(struct.pack(">qi", *e) for e in kept))
+        found = [find_timestamp(open_only(tmp_path), start + ms) for ms in (0, 5, 5000, 15002, 19004, 19005)]
+        assert [hit and hit.offset for hit in found] == [0, 5, 25, 77, 99, 100]
+
+
+@pytest.mark.parametrize("spec", ["@2026-01-01:10", "@2026-01-01:1000"])
+def test_offset_after_a_date_is_not_read_as_an_hour(spec: str) -> None:
+    start, end = parse_offsets(spec)
+    assert start is not None
+    assert end is not None
+    assert (start.n, end.kind, end.n) == (1767225600000, "offset", int(spec.rpartition(":")[2]))
+
+
+def test_offsets_past_64_bits(tmp_path: Path) -> None:
+    segment(tmp_path / "t-0", 0, five(0))
+    log = open_only(tmp_path)
+    for spec, count in (
+        (f":{10**30}", 5),
+        (f"{10**30}:", 0),
+        (f"-{10**30}:", 5),
+        (f"@{10**30}:", 0),
+        (f":@{10**30}", 5),
+    ):
+        start, end = parse_offsets(spec).resolve(log)
+        assert len(offsets(log, start=start, end=end)) == count
+    assert len(list(kafkafmt.open(tmp_path)["t", 0].records(end=10**30))) == 5
+
+
+def test_an_error_of_reading_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = segment(tmp_path / "t-0", 0, five(0))
+
+    def failing(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "preadv", failing)
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        offsets(open_only(tmp_path))
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(file))
+
+
+def test_file_removed_after_listing_is_reported(tmp_path: Path) -> None:
+    first = segment(tmp_path / "t-0", 0, five(0))
+    segment(tmp_path / "t-0", 5, five(5))
+    log = kafkafmt.open(tmp_path)
+    assert log.messages == []
+    first.unlink()
+    assert [r.offset for r in log["t", 0]] == list(range(5, 10))
+    assert [m.rpartition(": ")[2] for m in log.messages] == ["gone before it was read (retention)"]
+
+
+PLACES = [
+    "00000000000000000005.log",
+    "00000000000000000000.index",
+    "00000000000000000000.timeindex",
+    "00000000000000000000.txnindex",
+    "00000000000000000005.snapshot",
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+    "../log-start-offset-checkpoint",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path, place: str, linked: bool) -> None:
+    path = tmp_path / "data" / "t-0"
+    segment(path, 0, five(0), five(5))
+    if linked:
+        os.mkfifo(tmp_path / "pipe")
+        (path / place).symlink_to(tmp_path / "pipe")
+    else:
+        os.mkfifo(path / place)
+    log = open_only(path.parent)
+    assert offsets(log) == list(range(10))
+    assert offsets(log, start=7) == [7, 8, 9]
+    assert find_timestamp(log, 0) is not None
+    assert verify_partition(log)["damaged"] == []
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
+def test_named_pipe_under_a_file_name_does_not_block(suffix: str, tmp_path: Path) -> None:
+    source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
+    copy = shutil.copytree(source, tmp_path / source.name)
+    path = sorted(copy.glob(f"*{suffix}"))[-1]
+    path.unlink()
+    os.mkfifo(path)
+    report = verify_partition(PartitionLog(discover([copy]).partitions[0]))
+    assert report["damaged"] == []
+    assert report["next_offset"] == 107 if suffix != ".log" else 0 < report["next_offset"] < 107
+
+
+def test_links_in_a_circle_are_named_and_keep_nothing_from_being_read(tmp_path: Path) -> None:
+    segment(tmp_path / "t-0", 0, five(0), five(5))
+    for name in ("t-1", "t-0/00000000000000000000.index", "t-0/00000000000000000000.timeindex"):
+        (tmp_path / name).symlink_to(Path(name).name)
+    found = discover([tmp_path])
+    assert found.messages == [f"{tmp_path / 't-1'}: the link leads nowhere"]
+    (log,) = map(PartitionLog, found.partitions)
+    assert offsets(log, start=7) == [7, 8, 9]
+    assert find_timestamp(log, 0) is not None
+
+
+def test_a_path_that_may_not_be_read_is_no_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkafmt.cli.cat import cat
+
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert cat.make_context("cat", [str(tmp_path)]).params["paths"] == (str(tmp_path),)
+
+
+@pytest.mark.parametrize(("name", "told"), [(7, "offsets 5 to 6"), (3, "offsets 3 to 4")])
+def test_offsets_lost_by_a_wrong_segment_name_are_reported(tmp_path: Path, name: int, told: str) -> None:
+    """The middle one of three is named so; what the damage does not name, the gap does."""
+    path = tmp_path / "t-0"
+    for base, batches in ((0, five(0)), (name, five(5)), (10, five(10))):
+        segment(path, base, batches)
+    report = verify_partition(open_only(path))
+    (damage,) = report["damaged"]
+    (gap,) = report["findings"]
+    assert gap["message"] == f"{told} are in no segment"
+    low, high = (5, 9) if name == 7 else (0, 4)
+    missing = set(range(low, high + 1)) - set(range(damage["first_offset"], damage["last_offset"] + 1))
+    assert missing == set(range(int(told.split()[1]), int(told.split()[3]) + 1))

@@ -1,0 +1,77 @@
+"""The guard against silent skips does its work: seen from outside, in a pytest of its own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SUITE = """
+import pytest
+
+def test_runs(): pass
+
+@pytest.mark.skip(reason="no such thing here")
+@pytest.mark.parametrize("core", ["native", "pure"])
+def test_skipped(core): pass
+
+@pytest.mark.xfail
+def test_expected_failure(): assert False
+"""
+WHOLE_FILE = "import pytest; pytest.skip('not this file', allow_module_level=True)"
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    shutil.copy(Path(__file__).parents[1] / "ci_skips.py", tmp_path)
+    (tmp_path / "test_suite.py").write_text(SUITE)
+
+    def run(allowed: str, **env: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "allowed_skips.txt").write_text(allowed)
+        env = {k: v for k, v in os.environ.items() if k != "CI" and not k.startswith("PYTEST")} | env
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "ci_skips",
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "--rootdir",
+            str(tmp_path),
+        ]
+        return subprocess.run([*command, str(tmp_path)], cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    return run
+
+
+def test_a_skip_fails_ci(run):
+    done = run("# none\n", CI="true")
+    assert done.returncode == 1
+    assert "test_suite.py::test_skipped[native]: no such thing here" in done.stdout
+    assert "test_expected_failure:" not in done.stdout
+
+
+def test_a_skip_of_a_whole_file_fails_ci(run, tmp_path):
+    (tmp_path / "test_other.py").write_text(WHOLE_FILE)
+    done = run("test_suite.py::* | allowed", CI="true")
+    assert done.returncode == 1
+    assert "test_other.py: not this file" in done.stdout
+
+
+def test_an_allowed_skip_passes(run):
+    assert run("test_suite.py::test_skipped[*] | there is no such thing\n", CI="true").returncode == 0
+    assert run("test_suite.py::test_skipped[native] | only one of two\n", CI="true").returncode == 1
+
+
+def test_outside_ci_nothing_happens(run):
+    assert run("").returncode == 0
+
+
+def test_every_allowance_has_a_reason(run):
+    done = run("test_suite.py::test_skipped*\n", CI="true")
+    assert done.returncode == 4
+    assert "`test | reason`" in done.stderr

@@ -1,0 +1,312 @@
+"""Check the layers of the package: what each module may import.
+
+- A module imports only from layers below its own (`LAYERS`), and within `log/` and `spark/` only from folders below its
+  own (`FOLDERS`). DESIGN.md describes both.
+- No modules import each other in a circle.
+- Each third-party package except NumPy is imported only in the places that `THIRD_PARTY` lists.
+
+The imports are read from the source, not executed. So imports inside functions and under ``TYPE_CHECKING`` count too.
+There are two exceptions. An import under ``TYPE_CHECKING`` may name any third-party package. The modules that
+``import kafkafmt`` loads may import `arrow` only inside functions, because pyarrow is optional.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FRONT = "kafkafmt/__init__.py"
+WITHOUT_ARROW = (FRONT, "kafkafmt/view.py")
+LAYERS = {
+    "errors": 0, "constants": 0, "text": 0, "arguments": 0, "paths": 0, "sharing": 0, "extras": 0, "_interrupt": 0,
+    "types": 0.5,
+    "_core": 1, "_corelib": 1, "_pure": 1,
+    "_backend": 2,
+    "codecs": 3, "messages": 3,
+    "records": 4, "internal_topics": 4,
+    "log": 5, "protocol": 5,
+    "arrow": 6,
+    "view": 7,
+    "": 7.5,  # kafkafmt/__init__.py
+    "spark": 8,
+    "cli": 9, "pyspark_kafkafmt": 9,
+    "__main__": 9.5,
+}  # fmt: skip
+FOLDERS = {
+    "log": ("format", "reading", "writing", "auditing"),
+    "spark": ("sink", "source", "export"),
+}
+"""From the lowest to the highest. Modules next to these folders are below all of them, except `__init__` and `ABOVE`."""
+ABOVE = {"kafkafmt.spark.functions"}
+
+EVERYWHERE = {"numpy"}
+THIRD_PARTY = {
+    "crc32c": ("kafkafmt/_pure/crc.py",),
+    "cramjam": ("kafkafmt/codecs.py",),
+    "isal": ("kafkafmt/codecs.py",),
+    "lz4": ("kafkafmt/codecs.py",),
+    "snappy": ("kafkafmt/codecs.py",),
+    "zstandard": ("kafkafmt/codecs.py",),
+    "pyarrow": ("kafkafmt/arrow.py", "kafkafmt/scan.py", "kafkafmt/spark/"),
+    "pyspark": ("kafkafmt/spark/", "pyspark_kafkafmt/"),
+    "py4j": ("kafkafmt/spark/",),
+    "pandas": ("kafkafmt/spark/",),
+    "click": ("kafkafmt/cli/",),
+    "rich": ("kafkafmt/cli/",),
+}
+C_LEVEL = {"cython", "cpython", "libc"}
+
+
+class Import(NamedTuple):
+    line: int
+    target: str
+    """Dotted and absolute. Of `from a import b`, it is `a.b`, whether `b` is a module or a name."""
+    in_function: bool = False
+    for_types: bool = False
+
+
+def imports_of_python(path: str, source: str) -> Iterator[Import]:
+    package = Path(path).with_suffix("").parts[:-1]
+
+    def walk(node: ast.AST, in_function: bool, for_types: bool) -> Iterator[Import]:
+        def found(target: str) -> Import:
+            return Import(node.lineno, target, in_function, for_types)
+
+        match node:
+            case ast.Import(names):
+                yield from (found(alias.name) for alias in names)
+            case ast.ImportFrom(module, names, level):
+                base = package[: len(package) + 1 - level] if level else ()
+                base = [*base, *([module] if module else [])]
+                yield from (found(".".join([*base, alias.name])) for alias in names)
+            case ast.Call(
+                ast.Name("import_module" | "__import__") | ast.Attribute(attr="import_module"),
+                [ast.Constant(str(name)), *_],
+            ):
+                yield found(name if not name.startswith(".") else ".".join([*package, name.lstrip(".")]))
+        in_function |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            for child in node.body:
+                yield from walk(child, in_function, True)
+            for child in node.orelse:
+                yield from walk(child, in_function, for_types)
+        else:
+            for child in ast.iter_child_nodes(node):
+                yield from walk(child, in_function, for_types)
+
+    yield from walk(ast.parse(source, path), False, False)
+
+
+def imports_of_cython(path: str, source: str) -> Iterator[Import]:
+    for number, line in enumerate(source.splitlines(), 1):
+        if found := re.match(r"\s*from\s+([\w.]+)\s+c?import\s+(\w+)?", line):
+            package = "kafkafmt" if found[1].startswith(".") else ""
+            yield Import(number, ".".join(filter(None, [package, found[1].strip("."), found[2]])))
+        elif found := re.match(r"\s*c?import\s+([\w.]+)", line):
+            yield Import(number, found[1])
+
+
+def layer_of_import(target: str) -> str:
+    """Return the key in `LAYERS` of an imported name of ours: `kafkafmt.log.x` gives `log`."""
+    first, *rest = target.split(".")
+    if first != "kafkafmt":
+        return first
+    return rest[0] if rest and rest[0] in LAYERS else ""  # any other name is one of the public names
+
+
+def layer_of_file(path: str) -> str | None:
+    """Return the key in `LAYERS` of a source file, or None if it has none."""
+    if path == FRONT:
+        return ""
+    first, *rest = Path(path).parts
+    name = Path(rest[0]).name.split(".")[0] if first == "kafkafmt" else first
+    if name == "_corelib":
+        name = "_core"  # _core.pyx includes these files
+    return name if name in LAYERS else None
+
+
+def folder_rank(dotted: str) -> tuple[str, int] | None:
+    """Return the top folder and the rank of the folder inside it, or None if `dotted` has no rank."""
+    first, *rest = dotted.split(".")
+    if first != "kafkafmt" or len(rest) < 2 or rest[0] not in FOLDERS or dotted in ABOVE:
+        return None
+    folders = FOLDERS[rest[0]]
+    return rest[0], folders.index(rest[1]) + 1 if rest[1] in folders else 0
+
+
+def module_name(path: str) -> str:
+    return ".".join(Path(path).with_suffix("").parts).removesuffix(".__init__")
+
+
+def violations(path: str, source: str) -> list[str]:
+    """Return what the file at `path`, relative to the repository, imports although it may not."""
+    me = layer_of_file(path)
+    if me is None:
+        return [f"{path}: add it to LAYERS, and to DESIGN.md"]
+    python = path.endswith(".py")
+    my_rank = folder_rank(module_name(path))
+    found = []
+    for imported in (imports_of_python if python else imports_of_cython)(path, source):
+        top = imported.target.split(".")[0]
+        where = f"{path}:{imported.line}"
+        if top in ("kafkafmt", "pyspark_kafkafmt"):
+            target = layer_of_import(imported.target)
+            rank = folder_rank(imported.target)
+            if target != me and LAYERS[target] >= LAYERS[me]:
+                layers = f"layer {LAYERS[me]:g} may not import {target or FRONT} of layer {LAYERS[target]:g}"
+                found.append(f"{where}: {imported.target}: {layers}")
+            elif my_rank and rank and my_rank[0] == rank[0] and rank[1] > my_rank[1]:
+                found.append(f"{where}: {imported.target}: is in a folder above")
+            elif path in WITHOUT_ARROW and target == "arrow" and not (imported.in_function or imported.for_types):
+                found.append(f"{where}: import arrow inside a function here, because pyarrow is optional")
+        elif (
+            top in sys.stdlib_module_names
+            or top in EVERYWHERE
+            or imported.for_types
+            or (not python and top in C_LEVEL)
+        ):
+            pass
+        elif top not in THIRD_PARTY:
+            found.append(f"{where}: add {top} to THIRD_PARTY, and to DESIGN.md")
+        elif not path.startswith(THIRD_PARTY[top]):
+            found.append(f"{where}: {top} may be imported only in {' and '.join(THIRD_PARTY[top])}")
+    return found
+
+
+def sources() -> list[str]:
+    suffixes = (".py", ".pyx", ".pxi", ".pxd")
+    files = [p for top in ("kafkafmt", "pyspark_kafkafmt") for p in (ROOT / top).rglob("*") if p.suffix in suffixes]
+    return sorted(p.relative_to(ROOT).as_posix() for p in files)
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Return the modules that each Python module imports. Imports from the front, `kafkafmt` itself, are left out."""
+    paths = {module_name(path): path for path in sources() if path.endswith(".py")}
+    graph = {}
+    for name, path in paths.items():
+        graph[name] = set()
+        for imported in imports_of_python(path, (ROOT / path).read_text(encoding="utf-8")):
+            target = imported.target
+            while target and target not in paths:
+                target = target.rpartition(".")[0]
+            if target not in ("", "kafkafmt", name):
+                graph[name].add(target)
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the strongly connected components that have more than one node (Tarjan's algorithm)."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(node: str) -> None:
+        number[node] = lowest[node] = len(number)
+        stack.append(node)
+        for other in graph.get(node, ()):
+            if other not in number:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in stack:
+                lowest[node] = min(lowest[node], number[other])
+        if lowest[node] == number[node]:
+            at = stack.index(node)
+            component = stack[at:]
+            del stack[at:]
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    for node in graph:
+        if node not in number:
+            visit(node)
+    return found
+
+
+@pytest.mark.parametrize("path", sources())
+def test_module_imports_only_from_lower_layers(path):
+    assert violations(path, (ROOT / path).read_text(encoding="utf-8")) == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert circles(import_graph()) == []
+
+
+def test_circles_finds_a_circle():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}
+    assert circles(graph) == [["b", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("kafkafmt/errors.py", "from kafkafmt.types import Record"),
+        ("kafkafmt/_pure/varint.py", "from kafkafmt._backend import core"),
+        ("kafkafmt/_pure/varint.py", "from kafkafmt import _core"),
+        ("kafkafmt/_pure/varint.py", "def f():\n    from .. import codecs"),
+        ("kafkafmt/_core.pyx", "from kafkafmt._pure import varint"),
+        ("kafkafmt/_corelib/batch.pxi", "    from kafkafmt.codecs import decompress"),
+        ("kafkafmt/codecs.py", "import kafkafmt.records.read"),
+        ("kafkafmt/log/reader.py", "from ..protocol import frames"),
+        ("kafkafmt/protocol/frames.py", "import kafkafmt.log"),
+        ("kafkafmt/log/reader.py", "import importlib\nimportlib.import_module('kafkafmt.arrow')"),
+        ("kafkafmt/log/reader.py", "from kafkafmt import open"),
+        ("kafkafmt/log/format/files.py", "from ..reading.plan import Damage"),
+        ("kafkafmt/log/reading/plan.py", "def f():\n    from ..auditing import verify"),
+        ("kafkafmt/log/helper.py", "from .format import files"),
+        ("kafkafmt/spark/sink/sink.py", "from ..source.options import Key"),
+        ("kafkafmt/records/read.py", "if TYPE_CHECKING:\n    from kafkafmt.log import Segment"),
+        ("kafkafmt/arrow.py", "from kafkafmt.spark import source"),
+        ("kafkafmt/__init__.py", "from kafkafmt.arrow import to_table"),
+        ("kafkafmt/__init__.py", "def f():\n    from kafkafmt import spark"),
+        ("kafkafmt/view.py", "from . import arrow"),
+        ("kafkafmt/view.py", "def f():\n    from kafkafmt.spark import source"),
+        ("kafkafmt/view.py", "def f():\n    import pyarrow"),
+        ("kafkafmt/arrow.py", "import kafkafmt"),
+        ("kafkafmt/_pure/batch.py", "import crc32c"),
+        ("kafkafmt/records/read.py", "from lz4 import frame"),
+        ("kafkafmt/records/read.py", "import zstandard as z"),
+        ("kafkafmt/log/reader.py", "def f():\n    import pyarrow as pa"),
+        ("kafkafmt/arrow.py", "import pyspark.sql"),
+        ("kafkafmt/spark/export.py", "from rich.progress import Progress"),
+        ("kafkafmt/log/reader.py", "import fsspec"),
+        ("kafkafmt/shed.py", ""),
+    ],
+)
+def test_violations_reports_a_planted_import(path, source):
+    assert len(violations(path, source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("kafkafmt/_pure/crc.py", "import crc32c\nfrom . import varint\nfrom ..errors import KafkaFormatError"),
+        (
+            "kafkafmt/_core.pyx",
+            "from libc.stdint cimport int64_t\nfrom kafkafmt.errors import KafkaFormatError\nimport numpy as np",
+        ),
+        (
+            "kafkafmt/_corelib/batch.pxi",
+            'cdef extern from "_corelib/crc.h":\n    int crc()\n# from here on, import nothing',
+        ),
+        ("kafkafmt/_backend.py", "import os\nfrom kafkafmt import _core, _pure"),
+        ("kafkafmt/log/__init__.py", "from .reading.partition import PartitionLog\nfrom kafkafmt.records import read"),
+        ("kafkafmt/log/auditing/verify.py", "from ..reading.plan import Damage\nfrom ..format import files"),
+        ("kafkafmt/log/reader.py", "if TYPE_CHECKING:\n    import pyarrow"),
+        ("kafkafmt/__init__.py", "from .view import open_log\ndef f():\n    from . import arrow"),
+        ("kafkafmt/view.py", "from .log import discover\ndef f():\n    from . import arrow"),
+        ("kafkafmt/arrow.py", "import pyarrow as pa\nfrom .records import Chunk"),
+        ("kafkafmt/spark/source.py", "import pyarrow as pa\nfrom pyspark.sql import Row\nfrom ..view import open_log"),
+        ("kafkafmt/spark/functions.py", "from .source.reading import say"),
+        ("kafkafmt/cli/export.py", "import click\nfrom kafkafmt.spark import export\nfrom kafkafmt import __version__"),
+        ("pyspark_kafkafmt/__init__.py", "from kafkafmt.spark import DefaultSource"),
+    ],
+)
+def test_violations_accepts_an_allowed_import(path, source):
+    assert violations(path, source) == []

@@ -1,0 +1,224 @@
+"""The wheel serves a machine without a compiler: built as `make wheel` builds it, installed into an environment of its own, run there.
+
+Needs the package index, as `make setup` does.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from elf import BIND_NOW, EXECUTABLE, FLAGS, FLAGS_1, GNU_RELRO, GNU_STACK, NOW, RPATH, RUNPATH, Elf
+from golden_cases import BY_NAME
+
+ROOT = Path(__file__).resolve().parents[2]
+CASE = BY_NAME["kafka-4.3.1/log-append-time"]  # every codec is in it
+
+# Run by the environment's Python: reads a log directory and prints how many records there are.
+COUNT_RECORDS = """
+import sys
+import kafkafmt
+
+log = kafkafmt.open(sys.argv[1])
+print(sum(1 for partition in log.partitions for record in log[partition.topic, partition.partition]))
+"""
+
+WHAT_IS_LOADED = """
+import sys
+import kafkafmt
+
+assert kafkafmt.backend == "native", kafkafmt.backend
+print(*sorted({"pyarrow", "pyspark", "click", "rich"} & set(sys.modules)))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory) -> list[Path]:
+    directory = tmp_path_factory.mktemp("wheelhouse")
+    return [
+        Path(line)
+        for line in run([sys.executable, ROOT / "scripts" / "build_wheel.py", directory], os.environ).splitlines()
+    ]
+
+
+@pytest.fixture(scope="module")
+def wheel(wheels) -> Path:
+    return wheels[0]
+
+
+@pytest.fixture(scope="module")
+def pure_wheel(wheels) -> Path:
+    return wheels[1]
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    """Runs the Python of a clean environment that has the wheel, with no compiler, nor any other program, in reach."""
+    return clean_python(tmp_path_factory.mktemp("clean"), wheel)
+
+
+def clean_python(home: Path, wheel: Path):
+    nothing = home / "bin"
+    nothing.mkdir()
+    ours = ("CC", "CXX", "CFLAGS", "LDFLAGS", "VIRTUAL_ENV", "JAVA_HOME")
+    env = {k: v for k, v in os.environ.items() if k not in ours and not k.startswith(("KAFKAFMT", "PYTHON"))} | {
+        "PATH": str(nothing)
+    }
+    run([sys.executable, "-m", "venv", home / "venv"], env)
+
+    def python(*arguments: object) -> str:
+        return run([home / "venv" / "bin" / "python", "-I", *arguments], env, cwd=home)
+
+    python("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:", wheel)
+    return python
+
+
+def run(command: list[object], env: dict[str, str], cwd: Path = ROOT) -> str:
+    done = subprocess.run([str(part) for part in command], env=env, cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="manylinux is of Linux")
+def test_wheel_serves_many_linuxes(wheel):
+    assert re.search(r"-manylinux[\w.]+\.whl$", wheel.name)
+
+
+def test_wheel_has_what_it_needs_and_no_more(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    ours = (
+        r"kafkafmt/_core\..*\.(so|pyd)",
+        r"kafkafmt/_core\.pyi",
+        r"kafkafmt/py\.typed",
+        r"kafkafmt/protocol/schemas/01_fetch\.txt",
+    )
+    for needed in (*ours, r"pyspark_kafkafmt/__init__\.py"):
+        assert any(re.fullmatch(needed, name) for name in names), needed
+    assert not [name for name in names if re.search(r"\.(c|h|pyx|pxi|pxd)$|^tests/|^benchmarks/|^scripts/", name)]
+
+
+def test_clean_environment_runs_the_native_core(python):
+    assert python("-c", WHAT_IS_LOADED) == ""
+
+
+def test_clean_environment_reads_a_log(python):
+    assert python("-c", COUNT_RECORDS, *CASE.roots) == str(len(CASE.expected()))
+
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="ELF is Linux's")
+
+
+@pytest.fixture(scope="module")
+def core(wheel) -> bytes:
+    archive = zipfile.ZipFile(wheel)
+    return archive.read(next(name for name in archive.namelist() if re.fullmatch(r"kafkafmt/_core\..*\.so", name)))
+
+
+@linux_only
+def test_native_core_names_no_directory_of_the_build_machine(core):
+    assert not {RPATH, RUNPATH} & set(Elf(core).dynamic)
+    for place in {sys.prefix, sys.base_prefix, str(ROOT), str(Path.home())} - {"/", "/usr"}:
+        assert place.encode() not in core
+
+
+@linux_only
+def test_native_core_is_hardened(core):
+    elf = Elf(core)
+    assert GNU_RELRO in elf.segments
+    assert (
+        elf.dynamic.get(FLAGS, 0) & BIND_NOW
+    )  # with RELRO: the whole table of functions is read-only once it is loaded
+    assert elf.dynamic.get(FLAGS_1, 0) & NOW
+    assert not elf.segments[GNU_STACK] & EXECUTABLE
+    assert b"__stack_chk_fail" in elf.strings
+    assert b"__memcpy_chk" in elf.strings  # _FORTIFY_SOURCE
+
+
+def bill_of(wheel: Path) -> dict:
+    archive = zipfile.ZipFile(wheel)
+    (name,) = (n for n in archive.namelist() if re.fullmatch(r"kafkafmt-[^/]*\.dist-info/sboms/[^/]*\.cdx\.json", n))
+    return json.loads(archive.read(name))
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["native", "pure"])
+def test_wheel_has_a_bill_of_materials(wheels, which):
+    bill = bill_of(wheels[which])
+    assert (bill["bomFormat"], bill["specVersion"], bill["metadata"]["component"]["name"]) == (
+        "CycloneDX",
+        "1.6",
+        "kafkafmt",
+    )
+    scopes = {c["name"]: c.get("scope") for c in bill["components"]}
+    assert {name for name, scope in scopes.items() if scope == "required"} == {
+        "numpy",
+        "crc32c",
+        "lz4",
+        "python-snappy",
+        "zstandard",
+    }
+    assert scopes["pyarrow"] == scopes["click"] == "optional"
+    assert "pytest" not in scopes
+    assert ("Cython" in scopes) == (which == 0)
+    assert len({c["bom-ref"] for c in bill["components"]}) == len(bill["components"])
+    archive = zipfile.ZipFile(wheels[which])
+    for component in bill["components"]:
+        for digest in component.get("hashes", ()):
+            assert digest["content"] == hashlib.sha256(archive.read(component["name"])).hexdigest()
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["native", "pure"])
+def test_record_of_the_wheel_is_right(wheels, which):
+    archive = zipfile.ZipFile(wheels[which])
+    record = next(name for name in archive.namelist() if name.endswith("/RECORD"))
+    listed = [line.rsplit(",", 2) for line in archive.read(record).decode().splitlines()]
+    assert sorted(name for name, _, _ in listed) == sorted(n for n in archive.namelist() if not n.endswith("/"))
+    for name, digest, size in listed:
+        if name != record:
+            data = archive.read(name)
+            assert digest == "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+            assert int(size) == len(data)
+
+
+def test_pure_wheel_is_for_any_platform_and_has_no_native_code(pure_wheel):
+    assert re.fullmatch(r"kafkafmt-[\d.]+-py3-none-any\.whl", pure_wheel.name)
+    names = zipfile.ZipFile(pure_wheel).namelist()
+    assert not [name for name in names if re.search(r"\.(so|pyd|c|h|pyx|pxi|pxd)$|^tests/|^scripts/", name)]
+    assert "kafkafmt/protocol/schemas/01_fetch.txt" in names
+
+
+def test_pure_wheel_reads_a_log_and_says_why_it_is_pure(pure_wheel, tmp_path):
+    python = clean_python(tmp_path, pure_wheel)
+    assert python("-W", "error::DeprecationWarning", "-c", COUNT_RECORDS, *CASE.roots) == str(len(CASE.expected()))
+    reason = python("-W", "ignore", "-c", "from kafkafmt import _backend as b; print(b.backend, b.backend_reason)")
+    assert reason.startswith("pure this is the wheel for any platform, which has no native core")
+
+
+def test_install_without_a_compiler_says_why_the_core_is_pure(tmp_path):
+    """pip shows the box of the build only with -v, so the reason is recorded and shown at run time."""
+    run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, ROOT], os.environ)
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    env = {k: v for k, v in os.environ.items() if k != "KAFKAFMT_REQUIRE_NATIVE"} | {"CC": "no-such-compiler"}
+    options = [
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--disable-pip-version-check",
+        "--target",
+        tmp_path / "site",
+    ]
+    run([sys.executable, "-m", "pip", "install", *options, sdist], env)
+    env = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "KAFKAFMT_BACKEND": "auto"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kafkafmt", "--version"], env=env, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    for said in (done.stdout, done.stderr):
+        assert "no-such-compiler" in said
+        assert "Install a C compiler and Python's headers" in said
+    assert "core: pure (the native core was not built: " in done.stdout

@@ -1,0 +1,274 @@
+"""Build batches of record format 2 for tests: valid ones, odd ones, damaged ones.
+
+Nothing here comes from `kafkafmt`, so that a mistake there cannot hide itself. Every header field can be given; those left out
+get the value a correct producer would write. The layout of a batch (big-endian):
+
+    0 baseOffset i64        8 batchLength i32 (what follows it)      12 partitionLeaderEpoch i32     16 magic i8
+    17 crc u32 (CRC-32C of 21..end)   21 attributes i16   23 lastOffsetDelta i32   27 baseTimestamp i64   35 maxTimestamp i64
+    43 producerId i64      51 producerEpoch i16      53 baseSequence i32      57 count i32      61 records, perhaps compressed
+
+    batch([record(value=b"a"), record(1, value=b"b")], base_offset=10, codec=ZSTD)
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+
+import crc32c
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE = 61
+CRC_AT, CRC_FROM = 17, 21
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+ABORT, COMMIT = 0, 1
+
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_BLOCK = 32 * 1024
+
+# (offset_delta, timestamp_delta, key, value, headers)
+Fields = tuple[int, int, bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]]]
+
+
+def varint(value: int) -> bytes:
+    """A zigzag varint as short as it can be; serves for 32 and 64 bit fields alike."""
+    n = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def long_varint(value: int, size: int) -> bytes:
+    """The same number written with `size` bytes, by padding with empty continuation groups (legal, though no producer does it)."""
+    short = varint(value)
+    if len(short) >= size:
+        return short
+    return short[:-1] + bytes([short[-1] | 0x80]) + b"\x80" * (size - len(short) - 1) + b"\x00"
+
+
+def sized(data: bytes | None, null: int = -1) -> bytes:
+    """A varint length and the bytes; `null` is the length that stands for none."""
+    return varint(null) if data is None else varint(len(data)) + data
+
+
+def record(
+    offset_delta: int = 0,
+    timestamp_delta: int = 0,
+    key: bytes | None = None,
+    value: bytes | None = None,
+    headers: Sequence[tuple[bytes, bytes | None]] = (),
+    *,
+    attributes: int = 0,
+    header_count: int | None = None,
+    length: int | None = None,
+    extra: bytes = b"",
+) -> bytes:
+    """One record's bytes. `header_count` and `length` may lie; `extra` follows the headers, inside the record."""
+    body = bytearray([attributes & 0xFF])
+    body += varint(timestamp_delta) + varint(offset_delta) + sized(key) + sized(value)
+    body += varint(len(headers) if header_count is None else header_count)
+    for name, data in headers:
+        body += sized(name) + sized(data)
+    body += extra
+    return varint(len(body) if length is None else length) + bytes(body)
+
+
+def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
+    """Compress as Kafka's Java producer frames each codec: gzip member, xerial snappy stream, lz4 frame, zstd frame."""
+    if codec == NONE:
+        return data
+    if codec == GZIP:
+        return gzip.compress(data, 6 if level is None else level, mtime=0)
+    if codec == SNAPPY:
+        return xerial(data)
+    if codec == LZ4:
+        import lz4.frame
+
+        packed: bytes = lz4.frame.compress(  # Java: 64 KiB independent blocks, no content size, no checksums
+            data,
+            compression_level=level or 0,
+            block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+            block_linked=False,
+            store_size=False,
+        )
+        return packed
+    if codec == ZSTD:
+        import zstandard
+
+        stream = zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False).compressobj()
+        return stream.compress(data) + stream.flush()  # Java streams, so its frames carry no content size
+    raise ValueError(f"no codec {codec}")
+
+
+def xerial(data: bytes, block: int = XERIAL_BLOCK) -> bytes:
+    """snappy-java's stream: magic, version and lowest compatible version, then blocks with an int32 length each."""
+    import cramjam
+
+    out = bytearray(XERIAL_MAGIC + struct.pack(">ii", 1, 1))
+    for start in range(0, len(data), block):
+        packed = bytes(cramjam.snappy.compress_raw(data[start : start + block]))
+        out += struct.pack(">i", len(packed)) + packed
+    return bytes(out)
+
+
+def batch(
+    records: Iterable[bytes | Fields] = (),
+    *,
+    base_offset: int = 0,
+    codec: int = NONE,
+    base_timestamp: int = 1_700_000_000_000,
+    max_timestamp: int | None = None,
+    attributes: int | None = None,
+    flags: int = 0,
+    last_offset_delta: int | None = None,
+    count: int | None = None,
+    leader_epoch: int = 0,
+    magic: int = 2,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    length: int | None = None,
+    crc: int | None = None,
+    payload: bytes | None = None,
+    compressed: bytes | None = None,
+    level: int | None = None,
+) -> bytes:
+    """One batch.
+
+    `records` are bytes from `record()` or tuples of its five fields. `attributes` replaces codec bits and `flags` altogether.
+    `payload` replaces the joined records (it is then compressed), `compressed` what stands after the header, as it is.
+    """
+    made = [r if isinstance(r, bytes) else record(*r) for r in records]
+    deltas = [peek_deltas(r) for r in made]
+    if last_offset_delta is None:
+        last_offset_delta = deltas[-1][1] if deltas else 0
+    if max_timestamp is None:
+        max_timestamp = base_timestamp + max((t for t, _ in deltas), default=0)
+    body = (
+        compressed if compressed is not None else compress(codec, b"".join(made) if payload is None else payload, level)
+    )
+    head = HEADER.pack(
+        base_offset,
+        HEADER_SIZE - 12 + len(body) if length is None else length,
+        leader_epoch,
+        magic,
+        0,
+        _i16((codec | flags) if attributes is None else attributes),
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(made) if count is None else count,
+    )
+    whole = bytearray(head + body)
+    struct.pack_into(">I", whole, CRC_AT, crc32c.crc32c(bytes(whole[CRC_FROM:])) if crc is None else crc)
+    return bytes(whole)
+
+
+def simple_batch(values: Sequence[bytes | None], base_offset: int = 0, **fields: object) -> bytes:
+    """A batch of these values: null keys, no headers, timestamps one millisecond apart."""
+    return batch([(i, i, None, v, ()) for i, v in enumerate(values)], base_offset=base_offset, **fields)  # type: ignore[arg-type]
+
+
+def control_batch(
+    kind: int,
+    *,
+    base_offset: int = 0,
+    producer_id: int = 1,
+    producer_epoch: int = 0,
+    coordinator_epoch: int = 0,
+    version: int = 0,
+) -> bytes:
+    """An end-of-transaction marker: `kind` is ABORT or COMMIT."""
+    marker = record(0, 0, struct.pack(">hh", version, kind), struct.pack(">hi", version, coordinator_epoch))
+    return batch(
+        [marker],
+        base_offset=base_offset,
+        flags=TRANSACTIONAL | CONTROL,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+
+
+def empty_batch(base_offset: int = 0, last_offset_delta: int = 0, **fields: object) -> bytes:
+    """What the cleaner leaves of a batch whose records are all gone but whose producer must be remembered."""
+    given: dict[str, object] = {
+        "base_timestamp": -1,
+        "max_timestamp": 1_700_000_000_000,
+        "producer_id": 1,
+        "producer_epoch": 0,
+    }
+    return batch([], base_offset=base_offset, last_offset_delta=last_offset_delta, **(given | fields))  # type: ignore[arg-type]
+
+
+def repair_crc(data: bytes | bytearray, start: int = 0) -> bytes:
+    """The same bytes with the checksum of the batch at `start` made right, by the length it claims (cut to what is there)."""
+    whole = bytearray(data)
+    claimed = struct.unpack_from(">i", whole, start + 8)[0]
+    end = min(len(whole), max(start + HEADER_SIZE, start + 12 + claimed))
+    struct.pack_into(">I", whole, start + CRC_AT, crc32c.crc32c(bytes(whole[start + CRC_FROM : end])))
+    return bytes(whole)
+
+
+def mutate(data: bytes, position: int, replacement: bytes, *, repair: bool = False) -> bytes:
+    """`data` with bytes overwritten at `position`; with `repair` the (single) batch's checksum agrees again."""
+    changed = data[:position] + replacement + data[position + len(replacement) :]
+    return repair_crc(changed) if repair else changed
+
+
+def split(data: bytes) -> list[bytes]:
+    """The batches of a healthy stretch of log, one by one, by their lengths."""
+    out, at = [], 0
+    while at < len(data):
+        end = at + 12 + struct.unpack_from(">i", data, at + 8)[0]
+        if not at + 17 <= end <= len(data):
+            raise ValueError(f"no whole batch at {at}")
+        out.append(data[at:end])
+        at = end
+    return out
+
+
+def message(
+    magic: int, key: bytes | None, value: bytes | None, *, offset: int = 0, timestamp: int = 0, attributes: int = 0
+) -> bytes:
+    """A message of format 0 or 1 with its offset and size, for logs that mix formats."""
+    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
+    for part in (key, value):
+        body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+
+
+def peek_deltas(raw: bytes) -> tuple[int, int]:
+    """(timestamp delta, offset delta) of a record's bytes, as well as they can be read; zeros where they cannot."""
+    try:
+        _, at = _read_varint(raw, 0)
+        timestamp, at = _read_varint(raw, at + 1)
+        offset, _ = _read_varint(raw, at)
+    except IndexError:
+        return 0, 0
+    return timestamp, offset
+
+
+def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = raw[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+
+
+def _i16(value: int) -> int:
+    return value - 0x10000 if value > 0x7FFF else value

@@ -1,0 +1,83 @@
+"""What the tests of salvage share: partitions on disk, salvaged by the library or the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record
+
+from kafkafmt.log import Damage, PartitionLog, discover
+from kafkafmt.log.auditing.salvage import Salvaged, finish_directory, salvage_partition
+from kafkafmt.log.auditing.verify import add_damage, verify_partition
+from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
+
+NAME = f"{0:020}.log"
+
+
+def data(offset: int, producer_id: int | None = None, **fields: Any) -> bytes:
+    """Return a batch of one record; transactional if it has a producer."""
+    if producer_id is not None:
+        fields = {
+            "flags": TRANSACTIONAL,
+            "producer_id": producer_id,
+            "producer_epoch": 1,
+            "base_sequence": offset,
+        } | fields
+    return batch([record(0, value=b"value %d" % offset)], base_offset=offset, **fields)
+
+
+def abort(offset: int, producer_id: int = 7) -> bytes:
+    return control_batch(ABORT, base_offset=offset, producer_id=producer_id, producer_epoch=1)
+
+
+def commit(offset: int, producer_id: int = 7) -> bytes:
+    return control_batch(COMMIT, base_offset=offset, producer_id=producer_id, producer_epoch=1)
+
+
+def corrupt(batch_bytes: bytes, position: int = 30) -> bytes:
+    return batch_bytes[:position] + bytes([batch_bytes[position] ^ 0x10]) + batch_bytes[position + 1 :]
+
+
+def partition(
+    root: Path, *batches: bytes, name: str = "t-0", base: int = 0, index: list[tuple[int, int, int, int]] | None = None
+) -> Path:
+    """Write a segment, and its transaction index if there is one."""
+    folder = root / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{base:020}.log").write_bytes(b"".join(batches))
+    if index is not None:
+        (folder / f"{base:020}.txnindex").write_bytes(transaction_index_bytes(index))
+    return folder
+
+
+def salvaged(source: Path, output: Path, **options: Any) -> tuple[Salvaged, dict[str, Any]]:
+    """Salvage the only partition of a directory; return the copy and the report on the source."""
+    output.mkdir()
+    (directory,) = discover([source]).partitions
+    log = PartitionLog(directory)
+    entry = verify_partition(log)
+    made = salvage_partition(log, [Damage(**d) for d in entry["damaged"]], output, **options)
+    add_damage(entry, log, made.damaged)
+    finish_directory(output, [made], [source])
+    return made, entry
+
+
+def aborted_entries(folder: Path) -> list[tuple[int, ...]]:
+    """Return producer, first, marker and stable offset of all entries of a partition's transaction indexes."""
+    return [
+        tuple(e)[1:] for f in sorted(folder.glob("*.txnindex")) for e in read_transaction_index(f.read_bytes()).tolist()
+    ]
+
+
+def committed(path: Path) -> list[int]:
+    """Return the offsets that a consumer at read_committed gets."""
+    (directory,) = discover([path]).partitions
+    return [r.offset for r in PartitionLog(directory).records(committed=True, on_damage=lambda _: None)]
+
+
+def findings(path: Path) -> list[str]:
+    """Return the codes of all damage and findings of the only partition of a directory."""
+    (directory,) = discover([path]).partitions
+    entry = verify_partition(PartitionLog(directory))
+    return [x["error"] for x in entry["damaged"] + entry["findings"]]
