@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from . import arguments
 from ._backend import core
@@ -320,10 +320,18 @@ class Partition:
             self.log, target, self.log_start_offset if first is None else first, most, whole_batches=whole_batches
         )
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[core.Record]:
         return self.records()
 
-    def records(self, *, views: bool = False, **selection: Unpack[Selection]) -> Iterator[Any]:
+    @overload
+    def records(self, *, views: Literal[False] = False, **selection: Unpack[Selection]) -> Iterator[core.Record]: ...
+
+    @overload
+    def records(self, *, views: bool, **selection: Unpack[Selection]) -> Iterator[core.Record[bytes | memoryview]]: ...
+
+    def records(
+        self, *, views: bool = False, **selection: Unpack[Selection]
+    ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of the selected records.
 
         Several threads may share the iterator: each record goes to one thread.
@@ -368,10 +376,7 @@ class Partition:
         first, because no broker names the aborted transactions.
         """
         chunks = self.log.chunks(capacity=1024, **self._selected(selection))
-        records: Iterator[Any] = core.RecordIterator(
-            core.make_records(source, columns, views=views) for source, columns in chunks
-        )
-        return records
+        return core.RecordIterator(core.make_records(source, columns, views=views) for source, columns in chunks)
 
     def to_batches(
         self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]

@@ -212,7 +212,7 @@ class TransactionWalk:
 
         If the span is a single batch that is too long for a marker, nothing is suspended.
         """
-        if damage.length > MARKER_SIZE and _is_one_batch(self.log, damage):
+        if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
             return
         self._suspend(damage.first_offset or 0, damage.file)
 

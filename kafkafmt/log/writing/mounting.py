@@ -69,8 +69,9 @@ class Metadata:
         """
         if value is None or len(value) < 3 or value[1] not in (TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC):
             return
+        record: Any  # its class depends on the type
         try:
-            record: Any = read_metadata_record(bytes(value))[0]
+            record = read_metadata_record(bytes(value))[0]
         except KafkaFormatError:
             return
         if value[1] == TOPIC:
