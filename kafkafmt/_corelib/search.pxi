@@ -58,7 +58,7 @@ cdef inline bint plausible(const uint8_t* p, Py_ssize_t readable) noexcept nogil
     if p[16] > 2 or p[0] & 0x80 or readable < 12 + min_length(p[16]):
         return False
     length = int32_at(p + 8)
-    if length < min_length(p[16]) or length > MAX_LENGTH:
+    if length < min_length(p[16]) or length > MAX_BATCH_LENGTH:
         return False
     if p[16] == 2:
         return not (p[21] != 0 or p[22] & 0x80 or (p[22] & 7) > 4 or int32_at(p + 23) < 0 or int32_at(p + 57) < 0)
@@ -205,11 +205,11 @@ def skip_corrupted(buffer, positions, start=0, end=None, expected=0):
     cdef const uint8_t* q
     cdef int64_t offset = expected
     with nogil:
-        while n < capacity and stop - p >= HEADER and continues(p, offset):
+        while n < capacity and stop - p >= BATCH_HEADER_SIZE and continues(p, offset):
             if int32_at(p + 8) > stop - p - 12:
                 break
             following = p + 12 + int32_at(p + 8)
-            if stop - following < HEADER or not continues(following, offset):
+            if stop - following < BATCH_HEADER_SIZE or not continues(following, offset):
                 break
             q = p + 1
             while q < following and not (q[16] <= 2 and plausible(q, stop - q) and may_begin(q, following, offset)):

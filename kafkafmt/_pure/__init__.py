@@ -10,7 +10,7 @@ from .gather import gather, total_length
 from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
-from .records import decode_records, decode_run
+from .records import decode_plain_batches, decode_records
 from .search import crc32_of_rest, crc32c_of_rest, find_batch, find_batches, skip_corrupted
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
@@ -25,8 +25,8 @@ __all__ = [
     "crc32c",
     "crc32c_of_rest",
     "crc32c_way",
+    "decode_plain_batches",
     "decode_records",
-    "decode_run",
     "find_batch",
     "find_batches",
     "gather",

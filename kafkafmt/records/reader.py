@@ -129,12 +129,12 @@ class RecordReader:
             else:
                 yield from self._decode(buffer, table[start:end], table[start:end], on_error)
 
-    def read_run(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
+    def read_plain_batches(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
         """The records of what lies at `start`, without a table, while these are plain batches; where the first other one begins."""
         columns = self.columns
         columns.reset()
         while True:
-            position: int = core.decode_run(buffer, columns, start, None, self.first_offset, self.end_offset, check_crc)
+            position: int = core.decode_plain_batches(buffer, columns, start, None, self.first_offset, self.end_offset, check_crc)
             if position == start:
                 return position
             start, stopped_for_room = position, columns.full

@@ -146,7 +146,7 @@ def _chunks(
     position, last = 0, view_of(buffer).nbytes
     while position < last:
         if transactions is None:
-            position = yield from reader.read_run(buffer, position, check_crc)
+            position = yield from reader.read_plain_batches(buffer, position, check_crc)
             if position == last:
                 return
         scan = scan_window(buffer, table, position, last, check_crc)

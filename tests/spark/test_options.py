@@ -355,7 +355,7 @@ def test_transactions_in_doubt_are_reported_according_to_the_mode(tmp_path, capl
     committed = {"kafka.isolation.level": "read_committed"}
     assert offsets(read(tmp_path, **committed)) == {("t", 0): list(range(20, 30))}
     told = [r.getMessage() for r in caplog.records]
-    assert any("t-0: a missing segment may hide how producer 7's transaction ended: offsets 0 to 9" in t for t in told)
+    assert any("t-0: a missing segment may hide how producer 7's transaction ended: its records at offsets 0 to 9" in t for t in told)
     with pytest.raises(TransactionInDoubtError, match="offsets 0 to 9"):
         read(tmp_path, mode="FAILFAST", **committed)
     caplog.clear()

@@ -177,8 +177,7 @@ def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, st
 
 
 def meta_properties_text(values: Mapping[str, str]) -> str:
-    """Return the text of ``meta.properties``, without the comment with the date that a broker adds.
-    """
+    """Return the text of ``meta.properties``, without the comment with the date that a broker adds."""
     return "#\n" + "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '=:#!')}\n" for key, value in values.items())
 
 

@@ -131,8 +131,7 @@ class Producers:
         return self._oldest[0][0] if self._oldest else None
 
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
-        """Return how many producers other than `known` have an open transaction, and one of them.
-        """
+        """Return how many producers other than `known` have an open transaction, and one of them."""
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
         found = next((producer_id for producer_id in self._open if producer_id not in ids), None) if count else None

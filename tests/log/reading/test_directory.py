@@ -8,6 +8,7 @@ import pytest
 from building import batch, record
 from golden_cases import case
 
+from kafkafmt.cli.offset_range import parse_offsets, parse_time
 from kafkafmt.errors import StructureError
 from kafkafmt.log import DuplicatePartitionError, NoLogError, discover
 from kafkafmt.log.format.checkpoints import (
@@ -16,7 +17,7 @@ from kafkafmt.log.format.checkpoints import (
     read_partition_metadata,
 )
 from kafkafmt.log.format.names import PartitionName, base_offset_of, parse_partition_name
-from kafkafmt.log.reading.selection import OffsetBound, parse_offsets, parse_time
+from kafkafmt.log.reading.selection import OffsetBound
 
 
 @pytest.mark.parametrize(
