@@ -227,32 +227,77 @@ def find_batches(
     without the GIL.
     """
 
-def skip_corrupted(buffer: Buffer, positions: IntArray, start: int = 0, end: int | None = None, expected: int = 0) -> tuple[int, int]:
-    """Skip batches whose CRC does not match, by their length fields, from the batch at `start` on.
+def scan_damaged(
+    buffer: Buffer,
+    table: BatchTable,
+    spans: IntArray,
+    start: int = 0,
+    end: int | None = None,
+    file_end: int | None = None,
+    expected: int = 0,
+    last: int | None = None,
+) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
+    """Scan valid batches, and skip batches whose CRC does not match by their length fields.
+
+    A batch whose CRC does not match is skipped if its header and the header after it have offsets from `expected` to `expected` +
+    2**31 - 1, a known magic and a possible length, and if between the two neither a valid batch begins nor a plausible header with
+    such an offset whose batch ends after the second. A batch that would end after `file_end` is not valid. The scan ends before
+
+    - a batch that `end` cuts off, or any other batch that is neither valid nor skipped;
+    - a wrapper message, a batch with a negative last offset delta, and a batch whose next offset does not fit into 64 bits;
+    - a batch or span for which `table` or `spans` has no row.
 
     Parameters
     ----------
-    positions : int64 array
-        Gets the positions of the skipped batches.
-    expected : int, default 0
-        Lowest offset that the next batch can have. The highest is `expected` + 2**31 - 1.
+    table : array of BATCH_DTYPE
+        Gets a row for each valid batch.
+    spans : array of int64, shape (n, 7)
+        Gets a row for each skipped batch: its position and end, the number of valid batches before it, its magic, the CRC of its
+        bytes, its crc field, and 1 if a plausible header in it claims a batch that ends after the file, else 0.
+    file_end : int, optional
+        Position at which the file ends, counted from the buffer's start. By default the end of the buffer.
+    expected : int
+        The lowest offset that the first batch can have. It rises with each valid batch, unless that does not continue the one before.
+    last : int, optional
+        The last offset of the valid batch directly before `start`. None if damage is there.
 
     Returns
     -------
-    count : int
-        Number of skipped batches.
-    position : int
-        Position of the first batch that was not skipped.
+    tuple
+        The number of valid batches, the number of skipped ones, the position of the first batch that is neither, `expected` and
+        `last` for this one, and the error that `scan_batches` reports for it, or None. Without the GIL.
+    """
 
-    Notes
-    -----
-    A batch is skipped if both of these hold:
+def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
+    """Scan the batches of extents, of which each row of `extents` gives position, end, number of batches, and last offset.
 
-    - Its header and the header after it have offsets in this range, a known magic and a possible length.
-    - No valid batch begins between the two headers, and no plausible header with an offset in this range whose batch ends after
-      the second header.
+    Stop before the first extent whose batches are not all valid, do not end with it, are not as many, end with another offset, or do
+    not fit into `table`. Return the number of extents before it, and that of the rows of `table` that were filled. Without the GIL.
+    """
 
-    The skip ends at a valid batch, at a batch for which this does not hold, or when `positions` is full. Runs without the GIL.
+def resume_after(
+    buffer: Buffer, found: IntArray, position: int, origin: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
+) -> tuple[int, bool] | None:
+    """Return where reading resumes after the damaged batch at `position`, as `log/search.py` decides it in common cases.
+
+    Positions are the file's. The buffer holds its bytes from `origin` on. Without the GIL.
+
+    Parameters
+    ----------
+    found : array of int64
+        The positions of the valid batches that begin in (`position`, `scanned_to`), in order. Lower positions are ignored.
+    file_end, zero_tail : int
+        The end of the file, and the position at which the zeros at its end begin.
+    expected : int
+        The lowest offset that the damaged batch can have.
+
+    Returns
+    -------
+    tuple of int and bool, or None
+        The position, and whether the damaged batch's own CRC matches up to there. None if the case is not a common one, or if more of
+        the file has to be searched: if the damaged batch's length field leads to a possible header or to the end of the file, if a
+        batch of format 0 or 1 is involved, if a batch that was found may be inside another one, or if the bytes that decide are not
+        in the buffer.
     """
 
 def heaviest_chain(

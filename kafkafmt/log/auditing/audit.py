@@ -18,8 +18,8 @@ from ..format.checkpoints import (
     read_partition_metadata,
 )
 from ..format.names import base_offset_of
-from ..reading.discovery import SegmentFile
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import Finding, SegmentPlan
 from .audit_indexes import IndexAudit
 from .audit_states import StateAudit

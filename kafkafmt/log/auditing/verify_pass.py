@@ -15,8 +15,8 @@ from ...constants import CONTROL_BIT, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import RecordReader
 from ...types import BATCH_DTYPE, Buffer
-from ..reading.discovery import SegmentFile
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import SegmentPlan
 from ..reading.segment_walker import TABLE_ROWS
 from ..reading.transactions import TransactionWalk, misses_a_segment, settle

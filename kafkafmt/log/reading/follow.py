@@ -21,8 +21,9 @@ from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from ...errors import KafkaFormatError
 from ...types import Buffer, last_offsets
 from ..format.files import FileView
-from .discovery import NoLogError, PartitionDir, SegmentFile, discover
+from .discovery import NoLogError, discover
 from .partition import OnDamage, PartitionLog
+from .partition_dir import PartitionDir, SegmentFile
 from .segment_walker import FIRST_READ, Walker
 from .transactions import TransactionWalk, settle_hidden
 
