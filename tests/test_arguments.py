@@ -108,7 +108,7 @@ def test_open(tmp_path: Path) -> None:
         (lambda: kafkafmt.build_batch([], magic="2"), ValueError, "magic is '2'; it can be 0, 1 or 2"),
         (lambda: kafkafmt.build_batch([], max_bytes="16k"), TypeError, "max_bytes is a number of bytes, not '16k'"),
         (lambda: kafkafmt.build_batch([], producer_id="7"), TypeError, "producer_id is a whole number, not '7'"),
-        (lambda: kafkafmt.columns_of(), ValueError, "at least one column is needed"),
+        (lambda: kafkafmt.columns_of(), ValueError, "no column is given"),
         (lambda: kafkafmt.columns_of(key=b"a"), TypeError, "key is a column, such as a list or an array, not b'a'"),
         (
             lambda: kafkafmt.columns_of(key=[b"a"], value=[b"a", b"b"]),
