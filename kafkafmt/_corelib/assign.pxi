@@ -1,4 +1,5 @@
-# Offsets and leader epochs written into batches where they lie: the fields that no CRC of format 2 covers.
+# Write offsets and leader epochs into batches in place. The CRC of magic 2 does not cover these
+# fields.
 
 
 cdef uint8_t* writable_bytes(Arrays arrays, buffer, Py_ssize_t* size) except NULL:
@@ -8,7 +9,7 @@ cdef uint8_t* writable_bytes(Arrays arrays, buffer, Py_ssize_t* size) except NUL
 
 
 cdef Py_ssize_t first_row_outside(const Batch* rows, Py_ssize_t count, Py_ssize_t size) noexcept nogil:
-    """The first row whose batch does not lie in a buffer, -1 if there is none."""
+    """Return the first row whose batch is outside a buffer of `size` bytes, or -1."""
     cdef Py_ssize_t i
     for i in range(count):
         if rows[i].position < 0 or rows[i].position > size - MAGIC_END:

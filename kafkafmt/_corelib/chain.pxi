@@ -1,4 +1,5 @@
-# The heaviest chain of runs with rising offsets (see log/order.py). Quadratic only within `reach` runs.
+# Find the heaviest chain of extents with increasing offsets (see log/reading/conflicts.py). Takes n
+# * reach steps.
 
 
 def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, score, reach):

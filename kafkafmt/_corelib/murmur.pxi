@@ -1,4 +1,5 @@
-# murmur2 as Kafka's producers hash keys: seed 0x9747b28c, words of 4 bytes, least significant first, in any alignment.
+# murmur2 with the seed of Kafka's producers, 0x9747b28c. Words have 4 bytes, least significant byte
+# first, at any alignment.
 
 
 cdef inline uint32_t murmur(const uint8_t* p, Py_ssize_t n) noexcept nogil:

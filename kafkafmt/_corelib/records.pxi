@@ -1,14 +1,18 @@
-# The deep walk over many batches, in one call: whole tables of them, or, where all is as it mostly is, straight from the bytes.
+# Decode the records of many batches in one call: of a table of batches, or (plain batches only)
+# directly from a buffer.
 #
-# A batch is given out whole or, where it alone fills the columns, in parts after a first walk has found it sound: so
-# no record of a damaged batch is ever given out.
+# A batch is stored completely or not at all, so records of a corrupted batch are never delivered. A
+# batch that is larger than the empty columns is checked completely first, and then stored in parts.
 
 include "legacy.pxi"
 
 
 cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t count, int64_t* batch, Cursor* cursor, Columns* out,
                         int want, const OffsetRange* wanted, Fault* fault) noexcept nogil:
-    """Batches from `batch` on, until all are done, the columns are full, or one is at fault."""
+    """Decode batches from `batch` on.
+
+    Return WALK_DONE, a WALK_FULL code if the columns are full, or WALK_FAULT.
+    """
     cdef const Batch* b
     cdef Py_ssize_t rows, headers
     cdef Cursor probe
@@ -58,7 +62,7 @@ cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t co
         if status != WALK_DONE:
             if not whole:
                 return WALK_FULL if out.rows else status
-            discard_rows(out, rows, out.rows)  # its bytes or headers do not fit: it goes out whole next time, or checked and in parts
+            discard_rows(out, rows, out.rows)  # its bytes or headers do not fit; decode it again into empty columns, or, if these are empty, check it and store it in parts
             out.headers = headers
             cursor[0] = probe
             if rows:
@@ -100,7 +104,7 @@ cdef int load_filled(Binary* column, Py_ssize_t rows) except -1:
 
 
 cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) except -1:
-    """The caller's arrays, filled so far as they say; what is wanted of a record's body."""
+    """Fill `out` from the caller's columns, and return the WANT_ bits of the fields that they need."""
     cdef Py_ssize_t capacity = natural(columns.capacity), header_capacity = natural(columns.header_capacity)
     cdef int want = 0
     out.offset = <int64_t*>arrays.take(columns.offset, capacity, 8)
@@ -206,14 +210,17 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
 
 cdef enum:
     NOT_PLAIN_BITS = CODEC_MASK | CONTROL_BIT
-    L1_SIZE = 32768                  # what the nearest cache holds beside all else
+    L1_SIZE = 32768                  # batches up to this size (bytes) stay in the L1 cache while they are checked and decoded
 
 
 cdef const uint8_t* decode_plain(const uint8_t* base, const uint8_t* p, const uint8_t* end, Columns* out, int want,
                                  const OffsetRange* wanted, bint check_crc, bint* full) noexcept nogil:
-    """Easy batches from `p` on, up to the first that is something else, or at fault, or finds no room.
+    """Decode plain batches from `p` on.
 
-    A batch is checked and walked while it is in the nearest cache, and the next one fetched meanwhile: memory is waited for once.
+    Return the position of the first batch that is not plain, is corrupted, or might not fit.
+
+    The CRC of a batch is checked and its records are decoded while it is in the L1 cache, and the
+    next batch is prefetched meanwhile. So each byte is waited for once.
     """
     cdef Batch b
     cdef Cursor cursor

@@ -83,7 +83,7 @@ cdef inline int crc_kind(const uint8_t* p) noexcept nogil:
 
 
 cdef inline const uint8_t* crc_start(const uint8_t* p) noexcept nogil:
-    """Return where the bytes that the crc field covers begin."""
+    """Return the first byte that the crc field covers."""
     return p + (21 if p[16] == 2 else 16)
 
 

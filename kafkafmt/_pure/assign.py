@@ -1,4 +1,7 @@
-"""Offsets and leader epochs written into batches where they lie: the fields that no CRC of format 2 covers."""
+"""Write offsets and leader epochs into batches in place.
+
+The CRC of magic 2 does not cover these fields.
+"""
 
 from __future__ import annotations
 

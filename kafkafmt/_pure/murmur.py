@@ -1,4 +1,7 @@
-"""murmur2 as Kafka's producers hash keys: seed 0x9747b28c, words of 4 bytes, least significant first."""
+"""murmur2 with the seed of Kafka's producers, 0x9747b28c.
+
+Words have 4 bytes, least significant byte first.
+"""
 
 from __future__ import annotations
 
