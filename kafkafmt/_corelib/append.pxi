@@ -176,9 +176,9 @@ cdef Py_ssize_t append_rows(RecordBuffer self, object keys, object values, objec
     sources = [take_column(arrays, keys, last, &key), take_column(arrays, values, last, &value)]
     sources += take_headers(arrays, headers, last, &header)
     if last < first:
-        raise ValueError(f"rows {first} to {last} are none")
+        raise ValueError(f"stop {last} is below start {first}")
     if seal and self.attributes & CODEC_MASK:
-        raise ValueError("batches that are compressed are closed one by one")
+        raise ValueError("many=True is not possible with a codec: compressed batches are closed one by one")
     self.enter()
     with nogil:
         while i < last:
@@ -206,7 +206,7 @@ cdef Py_ssize_t append_rows(RecordBuffer self, object keys, object values, objec
                     break
     self.busy = False
     if status == BUILD_SPAN:
-        raise ValueError(f"row {i}: a span does not lie in its buffer, or headers are not among those given")
+        raise ValueError(f"row {i}: a span is outside its buffer, or headers are outside their columns")
     if status > FULL:
         raise building_error(self, status, None if at == NULL else at[i], timestamp)
     return i

@@ -101,7 +101,7 @@ cdef class Source:
 
     cdef int check_range(self, Py_ssize_t start, Py_ssize_t end) except -1:
         if start < 0 or end < start or end > self.size:
-            raise ValueError(f"start {start} and end {end} do not lie in a buffer of {self.size} bytes")
+            raise ValueError(f"start {start} and end {end} are not a range of a buffer of {self.size} bytes")
         return 0
 
 

@@ -293,7 +293,7 @@ cdef class RecordBuffer:
                                         or (self.magic == MAGIC_V2 and last - self.base_offset > MAX_INT32)):
             raise ValueError(f"last_offset is {last}, but offsets have reached {self.next_offset - 1}, from {self.base_offset} on")
         if (compressed is None) != (not self.attributes & CODEC_MASK):
-            raise ValueError("compressed records are needed for a codec, and only for one")
+            raise ValueError("compressed is required if the attributes contain a codec, and not allowed otherwise")
         if compressed is not None:
             source = Source(compressed)
             if source.size > MAX_BATCH_SIZE - self.head:

@@ -46,4 +46,4 @@ def murmur2_spans(buffer, positions, lengths, count, hashes):
             else:
                 out[i] = <int32_t>murmur(source.data + position[i], length[i])
     if bad >= 0:
-        raise ValueError(f"span {bad} does not lie in the buffer")
+        raise ValueError(f"span {bad} is outside the buffer")

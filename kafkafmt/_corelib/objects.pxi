@@ -22,7 +22,7 @@ cdef inline object span_object(Source source, object view, int64_t position, int
     if length < 0:
         return None
     if KF_UNLIKELY(position < 0 or position > source.size or length > source.size - position):
-        raise ValueError(f"a span of {length} bytes at {position} does not lie in the buffer")
+        raise ValueError(f"a span of {length} bytes at {position} is outside the buffer")
     if view is None:
         return PyBytes_FromStringAndSize(<const char*>source.data + position, length)
     return view[position:position + length]
@@ -30,7 +30,7 @@ cdef inline object span_object(Source source, object view, int64_t position, int
 
 cdef object header_key_object(Source source, int64_t position, int32_t length):
     if length < 0 or position < 0 or position > source.size or length > source.size - position:
-        raise ValueError(f"a header key of {length} bytes at {position} does not lie in the buffer")
+        raise ValueError(f"a header key of {length} bytes at {position} is outside the buffer")
     try:
         return PyUnicode_DecodeUTF8(<const char*>source.data + position, length, NULL)
     except UnicodeDecodeError:
@@ -62,7 +62,7 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
         header_count != NULL and (header_start == NULL or hk_position == NULL or hk_length == NULL
                                   or hv_position == NULL or hv_length == NULL)
     ):
-        raise TypeError("columns of lengths without their positions")
+        raise TypeError("a column of lengths has no column of positions")
     cdef object view = memoryview(buffer).toreadonly().cast("B") if views else None
     cdef list records = PyList_New(last - first)
     cdef tuple headers, none = ()

@@ -62,7 +62,9 @@ cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t co
         if status != WALK_DONE:
             if not whole:
                 return WALK_FULL if out.rows else status
-            discard_rows(out, rows, out.rows)  # its bytes or headers do not fit; decode it again into empty columns, or, if these are empty, check it and store it in parts
+            # Its bytes or headers do not fit. The next call stores it into empty columns; if they are empty already, it is checked
+            # and stored in parts.
+            discard_rows(out, rows, out.rows)
             out.headers = headers
             cursor[0] = probe
             if rows:
@@ -99,7 +101,7 @@ cdef int load_filled(Binary* column, Py_ssize_t rows) except -1:
     if column.offsets != NULL:
         column.filled = column.offsets[rows]
         if column.filled < 0 or column.filled > column.room:
-            raise ValueError("the data filled so far do not lie within their room")
+            raise ValueError("the data filled so far exceed the data array")
     return 0
 
 
@@ -130,7 +132,7 @@ cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) excep
     out.headers = natural(columns.headers)
     out.odd_times = False
     if capacity == 0 or out.rows > capacity or out.headers > header_capacity:
-        raise ValueError("rows and headers filled so far do not lie within the capacity")
+        raise ValueError("columns.rows or columns.headers exceeds the capacity")
     load_filled(&out.key, out.rows)
     load_filled(&out.value, out.rows)
     if out.key_length != NULL or out.key.offsets != NULL:
@@ -143,9 +145,9 @@ cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) excep
         out.header_count != NULL and (out.header_start == NULL or out.header_key_position == NULL or out.header_key_length == NULL
                                       or out.header_value_position == NULL or out.header_value_length == NULL)
     ):
-        raise TypeError("columns of lengths without their positions")
+        raise TypeError("a column of lengths has no column of positions")
     if (out.key.offsets != NULL and out.value_length != NULL) or (out.value.offsets != NULL and out.key_length != NULL):
-        raise TypeError("one of key and value as copies, the other as spans")
+        raise TypeError("key and value must both be copied, or both be spans")
     out.source_end = source.data + source.size
     return want
 
@@ -183,13 +185,13 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
     for i in range(max(at, 0), count):
         if table[i].payload_position < 0 or table[i].payload_size < 0 or table[i].payload_position > source.size \
                 or table[i].payload_size > source.size - table[i].payload_position:
-            raise ValueError(f"row {i} of the table: its payload does not lie in the buffer")
+            raise ValueError(f"row {i} of the table: its payload is outside the buffer")
     cursor.record, cursor.position, cursor.delta = state[1], state[2], state[3]
     if at < 0 or cursor.record < 0 or (at < count and cursor.record and (
         (table[at].magic == MAGIC_V2 and cursor.record > table[at].count) or cursor.position < table[at].payload_position
         or cursor.position > table[at].payload_position + table[at].payload_size
     )):
-        raise ValueError("the cursor does not lie in the table of batches")
+        raise ValueError("the cursor is outside the table of batches")
     with nogil:
         status = decode_batches(source.data, table, count, &at, &cursor, &out, want, &wanted, &fault)
     close_columns(columns, &out)

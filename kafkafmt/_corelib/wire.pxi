@@ -140,7 +140,7 @@ cdef class Layout:
     cdef Py_ssize_t slot_of(self, name) except -1:
         cdef Py_ssize_t slot = kf_slot_offset(self.message_type, name)
         if slot < 0:
-            raise TypeError(f"{self.message_type.__name__}.{name} is no slot")
+            raise TypeError(f"{self.message_type.__name__}.{name} is not a slot")
         return slot
 
     cdef int add(self, tuple field, uint32_t tag, bint tagged=False) except -1:
@@ -148,7 +148,7 @@ cdef class Layout:
         if not 0 <= kind < len(WIRE_TYPES):
             raise ValueError(f"{name}: there is no kind {kind}")
         if (kind == WIRE_STRUCT) != isinstance(layout, Layout):
-            raise TypeError(f"{name}: a structure has a layout, nothing else has")
+            raise TypeError(f"{name}: a field has a layout if it is a structure, and only then")
         cdef WireField* wire = &self.wire[self.absent_end]
         wire.kind, wire.array, wire.nullable, wire.compact = kind, array, nullable, compact
         wire.fresh, wire.ignorable, wire.tag = isinstance(default, type), False, tag
@@ -175,7 +175,7 @@ cdef class Layout:
         first, last = bounds(source.source, start, end)
         cdef Py_ssize_t p = first
         if self.message_type is None:
-            raise TypeError("a layout that was never made")
+            raise TypeError("this layout was not initialized")
         message = read_wire_struct(self, source, &p, last)
         return message, p
 

@@ -241,9 +241,9 @@ class RecordBuffer:
         for array in (timestamps, offsets, *((headers.starts, headers.counts) if headers else ())):
             need_rows(array, last)
         if last < first:
-            raise ValueError(f"rows {first} to {last} are none")
+            raise ValueError(f"stop {last} is below start {first}")
         if many and self._attributes & CODEC_MASK:
-            raise ValueError("batches that are compressed are closed one by one")
+            raise ValueError("many=True is not possible with a codec: compressed batches are closed one by one")
         i = first
         while i < last:
             try:
@@ -257,7 +257,7 @@ class RecordBuffer:
                 )
             except IndexError:
                 raise ValueError(
-                    f"row {i}: a span does not lie in its buffer, or headers are not among those given"
+                    f"row {i}: a span is outside its buffer, or headers are outside their columns"
                 ) from None
             if any(key is None for key, _ in pairs):
                 raise self._error(BrokenRuleError(BUILD_HEADER_KEY), record)
@@ -290,7 +290,7 @@ class RecordBuffer:
         ):
             raise ValueError(f"last_offset is {last}, but offsets have reached {reached}, from {self.base_offset} on")
         if (compressed is None) != (not self._attributes & CODEC_MASK):
-            raise ValueError("compressed records are needed for a codec, and only for one")
+            raise ValueError("compressed is required if the attributes contain a codec, and not allowed otherwise")
         if compressed is not None:
             payload = view_of(compressed)
             if len(payload) > MAX_SIZE - self._head:

@@ -35,5 +35,5 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
         need(array, natural(count))
     for i, (p, n) in enumerate(zip(positions[:count].tolist(), lengths[:count].tolist(), strict=True)):
         if n >= 0 and (p < 0 or n > len(view) - p):
-            raise ValueError(f"span {i} does not lie in the buffer")
+            raise ValueError(f"span {i} is outside the buffer")
         hashes[i] = murmur2(view[p : p + n]) if n >= 0 else 0

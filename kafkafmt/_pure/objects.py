@@ -83,7 +83,7 @@ def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[V
     outside = (~nulls & ((positions < 0) | (lengths > len(view) - positions))).nonzero()[0]
     if len(outside):
         at = outside[0]
-        raise ValueError(f"a span of {lengths[at]} bytes at {positions[at]} does not lie in the buffer")
+        raise ValueError(f"a span of {lengths[at]} bytes at {positions[at]} is outside the buffer")
     if nulls.all():
         return [None] * len(lengths)
     source: Any = (

@@ -124,7 +124,7 @@ def data_room(offsets: Any, data: Any, rows: int) -> int:
         return MAX_OFFSET
     room, filled = min(len(data), 2**31 - 1), int(offsets[rows])
     if not 0 <= filled <= room:
-        raise ValueError("the data filled so far do not lie within their room")
+        raise ValueError("the data filled so far exceed the data array")
     return room - filled
 
 
@@ -165,15 +165,15 @@ def check_table(size: int, batches: BatchTable, cursor: IntArray) -> None:
     starts, lengths = (batches[name][max(at, 0) :] for name in ("payload_position", "payload_size"))
     outside = np.flatnonzero((starts < 0) | (lengths < 0) | (starts > size) | (lengths > size - starts))
     if len(outside):
-        raise ValueError(f"row {max(at, 0) + outside[0]} of the table: its payload does not lie in the buffer")
+        raise ValueError(f"row {max(at, 0) + outside[0]} of the table: its payload is outside the buffer")
     if at < 0 or record < 0:
-        raise ValueError("the cursor does not lie in the table of batches")
+        raise ValueError("the cursor is outside the table of batches")
     if at < len(batches) and record:
         batch = Batch(batches[at])
         if (
             batch.magic == MAGIC_V2 and record > batch.count
         ) or not batch.payload_position <= position <= batch.payload_end:
-            raise ValueError("the cursor does not lie in the table of batches")
+            raise ValueError("the cursor is outside the table of batches")
 
 
 def decode_records(
@@ -189,7 +189,7 @@ def decode_records(
     max_headers = min(natural(columns.max_headers), 2**31 - 1)
     names = BODY.intersection(columns.names)
     if not 0 <= columns.rows <= columns.capacity or not 0 <= columns.headers <= columns.header_capacity:
-        raise ValueError("rows and headers filled so far do not lie within the capacity")
+        raise ValueError("columns.rows or columns.headers exceeds the capacity")
     check_table(len(view), batches, cursor)
     while cursor[0] < len(batches):
         if 0 <= batches[int(cursor[0])]["magic"] < MAGIC_V2:

@@ -43,7 +43,7 @@ def check_range(view: memoryview, start: int, end: int | None) -> int:
     """Return `end` as a position; raise ValueError if the range is not in the buffer."""
     last = len(view) if end is None else natural(end)
     if last < natural(start) or last > len(view):
-        raise ValueError(f"start {start} and end {last} do not lie in a buffer of {len(view)} bytes")
+        raise ValueError(f"start {start} and end {last} are not a range of a buffer of {len(view)} bytes")
     return last
 
 
