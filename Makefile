@@ -1,46 +1,58 @@
-# Each target works alone, from nothing: all it needs is Python 3.11 or newer with pip. Every one first brings .venv up to date,
-# which takes a moment when nothing changed. ARGS are handed on: make test ARGS="-k varint -x"
+# Each target works in a fresh clone and needs only Python 3.11 or newer with pip. It first brings .venv up to date, which takes
+# a moment if nothing changed. ARGS are passed on: make test ARGS="-k varint -x"
 
 PYTHON ?= python3
 ARGS ?=
 SECONDS ?= 60
 
-# Where the machine has no Java, `make setup` fetched one for Spark.
+# If the machine has no Java, `make setup` installs one for Spark.
 FETCHED_JAVA = $(if $(shell test -x .venv/jdk/bin/java && echo yes),JAVA_HOME="$(CURDIR)/.venv/jdk")
 RUN = $(FETCHED_JAVA) .venv/bin/python
 
-.PHONY: help setup demo test test-full fuzz lint bench wheel clean
+.PHONY: help setup demo test test-full test-pure fuzz lint stubs docs bench wheel dist clean
 
-help:            ## this list
+help:            ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile | expand -t 18
 
-setup:           ## .venv with all that development needs, the native core, a Java for Spark
-	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON): install Python 3.11 or newer, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
+setup:           ## create or update .venv: development packages, the native core, a Java for Spark
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found: install Python 3.11 or newer, or run make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) scripts/setup_dev.py
 
-demo: setup      ## log directories that real brokers wrote become Parquet on Spark
+demo: setup      ## export log directories that real brokers wrote to Parquet, on Spark
 	$(RUN) examples/demo.py $(ARGS)
 
-test: setup      ## the tests, on both cores
+test: setup      ## run the tests, on both cores
 	$(RUN) -m pytest tests $(ARGS)
 
-test-full: setup ## the same and the long ones
+test-full: setup ## run all tests, the long ones included
 	$(RUN) -m pytest tests -m "" $(ARGS)
 
-fuzz: setup      ## every fuzz target for SECONDS (60) on a core with ASAN and UBSAN
+test-pure: setup ## run the tests with the pure core only, as on a machine without a compiler
+	CI= KAFKAFMT_BACKEND=pure $(RUN) -m pytest tests $(ARGS)
+
+fuzz: setup      ## run every fuzz target for SECONDS (60) on a core with ASAN and UBSAN
 	cd tests && ../.venv/bin/python -m fuzz.sanitized --seconds $(SECONDS) $(ARGS)
 
-lint: setup      ## style and types
+lint: setup      ## check style and types
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 
-bench: setup     ## the measurements
+stubs: setup     ## write the types of the wire protocol's messages, from their schemas
+	$(RUN) scripts/make_stubs.py
+
+docs: setup      ## build the documentation site in site/
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --clean $(ARGS)
+
+bench: setup     ## run the benchmarks
 	$(RUN) -m pytest benchmarks --benchmark-only $(ARGS)
 
-wheel: setup     ## a manylinux wheel for this Python and one without native code for any, in wheelhouse/
+wheel: setup     ## build a manylinux wheel for this Python and a wheel without native code, in wheelhouse/
 	$(RUN) scripts/build_wheel.py
 
-clean:           ## removes what was built; .venv and the data of .bench stay
-	rm -rf build dist *.egg-info kafkafmt/_core.c kafkafmt/_core.*.so wheelhouse/*.whl
+dist: setup      ## build the sdist and the wheel without native code, in dist/
+	$(RUN) scripts/build_wheel.py --portable dist
+
+clean:           ## remove build results; .venv and the data in .bench remain
+	rm -rf build dist site *.egg-info kafkafmt/_core.c kafkafmt/_core.*.so wheelhouse/*.whl
 	rm -rf .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -18,10 +18,15 @@ GIL" says that other threads run during the call, in the native core.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from .errors import KafkaFormatError
 from .types import BatchTable, Buffer, ByteArray, HeaderSpans, IntArray, LengthArray, RecordColumns, Scan, Spans
+
+BytesT = TypeVar("BytesT", bound=bytes | memoryview, default=bytes, covariant=True)
+"""Type of a record's key, value and header values: bytes, unless memoryviews were asked for."""
 
 def read_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
     """Read a zigzag varint of 32 bits, which has at most 5 bytes.
@@ -235,34 +240,135 @@ def find_batches(
     lengths the headers claim. Runs without the GIL.
     """
 
-def skip_corrupted(buffer: Buffer, positions: IntArray, start: int = 0, end: int | None = None, expected: int = 0) -> tuple[int, int]:
-    """Skip batches whose CRC does not match, by their length fields, from the batch at `start` on.
+def scan_damaged(
+    buffer: Buffer,
+    table: BatchTable,
+    spans: IntArray,
+    start: int = 0,
+    end: int | None = None,
+    file_end: int | None = None,
+    expected: int = 0,
+    last: int | None = None,
+) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
+    """Scan valid batches, and skip batches whose CRC does not match, by their length fields.
 
     Parameters
     ----------
-    positions : int64 array
-        Gets the positions of the skipped batches.
+    table : array of BATCH_DTYPE
+        Gets one row per valid batch.
+    spans : int64 array of shape (n, 7)
+        Gets one row per skipped batch: its position and end, the number of valid batches before it,
+        its magic, the CRC of its bytes, its crc field, and 1 if a plausible header in it claims a
+        batch that ends after the file, else 0.
+    start, end : int, optional
+        Range of the buffer to scan. By default all of it.
+    file_end : int, optional
+        Position at which the file ends, counted from the start of the buffer. By default the end of
+        the buffer.
     expected : int, default 0
-        Lowest offset that the next batch can have. The highest is `expected` + 2**31 - 1.
+        Lowest offset that the first batch can have. It increases with each valid batch, unless that
+        does not continue the one before.
+    last : int, optional
+        Last offset of the valid batch directly before `start`. None if there is damage before
+        `start`.
 
     Returns
     -------
-    count : int
-        Number of skipped batches.
+    valid_count, skipped_count : int
+        Number of rows filled in `table` and in `spans`.
     position : int
-        Position of the first batch that was not skipped.
+        Position of the first batch that is neither valid nor skipped.
+    expected : int
+        The value of `expected` at `position`.
+    last : int or None
+        The value of `last` at `position`.
+    error : KafkaFormatError or None
+        The error that `scan_batches` reports at `position`.
 
     Notes
     -----
-    A batch is skipped if both of these hold:
+    A batch whose CRC does not match is skipped if both of these hold:
 
-    - Its header and the header after it have offsets in this range, a known magic and a possible
-      length.
+    - Its header and the header after it have offsets from `expected` to `expected` + 2**31 - 1, a
+      known magic and a possible length.
     - No valid batch begins between the two headers, and no plausible header with an offset in this
-      range whose batch ends after the second header.
+      range whose batch ends after the second header. A batch that would end after `file_end` is not
+      valid, and its header does not count.
 
-    The skip ends at a valid batch, at a batch for which this does not hold, or when `positions` is
-    full. Runs without the GIL.
+    The scan ends before the first of these:
+
+    - a batch that continues after `end`, or another batch that is neither valid nor skipped
+    - a wrapper message, a batch with a negative last offset delta, or a batch whose next offset
+      would exceed 2**63 - 1
+    - a batch for which `table` or `spans` has no row
+
+    Runs without the GIL.
+    """
+
+def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
+    """Scan the batches of planned extents, and check that they are as planned.
+
+    Parameters
+    ----------
+    table : array of BATCH_DTYPE
+        Gets one row per batch.
+    extents : int64 array of shape (n, 4)
+        Position, end, number of batches and last offset of each extent.
+
+    Returns
+    -------
+    extent_count : int
+        Number of extents before the first one whose batches are not all valid, do not end with it,
+        have another number or another last offset, or do not fit `table`.
+    row_count : int
+        Number of rows filled in `table`, for these extents.
+
+    Notes
+    -----
+    Runs without the GIL.
+    """
+
+def resume_after(
+    buffer: Buffer, found: IntArray, position: int, origin: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
+) -> tuple[int, bool] | None:
+    """Find where reading resumes after a damaged batch, in common cases.
+
+    The rules are those of `kafkafmt.log.reading.search`, which decides the other cases.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        Bytes of the file from `origin` on. All other positions are those of the file.
+    found : int64 array
+        Positions of the valid batches that begin between `position` and `scanned_to`, in order.
+        Lower positions are ignored.
+    position : int
+        Position of the damaged batch.
+    origin : int
+        Position of the buffer in the file.
+    scanned_to : int
+        Position up to which the file was searched for valid batches.
+    file_end, zero_tail : int
+        The end of the file, and the position at which the zeros at its end begin.
+    expected : int
+        Lowest offset that the damaged batch can have.
+
+    Returns
+    -------
+    position : int
+        Where reading resumes.
+    own : bool
+        Whether the damaged batch's own CRC matches up to that position, so that only its length
+        field is corrupted.
+
+    None is returned instead if the case is not a common one, or if more of the file has to be
+    searched. This is so if the damaged batch's length field leads to a possible header or to the
+    end of the file, if a batch of magic 0 or 1 is involved, if a batch that was found may be inside
+    another one, or if the bytes that decide are not in the buffer.
+
+    Notes
+    -----
+    Runs without the GIL.
     """
 
 def heaviest_chain(
@@ -672,7 +778,7 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
     Runs without the GIL.
     """
 
-class Record:
+class Record(Generic[BytesT]):
     """One record of a partition.
 
     Records are equal if all their fields are equal, and are hashable. Fields are read-only; the
@@ -702,21 +808,21 @@ class Record:
     @property
     def timestamp_type(self) -> int: ...
     @property
-    def key(self) -> bytes | memoryview | None: ...
+    def key(self) -> BytesT | None: ...
     @property
-    def value(self) -> bytes | memoryview | None: ...
+    def value(self) -> BytesT | None: ...
     @property
-    def headers(self) -> tuple[tuple[str, bytes | memoryview | None], ...]: ...
+    def headers(self) -> tuple[tuple[str, BytesT | None], ...]: ...
     def __init__(
         self,
         offset: int,
         timestamp: int,
         timestamp_type: int,
-        key: bytes | memoryview | None = None,
-        value: bytes | memoryview | None = None,
-        headers: tuple[tuple[str, bytes | memoryview | None], ...] = (),
+        key: BytesT | None = None,
+        value: BytesT | None = None,
+        headers: tuple[tuple[str, BytesT | None], ...] = (),
     ) -> None: ...
-    def __reduce__(self) -> tuple[type[Record], tuple[Any, ...]]: ...
+    def __reduce__(self) -> tuple[type[Record[BytesT]], tuple[Any, ...]]: ...
 
 def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray) -> None:
     """Compute the first offset, the highest offset and the number of messages of each row.
@@ -740,7 +846,7 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
     Runs without the GIL.
     """
 
-def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record]:
+def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record[Any]]:
     """Return rows of decoded columns as `Record` objects.
 
     Parameters
@@ -765,7 +871,7 @@ def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: i
     Header keys are decoded as Java decodes UTF-8: malformed bytes become U+FFFD.
     """
 
-class RecordIterator:
+class RecordIterator(Generic[BytesT]):
     """Iterate over the records of successive lists, as ``itertools.chain.from_iterable`` does.
 
     Safe for several threads.
@@ -782,9 +888,9 @@ class RecordIterator:
     CPython's chain drops a generator that is running in another thread, and crashes.
     """
 
-    def __init__(self, lists: Iterable[list[Record]]) -> None: ...
-    def __iter__(self) -> RecordIterator: ...
-    def __next__(self) -> Record: ...
+    def __init__(self, lists: Iterable[list[Record[BytesT]]]) -> None: ...
+    def __iter__(self) -> RecordIterator[BytesT]: ...
+    def __next__(self) -> Record[BytesT]: ...
 
 def make_values(
     buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, views: bool = False
@@ -873,7 +979,7 @@ class RecordBuffer:
         key: Buffer | None,
         value: Buffer | None,
         timestamp: int = -1,
-        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[Any, Buffer | None] | None = (),
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None = (),
         offset: int | None = None,
     ) -> bool:
         """Append a record to the open batch.
@@ -907,7 +1013,7 @@ class RecordBuffer:
         key: Buffer | None,
         value: Buffer | None,
         timestamp: int = -1,
-        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[Any, Buffer | None] | None = (),
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None = (),
         offset: int | None = None,
     ) -> bool:
         """Return what `append` would return, or raise its error, without adding the record."""
@@ -1089,7 +1195,7 @@ class Layout:
         become U+FFFD.
         """
 
-def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[Any]:
+def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[bytes | memoryview]:
     """Encode messages back to back, for example a header and a body.
 
     Parameters

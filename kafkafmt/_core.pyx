@@ -20,7 +20,7 @@ include "_corelib/layout.pxi"     # Kafka's numbers as C constants, checked agai
 include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_varint
 include "_corelib/crc.pxi"        # crc32c, crc32, crc32c_way
 include "_corelib/batch.pxi"      # scan_batches: headers into a table
-include "_corelib/search.pxi"     # find_batch, find_batches, skip_corrupted: valid batches after damage
+include "_corelib/search.pxi"     # find_batch(es), scan_damaged, scan_extents, resume_after: valid batches in damaged data
 include "_corelib/chain.pxi"      # heaviest_chain: which batches to trust if their offsets contradict each other
 include "_corelib/walk.pxi"       # records of one batch of magic 2 into columns
 include "_corelib/records.pxi"    # decode_records, decode_plain_batches, message_offsets (legacy.pxi)

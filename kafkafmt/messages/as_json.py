@@ -1,8 +1,10 @@
-"""Messages as JSON, just as Kafka's own `…JsonConverter` classes write them.
+"""Convert messages to JSON values, as Kafka's generated ``…JsonConverter`` classes do.
 
-Fields in the order of the schema under Kafka's names; those that the version does not have, and tagged ones at their
-default, are left out; bytes are base64, ids the same without padding and safe for URLs; of record data only the size
-appears, as `…SizeInBytes`. Tagged fields that the schema does not know do not appear.
+- Fields are in the order of the schema, under Kafka's names.
+- Fields that the version does not have are omitted. So are tagged fields at their default, and
+  unknown tagged fields.
+- Bytes are base64. UUIDs are URL-safe base64 without padding.
+- Record data is replaced by its size in bytes, under the name ``…SizeInBytes``.
 """
 
 from __future__ import annotations
@@ -12,13 +14,27 @@ import math
 from typing import Any
 from uuid import UUID
 
-from .classes import Message
+from ..types import byte_view
+from .classes import RecordBytes, SchemaMessage
 from .schema import Field
 
 
-def to_json(message: Message, version: int) -> dict[str, Any]:
-    """A message in a version as plain dictionaries, lists and values."""
-    found: dict[str, Any] = {}
+def to_json(message: SchemaMessage, version: int) -> dict[str, Any]:
+    """Return the fields that a version of the message has, as dicts, lists and plain values.
+
+    Parameters
+    ----------
+    message : SchemaMessage
+    version : int
+        Version of the message.
+
+    Returns
+    -------
+    dict
+        The values by Kafka's field names. Floats that are not finite are the strings "NaN",
+        "Infinity" and "-Infinity".
+    """
+    converted: dict[str, Any] = {}
     for f in message.SCHEMA.fields:
         if version not in f.versions:
             continue
@@ -26,25 +42,27 @@ def to_json(message: Message, version: int) -> dict[str, Any]:
         if f.tag is not None and value == message.default(f.name):
             continue
         if f.type == "records" and value is not None:
-            found[f"{f.json_name}SizeInBytes"] = size_of_records(value)
+            converted[f"{f.json_name}SizeInBytes"] = size_of_records(value)
         elif f.array and value is not None:
-            found[f.json_name] = [_value(f, element, version) for element in value]
+            converted[f.json_name] = [_value(f, element, version) for element in value]
         else:
-            found[f.json_name] = _value(f, value, version)
-    return found
+            converted[f.json_name] = _value(f, value, version)
+    return converted
 
 
 def uuid_text(value: UUID) -> str:
-    """An id as Kafka writes it."""
+    """Return a UUID as text, as Kafka's ``Uuid.toString`` does: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
-def size_of_records(value: Any) -> int:
-    return sum(memoryview(part).nbytes for part in (value if isinstance(value, list | tuple) else [value]))
+def size_of_records(value: RecordBytes) -> int:
+    """Return the size of record data in bytes."""
+    return sum(byte_view(part).nbytes for part in (value if isinstance(value, list | tuple) else [value]))
 
 
 def _value(f: Field, value: Any, version: int) -> Any:
-    if isinstance(value, Message):
+    """Return the JSON value of a field, or of one element of an array field."""
+    if isinstance(value, SchemaMessage):
         return to_json(value, version)
     if isinstance(value, UUID):
         return uuid_text(value)

@@ -1,13 +1,17 @@
-"""Messages as Python classes, made of their schemas: `FetchRequest`, `FetchRequest.FetchTopic`, …
+"""Make Python classes from message schemas, such as `FetchRequest` and `FetchRequest.FetchTopic`.
 
-A class is a dataclass with slots. It has the fields of all versions, each with Kafka's default, under Kafka's names in
-Python's spelling; the structures inside it are its attributes. How a version lies on the wire is the core's `Layout`,
-compiled when that version is first read or written.
+Each class is a dataclass with slots and keyword-only parameters. It has the fields of all versions,
+with Kafka's defaults. The names are Kafka's, in snake case. The classes of nested structures are
+attributes of the message's class.
+
+The wire format of one version is a `Layout` of the core. It is compiled when that version is first
+read or written.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from types import ModuleType
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
@@ -19,34 +23,43 @@ from .schema import NONE, Field, Struct, Versions
 
 ZERO_UUID = UUID(int=0)
 
-RecordData = Buffer | list[Buffer]
+RecordBytes = Buffer | list[Buffer]
+"""Type of a field with record data.
+
+A field that was read is a memoryview of the frame. The buffers of a list are written back to back.
+"""
 _PYTHON_TYPES: dict[str, Any] = {
-    "bool": bool, "float64": float, "uuid": UUID, "string": str, "bytes": bytes, "records": RecordData,
+    "bool": bool, "float64": float, "uuid": UUID, "string": str, "bytes": bytes, "records": RecordBytes,
 }  # fmt: skip
 _ZEROS: dict[str, Any] = {"bool": False, "float64": 0.0, "uuid": ZERO_UUID, "string": "", "bytes": b"", "records": b""}
 
 
-class Message:
-    """A message, or a structure inside one.
+class SchemaMessage:
+    """Base class of the classes made from a schema: of messages, and of the structures inside them.
 
-    unknown_tagged_fields: (tag, bytes) of the tagged fields that its schema does not know, kept to be written back.
+    Attributes
+    ----------
+    unknown_tagged_fields : tuple of (int, bytes)
+        Tag and content of each tagged field that the schema does not have. They are written back.
     """
 
     __slots__ = ()
 
     SCHEMA: ClassVar[Struct]
+    """Fields of this message or structure."""
     DEFAULTS: ClassVar[dict[str, Any]]
-    """By a field's name its default, or the type that makes it."""
-    STRUCTS: ClassVar[dict[str, type[Message]]]
-    """The structures inside the whole message, by name."""
+    """Default of each field, by name. A default that is a type is called for each message."""
+    STRUCTS: ClassVar[dict[str, type[SchemaMessage]]]
+    """Classes of all structures inside the message, by name."""
     VERSIONS: ClassVar[Versions]
+    """Versions of the message that can be read and written."""
     FLEXIBLE: ClassVar[Versions]
-    """The versions with tagged fields."""
+    """Versions of the message that have compact types and tagged fields (KIP-482)."""
 
     unknown_tagged_fields: tuple[tuple[int, bytes], ...]
 
     def __repr__(self) -> str:
-        """What differs from the defaults."""
+        """Return the class name and the fields that differ from their defaults."""
         shown = []
         for f in self.SCHEMA.fields:
             value = getattr(self, f.name)
@@ -57,20 +70,21 @@ class Message:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """For copies and pickles, which have record data of their own where the message has views of a frame."""
+        """Return the state for `copy` and `pickle`, with views of a frame copied into bytes."""
         names = [*(f.name for f in self.SCHEMA.fields), "unknown_tagged_fields"]
         return None, {name: _owned(getattr(self, name)) for name in names}
 
     def default(self, name: str) -> Any:
-        """The default of a field."""
+        """Return the default of a field. A list or a structure is a new object at each call."""
         default = self.DEFAULTS[name]
         return default() if isinstance(default, type) else default
 
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=SchemaMessage)
 
 
 def _owned(value: Any) -> Any:
+    """Return a memoryview, or a list with memoryviews, as bytes; any other value unchanged."""
     if isinstance(value, memoryview):
         return bytes(value)
     if isinstance(value, list | tuple) and any(isinstance(part, memoryview) for part in value):
@@ -82,8 +96,8 @@ def _shown(value: Any) -> str:
     return f"<{value.nbytes} bytes>" if isinstance(value, memoryview) else repr(value)
 
 
-def _default(field: Field, struct_class: type[Message] | None) -> Any:
-    """A field's default: a value, or a type that makes one."""
+def _default(field: Field, struct_class: type[SchemaMessage] | None) -> Any:
+    """Return a field's default value, or the type that makes one."""
     if field.default == "null":
         return None
     if field.array:
@@ -98,7 +112,24 @@ def _default(field: Field, struct_class: type[Message] | None) -> Any:
 
 
 def make_class(struct: Struct, versions: Versions, flexible: Versions, base: type[M], module: str) -> type[M]:
-    """The class of a whole message; those of the structures inside it are its attributes. module: where it is to be found."""
+    """Make the class of a message from its schema.
+
+    Parameters
+    ----------
+    struct : Struct
+        Schema of the message.
+    versions, flexible : Versions
+        Versions of the message, and those that are flexible.
+    base : type
+        Base class of the message and of the structures inside it.
+    module : str
+        `__module__` of the classes, through which `pickle` finds them.
+
+    Returns
+    -------
+    type
+        The class. The classes of the structures are its attributes.
+    """
     made: dict[str, type[M]] = {}
     common = {"STRUCTS": made, "VERSIONS": versions, "FLEXIBLE": flexible, "__module__": module}
     message = _make(struct, base, made, struct.name, common)
@@ -108,7 +139,10 @@ def make_class(struct: Struct, versions: Versions, flexible: Versions, base: typ
 
 
 def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, common: dict[str, Any]) -> type[M]:
-    """The class of a structure, after those of its fields; `made` collects all below the message, by name."""
+    """Make the class of a structure.
+
+    The classes of its fields are made first and added to `made` by name.
+    """
     namespace: dict[str, Any] = {}
     fields: list[tuple[str, Any, Any]] = []
     defaults: dict[str, Any] = {}
@@ -121,31 +155,59 @@ def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, c
         type_: Any = inner or _PYTHON_TYPES.get(f.type, int)
         type_ = list[type_] if f.array else type_
         type_ = type_ | None if default is None or f.nullable != NONE else type_
-        given = dataclasses.field(default_factory=default) if isinstance(default, type) else dataclasses.field(default=default)
+        given = (
+            dataclasses.field(default_factory=default)
+            if isinstance(default, type)
+            else dataclasses.field(default=default)
+        )
         fields.append((f.name, type_, given))
         if f.second_name:
             namespace[f.second_name] = _second_name(f.name)
     fields.append(("unknown_tagged_fields", tuple[tuple[int, bytes], ...], dataclasses.field(default=())))
     namespace |= common | {"SCHEMA": struct, "DEFAULTS": defaults}
     namespace["__qualname__"] = outer if outer == struct.name else f"{outer}.{struct.name}"
-    return dataclasses.make_dataclass(struct.name, fields, bases=(base,), namespace=namespace, kw_only=True, slots=True, repr=False)
+    return dataclasses.make_dataclass(
+        struct.name, fields, bases=(base,), namespace=namespace, kw_only=True, slots=True, repr=False
+    )
 
 
 def _second_name(name: str) -> property:
-    def get(message: Message) -> Any:
+    """Return a property that reads and writes the field `name`."""
+
+    def get(message: SchemaMessage) -> Any:
         return getattr(message, name)
 
-    def put(message: Message, value: Any) -> None:
+    def put(message: SchemaMessage, value: Any) -> None:
         setattr(message, name, value)
 
-    return property(get, put, doc=f"The same as `{name}`.")
+    return property(get, put, doc=f"Another name of `{name}`.")
 
 
 _layouts: dict[tuple[Any, int, Any], Any] = {}
 
 
-def layout_of(message: Any, version: int, of_core: Any = None) -> Any:
-    """How a whole message, by its class, lies on the wire in a version; UnsupportedError for one that is not known."""
+def layout_of(message: type[SchemaMessage], version: int, of_core: ModuleType | None = None) -> Any:
+    """Return the wire layout of a message in one version.
+
+    Parameters
+    ----------
+    message : type
+        Class of the message.
+    version : int
+        Version of the message.
+    of_core : module, optional
+        The core whose `Layout` is returned. By default the core in use.
+
+    Returns
+    -------
+    Layout
+        The layout, which is kept: the next call with the same arguments returns the same object.
+
+    Raises
+    ------
+    UnsupportedError
+        The message does not have this version.
+    """
     key = message, version, of_core or core
     found = _layouts.get(key)
     if found is None:
@@ -153,14 +215,17 @@ def layout_of(message: Any, version: int, of_core: Any = None) -> Any:
     return found
 
 
-def _make_layout(message: type[Message], version: int, core: Any) -> Any:
+def _make_layout(message: type[SchemaMessage], version: int, core: Any) -> Any:
     if version not in message.VERSIONS:
-        raise UnsupportedError(f"{message.__name__} version {version} is not known, {message.VERSIONS} are")
+        raise UnsupportedError(f"{message.__name__} version {version} is not supported (supported: {message.VERSIONS})")
     return _compile(message, version, version in message.FLEXIBLE, core, {})
 
 
-def _compile(part: type[Message], version: int, flexible: bool, core: Any, done: dict[str, Any]) -> Any:
-    """The layout of a message or structure after those inside it, which `done` collects by name."""
+def _compile(part: type[SchemaMessage], version: int, flexible: bool, core: Any, done: dict[str, Any]) -> Any:
+    """Return the layout of a message or structure.
+
+    The layouts of the structures inside it are made first and added to `done` by name.
+    """
     fields, tagged, absent = [], [], []
     for f in part.SCHEMA.fields:
         default = part.DEFAULTS[f.name]

@@ -1,17 +1,28 @@
-"""The fields of Kafka's messages, in a compact form of text; a message has any number of versions.
+"""Parse the text form of Kafka's message schemas. One schema describes all versions of a message.
 
-    3 Topics, versions 0-18, flexible 12+       number, name, all versions there have been, those with compact forms and tags
+    1 Fetch, versions 0-18, flexible 12+
 
     ClusterId       string?       12+   tag 0  = null  ignorable
-    Topics          []FetchTopic  0+                            a field: name, type, versions, then what else there is to say
-        Topic       string        0-12                          the fields of a structure stand below the field that has it
+    Topics          []FetchTopic  0+
+        Topic       string        0-12
     ...
-    struct Name                                                 or by themselves; other fields may have it too
+    struct Name
+        ...
 
-A type is one of TYPES or the name of a structure, `[]` before it for an array, `?` behind it where null is allowed. Words
-behind the versions: `null 1+` (null is allowed in these versions only), `tag 0` (a tagged field), `= 60000` (the
-default, where it is not zero or empty), `ignorable` (left out in silence in versions that do not have it), `plain`
-(never compact), `as name` (its name in Python, where rules would spell it badly), `also name` (a second one).
+The first line has a number, the name, the versions, and the flexible versions (KIP-482). The line
+of a field has its name, its type, its versions and its options. The fields of a structure are
+indented below the field. A line with ``struct`` starts a structure that several fields can have.
+
+The type is one of `TYPES` or the name of a structure. `[]` before it makes an array, and `?` after
+it allows null. The options are:
+
+- ``null 1+``: null is allowed in these versions only.
+- ``tag 0``: the field is a tagged field.
+- ``= 60000``: the default. Without this option it is zero or empty.
+- ``ignorable``: the value is dropped without an error if the version does not have the field.
+- ``plain``: the field is never in compact form.
+- ``as name``: the Python name, if the snake case of Kafka's name is unsuitable.
+- ``also name``: a second Python name.
 """
 
 from __future__ import annotations
@@ -21,20 +32,22 @@ from dataclasses import dataclass, field
 
 TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes", "records")
 NEWEST = 32767
-WORD = re.compile(r"(null|tag|=|as|also) (\S+)|ignorable|plain")
+"""Last version of a range that is open at its end, such as ``12+``."""
+OPTION = re.compile(r"(null|tag|=|as|also) (\S+)|ignorable|plain")
 HEADING = re.compile(r"(?:(\d+) )?(\w+), versions? (\S+?)(?:, flexible (\S+))?")
-HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @dataclass(frozen=True)
 class Versions:
-    """From one version to another, both included; none where the last is below the first."""
+    """A range of versions, both ends inclusive; empty if `last` is less than `first`."""
 
     first: int
     last: int
 
     @classmethod
     def parse(cls, text: str) -> Versions:
+        """Parse a range such as ``3``, ``0-12`` or ``12+``."""
         first, dash, last = text.removesuffix("+").partition("-")
         return cls(int(first), NEWEST if text.endswith("+") else int(last) if dash else int(first))
 
@@ -46,11 +59,34 @@ class Versions:
 
 
 NONE = Versions(0, -1)
+"""No version at all."""
 
 
 @dataclass
 class Field:
-    """One field of a structure. `type` is one of TYPES or the name of a structure, of which `struct` has the fields."""
+    """One field of a structure.
+
+    Attributes
+    ----------
+    kafka_name, name : str
+        Kafka's name, and the Python name.
+    type : str
+        One of `TYPES`, or the name of a structure. For an array, the type of its elements.
+    array : bool
+        Whether the field is an array.
+    versions, nullable : Versions
+        Versions of the message that have the field, and those in which it can be null.
+    tag : int, optional
+        Tag of a tagged field.
+    default : str, optional
+        The default as text. None means zero or empty.
+    ignorable, plain : bool
+        The options of these names.
+    second_name : str, optional
+        A second Python name.
+    struct : Struct, optional
+        The structure that `type` names.
+    """
 
     kafka_name: str
     name: str
@@ -67,13 +103,13 @@ class Field:
 
     @property
     def json_name(self) -> str:
-        """As Kafka's JSON converters spell it."""
+        """Name of the field in Kafka's JSON: camel case."""
         return self.kafka_name[0].lower() + self.kafka_name[1:]
 
 
 @dataclass
 class Struct:
-    """A structure: a whole message, or what a field or the elements of an array are."""
+    """The schema of a message, or of a structure inside a message."""
 
     name: str
     fields: list[Field] = field(default_factory=list)
@@ -81,7 +117,17 @@ class Struct:
 
 @dataclass(frozen=True)
 class Heading:
-    """A message's first line. number: an API key, a record's type, or None. flexible: the versions with compact forms and tags."""
+    """The first line of a message.
+
+    Attributes
+    ----------
+    number : int, optional
+        The API key or the record type, if the message has one.
+    name : str
+        Kafka's name of the message.
+    versions, flexible : Versions
+        Versions of the message, and those that have compact types and tagged fields.
+    """
 
     number: int | None
     name: str
@@ -90,24 +136,34 @@ class Heading:
 
     @classmethod
     def parse(cls, line: str) -> Heading:
+        """Parse a first line such as ``3 Metadata, versions 0-13, flexible 9+``."""
         found = HEADING.fullmatch(line)
         assert found is not None, line
         number, name, versions, flexible = found.groups()
-        return cls(None if number is None else int(number), name, Versions.parse(versions), Versions.parse(flexible) if flexible else NONE)
+        return cls(
+            None if number is None else int(number),
+            name,
+            Versions.parse(versions),
+            Versions.parse(flexible) if flexible else NONE,
+        )
 
 
 def snake_case(name: str) -> str:
-    return HUMP.sub("_", name).lower()
+    """Return a camel case name in snake case."""
+    return WORD_START.sub("_", name).lower()
 
 
 def parse_field(line: str) -> Field:
+    """Parse the line of a field. `Field.struct` is left to `parse_message`."""
     kafka_name, type_, versions, *rest = line.split(maxsplit=3)
     present = Versions.parse(versions)
     nullable = type_.endswith("?")
     plain_type = type_.removesuffix("?").removeprefix("[]")
-    made = Field(kafka_name, snake_case(kafka_name), plain_type, type_.startswith("[]"), present, present if nullable else NONE)
-    for word in WORD.finditer(rest[0] if rest else ""):
-        match word[1], word[2]:
+    made = Field(
+        kafka_name, snake_case(kafka_name), plain_type, type_.startswith("[]"), present, present if nullable else NONE
+    )
+    for option in OPTION.finditer(rest[0] if rest else ""):
+        match option[1], option[2]:
             case "null", text:
                 made.nullable = Versions.parse(text)
             case "tag", text:
@@ -119,12 +175,15 @@ def parse_field(line: str) -> Field:
             case "also", text:
                 made.second_name = text
             case _:
-                setattr(made, word[0], True)
+                setattr(made, option[0], True)
     return made
 
 
 def parse_message(name: str, lines: list[str]) -> Struct:
-    """A message from the lines of its fields; indentation tells whose fields they are."""
+    """Parse the lines after a message's first line.
+
+    The indentation of a line shows which structure the field belongs to.
+    """
     message = Struct(name)
     shared: dict[str, Struct] = {}
     every: list[Field] = []
@@ -151,7 +210,7 @@ def parse_message(name: str, lines: list[str]) -> Struct:
 
 
 def parse_messages(text: str) -> list[tuple[Heading, Struct]]:
-    """Several messages, each a heading and below it its fields, indented."""
+    """Parse several messages, each a first line and the indented lines of its fields."""
     parts: list[tuple[Heading, list[str]]] = []
     for line in text.splitlines():
         if line[:1].strip():

@@ -1,4 +1,4 @@
-"""Kafka's wire protocol: every message of every version, read and written; frames and streams of them. No client.
+"""Read and write the messages of Kafka's wire protocol, in all versions. This is not a client.
 
     from kafkafmt import protocol
 
@@ -10,17 +10,18 @@
     for data in protocol.record_data(response.body):           # views of the frame
         table = kafkafmt.to_arrow(data.records, start=fetch_offset, aborted=data.aborted)
 
-    body = protocol.MetadataRequest(topics=[protocol.MetadataRequest.MetadataRequestTopic(name="orders")])
+    topic = protocol.MetadataRequest.MetadataRequestTopic(name="orders")
+    body = protocol.MetadataRequest(topics=[topic])
     buffers = protocol.write_request(protocol.make_request(body, api_version=12, correlation_id=1))
 
-The classes of messages (`FetchRequest`, `FetchResponse`, …) are made on first use.
+Each message has a class, such as `FetchRequest` and `FetchResponse`. The classes of the structures
+inside a message are its attributes. A class is made when it is first used.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from . import apis
 from .error_codes import ErrorCode
 from .frames import (
     Request,
@@ -32,7 +33,7 @@ from .frames import (
     write_request,
     write_response,
 )
-from .messages import Message, UnknownBody, find_class, message_class, to_json
+from .message_classes import Message, UnknownBody, class_names, find_class, message_class, to_json
 from .record_data import BatchesEnd, RecordData, batches_end, record_data
 from .streams import Correlation, FrameSplitter
 
@@ -58,15 +59,20 @@ __all__ = [
     "write_response",
 ]
 
+if TYPE_CHECKING:
+    from . import _classes
+    from ._classes import *  # noqa: F403
 
-def __getattr__(name: str) -> Any:
-    found = find_class(name) if name.endswith(("Request", "Response", "Header")) else None
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    __all__ += _classes.__all__  # type: ignore[has-type]  # mypy, because of the import above
+else:
+
+    def __getattr__(name):
+        found = find_class(name) if name.endswith(("Request", "Response", "Header")) else None
+        if found is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
-    names = [api.name for key in apis.keys().values() if (api := apis.api(key))]
-    return sorted([*__all__, "RequestHeader", "ResponseHeader", *(n + kind for n in names for kind in ("Request", "Response"))])
+    return sorted([*__all__, *class_names()])

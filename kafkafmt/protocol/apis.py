@@ -1,4 +1,8 @@
-"""The APIs, as the files in `schemas/` tell them: a file an API, numbered by its key; request and response under one heading."""
+"""Read the APIs of the wire protocol from the files in `schemas/`.
+
+Each file describes one API: its key, its name, its versions, the request and the response. Its name
+is the key and the API's name in snake case, such as ``03_metadata.txt``.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,28 @@ from importlib.resources import files
 from ..arguments import integer
 from ..messages.schema import Heading, Struct, Versions, parse_message
 
+PRODUCE = 0
+FETCH = 1
+CONTROLLED_SHUTDOWN = 7
+API_VERSIONS = 18
+SHARE_FETCH = 78
+
 
 @dataclass(frozen=True)
 class Api:
-    """Everything about one API: its messages and in which versions they are flexible (compact forms, tagged fields)."""
+    """One API of the wire protocol.
+
+    Attributes
+    ----------
+    key : int
+        Kafka's number of the API, -1 for a header.
+    name : str
+        Kafka's name of the API, such as "ApiVersions".
+    versions, flexible : Versions
+        Versions of both messages, and those that have compact types and tagged fields (KIP-482).
+    request, response : Struct
+        Schemas of the messages.
+    """
 
     key: int
     name: str
@@ -25,13 +47,25 @@ class Api:
 
 @cache
 def keys() -> dict[str, int]:
-    """Name of an API in snake case, as its file has it → its key; in the order of the keys."""
+    """Return the key of each API by its name in snake case, in the order of the keys."""
     names = (file.name.removesuffix(".txt").partition("_") for file in files(__package__).joinpath("schemas").iterdir())
     return dict(sorted(((name, int(key)) for key, _, name in names if key.isdigit()), key=lambda item: item[1]))
 
 
 def key_of(given: int | str) -> int:
-    """An API's key, by itself or by the API's name, in any case; ValueError for a name that is not known."""
+    """Return the key of an API.
+
+    Parameters
+    ----------
+    given : int or str
+        The key, which is returned unchanged, or the API's name, in any case and with or without
+        underscores.
+
+    Raises
+    ------
+    ValueError
+        No API has this name.
+    """
     if not isinstance(given, str):
         return integer("api_key", given, kind="an API's key or name")
     known = {name.replace("_", ""): key for name, key in keys().items()}
@@ -39,11 +73,12 @@ def key_of(given: int | str) -> int:
     if word in known:
         return known[word]
     near = [found.name for name in get_close_matches(word, known, 1) if (found := api(known[name]))]
-    raise ValueError(f"{given!r} is no API that is known" + "".join(f"; the nearest is {name}" for name in near))
+    raise ValueError(f"there is no API {given!r}" + "".join(f"; did you mean {name!r}?" for name in near))
 
 
 @cache
 def _load(file: str) -> Api:
+    """Parse a file of `schemas/`."""
     title, *lines = files(__package__).joinpath("schemas", file).read_text(encoding="utf-8").splitlines()
     heading = Heading.parse(title)
     parts: dict[str, list[str]] = {"request": [], "response": []}
@@ -59,10 +94,13 @@ def _load(file: str) -> Api:
 
 @cache
 def api(key: int) -> Api | None:
-    """What is known of an API; None for a key that is not."""
+    """Return the API with this key, or None if there is none."""
     return next((_load(f"{key:02}_{name}.txt") for name, known in keys().items() if known == key), None)
 
 
 def header(kind: str) -> Api:
-    """The header of requests or of responses, written down in the same way."""
+    """Return the header of requests or of responses. `kind` is "request" or "response".
+
+    The file of a header has the form of an API's file, so the result is an `Api` too.
+    """
     return _load(f"{kind}_header.txt")

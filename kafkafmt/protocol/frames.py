@@ -1,36 +1,54 @@
-"""Frames: a size of four bytes, a header, a body. Whole requests and responses are read and written here.
+"""Read and write whole requests and responses, as frames: four bytes of size, a header, a body.
 
-A request's header says which API and version follow; a response's has nothing but the correlation id of its request, so
-who reads it has to know. Flexible versions have a header with tagged fields, but for ApiVersions' response, which a
-client must be able to read before it knows anything of the broker.
+A request's header has the API key and version. A response's header has only the correlation id of
+its request, so the caller must pass the API key and version. Flexible versions (KIP-482) have
+tagged fields in the header. ApiVersions responses are the exception: a client must be able to read
+them before it knows the broker's versions.
 
-Kafka's parser ignores bytes after a message, and librdkafka sends some. They are kept in `trailing` and written back. The body
-of an API or a version that is not known is kept as an `UnknownBody`.
+Kafka's parser ignores bytes after a message, and librdkafka sends some. They are kept in `trailing`
+and written back. If the API or the version is not supported, the body is kept as an `UnknownBody`.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .._backend import core
 from ..errors import KafkaFormatError, StructureError, TruncatedError, UnsupportedError
 from ..messages import layout_of
-from ..types import Buffer
+from ..types import Buffer, byte_view
 from . import apis
-from .messages import REQUEST, RESPONSE, Message, UnknownBody, header_class, message_class
+from .error_codes import ErrorCode
+from .message_classes import (
+    REQUEST,
+    RESPONSE,
+    Kind,
+    Message,
+    UnknownBody,
+    message_class,
+    request_header_class,
+    response_header_class,
+)
 
-PRODUCE, CONTROLLED_SHUTDOWN, API_VERSIONS = 0, 7, 18
-UNSUPPORTED_VERSION = 35
+if TYPE_CHECKING:
+    from ._classes import ApiVersionsResponse, ProduceRequest, RequestHeader, ResponseHeader
+
 SIZE_BYTES, MAX_FRAME = 4, 2**31 - 1
-BODIES = (Message, UnknownBody)
+"""Bytes of a frame's size field, and the largest size that it can hold."""
 FIXED_HEADER_BYTES = 8
-"""Of a request: key, version, correlation id."""
+"""Bytes of a request's API key, version and correlation id, which every request has."""
+CORRELATION_ID_BYTES = 4
+
+BODIES = (Message, UnknownBody)
+
+Body = TypeVar("Body", bound=Message | UnknownBody)
+"""Type of the body of a `Request` or `Response`."""
 
 
-class _Whole:
-    """What a frame holds; the body's fields can be asked for directly."""
+class _FrameContent:
+    """Base class of `Request` and `Response`, whose body's fields are attributes of the object too."""
 
     __slots__ = ()
 
@@ -39,155 +57,211 @@ class _Whole:
     trailing: bytes
 
     def __getattr__(self, name: str) -> Any:
+        """Return a field of the body. Its type is Any; the fields of `body` itself are typed."""
         if name.startswith("__") or name in ("header", "body"):
             raise AttributeError(name)
         return getattr(self.body, name)
 
     @property
     def api_key(self) -> int:
+        """Key of the API."""
         return _key_of(self.body)
 
     @property
     def api(self) -> str | None:
-        """The API's name. None if the API is not known."""
+        """Name of the API, or None if this release does not support the API."""
         known = apis.api(self.api_key)
         return None if known is None else known.name
 
     @property
     def correlation_id(self) -> int:
+        """Number by which a response is matched to its request."""
         return int(self.header.correlation_id)
 
 
 @dataclass(slots=True)
-class Request(_Whole):
-    """A request, whose body's fields are this object's attributes too.
+class Request(_FrameContent, Generic[Body]):
+    """A request. The fields of its body are attributes of this object too.
 
     Attributes
     ----------
     header : RequestHeader
     body : Message or UnknownBody
+        A type checker knows the fields of the body from `make_request`, or after a check such as
+        ``isinstance(request.body, protocol.ProduceRequest)``.
     trailing : bytes, default b""
-        Bytes after the body. `write_request` writes them after whatever `body` is then; set `trailing` to b"" to drop them.
+        Bytes after the body. `write_request` writes them, also if `body` was changed. To drop them,
+        set `trailing` to b"".
     """
 
-    header: Any
-    body: Any
+    header: RequestHeader
+    body: Body
     trailing: bytes = b""
 
     @property
     def api_version(self) -> int:
+        """Version of the body, and of the response."""
         return int(self.header.api_version)
 
     @property
     def client_id(self) -> str | None:
-        found: str | None = self.header.client_id
-        return found
+        """Name that the client gives itself."""
+        return self.header.client_id
 
     @property
     def has_response(self) -> bool:
-        """Whether a broker answers: always, except a Produce request with acks 0. True if the body is an `UnknownBody`."""
-        return self.api_key != PRODUCE or isinstance(self.body, UnknownBody) or self.body.acks != 0
+        """Whether a broker responds: False only for a Produce request with acks 0.
+
+        An `UnknownBody` counts as a request that gets a response.
+        """
+        return (
+            self.api_key != apis.PRODUCE
+            or isinstance(self.body, UnknownBody)
+            or cast("ProduceRequest", self.body).acks != 0
+        )
 
 
 @dataclass(slots=True)
-class Response(_Whole):
-    """A response, whose body's fields are this object's attributes too.
+class Response(_FrameContent, Generic[Body]):
+    """A response. The fields of its body are attributes of this object too.
 
     Attributes
     ----------
     header : ResponseHeader
     body : Message or UnknownBody
+        A type checker knows the fields of the body from `make_response`, or after a check such as
+        ``isinstance(response.body, protocol.FetchResponse)``.
     api_version : int
-        The version of the body.
+        Version of the body.
     trailing : bytes, default b""
-        Bytes after the body. `write_response` writes them after whatever `body` is then; set `trailing` to b"" to drop them.
+        Bytes after the body. `write_response` writes them, also if `body` was changed. To drop
+        them, set `trailing` to b"".
     """
 
-    header: Any
-    body: Any
+    header: ResponseHeader
+    body: Body
     api_version: int
     trailing: bytes = b""
 
 
-def _key_of(body: Any) -> int:
-    key: int = body.API.key if isinstance(body, Message) else body.api_key
-    return key
+def _key_of(body: Message | UnknownBody) -> int:
+    return body.API.key if isinstance(body, Message) else body.api_key
 
 
-def _check_body(body: Any, kind: str) -> None:
+def _check_body(body: Any, kind: Kind) -> None:
     if not isinstance(body, BODIES) or getattr(body, "KIND", None) != kind:
-        raise TypeError(f"the body of a {kind} is needed, such as protocol.Fetch{kind.title()}(…), not {type(body).__name__}")
+        raise TypeError(
+            f"the body must be a {kind}, such as protocol.Fetch{kind.title()}(…), not {type(body).__name__}"
+        )
 
 
-def make_request(body: Message | UnknownBody, api_version: int, correlation_id: int = 0, client_id: str | None = None) -> Request:
-    """A request with a header to go with its body."""
+def make_request(body: Body, api_version: int, correlation_id: int = 0, client_id: str | None = None) -> Request[Body]:
+    """Make a request: a body with a header for it.
+
+    Parameters
+    ----------
+    body : Message or UnknownBody
+        Body of a request, such as ``MetadataRequest()``.
+    api_version : int
+        Version in which `write_request` writes the body.
+    correlation_id : int, default 0
+        Number by which the response is matched to the request.
+    client_id : str, optional
+        Name that the client gives itself.
+
+    Raises
+    ------
+    TypeError
+        `body` is not the body of a request.
+    """
     _check_body(body, REQUEST)
-    header: Any = header_class(REQUEST)
-    return Request(header(api_key=_key_of(body), api_version=api_version, correlation_id=correlation_id, client_id=client_id), body)
+    header = request_header_class()
+    return Request(
+        header(api_key=_key_of(body), api_version=api_version, correlation_id=correlation_id, client_id=client_id), body
+    )
 
 
-def make_response(body: Message | UnknownBody, api_version: int, correlation_id: int = 0) -> Response:
-    """The same for a response."""
+def make_response(body: Body, api_version: int, correlation_id: int = 0) -> Response[Body]:
+    """Make a response: a body with a header for it.
+
+    Parameters
+    ----------
+    body : Message or UnknownBody
+        Body of a response, such as ``MetadataResponse()``.
+    api_version : int
+        Version in which `write_response` writes the body.
+    correlation_id : int, default 0
+        Number by which the response is matched to its request.
+
+    Raises
+    ------
+    TypeError
+        `body` is not the body of a response.
+    """
     _check_body(body, RESPONSE)
-    header: Any = header_class(RESPONSE)
-    return Response(header(correlation_id=correlation_id), body, api_version)
+    return Response(response_header_class()(correlation_id=correlation_id), body, api_version)
 
 
-def header_version(kind: str, key: int, version: int) -> int:
-    """Which version of a request's or response's header goes with a version of an API."""
+def header_version(kind: Kind, key: int, version: int) -> int:
+    """Return the version of the header that precedes the body of an API in this version."""
     api = apis.api(key)
     flexible = api is not None and version in api.flexible
     if kind == RESPONSE:
-        return int(flexible and key != API_VERSIONS)
-    return 0 if key == CONTROLLED_SHUTDOWN and version == 0 else 1 + flexible
+        return int(flexible and key != apis.API_VERSIONS)
+    return 0 if key == apis.CONTROLLED_SHUTDOWN and version == 0 else 1 + flexible
 
 
-def _body_of(frame: Buffer) -> memoryview:
-    """The frame as bytes, once its size is known to be what it says."""
-    raw: Any = frame
-    view = memoryview(raw).cast("B")
+def _view_of_frame(frame: Buffer) -> memoryview:
+    """Return a view of the whole frame; raise an error if its size field is wrong."""
+    view = byte_view(frame)
     if len(view) < SIZE_BYTES:
-        raise TruncatedError(f"a frame begins with its size in {SIZE_BYTES} bytes, {len(view)} are there", 0)
+        raise TruncatedError(
+            f"a frame starts with a size field of {SIZE_BYTES} bytes, but has only {len(view)} bytes", 0
+        )
     size = int.from_bytes(view[:SIZE_BYTES], "big", signed=True)
-    if size > len(view) - SIZE_BYTES:
-        raise TruncatedError(f"the frame's size in its first {SIZE_BYTES} bytes is {size}, {len(view) - SIZE_BYTES} follow", 0)
-    if size < len(view) - SIZE_BYTES:
-        raise StructureError(f"the frame's size in its first {SIZE_BYTES} bytes is {size}, {len(view) - SIZE_BYTES} follow", 0)
+    if size != len(view) - SIZE_BYTES:
+        wrong = TruncatedError if size > len(view) - SIZE_BYTES else StructureError
+        raise wrong(f"the frame's size field is {size}, but {len(view) - SIZE_BYTES} bytes follow it", 0)
     return view
 
 
-def read_request_header(frame: Buffer) -> tuple[Any, int]:
-    """Read a frame's RequestHeader; return it with the position after it.
+def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
+    """Read the header of a request's frame; return it and the position after it.
 
-    The header of a newer version of a known API is read in the form of the API's newest versions, as Kafka does. Of an API that is
-    not known, the tagged fields of the header are left to the body: only flexible versions have them.
+    If the version is newer than the supported ones, the header is read in the form of the API's
+    newest versions, as Kafka does. If the API is not supported, the header's tagged fields are left
+    to the body, because only flexible versions have them.
     """
-    view = _body_of(frame)
+    view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
-        raise TruncatedError(f"a request has at least {FIXED_HEADER_BYTES} bytes, {len(view) - SIZE_BYTES} are there", SIZE_BYTES)
+        raise TruncatedError(
+            f"a request has at least {FIXED_HEADER_BYTES} bytes, this one has {len(view) - SIZE_BYTES}", SIZE_BYTES
+        )
     key, version = (int.from_bytes(view[at : at + 2], "big", signed=True) for at in (SIZE_BYTES, SIZE_BYTES + 2))
-    read: tuple[Any, int] = layout_of(header_class(REQUEST), header_version(REQUEST, key, version)).read(view, SIZE_BYTES)
+    read: tuple[RequestHeader, int] = layout_of(request_header_class(), header_version(REQUEST, key, version)).read(
+        view, SIZE_BYTES
+    )
     return read
 
 
-def read_request_body(frame: Buffer, header: Any, position: int) -> tuple[Any, bytes]:
-    """Read the body after a header that ends at `position`; return it with the bytes after it."""
+def read_request_body(frame: Buffer, header: RequestHeader, position: int) -> tuple[Message | UnknownBody, bytes]:
+    """Read the body after a header that ends at `position`; return it and the bytes after it."""
     return _read_body(frame, position, REQUEST, header.api_key, header.api_version)
 
 
-def read_request(frame: Buffer) -> Request:
+def read_request(frame: Buffer) -> Request[Message | UnknownBody]:
     """Read a request from its frame.
 
     Parameters
     ----------
     frame : bytes-like
-        The whole frame, with its four bytes of size.
+        The whole frame, with its size field of four bytes.
 
     Returns
     -------
     Request
-        Record data is a view of the frame; everything else is copied. The body of an API or a version that is not known is an
-        `UnknownBody`. `trailing` has the bytes after the body.
+        Record data is a view of `frame`; everything else is copied. The body is an `UnknownBody` if
+        this release does not support its API or version. `trailing` is the bytes after the body.
 
     Raises
     ------
@@ -199,130 +273,198 @@ def read_request(frame: Buffer) -> Request:
 
 
 def correlation_id_of(frame: Buffer) -> int:
-    """The correlation id of a response's frame."""
-    view = _body_of(frame)
-    if len(view) < SIZE_BYTES + 4:
-        raise TruncatedError(f"a response begins with its correlation id in 4 bytes, {len(view) - SIZE_BYTES} are there", SIZE_BYTES)
-    return int.from_bytes(view[SIZE_BYTES : SIZE_BYTES + 4], "big", signed=True)
+    """Return the correlation id of a response's frame."""
+    view = _view_of_frame(frame)
+    if len(view) < SIZE_BYTES + CORRELATION_ID_BYTES:
+        found = len(view) - SIZE_BYTES
+        raise TruncatedError(
+            f"a response starts with a correlation id of {CORRELATION_ID_BYTES} bytes, but has only {found}", SIZE_BYTES
+        )
+    return int.from_bytes(view[SIZE_BYTES : SIZE_BYTES + CORRELATION_ID_BYTES], "big", signed=True)
 
 
-def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple[Any, int]:
-    """A frame's ResponseHeader and the position behind it."""
+def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple[ResponseHeader, int]:
+    """Read the header of a response's frame; return it and the position after it."""
     version = header_version(RESPONSE, api_key, api_version)
-    read: tuple[Any, int] = layout_of(header_class(RESPONSE), version).read(_body_of(frame), SIZE_BYTES)
+    read: tuple[ResponseHeader, int] = layout_of(response_header_class(), version).read(
+        _view_of_frame(frame), SIZE_BYTES
+    )
     return read
 
 
-def read_response_body(frame: Buffer, position: int, api_key: int, api_version: int) -> tuple[Any, int, bytes]:
-    """Read the body after a header that ends at `position`; return it with its version and the bytes after it: see `read_response`."""
+def read_response_body(
+    frame: Buffer, position: int, api_key: int, api_version: int
+) -> tuple[Message | UnknownBody, int, bytes]:
+    """Read the body at `position`; return it, its version and the bytes after it.
+
+    The version is `api_version`, or 0 for some ApiVersions responses: see `read_response`.
+    """
     try:
         body, trailing = _read_body(frame, position, RESPONSE, api_key, api_version)
     except KafkaFormatError:
-        if api_key != API_VERSIONS or api_version == 0:
+        if api_key != apis.API_VERSIONS or api_version == 0:
             raise
-        return _fallback(frame, position)
-    if api_key == API_VERSIONS and isinstance(body, UnknownBody):
+        return _read_api_versions_0(frame, position)
+    if api_key == apis.API_VERSIONS and isinstance(body, UnknownBody):
         with suppress(KafkaFormatError):
-            return _fallback(frame, position)
+            return _read_api_versions_0(frame, position)
     return body, api_version, trailing
 
 
-def _fallback(frame: Buffer, position: int) -> tuple[Any, int, bytes]:
-    """Read an ApiVersions response in version 0, if it is the answer to a version that the broker does not know."""
-    body, trailing = _read_body(frame, position, RESPONSE, API_VERSIONS, 0)
-    if trailing and body.error_code != UNSUPPORTED_VERSION:
-        raw: Any = frame
-        position = memoryview(raw).nbytes - len(trailing)
-        raise StructureError(f"{len(trailing)} bytes are left over after the ApiVersionsResponse", position)
+def _read_api_versions_0(frame: Buffer, position: int) -> tuple[Message | UnknownBody, int, bytes]:
+    """Read an ApiVersions response in version 0.
+
+    Bytes after it are allowed only if its error code is UNSUPPORTED_VERSION.
+    """
+    body, trailing = _read_body(frame, position, RESPONSE, apis.API_VERSIONS, 0)
+    if trailing and cast("ApiVersionsResponse", body).error_code != ErrorCode.UNSUPPORTED_VERSION:
+        position = byte_view(frame).nbytes - len(trailing)
+        raise StructureError(f"{len(trailing)} bytes follow the ApiVersionsResponse", position)
     return body, 0, trailing
 
 
-def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Response:
+def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Response[Message | UnknownBody]:
     """Read a response from its frame.
 
     Parameters
     ----------
     frame : bytes-like
-        The whole frame, with its four bytes of size.
+        The whole frame, with its size field of four bytes.
     api_key : int or str
-        Key or name of the API that the response answers.
+        Key or name of the API that the request called.
     api_version : int
-        Version of the request that the response answers.
+        Version of the request.
 
     Returns
     -------
     Response
-        The body of an API or a version that is not known is an `UnknownBody`. `trailing` has the bytes after the body.
+        Record data is a view of `frame`; everything else is copied. The body is an `UnknownBody` if
+        this release does not support its API or version. `trailing` is the bytes after the body.
 
     Raises
     ------
     KafkaFormatError
         The frame's size is wrong, or the header or the body is damaged.
+    ValueError
+        No API has the name `api_key`.
 
     Notes
     -----
-    A broker that does not know the version of an ApiVersions request answers in version 0. So an ApiVersions response that
-    cannot be read in the version asked for is read in version 0, as Kafka's ``ApiVersionsResponse.parse`` does.
+    A broker that does not support the version of an ApiVersions request responds in version 0.
+    Therefore an ApiVersions response that cannot be read in the request's version is read in
+    version 0, as in Kafka's ``ApiVersionsResponse.parse``.
     """
     key = apis.key_of(api_key)
     header, position = read_response_header(frame, key, api_version)
     return Response(header, *read_response_body(frame, position, key, api_version))
 
 
-def _read_body(frame: Buffer, position: int, kind: str, key: int, version: int) -> tuple[Any, bytes]:
-    """Read a body that begins at `position`; return it with the bytes after it. An `UnknownBody` has all of them."""
-    raw: Any = frame
-    view = memoryview(raw)
+def _read_body(frame: Buffer, position: int, kind: Kind, key: int, version: int) -> tuple[Message | UnknownBody, bytes]:
+    """Read a body that starts at `position`; return it and the bytes after it.
+
+    An `UnknownBody` contains all these bytes.
+    """
+    view = byte_view(frame)
     try:
         layout = layout_of(message_class(key, kind), version)
     except UnsupportedError:
-        return UnknownBody(kind, key, version, bytes(view.cast("B")[position:])), b""
+        return UnknownBody(kind, key, version, bytes(view[position:])), b""
     message, end = layout.read(frame, position)
-    return message, bytes(view.cast("B")[end:]) if view.nbytes > end else b""
+    return message, bytes(view[end:]) if view.nbytes > end else b""
 
 
-def write_request(request: Request) -> list[Any]:
-    """Write a request's frame as a list of buffers, for `sendmsg` or `writelines`.
+def write_request(request: Request[Any]) -> list[bytes | memoryview]:
+    """Write a request's frame as a list of buffers.
 
-    Record data stays the buffers that it was given as; it is not copied. `request.trailing` ends the frame.
+    Parameters
+    ----------
+    request : Request
+        `make_request` makes one from a body.
+
+    Returns
+    -------
+    list of bytes and memoryview
+        The frame in pieces, for ``socket.sendmsg`` or ``writelines``. Record data is not copied:
+        its pieces are views of the buffers in the body. `request.trailing` is at the end of the
+        frame.
+
+    Raises
+    ------
+    TypeError
+        `request` is not a `Request`, or a field has a value of a wrong type.
+    ValueError
+        The version cannot hold the value of a field: None, a value out of range, or a field that
+        the version does not have.
+    UnsupportedError
+        This release does not support the version.
     """
-    _check_whole(request, Request)
+    _check_type(request, Request)
     return _write(REQUEST, request.header, request.body, request.api_version, request.trailing)
 
 
-def write_response(response: Response) -> list[Any]:
-    """Write a response's frame as a list of buffers: see `write_request`."""
-    _check_whole(response, Response)
+def write_response(response: Response[Any]) -> list[bytes | memoryview]:
+    """Write a response's frame as a list of buffers.
+
+    Parameters
+    ----------
+    response : Response
+        `make_response` makes one from a body.
+
+    Returns
+    -------
+    list of bytes and memoryview
+        The frame in pieces, for ``socket.sendmsg`` or ``writelines``. Record data is not copied:
+        its pieces are views of the buffers in the body. `response.trailing` is at the end of the
+        frame.
+
+    Raises
+    ------
+    TypeError
+        `response` is not a `Response`, or a field has a value of a wrong type.
+    ValueError
+        The version cannot hold the value of a field: None, a value out of range, or a field that
+        the version does not have.
+    UnsupportedError
+        This release does not support the version.
+    """
+    _check_type(response, Response)
     return _write(RESPONSE, response.header, response.body, response.api_version, response.trailing)
 
 
-def _check_whole(given: Any, wanted: type[_Whole]) -> None:
+def _check_type(given: Any, wanted: type[_FrameContent]) -> None:
     if not isinstance(given, wanted):
         name = wanted.__name__
-        raise TypeError(f"a {name} is needed, such as make_{name.lower()}(body, api_version) gives, not {type(given).__name__}")
+        raise TypeError(
+            f"a {name} is needed, such as make_{name.lower()}(body, api_version) returns, not {type(given).__name__}"
+        )
 
 
-def _write(kind: str, header: Any, body: Any, version: int, trailing: Buffer) -> list[Any]:
+def _write(
+    kind: Kind, header: RequestHeader | ResponseHeader, body: Message | UnknownBody, version: int, trailing: bytes
+) -> list[bytes | memoryview]:
     _check_body(body, kind)
-    known = isinstance(body, Message)
-    key = body.API.key if known else body.api_key
-    if kind == REQUEST and header.api_key != key:
-        raise ValueError(f"the header's api_key is {header.api_key}, the body is a {type(body).__name__} of API key {key}")
+    key = _key_of(body)
+    if kind == REQUEST and (header_key := cast("RequestHeader", header).api_key) != key:
+        raise ValueError(f"header.api_key is {header_key}, but the body is a {type(body).__name__} with API key {key}")
     header_layout = layout_of(type(header), header_version(kind, key, version))
-    if known:
-        buffers: list[Any] = core.write_messages((header_layout, layout_of(type(body), version)), (header, body), True)
+    buffers: list[bytes | memoryview]
+    if isinstance(body, Message):
+        buffers = core.write_messages((header_layout, layout_of(type(body), version)), (header, body), True)
         return _extend(buffers, trailing) if trailing != b"" else buffers
     if body.api_version != version:
-        raise ValueError(f"the body was read in version {body.api_version} (not known); it cannot be written in version {version}")
-    return _extend(core.write_messages((header_layout,), (header,), True), body.data, trailing)
+        raise ValueError(
+            f"the undecoded body was read as version {body.api_version}, so it cannot be written as version {version}"
+        )
+    buffers = core.write_messages((header_layout,), (header,), True)
+    return _extend(buffers, body.data, trailing)
 
 
-def _extend(buffers: list[Any], *more: Any) -> list[Any]:
+def _extend(buffers: list[bytes | memoryview], *more: bytes) -> list[bytes | memoryview]:
     """Append buffers to a frame and correct its size."""
     added = [part for part in more if memoryview(part).nbytes]
     if added:
-        size: int = int.from_bytes(buffers[0][:SIZE_BYTES], "big") + sum(memoryview(part).nbytes for part in added)
+        size = int.from_bytes(buffers[0][:SIZE_BYTES], "big") + sum(memoryview(part).nbytes for part in added)
         if size > MAX_FRAME:
-            raise ValueError(f"a frame of {size} bytes, more than {MAX_FRAME}")
+            raise ValueError(f"the frame would have {size} bytes; the limit is {MAX_FRAME}")
         buffers[0] = size.to_bytes(SIZE_BYTES, "big") + buffers[0][SIZE_BYTES:]
     return buffers + added

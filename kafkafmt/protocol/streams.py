@@ -1,4 +1,4 @@
-"""Streams of frames, as one side of a connection sends them, and the requests that wait for their responses."""
+"""Split a byte stream into frames, and match responses to requests."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from typing import Any
 from ..arguments import integer
 from ..errors import KafkaFormatError, StructureError, TooLargeError
 from ..sharing import shared
-from ..types import Buffer
+from ..types import Buffer, byte_view
 from . import apis
 from .frames import SIZE_BYTES, Request, Response, correlation_id_of, read_response
+from .message_classes import Message, UnknownBody
 
 DEFAULT_MAX_SIZE = 100 << 20
-"""The largest request that a broker accepts by default (``socket.request.max.bytes``)."""
+"""Largest request that a broker accepts by default, in bytes (``socket.request.max.bytes``)."""
 
 
 class FrameSplitter:
-    """Cuts a stream of bytes, fed in pieces of any size, into frames.
+    """Split a stream of bytes, which is fed in pieces of any size, into frames.
 
     Parameters
     ----------
-    max_size : int, default 104857600
-        The largest size of a frame, in bytes. A larger one raises before its bytes are kept.
+    max_size : int, default 104857600 (100 MiB)
+        Largest value of a frame's size field. A larger frame is an error, which is raised before
+        the frame is buffered.
 
     Attributes
     ----------
     position : int
-        Where the next frame begins in the stream.
+        Position of the next frame in the stream, in bytes.
     buffered : int
-        How many bytes of the next frame have been fed.
+        Number of bytes of the next frame that were already fed.
     """
 
     def __init__(self, max_size: int = DEFAULT_MAX_SIZE) -> None:
@@ -42,17 +44,33 @@ class FrameSplitter:
         self._error: KafkaFormatError | None = None
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.protocol.FrameSplitter: next frame at {self.position}, {self.buffered} bytes of it here>"
+        return f"<kafkafmt.protocol.FrameSplitter: next frame at {self.position}, {self.buffered} bytes of it buffered>"
 
     @property
     def buffered(self) -> int:
+        """Number of bytes of the next frame that were already fed."""
         return len(self._held)
 
     def feed(self, data: Buffer) -> Iterator[memoryview]:
-        """Yield the frames that this piece completes, with their sizes, as read-only memoryviews that stay valid.
+        """Yield the frames that this piece completes.
 
-        If `data` is bytes, the frames are views of it. A negative size, or one above `max_size`, raises after the frames before it,
-        and again at every later call, because the start of the next frame is unknown.
+        Parameters
+        ----------
+        data : bytes-like
+            The next piece of the stream. Bytes are not copied if `data` is bytes and contains the
+            whole frame.
+
+        Yields
+        ------
+        memoryview
+            One frame, with its size field. The view is read-only and stays valid.
+
+        Raises
+        ------
+        KafkaFormatError
+            A size field is negative (`StructureError`) or greater than `max_size`
+            (`TooLargeError`). The frames before it are yielded first. Every later call raises the
+            same error, because the start of the next frame is unknown.
         """
         frames: list[memoryview] = []
         with self._lock:
@@ -70,8 +88,8 @@ class FrameSplitter:
             raise self._error
 
     def _split(self, data: Buffer, frames: list[memoryview]) -> None:
-        raw: Any = data
-        view = memoryview(raw).cast("B")
+        """Append the frames that `data` completes to `frames`, and buffer the rest of `data`."""
+        view = byte_view(data)
         if not isinstance(view.obj, bytes):
             view = memoryview(bytes(view))
         start = 0
@@ -87,7 +105,7 @@ class FrameSplitter:
         self._held += view[start:]
 
     def _complete(self, view: memoryview, frames: list[memoryview]) -> int:
-        """Continue the frame that is held in part; return where the next one begins in `view`."""
+        """Add bytes of `view` to the buffered start of a frame; return how many were added."""
         start = max(0, min(SIZE_BYTES - len(self._held), len(view)))
         self._held += view[:start]
         if len(self._held) < SIZE_BYTES:
@@ -102,50 +120,57 @@ class FrameSplitter:
         return end
 
     def _whole_size(self, head: memoryview | bytearray) -> int:
+        """Return the size of a frame, size field included, from its first bytes."""
         size = int.from_bytes(head, "big", signed=True)
         if size < 0:
-            raise StructureError(f"a frame cannot have {size} bytes", self.position)
+            raise StructureError(f"the frame's size field is {size}; it cannot be negative", self.position)
         if size > self.max_size:
-            raise TooLargeError(f"a frame of {size} bytes, more than {self.max_size}", self.position)
+            raise TooLargeError(f"the frame's size field is {size}; the limit is {self.max_size}", self.position)
         return SIZE_BYTES + size
 
 
 class Correlation:
-    """The requests of one connection that wait for their responses."""
+    """Match the responses of one connection to its requests, by correlation id.
+
+    Two threads can share an instance: one that sends requests and one that reads responses.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[int, deque[tuple[int, int]]] = defaultdict(deque)
-        self._lock = Lock()  # one thread sends, another one receives
+        self._lock = Lock()
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.protocol.Correlation: {len(self)} requests wait>"
+        return f"<kafkafmt.protocol.Correlation: {len(self)} requests without a response>"
 
     def __len__(self) -> int:
+        """Return the number of requests that have no response yet."""
         with self._lock:
             return sum(map(len, self._waiting.values()))
 
-    def sent(self, request: Request) -> None:
-        """Remember a request, unless it gets no response."""
+    def sent(self, request: Request[Any]) -> None:
+        """Add a request, unless it gets no response."""
         if request.has_response:
             self.expect(request.correlation_id, request.api_key, request.api_version)
 
     def expect(self, correlation_id: int, api_key: int | str, api_version: int) -> None:
-        """Remember a request by its correlation id, the key or name of its API, and its version."""
+        """Add a request by its correlation id, the key or name of its API, and its version."""
         expected = apis.key_of(api_key), api_version
         with self._lock:
             self._waiting[correlation_id].append(expected)
 
     def forget(self, correlation_id: int) -> None:
-        """Forget the request that was added last under this id, because it gets no response."""
+        """Remove the last request with this correlation id, because it gets no response."""
         with self._lock:
             self._waiting[correlation_id].pop()
             if not self._waiting[correlation_id]:
                 del self._waiting[correlation_id]
 
     def take(self, correlation_id: int) -> tuple[int, int] | None:
-        """Return the API key and version of the request that a response answers, and forget it; None if no request waits.
+        """Remove the request that a response answers; return its API key and version.
 
-        If several requests have the same correlation id, it is the first one, since brokers answer in the order of the requests.
+        If several requests have this correlation id, the first one is removed, because a broker
+        responds in the order of the requests. The result is None if no request has this correlation
+        id.
         """
         with self._lock:
             waiting = self._waiting.get(correlation_id)
@@ -156,10 +181,21 @@ class Correlation:
                 del self._waiting[correlation_id]
             return found
 
-    def read_response(self, frame: Buffer) -> Response:
-        """Read the response to one of the requests; raise `StructureError` if no request waits for it."""
+    def read_response(self, frame: Buffer) -> Response[Message | UnknownBody]:
+        """Read the response to one of the requests, which is then removed.
+
+        Parameters
+        ----------
+        frame : bytes-like
+            The whole frame, with its size field of four bytes.
+
+        Raises
+        ------
+        KafkaFormatError
+            The frame is damaged, or no request has its correlation id (`StructureError`).
+        """
         correlation_id = correlation_id_of(frame)
         found = self.take(correlation_id)
         if found is None:
-            raise StructureError(f"no request waits for a response with correlation id {correlation_id}", SIZE_BYTES)
+            raise StructureError(f"no request without a response has correlation id {correlation_id}", SIZE_BYTES)
         return read_response(frame, api_key=found[0], api_version=found[1])

@@ -16,9 +16,9 @@ from .._backend import core
 from ..arguments import fitting
 from ..constants import CONTROL_ABORT, CONTROL_COMMIT
 from ..errors import KafkaFormatError, StructureError
-from ..messages import Message, layout_of, make_class, to_json
+from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import parse_messages
-from ..types import Buffer
+from ..types import Buffer, view_of
 from .builder import BatchBuilder
 from .reader import RecordReader
 
@@ -98,15 +98,18 @@ def decode_control_record(key: Buffer | None, value: Buffer | None) -> ControlRe
 
 
 @cache
-def _classes() -> dict[str, type[Message]]:
+def _classes() -> dict[str, type[SchemaMessage]]:
     return {
-        h.name: make_class(struct, h.versions, h.flexible, Message, __name__) for h, struct in parse_messages(SCHEMAS)
+        h.name: make_class(struct, h.versions, h.flexible, SchemaMessage, __name__)
+        for h, struct in parse_messages(SCHEMAS)
     }
 
 
 def marker_type(reader: RecordReader, buffer: Buffer, row: np.ndarray) -> int | None:
     """The type of a control batch's first record, None where there is none. `row`: a table of that one batch."""
     for source, columns in reader.read(buffer, row):
+        assert columns.key_position is not None
+        assert columns.key_length is not None
         (key,) = core.make_values(source, columns.key_position, columns.key_length, 1)
         return _version_and_type(key)[1]
     return None
@@ -149,5 +152,4 @@ def build_marker(
 def _bytes(data: Buffer | None, name: str) -> bytes:
     if data is None:
         raise StructureError(f"{name} of a control record is null")
-    raw: Any = data
-    return bytes(memoryview(raw))
+    return bytes(view_of(data))

@@ -130,7 +130,7 @@ def test_a_consumer_sees_transactions_as_they_ended(lives: dict[str, Life]) -> N
 
 
 @pytest.mark.parametrize("end", ["clean", "killed"])
-def test_cat_gives_what_the_consumer_returned(lives: dict[str, Life], end: str) -> None:
+def test_cat_prints_what_the_consumer_returned(lives: dict[str, Life], end: str) -> None:
     same_rows(cat(lives[end].log_dir), lives[end].everything)
 
 

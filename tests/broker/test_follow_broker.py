@@ -39,7 +39,7 @@ THEN = [
 LEVELS = ("read_uncommitted", "read_committed")
 
 
-def test_beside_a_broker(tmp_path: Path) -> None:
+def test_reading_next_to_a_live_broker(tmp_path: Path) -> None:
     settings = {"log.segment.bytes": "1048576", "log.index.size.max.bytes": "16384"}
     with Broker(tmp_path / "broker", settings) as broker:
         broker.produce(*FIRST)

@@ -63,7 +63,7 @@ def seen(options, records):
     return [(o, t if stamp is None else stamp, kind, k, v, tuple(h)) for k, v, t, h, o in records]
 
 
-def test_the_bytes_are_javas_where_nothing_is_compressed(package):
+def test_uncompressed_batches_equal_javas_bytes(package):
     plain = [(options, records) for options, records in cases() if options["codec"] == "none"]
     answers = java_records.ask(java_records.build(*case) for case in plain)
     for (options, records), answer in zip(plain, answers, strict=True):

@@ -214,7 +214,7 @@ def test_a_broker_serves_at_read_committed_what_we_read(mounted: Mounted) -> Non
     same_rows(mounted.served_committed, mounted.wanted_committed)
 
 
-def test_transactions_that_were_aborted_here_hold_nobody_up(mounted: Mounted) -> None:
+def test_broker_reads_past_transactions_aborted_by_salvage(mounted: Mounted) -> None:
     """One was open when the broker was killed, one has lost its commit marker, one was committed and stays so."""
     seen = {t: [at[2] for at in mounted.served_committed if at[0] == t] for t in ("tx", "hanging")}
     assert len(seen["tx"]) == 20 + 10
@@ -233,7 +233,7 @@ def test_transactions_of_ours_are_what_they_were_meant_to_be(mounted: Mounted) -
     assert seen[-1] < ours[-1] - 5
 
 
-def test_the_broker_finds_times_where_we_do(mounted: Mounted) -> None:
+def test_broker_and_seek_find_the_same_times(mounted: Mounted) -> None:
     log = k.open(mounted.after)
     plain = sorted((at[2], row[0]) for at, row in mounted.served.items() if at[:2] == ("ours", 0))
     for (partition, time), offset in mounted.times.items():
@@ -249,7 +249,7 @@ def test_the_broker_went_on_writing_and_we_read_it_all(mounted: Mounted) -> None
     assert complaints(mounted.after) == {"segment_gap"}
 
 
-def test_we_go_on_where_the_broker_stopped(mounted: Mounted) -> None:
+def test_writer_continues_where_the_broker_stopped(mounted: Mounted) -> None:
     end = k.open(mounted.after)["ours", 0].next_offset
     with k.LogDirectory(mounted.after) as directory:
         assert directory.clean

@@ -59,7 +59,7 @@ class Stream(threading.Thread):
         return self.source.streamReader(struct_of(source_rows.COLUMNS))
 
 
-def test_beside_a_broker(tmp_path: Path) -> None:
+def test_reading_next_to_a_live_broker(tmp_path: Path) -> None:
     settings = {"log.segment.bytes": "1048576", "log.index.size.max.bytes": "16384"}
     with Broker(tmp_path / "broker", settings) as broker:
         broker.produce(*FIRST)

@@ -62,11 +62,11 @@ def test_offsets(thirty: Path, spec: str, first: int, last: int) -> None:
 
 
 @pytest.mark.parametrize("spec", ["30:", "5:5", "8:5", "@2027-01-01:", ":@2020-01-01", ":-30"])
-def test_an_empty_range_is_no_error_but_told(thirty: Path, spec: str) -> None:
+def test_empty_range_prints_a_message_and_exits_with_0(thirty: Path, spec: str) -> None:
     done = inside("cat", thirty, "-o", spec)
     why = "no record in that range: t-0 has offsets 0 to 29"
     if spec in ("5:5", "8:5"):
-        why = f"no offset lies in {spec}: the end is exclusive"
+        why = f"no offset is in {spec}, because TO is exclusive"
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: {why}\n")
 
 
@@ -82,10 +82,10 @@ def test_logs_without_a_record(tmp_path: Path) -> None:
     assert [inside("cat", tmp_path, *more).stderr for more in ((), ("-n", "0"))] == ["", ""]
 
 
-def test_a_log_start_beyond_the_end_hides_all_of_it_and_is_told(thirty: Path) -> None:
+def test_log_start_beyond_the_end_hides_all_records_with_a_message(thirty: Path) -> None:
     (thirty.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
     done = inside("cat", thirty)
-    why = "t-0 has no records: its log start offset is 99, beyond its end at 30 (--below-log-start shows them all the same)"
+    why = "t-0 has no records: its log start offset 99 is after its end 30 (--below-log-start shows them)"
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: no record: {why}\n")
     assert len(records(thirty, "--below-log-start")) == 30
 
@@ -151,7 +151,7 @@ def test_text_keeps_a_record_on_its_line(tmp_path: Path) -> None:
     assert kafkafmt("cat", path).stdout == "t-0  0  1970-01-01T00:00:00.000Z  null  one\\ntwo\\x1b[31m\n"
 
 
-def test_text_tells_null_from_the_word_and_from_nothing(tmp_path: Path) -> None:
+def test_text_distinguishes_null_from_empty_and_from_the_word(tmp_path: Path) -> None:
     values = [None, b"null", b"", b'"null"', b'""', b"NULL", b"a"]
     path = write_log(tmp_path, batch([record(i, 0, None, v) for i, v in enumerate(values)], base_timestamp=0))
     shown = [line.split("  ")[4] for line in inside("cat", path).stdout.splitlines()]

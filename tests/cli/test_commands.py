@@ -15,8 +15,8 @@ from building import COMMIT, batch, control_batch, record
 from command import kafkafmt, report
 from golden_cases import case
 
-from kafkafmt.cli.common import say, show_table
 from kafkafmt.cli.main import COMMANDS
+from kafkafmt.cli.output import say, show_table
 
 
 @pytest.mark.parametrize("backend", ["native", "pure"])
@@ -95,7 +95,7 @@ STARTS = [(0, 7, 2), (1, 6, 2), (3, 5, 1), (4, 4, 1), (5, 4, 0), (6, 3, 0), (9, 
 
 
 @pytest.mark.parametrize(("start", "records", "gaps"), STARTS)
-def test_ls_counts_from_the_log_start_wherever_that_lies(start: int, records: int, gaps: int, tmp_path: Path) -> None:
+def test_ls_counts_from_the_log_start(start: int, records: int, gaps: int, tmp_path: Path) -> None:
     """Within a batch that has lost records too, and before or behind a marker."""
     path = tmp_path / "t-0"
     path.mkdir()
@@ -107,7 +107,7 @@ def test_ls_counts_from_the_log_start_wherever_that_lies(start: int, records: in
     assert (found["records"], found["gaps"]) == (records, gaps)
 
 
-def test_ls_ends_with_1_where_there_is_damage() -> None:
+def test_ls_exits_with_1_on_damage() -> None:
     torn = case("torn").roots[0]
     assert kafkafmt("ls", torn).returncode == 1
     assert kafkafmt("ls", torn, "-t", "torn-cut-body").returncode == 0
@@ -149,7 +149,7 @@ def test_unreadable_checkpoints_are_findings(tmp_path: Path) -> None:
     assert {f["error"] for f in entry["findings"]} == {"unreadable_checkpoint"}
 
 
-def test_verify_text_says_what_is_lost_what_is_safe_what_to_do() -> None:
+def test_verify_text_names_losses_intact_data_and_remedy() -> None:
     torn = case("torn").roots[0]
     lines = kafkafmt("verify", torn).stdout.splitlines()
     assert "lost     torn-flip-old-0: offsets 144 to 146 (their number is unknown)" in lines
@@ -200,7 +200,7 @@ def test_ls_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch, capsy
     shown = capsys.readouterr()
     assert max(map(len, shown.out.splitlines())) <= width
     left_out = {80: [], 60: ["format"], 200: []}[width]
-    assert shown.err == (f"kafkafmt: left out for this terminal's width: {', '.join(left_out)}\n" if left_out else "")
+    assert shown.err == (f"kafkafmt: columns omitted to fit the terminal: {', '.join(left_out)}\n" if left_out else "")
     assert all((word in shown.out) == (word not in left_out) for word in names)
 
 

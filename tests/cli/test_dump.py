@@ -107,7 +107,7 @@ def hurt(tmp_path: Path) -> Path:
     return path
 
 
-def test_damage_is_told_passed_over_and_the_exit_code(hurt: Path) -> None:
+def test_dump_reports_damage_skips_it_and_exits_with_1(hurt: Path) -> None:
     done = kafkafmt("dump", "--files", hurt / f"{0:020}.log", "--print-data-log")
     assert done.returncode == 1
     batches = [line for line in done.stdout.splitlines() if line.startswith("baseOffset")]
@@ -120,7 +120,7 @@ def test_damage_is_told_passed_over_and_the_exit_code(hurt: Path) -> None:
     assert kafkafmt("dump", "--files", hurt / f"{0:020}.log").returncode == 1
 
 
-def test_sound_batches_that_contradict_each_other(tmp_path: Path) -> None:
+def test_dump_of_valid_batches_with_contradicting_offsets(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     batches = [batch([record(0, value=b"value %d" % i)], base_offset=i) for i in range(5)]
     path.write_bytes(b"".join([*batches[:3], batch([record(0, value=b"?")], base_offset=1), *batches[3:]]))
@@ -148,7 +148,7 @@ def test_indexes_held_against_their_log(hurt: Path) -> None:
     index.write_bytes(bytes(range(1, 30)))
     assert kafkafmt("dump", "--files", index, "--index-sanity-check").returncode == 1
     (hurt / f"{0:020}.log").unlink()
-    assert "is not there to hold it against" in kafkafmt("dump", "--files", index).stderr
+    assert "is missing, so the index cannot be checked" in kafkafmt("dump", "--files", index).stderr
 
 
 def test_what_is_in_the_way(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_what_dump_does_not_know(tmp_path: Path) -> None:
     (tmp_path / f"{0:020}.log").write_bytes(batch([record(0)]))
     done = inside("dump", "--files", tmp_path / "README.md")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
-    assert "README.md: no file that dump knows (.checkpoint, " in done.stderr
+    assert "README.md: not a file that can be dumped (.checkpoint, " in done.stderr
     done = inside("dump", "--files", f"{tmp_path / 'README.md'},{tmp_path / f'{0:020}.log'}")
     assert (done.returncode, done.stderr) == (0, f"kafkafmt: Ignoring unknown file {tmp_path / 'README.md'}\n")
     assert "baseOffset: 0" in done.stdout

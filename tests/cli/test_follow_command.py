@@ -116,7 +116,7 @@ def test_a_closed_pipe_ends_it(root: Path, follow: Any) -> None:
     assert running.process.stderr.read() == b""
 
 
-def test_it_ends_as_soon_as_nobody_reads(root: Path, follow: Any) -> None:
+def test_follow_ends_when_the_pipe_is_closed(root: Path, follow: Any) -> None:
     running = follow(root)
     running.lines(2)
     with pytest.raises(subprocess.TimeoutExpired):

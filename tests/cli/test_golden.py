@@ -14,7 +14,7 @@ KEYS = [
 
 @pytest.mark.parametrize("backend", ["native", "pure"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_cat_gives_what_the_consumer_returned(case: Case, backend: str) -> None:
+def test_cat_prints_what_the_consumer_returned(case: Case, backend: str) -> None:
     internal = ["--internal"] if case.internal else []
     done = kafkafmt(
         "cat", *case.roots, "--format", "json", "--bytes", "base64", "--on-error", "skip", *internal, backend=backend
@@ -91,7 +91,7 @@ def test_shallow_counts_the_same() -> None:
 
 @pytest.mark.parametrize("backend", ["native", "pure"])
 @pytest.mark.parametrize("case", [c for c in [*CASES, *LEGACY] if c.transactional], ids=str)
-def test_read_committed_gives_what_the_consumer_returned(case: Case, backend: str) -> None:
+def test_read_committed_prints_what_the_consumer_returned(case: Case, backend: str) -> None:
     flags = [
         "--format",
         "json",

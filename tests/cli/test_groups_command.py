@@ -33,7 +33,7 @@ def test_the_table_and_the_json() -> None:
     assert "no members" in kafkafmt("groups", "--members", OLD).stdout
 
 
-def test_globs_and_where_there_is_none() -> None:
+def test_group_globs_with_and_without_a_match() -> None:
     done = kafkafmt("groups", INTERNAL, "-g", "share*", "--format", "json")
     assert json.loads(done.stdout)["offsets"] == []
     assert [g["group"] for g in json.loads(done.stdout)["groups"]] == ["share-a"]
@@ -48,7 +48,7 @@ def test_globs_and_where_there_is_none() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_cat_begins_where_the_group_is() -> None:
+def test_cat_begins_at_the_committed_offset() -> None:
     found = records(INTERNAL, "--group", "classic-static")
     assert [(r["topic"], r["partition"], r["offset"]) for r in found] == [
         ("source", p, o) for p in range(3) for o in range(20, 30)
@@ -61,7 +61,7 @@ def test_cat_begins_where_the_group_is() -> None:
     ("arguments", "word"),
     [
         (("-g", "nobody"), "has committed no offset"),
-        (("-g", "classic-static", "-t", "sink"), "but of topic source"),
+        (("-g", "classic-static", "-t", "sink"), "it has for source"),
         (("-g", "classic-static", "-o", "3:"), "-o can only be :TO"),
     ],
 )
@@ -71,7 +71,7 @@ def test_wrong_usage_of_group(arguments: tuple[str, ...], word: str) -> None:
     assert word in done.stderr
 
 
-def test_partitions_that_the_group_has_not_committed_and_offsets_below_the_log_start(tmp_path: Path) -> None:
+def test_cat_of_a_group_without_offset_starts_at_the_log_start(tmp_path: Path) -> None:
     (tmp_path / "__consumer_offsets-0").mkdir()
     key = b"\0\1\0\1g\0\1t\0\0\0"
     value = b"\0\2" + (3).to_bytes(8, "big") + b"\0\0" + bytes(8)
@@ -88,8 +88,8 @@ def test_partitions_that_the_group_has_not_committed_and_offsets_below_the_log_s
         (1, 0),
         (1, 1),
     ]
-    assert "t-0: group g is at offset 3, below the log start; read from 5 on" in done.stderr
-    assert "t-1: group g has committed no offset of it; read from the log start" in done.stderr
+    assert "t-0: group g is at offset 3, below the log start offset; read from 5" in done.stderr
+    assert "t-1: group g has committed no offset; read from the log start offset" in done.stderr
 
 
 def test_damaged_commits(tmp_path: Path) -> None:
@@ -100,4 +100,4 @@ def test_damaged_commits(tmp_path: Path) -> None:
     (path / f"{0:020}.log").write_bytes(bytes(hurt) + batch([record(0)], base_offset=1))
     done = kafkafmt("groups", tmp_path)
     assert done.returncode == 1
-    assert "may be older" in done.stderr
+    assert "may not be the last" in done.stderr

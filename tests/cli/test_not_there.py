@@ -38,7 +38,7 @@ def test_a_topic_or_partition(orders: Path, command: str) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kafkafmt: {line}\n")
 
 
-def test_what_is_there_is_shown_and_the_rest_told(orders: Path) -> None:
+def test_existing_partitions_are_shown_and_missing_ones_reported(orders: Path) -> None:
     done = kafkafmt("cat", orders, "-t", "payments", "-t", "oders", "-p", "0,5", "-n", "1")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
     assert done.stderr.splitlines() == [

@@ -70,9 +70,7 @@ LATE: dict[str, Callable[[Path], bool]] = MOMENTS | {
 
 @pytest.mark.parametrize("moment", LATE)
 @pytest.mark.parametrize("exists", [False, True])
-def test_interrupt_leaves_nothing_and_says_so_in_one_line(
-    moment: str, exists: bool, source: Path, tmp_path: Path
-) -> None:
+def test_interrupt_leaves_nothing_and_prints_one_line(moment: str, exists: bool, source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     if exists:
         out.mkdir()

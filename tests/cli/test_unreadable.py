@@ -11,7 +11,7 @@ from golden_cases import case
 
 from kafkafmt.log.format.files import FileView
 
-salvage = import_module("kafkafmt.cli.salvage")
+salvage = import_module("kafkafmt.log.auditing.salvage")
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def failing(tmp_path, monkeypatch):
     return source
 
 
-def test_verify_goes_on(failing):
+def test_verify_continues_after_an_unreadable_partition(failing):
     done = inside("verify", failing, "--format", "json")
     report = json.loads(done.stdout)
     assert (done.returncode, report["ok"]) == (3, False)
@@ -45,7 +45,7 @@ def test_verify_goes_on(failing):
     assert "no damage" not in inside("verify", failing).stdout
 
 
-def test_salvage_goes_on(failing, tmp_path):
+def test_salvage_continues_after_an_unreadable_partition(failing, tmp_path):
     done = inside("salvage", failing, "--output", tmp_path / "out")
     assert done.returncode == 3
     assert "codec-none-0 cannot be read" in done.stderr
@@ -54,7 +54,7 @@ def test_salvage_goes_on(failing, tmp_path):
     assert not (tmp_path / "out" / "codec-none-0").exists()
 
 
-def test_salvage_goes_on_if_a_directory_cannot_be_listed(tmp_path, monkeypatch):
+def test_salvage_continues_if_a_directory_cannot_be_listed(tmp_path, monkeypatch):
     source = tmp_path / "log"
     for name in ("codec-none-0", "codec-zstd-0"):
         shutil.copytree(case("codecs").roots[0] / name, source / name)

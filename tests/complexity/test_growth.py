@@ -7,7 +7,7 @@ from kafkafmt.log.reading.plan import Damage
 from .growth import grows_linearly, lines_of
 
 
-def test_quadratic_work_is_told_from_linear_work():
+def test_quadratic_work_is_detected():
     grows_linearly(100, lambda n: n + 3)
     with pytest.raises(AssertionError, match=r"4\.0 times"):
         grows_linearly(100, lambda n: n * n)

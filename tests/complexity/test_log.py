@@ -7,11 +7,11 @@ import struct
 import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, simple_batch
 from fuzz.work import counted
+from reports import verify_partition
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.auditing.dump import LogDump, index_items
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
 from kafkafmt.log.reading.follow import Follower
 
@@ -106,7 +106,7 @@ def test_verify_of_many_records_that_cannot_be_decoded(write):
     grows_linearly(20, work)
 
 
-def test_verify_of_many_snapshots_beside_many_open_transactions(write):
+def test_verify_of_many_snapshots_and_open_transactions(write):
     def work(n):
         parts = [(i, transactional(i, i)) for i in range(n)]
         empty = snapshot_bytes([])

@@ -43,7 +43,7 @@ def test_frames_of_many_tagged_fields():
     grows_linearly(50, work)
 
 
-def test_frames_whose_element_count_lies():
+def test_frames_with_a_wrong_element_count():
     """A count of 2^31 - 1 before n bytes."""
 
     def work(n):

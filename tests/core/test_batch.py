@@ -92,7 +92,7 @@ def test_a_full_table_is_taken_up_again(core):
     assert scan(core, data, rows=0)[1] == (0, 0, None)
 
 
-def test_a_row_is_not_written_before_the_batch_is_known_to_be_sound(core):
+def test_row_is_not_written_before_the_batch_is_valid(core):
     table = np.full(3 * BATCH_DTYPE.itemsize, 77, np.uint8).view(BATCH_DTYPE)
     before = table.tobytes()
     assert core.scan_batches(mutate(simple_batch([b"a"]), 66, b"?"), table).error

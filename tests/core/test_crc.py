@@ -51,7 +51,7 @@ def test_crc32_reads_nothing_before_its_bytes(core, way):
     assert [core.crc32(page, 0, 0, n) for n in range(1, 70)] == [zlib.crc32(page[:n]) for n in range(1, 70)]
 
 
-def test_it_goes_on_from_what_came_before(core, way):
+def test_crc_continues_from_a_previous_value(core, way):
     data = random.Random(2).randbytes(3000)
     whole = core.crc32c(data)
     for cut in (0, 1, 8, 500, 513, 2999, 3000):

@@ -174,20 +174,20 @@ def test_only_the_range_is_given(core, first, end, capacity):
 
 @pytest.mark.parametrize("capacity", [1, 2, 7, 39, 40, 41, 79, 80, 81])
 @pytest.mark.parametrize("header_capacity", [1, 3, 500])
-def test_any_capacity_gives_the_same(core, capacity, header_capacity):
+def test_result_does_not_depend_on_capacity(core, capacity, header_capacity):
     data = batch(FIELDS) + empty_batch(40) + batch(FIELDS, base_offset=41)
     rows, error = decode(core, data, capacity=capacity, header_capacity=header_capacity)
     assert error is None
     assert rows == decode(core, data, capacity=1000)[0]
 
 
-def test_a_batch_goes_out_whole_where_it_can(core):
+def test_batch_is_delivered_whole_if_it_fits(core):
     data = b"".join(batch(FIELDS[:n], base_offset=100 * n) for n in (4, 5, 9, 12))
     steps = [(len(rows), cursor) for rows, _, cursor in decode_steps(core, data, scan(core, data)[0], capacity=10)]
     assert [(n, cursor[:2]) for n, cursor in steps] == [(9, (2, 0)), (9, (3, 0)), (10, (3, 10)), (2, (4, 0))]
 
 
-def test_rows_are_added_behind_those_that_are_there(core):
+def test_rows_are_appended_to_existing_ones(core):
     data = batch(FIELDS[:5])
     columns = RecordColumns(16, COLUMNS, 64)
     for n in (1, 2, 3):
@@ -264,7 +264,7 @@ def test_faults_have_a_name_and_a_place(core, name, followed, capacity):
 
 
 @pytest.mark.parametrize("name", ["key", "value", "header count", "rest"])
-def test_faults_behind_the_last_column_wanted_are_not_looked_for(core, name):
+def test_faults_after_the_last_requested_column_are_not_checked(core, name):
     data = spoiled(record(0, 0, b"k", b"v"), bad(name), record(2, value=b"x" * 100))
     rows, error = decode(core, data, names=("offset",))
     assert error is None
@@ -287,7 +287,7 @@ def test_a_count_that_is_too_small_leaves_bytes_over(core):
     assert (error.position, error.message) == (61 + len(first), FAULTS[13])
 
 
-def test_decoding_goes_on_behind_a_batch_at_fault(core):
+def test_decoding_continues_after_a_faulty_batch(core):
     data = batch(FIELDS[:3]) + spoiled(bad("key")) + batch(FIELDS[:4], base_offset=10)
     table = scan(core, data)[0]
     columns = RecordColumns(50)
@@ -378,7 +378,7 @@ def test_columns_that_lie_about_themselves_are_refused(native):
         refused(TypeError, **{name: None})
 
 
-def test_a_changed_byte_anywhere_in_the_records_never_escapes_the_hierarchy(core):
+def test_changed_record_byte_raises_only_kafka_format_errors(core):
     data = batch(FIELDS[:6])
     for at in range(61, len(data)):
         for value in (0x00, 0x01, 0x7F, 0x80, 0xFF):

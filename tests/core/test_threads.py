@@ -74,11 +74,11 @@ def log(buffer: bytes, tmp_path_factory: pytest.TempPathFactory) -> kafkafmt.Log
 
 
 @pytest.mark.parametrize("views", [False, True])
-def test_read_records_gives_each_record_to_one_thread(package: object, buffer: bytes, views: bool) -> None:
+def test_read_records_delivers_each_record_to_one_thread(package: object, buffer: bytes, views: bool) -> None:
     assert sorted(r.offset for r in drained(read_records(buffer, views=views))) == list(range(RECORDS))
 
 
-def test_partition_gives_each_record_to_one_thread(package: object, log: kafkafmt.Log) -> None:
+def test_partition_delivers_each_record_to_one_thread(package: object, log: kafkafmt.Log) -> None:
     assert sorted(r.offset for r in drained(iter(log["t", 0]))) == list(range(RECORDS))
     assert sorted(r.offset for r in drained(log["t", 0].records(start=77, on_error="skip"))) == list(range(77, RECORDS))
 

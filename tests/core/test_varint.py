@@ -69,7 +69,7 @@ def test_bits_beyond_the_width_are_dropped(core):
 
 
 @pytest.mark.parametrize(("name", "width"), [("read_varint", 5), ("read_varlong", 10), ("read_unsigned_varint", 5)])
-def test_ends(core, name, width):
+def test_truncated_or_overlong_varint_raises_at_its_start(core, name, width):
     read = getattr(core, name)
     for have in range(width):
         with pytest.raises(TruncatedError) as caught:

@@ -32,7 +32,7 @@ def test_damage_as_text_and_then_refused(tmp_path):
     assert "in all" in done.stdout
     for place in ("data", "quarantine", "report.json"):
         assert str(out / place) in done.stdout
-    assert "is there already" in one_line(kafkafmt("export", TORN, "--output", out), 2)
+    assert "exists already" in one_line(kafkafmt("export", TORN, "--output", out), 2)
     assert (out / "_SUCCESS").exists()
 
 
@@ -80,7 +80,7 @@ def test_fail(tmp_path):
         ([TORN, "--output", "out", "--conf", "what"], 2),
     ],
 )
-def test_wrong_usage_is_told_before_spark_starts(tmp_path, monkeypatch, arguments, code):
+def test_wrong_usage_is_reported_before_spark_starts(tmp_path, monkeypatch, arguments, code):
     monkeypatch.chdir(tmp_path)
     one_line(kafkafmt("export", *arguments), code)
     assert list(tmp_path.iterdir()) == []

@@ -39,7 +39,7 @@ def session(pid: int) -> list[str]:
 
 @pytest.mark.parametrize("moment", [java_runs, spark_works])
 @pytest.mark.parametrize("delay", [0.0, 1.0])
-def test_export_that_is_interrupted_says_so_in_one_line(
+def test_interrupted_export_prints_one_line(
     tmp_path: Path, moment: Callable[[subprocess.Popen[str], Path], bool], delay: float
 ) -> None:
     command = [

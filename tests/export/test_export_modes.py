@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from exporting import assert_nothing_beside, in_micros, read_with_pyarrow, rows_of, wanted
 from golden_cases import case, same_rows
+from reports import verify_partition
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.reading.selection import OffsetBound, OffsetRange
 from kafkafmt.spark.export.job import OutputPlaceError
 from kafkafmt.spark.export.parquet import QUARANTINE_BYTES, escape, write_split
@@ -64,7 +64,7 @@ def test_fail_leaves_nothing(run_export, tmp_path):
 
 @pytest.mark.parametrize("split_bytes", [None, 1, 5000])
 @pytest.mark.parametrize(("name", "topic"), [("codecs", "codec-zstd"), ("compacted", "compact-zstd")])
-def test_damage_inside_a_sound_batch(run_export, tmp_path, name, topic, split_bytes):
+def test_batch_above_the_size_limit_is_found_by_the_tasks(run_export, tmp_path, name, topic, split_bytes):
     """The tasks that decode find it, not those that plan: here, batches that pass the limit once they are decompressed.
 
     However the partition is split, its offsets are those that `verify` tells, which sees it whole.
@@ -88,7 +88,7 @@ def test_damage_inside_a_sound_batch(run_export, tmp_path, name, topic, split_by
     assert not (tmp_path / "other").exists()
 
 
-def test_long_spans_are_cut_and_say_so(run_export, tmp_path):
+def test_long_quarantined_spans_are_truncated_and_marked(run_export, tmp_path):
     log = tmp_path / "logs" / "t-0" / "00000000000000000000.log"
     log.parent.mkdir(parents=True)
     log.write_bytes(b"\x17" * (QUARANTINE_BYTES + 5))

@@ -33,7 +33,7 @@ def build(tmp_path):
     return build
 
 
-def test_without_a_compiler_the_pure_core_remains_and_the_user_is_told(build):
+def test_build_without_a_compiler_falls_back_with_a_warning(build):
     code, said, built = build()
     assert (code, len(built)) == (0, 1)
     assert "NOT BUILT" not in said
@@ -75,7 +75,7 @@ def test_native_core_has_no_search_path_for_libraries(build, tmp_path):
     assert elf.dynamic[FLAGS] & BIND_NOW
 
 
-def test_where_the_native_core_is_required_its_absence_is_an_error(build):
+def test_missing_native_core_is_an_error_if_it_is_required(build):
     code, said, built = build(CC="no-such-compiler", KAFKAFMT_REQUIRE_NATIVE="1")
     assert code != 0
     assert built == []

@@ -18,7 +18,10 @@ from command import kafkafmt  # noqa: E402
 
 from kafkafmt import protocol  # noqa: E402
 
-pytestmark = [pytest.mark.broker, pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
+]
 EXAMPLES = TESTS.parent / "examples"
 
 
@@ -37,7 +40,7 @@ def wire(*arguments):
     return done.stdout
 
 
-def test_wire(broker):
+def test_wire_example_lists_produces_and_fetches(broker):
     broker.produce(
         "topic=orders partitions=2 codec=zstd count=500 value=200",
         "topic=tx id=first count=4 end=abort",
@@ -47,13 +50,21 @@ def test_wire(broker):
     assert wire(broker.bootstrap, "produce", "orders", 1, "one", "zwei") == "orders-1: 2 records from offset 250 on\n"
     assert wire(broker.bootstrap, "fetch", "orders", 1, 250) == "250 None b'one'\n251 None b'zwei'\n"
     assert len(wire(broker.bootstrap, "fetch", "orders", 0).splitlines()) == 250
-    assert [line.split()[0] for line in wire(broker.bootstrap, "fetch", "tx", 0).splitlines()] == ["5", "6", "7"]  # 4 and 8 are markers
+    assert [line.split()[0] for line in wire(broker.bootstrap, "fetch", "tx", 0).splitlines()] == [
+        "5",
+        "6",
+        "7",
+    ]  # 4 and 8 are markers
 
 
-def test_what_java_clients_and_the_broker_say_is_read_to_the_last_byte(broker, proxy, tmp_path):
+def test_frames_of_java_clients_and_a_broker_are_read_completely(broker, proxy, tmp_path):
     port, said = proxy
     address = f"127.0.0.1:{port}"
-    broker.java("Produce.java", address, stdin="topic=through codec=lz4 count=50 value=20\ntopic=through id=second count=5 end=commit")
+    broker.java(
+        "Produce.java",
+        address,
+        stdin="topic=through codec=lz4 count=50 value=20\ntopic=through id=second count=5 end=commit",
+    )
     assert len(broker.java("Consume.java", address, "read_committed", "through").splitlines()) == 55
     spoken = set()
     for requests in sorted(said.glob("*.requests")):
@@ -63,7 +74,16 @@ def test_what_java_clients_and_the_broker_say_is_read_to_the_last_byte(broker, p
         assert done.returncode == 0, [row for row in rows if "error" in row]
         spoken |= {row["api"] for row in rows}
         check_written_back(requests.read_bytes(), responses.read_bytes())
-    assert {"ApiVersions", "Metadata", "Produce", "Fetch", "InitProducerId", "EndTxn", "CreateTopics", "FindCoordinator"} <= spoken
+    assert {
+        "ApiVersions",
+        "Metadata",
+        "Produce",
+        "Fetch",
+        "InitProducerId",
+        "EndTxn",
+        "CreateTopics",
+        "FindCoordinator",
+    } <= spoken
 
 
 def check_written_back(requests, responses):

@@ -13,7 +13,9 @@ from kafkafmt.messages import classes
 def read(golden):
     if golden.entry["direction"] == "request":
         return protocol.read_request(golden.frame)
-    return protocol.read_response(golden.frame, api_key=golden.entry["api_key"], api_version=golden.entry["api_version"])
+    return protocol.read_response(
+        golden.frame, api_key=golden.entry["api_key"], api_version=golden.entry["api_version"]
+    )
 
 
 def write(message):
@@ -24,8 +26,14 @@ def write(message):
 def test_fields_are_those_that_kafka_reads(package, version):
     for golden in frames(version):
         message, entry = read(golden), golden.entry
-        assert json.dumps(protocol.to_json(message.body, message.api_version)) == json.dumps(fields_of(entry)), golden.name
-        assert (message.api_key, message.api, message.api_version) == (entry["api_key"], entry["api"], entry["api_version"])
+        assert json.dumps(protocol.to_json(message.body, message.api_version)) == json.dumps(fields_of(entry)), (
+            golden.name
+        )
+        assert (message.api_key, message.api, message.api_version) == (
+            entry["api_key"],
+            entry["api"],
+            entry["api_version"],
+        )
         assert message.correlation_id == entry["correlation_id"]
         if entry["direction"] == "request":
             assert message.client_id == entry["client_id"]
@@ -48,7 +56,7 @@ def test_both_cores_read_the_same(native, pure, version, monkeypatch):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_frame_cut_anywhere_is_an_error_of_ours(package, version):
+def test_truncated_frame_raises_a_kafka_format_error(package, version):
     """With its size made right for what is left; no shorter frame of these can be read."""
     for golden in frames(version):
         if len(golden.frame) > 1500:

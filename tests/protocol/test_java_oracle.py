@@ -23,7 +23,7 @@ from random_messages import random_message  # noqa: E402
 from kafkafmt import protocol  # noqa: E402
 from kafkafmt.messages import layout_of  # noqa: E402
 from kafkafmt.protocol import apis  # noqa: E402
-from kafkafmt.protocol.messages import header_class, message_class  # noqa: E402
+from kafkafmt.protocol.message_classes import header_class, message_class  # noqa: E402
 
 pytestmark = pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")
 

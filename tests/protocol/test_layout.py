@@ -162,7 +162,11 @@ def test_any_byte_but_zero_is_true(core):
 )
 @pytest.mark.parametrize("compact", [False, True])
 def test_values_that_do_not_fit(core, kind, array, value, error, compact):
-    inner = core.Layout(One, 1, (("x", WIRE_TYPES.index("int8"), False, False, False, None, 0),)) if kind == "struct" else None
+    inner = (
+        core.Layout(One, 1, (("x", WIRE_TYPES.index("int8"), False, False, False, None, 0),))
+        if kind == "struct"
+        else None
+    )
     with pytest.raises(error) as raised:
         written(core, layout(core, kind, bool(array), compact=compact, inner=inner), One(value))
     if kind not in ("struct",) and value != "\ud800":
@@ -226,7 +230,9 @@ def test_tagged_fields_that_cannot_be_written(core):
             written(core, two(core), Two(1, [], ((4, value),)))
     assert written(core, two(core), Two(1, [], ((4, bytearray(b"x")),))) == H("01 01 04 01 78")
     assert written(core, two(core), Two(1, [], None)) == H("01 00")
-    plain = core.Layout(Two, 1, (("a", WIRE_TYPES.index("int8"), False, False, False, None, 1),), (), (("b", list, True),))
+    plain = core.Layout(
+        Two, 1, (("a", WIRE_TYPES.index("int8"), False, False, False, None, 1),), (), (("b", list, True),)
+    )
     with pytest.raises(ValueError, match="version 1 has no tagged fields"):
         written(core, plain, Two(1, [], ((4, b""),)))
 
@@ -275,7 +281,7 @@ class ShortId(uuid.UUID):
     bytes = b"short"
 
 
-def test_an_id_that_lies_about_its_bytes(native):
+def test_uuid_subclass_with_wrong_bytes(native):
     with pytest.raises(ValueError, match="16 bytes"):
         written(native, layout(native, "uuid"), One(ShortId(int=1)))
 
@@ -319,7 +325,9 @@ def test_what_a_layout_refuses(core):
 def test_a_tagged_structure_that_may_be_null(core):
     """Before such a one stands 1, and 0 in the place of a null; before one that is no tagged field -1 stands for null."""
     inner = core.Layout(One, 0, (("x", WIRE_TYPES.index("int8"), False, False, True, None, 0),), (), (), True)
-    form = core.Layout(Two, 0, (), ((3, ("a", WIRE_TYPES.index("struct"), False, True, True, inner, 1)),), (("b", list, True),), True)
+    form = core.Layout(
+        Two, 0, (), ((3, ("a", WIRE_TYPES.index("struct"), False, True, True, inner, 1)),), (("b", list, True),), True
+    )
     for value, raw in ((One(7), H("010303010700")), (None, H("01030100"))):
         data = written(core, form, Two(a=value))
         assert data == raw

@@ -12,7 +12,9 @@ from kafkafmt.records import build_marker
 def fetched(records, aborted=None, version=11):
     """A Fetch response with one partition, as it comes from the wire; its frame."""
     response = protocol.FetchResponse
-    listed = None if aborted is None else [response.AbortedTransaction(producer_id=p, first_offset=o) for p, o in aborted]
+    listed = (
+        None if aborted is None else [response.AbortedTransaction(producer_id=p, first_offset=o) for p, o in aborted]
+    )
     part = response.PartitionData(partition_index=3, records=records, aborted_transactions=listed)
     topic = response.FetchableTopicResponse(topic="orders", partitions=[part])
     frame = b"".join(protocol.write_response(protocol.make_response(response(responses=[topic]), version, 5)))
@@ -70,9 +72,15 @@ def test_formats_mixed_in_one_response_and_half_a_batch_at_its_end():
     assert protocol.batches_end(batches[3]) == (0, None)
 
 
-def test_what_the_response_says_was_aborted_is_left_out():
+def test_aborted_transactions_of_the_response_are_omitted():
     def batch(producer, offset):
-        given = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0, "transactional": True, "base_offset": offset}
+        given = {
+            "producer_id": producer,
+            "producer_epoch": 0,
+            "base_sequence": 0,
+            "transactional": True,
+            "base_offset": offset,
+        }
         return kafkafmt.build_batch([(None, b"x", 1), (None, b"y", 1)], **given)
 
     def marker(producer, offset, type_):
@@ -90,7 +98,11 @@ def test_what_the_response_says_was_aborted_is_left_out():
     assert (data.topic, data.partition, data.aborted) == ("orders", 3, [(1, 0)])
     assert offsets(data) == [2, 3, 5, 6]
     table = kafkafmt.to_arrow(data.records, start=3, aborted=data.aborted, topic=data.topic, partition=data.partition)
-    assert table.select(["offset", "topic", "partition"]).to_pylist()[0] == {"offset": 3, "topic": "orders", "partition": 3}
+    assert table.select(["offset", "topic", "partition"]).to_pylist()[0] == {
+        "offset": 3,
+        "topic": "orders",
+        "partition": 3,
+    }
     assert table["offset"].to_pylist() == [3, 5, 6]
     (everything,) = protocol.record_data(fetched(stream)[0].body)
     assert everything.aborted is None

@@ -166,12 +166,12 @@ def test_answer_to_a_newer_api_versions_request_is_read_in_version_0(package):
 def test_unknown_body_is_written_only_as_what_it_was_read_as():
     request = protocol.read_request(NEWER_API_VERSIONS)
     request.header.api_version = 4
-    with pytest.raises(ValueError, match="read in version 6"):
+    with pytest.raises(ValueError, match="read as version 6"):
         protocol.write_request(request)
     request.header.api_version, request.header.api_key = 6, 3
     with pytest.raises(ValueError, match="api_key is 3"):
         protocol.write_request(request)
-    with pytest.raises(TypeError, match="body of a response is needed"):
+    with pytest.raises(TypeError, match="body must be a response"):
         protocol.make_response(request.body, 6)
     with pytest.raises(AttributeError):
         _ = request.client_software_name
@@ -184,21 +184,21 @@ def test_decode_names_the_version_and_the_bytes_that_it_does_not_know(tmp_path):
     assert (first["api"], first["apiVersion"], first["correlationId"], first["undecodedBytes"]) == ("ApiVersions", 6, 5, 11)
     assert first["header"]["clientId"] == "x"
     assert first["error"] == (
-        "ApiVersionsRequest version 6 is not known, 0 to 5 are; 11 bytes of body were not decoded (position 16)"
+        "ApiVersionsRequest version 6 is not supported (supported: 0 to 5); 11 bytes of body were not decoded (position 16)"
     )
     assert "body" not in first
     assert (second["apiKey"], second["api"], second["undecodedBytes"]) == (999, None, 2)
     assert third["api"] == "Metadata"
     shown = text(tmp_path, NEWER_API_VERSIONS + other, 1).splitlines()
-    assert "ApiVersions v6  #5  x  error: ApiVersionsRequest version 6 is not known" in shown[0]
-    assert "API 999 v1  #6  error: API key 999 is not known; 2 bytes of body were not decoded" in shown[1]
+    assert "ApiVersions v6  #5  x  error: ApiVersionsRequest version 6 is not supported" in shown[0]
+    assert "API 999 v1  #6  error: API key 999 is not supported; 2 bytes of body were not decoded" in shown[1]
 
 
 def test_decode_shows_responses_of_unknown_versions(tmp_path):
     answer = framed("00000005 00 0102")
     (row,) = rows(tmp_path, b"", answer, "--api", "Metadata", "--api-version", "99", "--records", code=1)
     assert (row["api"], row["apiVersion"], row["undecodedBytes"]) == ("Metadata", 99, 2)
-    assert "MetadataResponse version 99 is not known" in row["error"]
+    assert "MetadataResponse version 99 is not supported" in row["error"]
 
 
 def test_damaged_response_of_api_versions_stays_an_error():

@@ -192,7 +192,7 @@ def test_no_batch_passes_the_limit(package, magic, codec):
     assert [r[3:5] for r in read(b"".join(made))] == records
 
 
-def test_room_is_told_exactly(package):
+def test_remaining_space_is_reported_exactly(package):
     builder = BatchBuilder(max_bytes=200)
     assert builder.has_room_for(None, b"x" * 1000)  # the first record is always taken
     builder.append(b"k", b"v")
@@ -324,7 +324,7 @@ def test_records_that_were_read(package):
     assert build_batch(kafkafmt.read_records(data)) == data
 
 
-def test_extend_goes_on_where_it_stopped(package):
+def test_extend_continues_where_it_stopped(package):
     records = [(None, b"x" * 30)] * 10
     builder = BatchBuilder(max_bytes=200)
     stops, at = [], 0
@@ -584,7 +584,7 @@ def test_one_validator_serves_threads():
     assert outcomes == [(50, True)] * 200
 
 
-def test_two_threads_at_one_buffer_are_told(native):
+def test_second_thread_on_one_buffer_raises(native):
     """The one that comes while the other appends columns gets an error, or waits its turn; either way nothing breaks."""
     import threading
 

@@ -189,7 +189,7 @@ def test_single_messages_become_wrappers_of_a_size_that_is_usual(package):
     assert done.sizes == [(len(data), len(done.records))]
 
 
-def test_hurt_data_gives_our_errors_only(package):
+def test_corrupted_data_raises_only_kafka_format_errors(package):
     every = b"".join(MIXED + OLD)
 
     @settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])

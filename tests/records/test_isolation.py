@@ -61,7 +61,7 @@ def test_it_begins_with_the_batch_that_reaches_its_first_offset(package):
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
-def test_state_goes_on_from_table_to_table(package, rows):
+def test_state_is_kept_from_table_to_table(package, rows):
     data = b"".join(STREAM)
     (table,) = iter_tables(data)
     transactions, kept = AbortedTransactions([(1, 0), (2, 9), (1, 10)]), []

@@ -184,7 +184,7 @@ def test_builder_takes_no_more_records_than_there_are_offsets(
     package: object, append: str, options: dict[str, Any]
 ) -> None:
     builder = BatchBuilder(base_offset=LAST - 2, **options)
-    with pytest.raises(kafkafmt.InvalidError, match=f"offset {LAST} is refused") as caught:
+    with pytest.raises(kafkafmt.InvalidError, match=f"offset {LAST} is rejected") as caught:
         APPEND[append](builder)
     assert caught.value.rule == "offset_order"
     assert (builder.count, builder.next_offset) == (2, LAST)
@@ -195,7 +195,7 @@ def test_builder_takes_no_more_records_than_there_are_offsets(
                                    lambda records, **o: list(build_columns(columns_of(key=[k for k, _ in records]), **o))])  # fmt: skip
 def test_building_beyond_the_last_offset_is_an_invalid_error(package: object, build: Any) -> None:
     for first in (LAST - 2, LAST - 1, LAST):
-        with pytest.raises(kafkafmt.InvalidError, match="refused"):
+        with pytest.raises(kafkafmt.InvalidError, match="rejected"):
             build(RECORDS, base_offset=first)
 
 

@@ -112,7 +112,7 @@ def test_every_byte_of_a_batch_changed(spare):
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_sound_batches_take_the_short_way(compacted):
+def test_valid_batches_take_the_fast_path(compacted):
     """All kinds of records that are nothing but sound, each as the last of the buffer and with others behind it."""
     kinds = [
         build.record(0, 0, b"k", b"v"),
@@ -131,7 +131,7 @@ def test_sound_batches_take_the_short_way(compacted):
             assert told[:2] == (count, 40 + count), record[:20]
 
 
-def test_what_is_told(core):
+def test_validate_buffer_returns_totals_or_declines(core):
     first = build_batch([(b"k", b"v", NOW + 5), (b"k", b"v", NOW + 9), (b"k", b"v", NOW + 9)])
     data = bytearray(first + build_batch([(None, b"v", NOW + 8)]) + build_batch([(b"k", b"v", NOW + 9)]))
     assert core.validate_buffer(data, 10, 3, *OPTIONS.values()) == (5, 15, NOW + 9, 11)

@@ -143,7 +143,7 @@ def test_rules(package, data, options, rule):
     assert buffer == data
 
 
-def test_wrong_records_are_told_one_by_one(package):
+def test_every_invalid_record_is_reported(package):
     data = build_batch([(None if i % 2 else b"k", b"", NOW if i < 6 else NOW + 10**9) for i in range(9)])
     with pytest.raises(InvalidError, match=r"record 1: .*; record 3: .*; record 5: .*; and 3 more") as caught:
         validate(data, compacted=True)
@@ -208,14 +208,14 @@ def test_any_number_of_batches_of_a_coordinator(package):
     assert (np.concatenate(list(iter_tables(mixed.records)))["attributes"] & 7).tolist() == [4, 4, 0, 0]
 
 
-def test_headers_believed(package):
+def test_count_comes_from_headers_if_records_are_not_checked(package):
     data = bytearray(b"".join(simple_batch([b"a", b"b"], 9) for _ in range(300)))
     result = validate(data, 5, origin="coordinator", check_records=False)
     assert (result.in_place, result.count, result.next_offset, result.max_timestamp) == (True, 600, 605, NOW + 1)
     assert [r[0] for r in told(data)] == list(range(5, 605))
 
 
-def test_headers_of_old_formats_are_not_believed(package):
+def test_headers_of_old_formats_are_not_trusted(package):
     """They do not tell what is in a wrapper."""
     parts = [build_batch([(b"k", b"v", NOW)] * 3, magic=1, codec="lz4"), message(1, b"k", b"w", timestamp=NOW + 1)]
     result = validate(b"".join(parts), 5, magic=1, origin="coordinator", check_records=False)
@@ -399,7 +399,7 @@ def sequence(values, base_offset, base_sequence, epoch=0, **fields):
     return simple_batch(values, base_offset, producer_id=1, producer_epoch=epoch, base_sequence=base_sequence, **fields)
 
 
-def test_a_sound_stream(package):
+def test_valid_stream_passes(package):
     stream = [
         sequence([b"a", b"b"], 0, 2**31 - 2),
         build_batch([(None, b"x", 5)] * 3, magic=1, codec="gzip", base_offset=2),
@@ -414,7 +414,7 @@ def test_a_sound_stream(package):
         assert check_batches(log.read_bytes()).ok
 
 
-def test_everything_wrong_is_told(package):
+def test_every_problem_is_reported(package):
     stream = [
         sequence([b"a", b"b"], 0, 0),
         sequence([b"a", b"b"], 2, 0),
@@ -458,7 +458,7 @@ def test_offsets_that_no_log_has(package):
     assert f"from {last} to {last + 1}" in check.problems[1].message
 
 
-def test_behind_a_hurt_length(package):
+def test_batches_after_a_corrupted_length_are_checked(package):
     stream = [simple_batch([b"a"]), building.mutate(simple_batch([b"b"], 1), 8, b"\x7f"), simple_batch([b"c"], 2)]
     data = b"".join(stream)
     check = check_batches(data)
@@ -484,7 +484,7 @@ def hurt(draw):
     return data + draw(st.sampled_from([b"", simple_batch([b"x"])]))
 
 
-def test_hurt_data_gives_our_errors_only(package):
+def test_corrupted_data_raises_only_kafka_format_errors(package):
     @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         hurt(),

@@ -54,7 +54,7 @@ def test_stream_task_raises_if_it_sees_another_directory(folder: Path, view: str
 
 
 @pytest.mark.parametrize("loss", ["true", "false"])
-def test_stream_task_meets_retention_as_fail_on_data_loss_says(folder: Path, loss: str) -> None:
+def test_stream_task_follows_fail_on_data_loss_on_retention(folder: Path, loss: str) -> None:
     source = KafkaLogSource(CaseInsensitiveDict({"path": str(folder.parent), "failOnDataLoss": loss}))
     stream: Any = source.streamReader(struct_of(["offset"]))
     partitions = stream.partitions({}, {TOPIC: {"0": 200}})
@@ -75,7 +75,7 @@ def test_query_fails_if_its_directory_moves_after_planning(spark: Any, folder: P
         frame.count()
 
 
-def test_query_goes_on_if_retention_removes_the_oldest_segments(spark: Any, folder: Path) -> None:
+def test_query_continues_if_retention_removes_the_oldest_segments(spark: Any, folder: Path) -> None:
     frame = spark.read.format("kafkafmt").option("splitBytes", "1").load(str(folder.parent))
     assert frame.count() == 200
     for path in segments_of(folder)[:2]:

@@ -30,7 +30,7 @@ def test_everything_but_kafkas_own_topics():
     assert [t for t in topics if t.startswith("__")] == []
 
 
-def test_kafkas_own_topics_where_they_are_named():
+def test_internal_topics_are_read_if_they_are_named():
     internal = case("internal")
     assert set(got(internal, subscribe="__consumer_offsets")) == {("__consumer_offsets", 0), ("__consumer_offsets", 1)}
     assert set(got(internal, assign='{"__consumer_offsets": [1], "sink": [0]}')) == {
@@ -141,7 +141,9 @@ def test_replicas(tmp_path):
     last = max(shorter.glob("*.log"))
     last.write_bytes(last.read_bytes()[:-100])
     both = [tmp_path / "one", tmp_path / "two"]
-    with pytest.raises(OptionError, match=r"epochs-0 lies both in .*: name one, or give the option replicas=longest"):
+    with pytest.raises(
+        OptionError, match=r"epochs-0 is in both .*; name only one of them, or set the option replicas=longest"
+    ):
         read(both)
     same_rows(rows(read(both, replicas="longest")), epochs.expected())
 
@@ -350,12 +352,15 @@ def log_in_doubt(folder):
         )
 
 
-def test_transactions_in_doubt_are_reported_as_the_mode_says(tmp_path, caplog):
+def test_transactions_in_doubt_are_reported_according_to_the_mode(tmp_path, caplog):
     log_in_doubt(tmp_path)
     committed = {"kafka.isolation.level": "read_committed"}
     assert offsets(read(tmp_path, **committed)) == {("t", 0): list(range(20, 30))}
     told = [r.getMessage() for r in caplog.records]
-    assert any("t-0: a missing segment may hide how producer 7's transaction ended: offsets 0 to 9" in t for t in told)
+    assert any(
+        "t-0: a missing segment may hide how producer 7's transaction ended: its records at offsets 0 to 9" in t
+        for t in told
+    )
     with pytest.raises(TransactionInDoubtError, match="offsets 0 to 9"):
         read(tmp_path, mode="FAILFAST", **committed)
     caplog.clear()

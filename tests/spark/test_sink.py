@@ -11,7 +11,7 @@ from source_rows import COLUMNS, rows
 import kafkafmt
 from kafkafmt.constants import CODEC_NAMES
 from kafkafmt.log import LogDirectory
-from kafkafmt.log.writing.atomic_append import NOTE
+from kafkafmt.log.writing.append_journal import JOURNAL_FILE
 from kafkafmt.records import iter_tables
 from kafkafmt.spark.option_text import OptionError
 from kafkafmt.spark.schema import ddl_of, struct_of
@@ -68,7 +68,7 @@ def test_partitions_are_chosen_by_the_key_as_kafka_does(spark, tmp_path):
     assert len(kafkafmt.open(path).partitions) == 4
 
 
-def test_a_row_says_its_partition_and_its_time(spark, tmp_path):
+def test_row_columns_set_partition_and_timestamp(spark, tmp_path):
     path = tmp_path / "log"
     write(spark.sql("select 'v' value, 5 partition, timestamp_millis(1234) timestamp"), path, topic="t")
     write(spark.sql("select cast('v' as binary) value, 5 partition, 99L timestampMillis"),
@@ -95,7 +95,7 @@ def test_a_task_that_fails_leaves_nothing(spark, tmp_path):
 
 def test_a_directory_that_is_in_use_is_left_alone(spark, tmp_path):
     path = tmp_path / "log"
-    with LogDirectory(path), pytest.raises(Exception, match=r"writes the directory already|has the directory"):
+    with LogDirectory(path), pytest.raises(Exception, match=r"already has the log directory|has the log directory locked"):
         write(spark.sql("select 'v' value"), path, topic="t")
     assert [p.name for p in path.iterdir() if p.is_dir()] == []
     assert staging(path) == []
@@ -159,7 +159,7 @@ def test_a_streams_batches_come_once_each(spark, tmp_path):
     (source / "3.txt").write_text("one more\n")
     stream(spark, source, path, checkpoint)
     assert [r.value for r in kafkafmt.open(path)["t", 0]] == [*first, b"one more"]
-    assert (path / NOTE).exists()
+    assert (path / JOURNAL_FILE).exists()
 
 
 def test_killed_between_appends_and_note(tmp_path):
@@ -170,8 +170,8 @@ def test_killed_between_appends_and_note(tmp_path):
     writer.commit([writer.write(iter([rows]))], 0)
     with LogDirectory(tmp_path / "log") as directory:
         directory.writer("t").append([(None, b"half", 1)])
-    note = (tmp_path / "log" / NOTE).read_text().replace('"under_way": []', '"under_way": [["t", 0, 2, 0]]')
-    (tmp_path / "log" / NOTE).write_text(note)
+    note = (tmp_path / "log" / JOURNAL_FILE).read_text().replace('"under_way": []', '"under_way": [["t", 0, 2, 0]]')
+    (tmp_path / "log" / JOURNAL_FILE).write_text(note)
     writer.commit([writer.write(iter([rows]))], 0)
     assert [r.value for r in kafkafmt.open(tmp_path / "log")["t", 0]] == [b"a", b"b"]
     writer.commit([writer.write(iter([rows]))], 1)

@@ -93,7 +93,7 @@ def elsewhere(path: Path) -> Path:
     return path.rename(path.with_name(f"{head}{job_staging.MARK}00000000{tail[8:]}"))
 
 
-def test_leftovers_are_removed_if_provably_nobody_uses_them(tmp_path: Path) -> None:
+def test_leftovers_are_removed_only_if_unused(tmp_path: Path) -> None:
     path = tmp_path / "log"
     owned_by_a_dead_process(path, None)
     owned_by_a_dead_process(path, "other query")

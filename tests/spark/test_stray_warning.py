@@ -13,7 +13,7 @@ from kafkafmt.spark.sink.writing import Stage, commit, new_attempt
 pytest.importorskip("pyspark")
 
 
-def test_commit_of_the_sink_warns_about_partitions_that_no_broker_would_serve(tmp_path: Path) -> None:
+def test_sink_commit_warns_about_partitions_no_broker_serves(tmp_path: Path) -> None:
     options = parse_write({"path": str(tmp_path / "log"), "topic": "orders", "partitions": "2"})
     stage = Stage(options, {}, new_attempt(staging_of(tmp_path / "log")))
     stage.add(pa.record_batch({"value": pa.array([b"a", b"b", b"c"], pa.binary())}))

@@ -66,7 +66,7 @@ def five(first: int, **fields: Any) -> bytes:
         ({"startingTimestamp": "3", "startingOffsetsByTimestampStrategy": "latest"}, {"0": 5, "1": 5}),
     ],
 )
-def test_where_a_stream_begins(tmp_path: Path, options: dict[str, str], want: dict[str, int]) -> None:
+def test_starting_offsets_of_a_stream(tmp_path: Path, options: dict[str, str], want: dict[str, int]) -> None:
     put(tmp_path, "t-0", five(0, base_timestamp=1), five(5, base_timestamp=3))
     put(tmp_path, "t-1", five(0, base_timestamp=1))
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")

@@ -1,1 +1,3 @@
-"""Files of a Kafka log directory as bytes and values: names, checkpoints, index entries, snapshots."""
+"""Parse and serialize the files of a Kafka log directory: names, checkpoints, index entries,
+snapshots.
+"""

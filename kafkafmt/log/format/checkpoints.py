@@ -1,8 +1,14 @@
-"""The small text files of a log directory, read and written (Kafka: CheckpointFile, PartitionMetadata, MetaProperties).
+"""Parse and serialize the small text files of a log directory.
 
-A checkpoint: a line with the version, 0; a line with the number of entries; an entry a line. A file of 0 bytes has no
-entries. meta.properties: Java's properties; `.kafka_cleanshutdown`: JSON, or nothing at all (brokers up to 3.6).
-Whatever is wrong raises StructureError with the line's number: a broker would not believe it either.
+- Checkpoints (Kafka: ``CheckpointFile``) have one line with the version, 0, one line with the
+  number of entries, and then one line per entry. A file of 0 bytes has no entries.
+- ``partition.metadata`` (Kafka: ``PartitionMetadataFile``) has `key: value` lines.
+- ``meta.properties`` (Kafka: ``MetaProperties``) is a Java properties file.
+- ``.kafka_cleanshutdown`` (Kafka: ``CleanShutdownFileHandler``) is JSON. Brokers up to 3.6 leave it
+  empty.
+
+Content that a broker would not accept raises StructureError, which names the file and, if one line
+is at fault, the line.
 """
 
 from __future__ import annotations
@@ -41,11 +47,10 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     if len(lines) < 2:
         raise StructureError(f"{name}: line 2, the number of entries, is missing")
     count = _number(lines[1].strip(), name, 2)
-    entries = [
-        line.split(None, parts) for line in lines[2:] if line.strip()
-    ]  # one part too many is enough to refuse a line
+    # At most parts + 1 pieces: one piece too many is enough to reject a line, however long it is.
+    entries = [line.split(None, parts) for line in lines[2:] if line.strip()]
     if len(entries) != count:
-        raise StructureError(f"{name}: {len(entries)} entries where line 2 says {count}")
+        raise StructureError(f"{name}: line 2 gives the number of entries as {count}, but there are {len(entries)}")
     for number, entry in enumerate(entries, 3):
         if len(entry) != parts:
             found = len(entry) if len(entry) < parts else f"more than {parts}"
@@ -54,15 +59,19 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
 
 
 def _number(text: str, name: str, line: int) -> int:
-    """A number as Java's `Long.parseLong` takes it, ASCII digits only."""
+    """Parse an integer as Java's ``Long.parseLong`` does, but accept ASCII digits only."""
     number = int(text) if _NUMBER.match(text) else MAX_OFFSET + 1
     if not -MAX_OFFSET - 1 <= number <= MAX_OFFSET:
-        raise StructureError(f"{name}: line {line}: {text[:40]!r} is not a number of 64 bits")
+        raise StructureError(f"{name}: line {line}: {text[:40]!r} is not a 64-bit integer")
     return number
 
 
 def read_offset_checkpoint(text: str, name: str) -> dict[tuple[str, int], int]:
-    """`topic partition offset` lines: recovery point, replication (high watermark), log start, cleaner."""
+    """Return the offset of each (topic, partition) in an offset checkpoint.
+
+    Each line is `topic partition offset`. The checkpoints of recovery points, high watermarks, log
+    start offsets and the cleaner have this form.
+    """
     return {
         (topic, _number(partition, name, line)): _number(offset, name, line)
         for line, (topic, partition, offset) in enumerate(_entries(text, 3, name), 3)
@@ -70,20 +79,23 @@ def read_offset_checkpoint(text: str, name: str) -> dict[tuple[str, int], int]:
 
 
 def read_leader_epochs(text: str, name: str = LEADER_EPOCHS) -> list[tuple[int, int]]:
-    """`epoch start-offset` lines."""
+    """Return the (epoch, start offset) entries of a ``leader-epoch-checkpoint``, in the file's
+    order.
+    """
     epochs = [
         (_number(a, name, line), _number(b, name, line)) for line, (a, b) in enumerate(_entries(text, 2, name), 3)
     ]
     for line, (epoch, offset) in enumerate(epochs, 3):
         if epoch < 0 or offset < 0:
-            raise StructureError(f"{name}: line {line}: negative epoch or offset")
+            raise StructureError(f"{name}: line {line}: epoch {epoch} or offset {offset} is negative")
     return epochs
 
 
 def offset_checkpoint_text(offsets: Mapping[tuple[str, int], int]) -> str:
     """Return the text of an offset checkpoint as a broker writes it.
 
-    Raises ValueError for a topic name, partition or offset that would make the whole file unreadable.
+    Raise ValueError for a topic name, partition or offset that would make the whole file
+    unreadable.
     """
     return _checkpoint_text(_offset_line(*key, offset) for key, offset in offsets.items())
 
@@ -99,7 +111,7 @@ def _offset_line(topic: str, partition: int, offset: int) -> str:
 
 
 def leader_epochs_text(epochs: Iterable[tuple[int, int]]) -> str:
-    """`leader-epoch-checkpoint` as a broker writes it."""
+    """Return the text of a ``leader-epoch-checkpoint`` as a broker writes it."""
     return _checkpoint_text(f"{epoch} {offset}" for epoch, offset in epochs)
 
 
@@ -109,12 +121,14 @@ def _checkpoint_text(entries: Iterable[str]) -> str:
 
 
 def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[str, str]:
-    """`version: 0` and `topic_id: …`."""
+    """Return the keys and values of ``partition.metadata``; `version` and `topic_id` are always
+    among them.
+    """
     values = {}
     for number, line in enumerate(text.splitlines(), 1):
         key, colon, value = line.partition(":")
         if not colon:
-            raise StructureError(f"{name}: line {number} is not a key and a value")
+            raise StructureError(f"{name}: line {number} is not of the form 'key: value'")
         values[key.strip()] = value.strip()
     if not values.get("version", "").isdigit() or not values.get("topic_id"):
         raise StructureError(f"{name}: version or topic_id is missing")
@@ -122,25 +136,30 @@ def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[s
 
 
 def partition_metadata_text(topic_id: str) -> str:
-    """`partition.metadata` as a broker writes it: no line end behind the second line."""
+    """Return the text of ``partition.metadata`` as a broker writes it, without a newline after the
+    second line.
+    """
     return f"version: 0\ntopic_id: {topic_id}"
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The 16 bytes of a topic, cluster or directory id, from its 22 characters of base64url."""
+    """Decode a topic, cluster or directory id from its 22 base64url characters to 16 bytes."""
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError:
         data = b""
     if len(data) != 16:
-        raise StructureError(f"{text[:40]!r} is not an id of 16 bytes in base64url")
+        raise StructureError(f"{text[:40]!r} is not a 16-byte id in base64url, which has 22 characters")
     return data
 
 
 def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, str]:
-    """The keys and values of `meta.properties`; `version` is always among them ("0" where the file has none).
+    """Return the keys and values of ``meta.properties``.
 
-    Version 0 may have broker.id and cluster.id, version 1 has cluster.id and node.id and may have directory.id.
+    If the file has no `version`, "0" is added.
+
+    Version 0 can contain broker.id and cluster.id. Version 1 must contain cluster.id and node.id,
+    and can contain directory.id.
     """
     values = _properties(text)
     version = values.setdefault("version", "0")
@@ -158,21 +177,23 @@ def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, st
 
 
 def meta_properties_text(values: Mapping[str, str]) -> str:
-    """`meta.properties` of these values; a broker adds the date in a comment, which nothing reads."""
+    """Return the text of ``meta.properties``, without the comment with the date that a broker adds."""
     return "#\n" + "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '=:#!')}\n" for key, value in values.items())
 
 
 def _properties(text: str) -> dict[str, str]:
-    """Java's properties: comments, continued lines, `=`, `:` or blanks between key and value, escapes."""
+    """Parse Java properties: comments, continuation lines, escapes, and `=`, `:` or blanks after
+    the key.
+    """
     values: dict[str, str] = {}
-    held = ""
+    continued = ""
     for line in re.split(r"\r\n|\r|\n", text):
-        line = held + line.lstrip(" \t\f")
-        held = ""
+        line = continued + line.lstrip(" \t\f")
+        continued = ""
         if not line or line[0] in "#!":
             continue
         if (len(line) - len(line.rstrip("\\"))) % 2:
-            held = line[:-1]
+            continued = line[:-1]
             continue
         match = _PROPERTY.match(line)
         assert match is not None
@@ -190,7 +211,10 @@ def _escaped(text: str, special: str) -> str:
 
 
 def read_clean_shutdown(text: str, name: str = CLEAN_SHUTDOWN) -> int:
-    """The broker's epoch at its clean end, -1 where the file does not say: that it is there is what counts."""
+    """Return the broker epoch at the clean shutdown, or -1 if the file is empty.
+
+    Brokers up to 3.6 write an empty file: its existence alone marks the clean shutdown.
+    """
     if not text.strip():
         return -1
     try:
@@ -199,9 +223,10 @@ def read_clean_shutdown(text: str, name: str = CLEAN_SHUTDOWN) -> int:
         if not isinstance(epoch, int):
             raise TypeError
     except (ValueError, TypeError, KeyError):
-        raise StructureError(f"{name}: not JSON with a brokerEpoch") from None
+        raise StructureError(f"{name}: the content is not JSON with an integer brokerEpoch") from None
     return epoch
 
 
 def clean_shutdown_text(broker_epoch: int = -1) -> str:
+    """Return the content of ``.kafka_cleanshutdown`` as brokers from 3.7 on write it."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

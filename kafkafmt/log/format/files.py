@@ -1,12 +1,13 @@
-"""The one module of this floor that touches files; the rest sees names and byte ranges.
+"""Read, write, sync and list files.
 
-Files are read with `pread` into reused buffers that begin at a multiple of 64 bytes: a live broker may truncate or
-delete a file at any time, and a mapped file would then kill the process, so mapping is for whoever asks for it. A
-deleted file stays readable while it is open; a truncated one gives short reads, which the callers take as the end of
-the input.
+Files are read with `pread` into reused buffers that start at a multiple of 64 bytes. They are
+memory-mapped only if the caller asks for it: a live broker can truncate a file at any time, and
+reading a mapped file that was truncated kills the process. A deleted file stays readable while it
+is open. A truncated file gives short reads, which the callers treat as the end of the input.
 
-What is written is complete and on disk when a function returns that says so. A range of one file goes to another, or to
-a socket, inside the kernel (copy_file_range, sendfile) where it can.
+Functions whose docstring says "sync" return after the data is on disk. A range of a file is copied
+to another file or to a socket inside the kernel (copy_file_range, sendfile) if the kernel can do
+it.
 """
 
 from __future__ import annotations
@@ -25,28 +26,39 @@ import numpy.typing as npt
 
 from ..._backend import core
 from ...errors import StructureError
+from ...types import Buffer, byte_view
 
 ALIGNMENT = 64
 CRC_STEP = 1 << 20
 MAX_TEXT_BYTES = 64 << 20
 MAX_TEXT_LINES = 1 << 20
-"""Lines of a text file: a broker's checkpoint has one for each partition, and each takes some 250 bytes of memory when it is read."""
+"""Largest number of lines of a text file.
+
+A broker's checkpoint has one line per partition. A parsed line takes about 250 bytes of memory.
+"""
 MAX_INDEX_BYTES = 1 << 28
+"""Largest number of bytes that `read_bytes` returns; valid index files are smaller."""
 _LINE_ENDS = (b"\n", b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
-"""What `str.splitlines` takes for the end of a line."""
+"""The line ends that `str.splitlines` recognizes, in UTF-8."""
 NEW_FILE = 0o644
-"""Mode of a new file, which the umask narrows."""
+"""Mode of a new file, before the umask is applied."""
 
 
 def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
-    """`size` bytes that begin at a multiple of 64: the kernel copies into those five times as fast as elsewhere."""
+    """Return an uninitialized array of `size` bytes whose address is a multiple of 64.
+
+    The kernel copies into such a buffer five times as fast as into an unaligned one.
+    """
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
 
 
 def _open(path: str | os.PathLike[str]) -> int:
-    """A descriptor of a regular file. A pipe or a device counts as missing: to open or to read one may take for ever."""
+    """Open a regular file for reading and return its descriptor.
+
+    A pipe or a device counts as missing, because opening or reading it can block forever.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):
@@ -58,9 +70,23 @@ def _open(path: str | os.PathLike[str]) -> int:
 
 
 class FileView:
-    """One open file as byte ranges, read only. `size` is the file's length when it was opened.
+    """An open file from which byte ranges are read.
 
-    With `mapped` the whole of it is there as `data` too, without a copy: for files that nobody truncates any more.
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A regular file.
+    mapped : bool, default False
+        Also map the file into memory, as `data`. Only for files that nobody truncates.
+
+    Attributes
+    ----------
+    size : int
+        Length of the file in bytes when it was opened.
+    bytes_read, reads : int
+        Number of bytes, and of read calls, so far. Access through `data` is not counted.
+    data : numpy.ndarray of uint8, or None
+        The mapped file; None if it is not mapped or is empty.
     """
 
     def __init__(self, path: str | os.PathLike[str], mapped: bool = False) -> None:
@@ -74,15 +100,16 @@ class FileView:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
 
     def read_into(self, view: Any, position: int) -> int:
-        """Fill `view` from `position` on; the bytes got, fewer only at the file's end."""
+        """Fill the buffer `view` with the bytes from `position` on, and return how many were read.
+
+        Fewer bytes than `view` has are read only at the end of the file.
+        """
         target, got = memoryview(view).cast("B"), 0
         while got < len(target):
             try:
                 n = os.preadv(self._fd, [target[got:]], position + got)
-            except OSError as error:
-                raise OSError(
-                    error.errno, error.strerror, str(self.path)
-                ) from error  # which does not name the file by itself
+            except OSError as error:  # preadv's error does not name the file
+                raise OSError(error.errno, error.strerror, str(self.path)) from error
             self.reads += 1
             if n == 0:
                 break
@@ -91,7 +118,7 @@ class FileView:
         return got
 
     def read(self, position: int, size: int) -> bytes:
-        """At most `size` bytes from `position` on, fewer only at the file's end."""
+        """Return `size` bytes from `position` on, or fewer at the end of the file."""
         if size <= 0:
             return b""
         data = bytearray(min(size, max(self.size - position, 0)))
@@ -99,11 +126,15 @@ class FileView:
         return bytes(data[:got])
 
     def crc32c(self, start: int, end: int, value: int = 0) -> int:
-        """CRC-32C of a range of any length, in constant memory."""
+        """Compute the CRC-32C of the bytes [start, end), in constant memory, continuing from
+        `value`.
+        """
         return self._checksum(core.crc32c, start, end, value)
 
     def crc32(self, start: int, end: int, value: int = 0) -> int:
-        """CRC-32 of a range of any length, in constant memory."""
+        """Compute the CRC-32 of the bytes [start, end), in constant memory, continuing from
+        `value`.
+        """
         return self._checksum(core.crc32, start, end, value)
 
     def _checksum(self, update: Callable[[bytes, int], int], start: int, end: int, value: int) -> int:
@@ -116,24 +147,26 @@ class FileView:
         return value
 
     def transfer(self, target: int, start: int, end: int) -> None:
-        """Send a range to a file or socket, at its own position. OSError where the file ends before the range does.
+        """Write the bytes [start, end) to the file or socket `target`, at the target's own
+        position.
 
-        target: a file descriptor that blocks.
+        `target` is a blocking file descriptor. Raise OSError if the file ends before `end`.
         """
-        ways = [_copy_file_range, _send_file, _read_and_write]
+        methods = [_copy_file_range, _send_file, _read_and_write]
         while start < end:
             try:
-                sent = ways[0](self._fd, target, start, end - start)
+                sent = methods[0](self._fd, target, start, end - start)
             except OSError as error:
-                if len(ways) == 1 or error.errno not in CANNOT_TRANSFER:
+                if len(methods) == 1 or error.errno not in CANNOT_TRANSFER:
                     raise OSError(error.errno, error.strerror, str(self.path)) from error
-                del ways[0]
+                del methods[0]
                 continue
             if sent == 0:
                 raise OSError(errno.EIO, "the file was truncated while it was read", str(self.path))
             start += sent
 
     def close(self) -> None:
+        """Close the file. A mapping stays valid. Closing twice does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -148,7 +181,10 @@ class FileView:
 
 
 CANNOT_TRANSFER = (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ESPIPE)
-"""What the kernel answers where it cannot do it between these two: other file systems, pipes, files opened to append."""
+"""Errors that copy_file_range and sendfile raise if they do not support the two files.
+
+Examples are files on different file systems, pipes, and files opened for appending.
+"""
 
 
 def _copy_file_range(source: int, target: int, start: int, count: int) -> int:
@@ -166,22 +202,24 @@ def _read_and_write(source: int, target: int, start: int, count: int) -> int:
 
 
 def write_all(target: int, data: bytes) -> None:
-    """Write all of it at the file's position; OSError where that cannot be."""
+    """Write all bytes of `data` at the position of the descriptor `target`."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(target, rest) :]
 
 
-def write_at(target: int, data: Any, position: int) -> None:
-    """The same at a position."""
-    rest = memoryview(data).cast("B")
+def write_at(target: int, data: Buffer, position: int) -> None:
+    """Write all bytes of `data` at `position` of the descriptor `target`."""
+    rest = byte_view(data)
     while rest:
         written = os.pwrite(target, rest, position)
         rest, position = rest[written:], position + written
 
 
 def mode_of(path: Path) -> int | None:
-    """Return the permission bits of a file or directory, without set-id bits and sticky bit; None if it does not exist."""
+    """Return the permission bits of a file or directory, without set-id bits and sticky bit; None
+    if it does not exist.
+    """
     try:
         return stat.S_IMODE(path.stat().st_mode) & 0o777
     except FileNotFoundError:
@@ -189,7 +227,10 @@ def mode_of(path: Path) -> int | None:
 
 
 def narrowed(mode: int, *sources: Path) -> int:
-    """Return `mode` without the permissions that a source lacks. Sources that do not exist are passed over."""
+    """Return `mode` without the permissions that a source lacks.
+
+    Sources that do not exist are ignored.
+    """
     for source in sources:
         known = mode_of(source)
         mode &= 0o777 if known is None else known
@@ -197,7 +238,9 @@ def narrowed(mode: int, *sources: Path) -> int:
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return inode, size and modification time of a file, which differ after a change; None if it does not exist."""
+    """Return inode, size and modification time of a file, which differ after a change; None if it
+    does not exist.
+    """
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -206,7 +249,10 @@ def stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
-    """Append to a file, which is created with `mode` if it does not exist; undo a write that fails half way."""
+    """Append to a file. If the write fails, restore the file's previous length.
+
+    If the file does not exist, it is created with `mode`.
+    """
     target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
         end = os.fstat(target).st_size
@@ -220,7 +266,7 @@ def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
 
 
 def truncate(path: Path, size: int) -> None:
-    """Cut a file, on disk."""
+    """Truncate a file to `size` bytes, and sync it."""
     handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.ftruncate(handle, size)
@@ -230,12 +276,17 @@ def truncate(path: Path, size: int) -> None:
 
 
 def create(path: Path, mode: int = NEW_FILE) -> int:
-    """Create an empty file and return a descriptor for writing. FileExistsError if the path exists. The umask narrows `mode`."""
+    """Create an empty file and return a descriptor for writing.
+
+    Raise FileExistsError if the path exists.
+
+    The umask is applied to `mode`.
+    """
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
 
 def write_new(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
-    """Create a file with this content, and sync it to disk."""
+    """Create a file with this content, and sync it. Raise FileExistsError if the path exists."""
     target = create(path, mode)
     try:
         write_all(target, data)
@@ -245,20 +296,21 @@ def write_new(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
 
 
 def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
-    """Replace a file's content atomically: readers, now or after a crash, see the old content or the new content.
+    """Replace a file's content atomically, and sync the file and its directory.
 
-    An existing file keeps its mode. `mode` is for a file that does not exist yet.
+    Readers, now or after a crash, see either the old content or the new content. An existing file
+    keeps its mode; a new file gets `mode`.
     """
-    beside = path.with_name(f"{path.name}.tmp")
-    beside.unlink(missing_ok=True)
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
     known = mode_of(path)
-    write_new(beside, data, mode if known is None else known)
-    os.replace(beside, path)
+    write_new(temporary, data, mode if known is None else known)
+    os.replace(temporary, path)
     sync_directory(path.parent)
 
 
 def sync(path: Path) -> None:
-    """A file's content, on disk, whoever wrote it."""
+    """Sync the content of a file, no matter which process wrote it."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -267,7 +319,7 @@ def sync(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """What was created, renamed and deleted in a directory, on disk."""
+    """Sync a directory: the creations, renames and deletions in it."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -276,15 +328,16 @@ def sync_directory(path: Path) -> None:
 
 
 def list_directory(path: Path) -> tuple[list[str], list[str]]:
-    """The names of a directory's sub-directories and of its files, each sorted; links that lead nowhere are among the files.
+    """Return the names of the subdirectories and of the files of a directory, each sorted.
 
-    Pipes, sockets and devices are left out, as Kafka leaves out what is no file.
+    Broken links are among the files. Pipes, sockets and devices are omitted, as by Kafka, which
+    omits everything that is not a regular file.
     """
     directories, names = [], []
     with os.scandir(path) as entries:
         for entry in entries:
-            leads_nowhere = entry.is_symlink() and not os.path.exists(entry.path)
-            if leads_nowhere or entry.is_file():
+            is_broken_link = entry.is_symlink() and not os.path.exists(entry.path)
+            if is_broken_link or entry.is_file():
                 names.append(entry.name)
             elif entry.is_dir():
                 directories.append(entry.name)
@@ -292,7 +345,9 @@ def list_directory(path: Path) -> tuple[list[str], list[str]]:
 
 
 def file_size(path: Path) -> int | None:
-    """Return the size of a file; None if it does not exist, or is a link that leads nowhere or to itself."""
+    """Return the size of a file in bytes; None if it does not exist, or is a link that is broken or
+    circular.
+    """
     try:
         return path.stat().st_size
     except OSError as error:
@@ -302,7 +357,7 @@ def file_size(path: Path) -> int | None:
 
 
 def inode(path: Path) -> int | None:
-    """Return the number that identifies a file or directory within its file system, or None if it cannot be read."""
+    """Return the inode number of a file or directory, or None if it cannot be read."""
     try:
         return path.stat().st_ino
     except OSError:
@@ -310,9 +365,12 @@ def inode(path: Path) -> int | None:
 
 
 def read_text(path: Path) -> str | None:
-    """A small text file's content, None where it is missing. Bytes that are not UTF-8 are replaced.
+    """Return the content of a small text file, or None if it does not exist.
 
-    StructureError if it is a directory, or has more bytes or lines than such a file can have.
+    Bytes that are not UTF-8 are replaced.
+
+    Raise StructureError if the path is a directory, or if the file exceeds MAX_TEXT_BYTES or
+    MAX_TEXT_LINES.
     """
     try:
         with os.fdopen(_open(path), "rb") as file:
@@ -331,7 +389,9 @@ def read_text(path: Path) -> str | None:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """An index's content, None where it is missing or a directory; of a larger one than can be right the beginning."""
+    """Return at most the first MAX_INDEX_BYTES of a file, or None if the path does not exist or is
+    a directory.
+    """
     try:
         with os.fdopen(_open(path), "rb") as file:
             return file.read(min(os.fstat(file.fileno()).st_size, MAX_INDEX_BYTES))

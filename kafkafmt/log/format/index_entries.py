@@ -1,12 +1,21 @@
-"""The entries of the three indexes, as bytes and as arrays (Kafka: OffsetIndex, TimeIndex, TransactionIndex).
+"""Parse and serialize index entries (Kafka: ``OffsetIndex``, ``TimeIndex``, ``TransactionIndex``).
 
-    .index     int32 offset - base, int32 position: the last offset of a batch, and where that begins; up to Kafka 4.0
-               of the batches appended together, and where the first of them begins
-    .timeindex int64 timestamp, int32 offset - base: the largest timestamp so far, and the last offset of its batch
-    .txnindex  int16 version (0), int64 producer id, int64 first offset, int64 last offset (the abort marker's),
-               int64 last stable offset once that transaction has ended
+All integers are big-endian. Offsets in the first two indexes are relative to the segment's base
+offset.
 
-Entries of the first two rise; behind the last one of a file that was never trimmed stand zeros.
+.index (8 bytes)
+    int32 offset, int32 position: the last offset of a batch, and the position of that batch. In
+    files that brokers up to Kafka 4.0 wrote: the last offset of the batches appended together, and
+    the position of the first of them.
+.timeindex (12 bytes)
+    int64 timestamp, int32 offset: the largest timestamp so far, in ms, and the last offset of its
+    batch.
+.txnindex (34 bytes)
+    int16 version (0), int64 producer id, int64 first offset, int64 last offset (that of the abort
+    marker), int64 last stable offset after that transaction ended.
+
+The entries of `.index` and `.timeindex` increase. Zeros follow the last entry of a file that was
+never trimmed.
 """
 
 from __future__ import annotations
@@ -30,38 +39,52 @@ _OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
 
 
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
-    """Offsets and positions of every whole entry of a `.index`, zero tail and nonsense included."""
+    """Return offsets and positions of all complete entries of a `.index`, including zeros and
+    invalid entries.
+    """
     raw = np.frombuffer(data, OFFSET_ENTRY, len(data) // OFFSET_ENTRY.itemsize)
     return raw["relative"].astype(np.int64) + base_offset, raw["position"].astype(np.int64)
 
 
 def all_time_entries(data: bytes, base_offset: int) -> Columns:
-    """Timestamps (ms) and offsets of every whole entry of a `.timeindex`, zero tail and nonsense included."""
+    """Return timestamps (ms) and offsets of all complete entries of a `.timeindex`, including zeros
+    and invalid entries.
+    """
     raw = np.frombuffer(data, TIME_ENTRY, len(data) // TIME_ENTRY.itemsize)
     return raw["timestamp"].astype(np.int64), raw["relative"].astype(np.int64) + base_offset
 
 
 def read_offset_index(data: bytes, base_offset: int) -> Columns:
-    """Offsets and positions of the entries in use."""
+    """Return offsets and positions of the entries of a `.index` that are in use."""
     offsets, positions = all_offset_entries(data, base_offset)
     n = in_use(offsets, positions, base_offset, 0)
     return offsets[:n], positions[:n]
 
 
 def read_time_index(data: bytes, base_offset: int) -> Columns:
-    """Timestamps (ms) and offsets of the entries in use."""
+    """Return timestamps (ms) and offsets of the entries of a `.timeindex` that are in use."""
     timestamps, offsets = all_time_entries(data, base_offset)
     n = in_use(timestamps, offsets, 0, base_offset)
     return timestamps[:n], offsets[:n]
 
 
 def read_transaction_index(data: bytes) -> np.ndarray:
-    """The entries of a `.txnindex`, rows of TRANSACTION_ENTRY; a partial one at the end is left out."""
+    """Return the complete entries of a `.txnindex`, as rows of TRANSACTION_ENTRY."""
     return np.frombuffer(data, TRANSACTION_ENTRY, len(data) // TRANSACTION_ENTRY.itemsize)
 
 
+def partial_entry_message(size: int, entry_size: int) -> str:
+    """Return the message about an index file of `size` bytes that ends inside an entry."""
+    return f"the file has {size} bytes, which is not a multiple of the entry size, {entry_size}"
+
+
 def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int = 0) -> int:
-    """How many entries from the front on rise: the others are a zero tail, or nonsense. One of zeros alone is tail too."""
+    """Return how many entries are in use: the longest prefix in which `first` increases and
+    `second` does not decrease.
+
+    The entries after it are unused (zeros) or invalid. A single entry that consists of the two
+    lowest values is unused too.
+    """
     if not len(first) or first[0] < first_low or second[0] < second_low:
         return 0
     falls = (first[1:] <= first[:-1]) | (second[1:] < second[:-1])
@@ -70,24 +93,29 @@ def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int 
 
 
 def offset_index_bytes(offsets: Numbers, positions: Numbers, base_offset: int) -> bytes:
+    """Serialize entries of a `.index`. Raise ValueError if a number does not fit its field."""
     return _bytes(OFFSET_ENTRY, _column(offsets) - base_offset, _column(positions))
 
 
 def time_index_bytes(timestamps: Numbers, offsets: Numbers, base_offset: int) -> bytes:
+    """Serialize entries of a `.timeindex`. Raise ValueError if a number does not fit its field."""
     return _bytes(TIME_ENTRY, _column(timestamps), _column(offsets) - base_offset)
 
 
 def offset_entry(offset: int, position: int, base_offset: int) -> bytes:
-    """One alone, as a writer has them."""
+    """Serialize one entry of a `.index`."""
     return _OFFSET.pack(offset - base_offset, position)
 
 
 def time_entry(timestamp: int, offset: int, base_offset: int) -> bytes:
+    """Serialize one entry of a `.timeindex`; `timestamp` in ms."""
     return _TIME.pack(timestamp, offset - base_offset)
 
 
 def transaction_index_bytes(entries: Iterable[tuple[int, int, int, int]]) -> bytes:
-    """Of (producer id, first offset, last offset, last stable offset)."""
+    """Serialize entries of a `.txnindex`, each (producer id, first offset, last offset, last stable
+    offset).
+    """
     return np.array([(0, *e) for e in entries], TRANSACTION_ENTRY).tobytes()
 
 
@@ -96,11 +124,17 @@ def _column(values: Numbers) -> Entries:
 
 
 def _bytes(dtype: np.dtype[np.void], *columns: Entries) -> bytes:
-    """ValueError where a number is more than its field holds."""
+    """Serialize one entry per row.
+
+    Raise ValueError if a number is negative or exceeds its field.
+    """
     table = np.empty(len(columns[0]), dtype)
     for name, column in zip(dtype.names or (), columns, strict=True):
         limit = np.iinfo(dtype[name]).max
         if len(column) and (column.min() < 0 or column.max() > limit):
-            raise ValueError(f"{name} {int(column.min())} to {int(column.max())} is not within 0 to {limit}")
+            raise ValueError(
+                f"the values of {name} range from {int(column.min())} to {int(column.max())}; "
+                f"an index entry can hold 0 to {limit}"
+            )
         table[name] = column
     return table.tobytes()

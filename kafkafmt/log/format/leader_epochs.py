@@ -1,7 +1,8 @@
-"""Leader epochs: from which offset on each leader wrote (Kafka: LeaderEpochFileCache).
+"""Derive and update the leader epochs of a log: the first offset of each epoch.
 
-A batch's leader epoch stands outside its CRC, so one that is hurt may name an epoch that never was. Of the epochs that
-a log's batches name, the longest rising row is believed.
+Kafka's counterpart is ``LeaderEpochFileCache``. The CRC of a batch does not cover its leader epoch,
+so a corrupted batch can name an epoch that never existed. Functions here therefore select, from the
+epochs that the batches name, the most plausible sequence in which epochs increase.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from ...constants import MAGIC_V2, MAX_OFFSET
 from ...types import last_offsets
 
 Epochs = list[tuple[int, int]]
-"""(epoch, first offset), both rising."""
+"""(epoch, first offset) pairs, both increasing."""
 
 
 def epochs_of(table: np.ndarray) -> Epochs:
-    """The leader epochs that batches name, (epoch, base offset) at every change; formats 0 and 1 have none."""
+    """Return (epoch, base offset) of each batch whose leader epoch differs from that of the batch
+    before it.
+
+    Batches of formats 0 and 1, which have no leader epoch, are ignored.
+    """
     rows = table[(table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)]
     if not len(rows):
         return []
@@ -29,7 +34,11 @@ def epochs_of(table: np.ndarray) -> Epochs:
 
 
 def epoch_runs(table: np.ndarray) -> list[tuple[int, int, int]]:
-    """Return (epoch, first offset, last offset) of neighbouring batches that name the same leader epoch."""
+    """Return (epoch, first offset, last offset) of each run of adjacent batches with the same
+    leader epoch.
+
+    Batches of formats 0 and 1, which have no leader epoch, are ignored.
+    """
     rows = table[(table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)]
     if not len(rows):
         return []
@@ -42,9 +51,18 @@ def epoch_runs(table: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, int, int]]) -> bool:
-    """Return whether batches name other leader epochs than a checkpoint's entries do, or the entries do not rise.
+    """Return whether the leader epochs of batches contradict a checkpoint's entries, or the entries
+    do not increase.
 
-    Batches before the first entry, and later epochs after the last entry, contradict nothing.
+    Batches before the first entry contradict nothing. Neither do higher epochs after the last
+    entry.
+
+    Parameters
+    ----------
+    epochs : sequence of (int, int)
+        The checkpoint's entries, (epoch, first offset).
+    runs : iterable of (int, int, int)
+        (epoch, first offset, last offset) from `epoch_runs`.
     """
     if any(a[0] >= b[0] or a[1] > b[1] for a, b in itertools.pairwise(epochs)):
         return True
@@ -59,34 +77,45 @@ def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, in
 
 
 def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
-    """The longest row of changes in which epochs do not fall, each epoch by its first offset."""
-    tops: list[int] = []  # of each length of row the lowest epoch that one can end with,
-    ends: list[int] = []  # and the change that it ends with
+    """Return the longest sequence of changes in which epochs do not decrease, one entry per epoch.
+
+    Parameters
+    ----------
+    changes : sequence of (int, int)
+        (epoch, base offset) from `epochs_of`.
+    """
+    # For each length: the lowest epoch with which a sequence of this length ends, and its last
+    # change.
+    tops: list[int] = []
+    ends: list[int] = []
     parents: list[int] = []
     lengths: list[int] = []
     latest: dict[int, int] = {}
     for i, (epoch, _) in enumerate(changes):
         length = bisect_right(tops, epoch)
         before = latest.get(epoch, -1)
-        goes_on = before >= 0 and lengths[before] + 1 == length
-        parents.append(before if goes_on else ends[length - 1] if length else -1)
+        extends_same_epoch = before >= 0 and lengths[before] + 1 == length
+        parents.append(before if extends_same_epoch else ends[length - 1] if length else -1)
         lengths.append(length)
         tops[length : length + 1], ends[length : length + 1] = [epoch], [i]
         latest[epoch] = i
-    row = []
+    chain = []
     at = ends[-1] if ends else -1
     while at >= 0:
-        row.append(changes[at])
+        chain.append(changes[at])
         at = parents[at]
     found: Epochs = []
-    for epoch, offset in reversed(row):
+    for epoch, offset in reversed(chain):
         if not found or epoch > found[-1][0]:
             found.append((epoch, offset))
     return found
 
 
 def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epochs:
-    """The epochs once a leader has begun at an offset: those that contradict it go."""
+    """Return the epochs after a leader starts `epoch` at `offset`.
+
+    Entries that contradict this are removed.
+    """
     kept = list(epochs)
     if kept and kept[-1][0] == epoch and kept[-1][1] <= offset:
         return kept
@@ -94,7 +123,10 @@ def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epoc
 
 
 def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
-    """The epochs of a log from `start` to its end: the one that `start` lies in begins there, the last may begin at the end."""
+    """Return the epochs of a log that starts at `start` and ends at `end` (exclusive).
+
+    The first epoch is moved up to `start`. The last epoch can start at `end`.
+    """
     kept = [e for e in epochs if e[1] <= end]
     before = [e for e in kept if e[1] <= start]
     return [(epoch, start) for epoch, _ in before[-1:]] + kept[len(before) :]
@@ -103,21 +135,31 @@ def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
 def believable_runs(
     runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int, int]]:
-    """Return the runs (epoch, first offset, last offset) whose epochs rise and that cover the most offsets.
+    """Return the subsequence of runs that covers the most offsets and in which epochs do not
+    decrease.
 
-    The epoch is outside a batch's CRC, so a few batches may name a wrong one. Runs that agree with the entries `known` of a
-    checkpoint outweigh all others.
+    The CRC of a batch does not cover its epoch, so a few batches can name a wrong one. Runs that
+    agree with a checkpoint outweigh all others.
+
+    Parameters
+    ----------
+    runs : sequence of (int, int, int)
+        (epoch, first offset, last offset) from `epoch_runs`.
+    known : sequence of (int, int), optional
+        Entries (epoch, first offset) of the checkpoint.
     """
     starts = [offset for _, offset in known]
-    epochs: list[int] = []  # the last epoch of each chain worth keeping,
-    weights: list[int] = []  # the offsets that it covers, which rise too,
-    ends: list[int] = []  # and its last run
+    # For each chain that can still win: its last epoch, the offsets that it covers, and its last
+    # run. Epochs and weights both increase from chain to chain.
+    epochs: list[int] = []
+    weights: list[int] = []
+    ends: list[int] = []
     parents: list[int] = []
     for i, (epoch, first, last) in enumerate(runs):
         at = bisect_right(epochs, epoch)
         parents.append(ends[at - 1] if at else -1)
-        said = bisect_right(starts, first) - 1
-        agrees = said >= 0 and known[said][0] == epoch
+        entry = bisect_right(starts, first) - 1
+        agrees = entry >= 0 and known[entry][0] == epoch
         weight = (weights[at - 1] if at else 0) + last - first + 1 + (MAX_OFFSET if agrees else 0)
         at = bisect_left(epochs, epoch)
         stop = at
@@ -133,7 +175,7 @@ def believable_runs(
 
 
 def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
-    """Return the first offset of each epoch of runs whose epochs rise."""
+    """Return (epoch, first offset) of each epoch; the epochs of `runs` must not decrease."""
     found: Epochs = []
     for epoch, first, _ in runs:
         if not found or epoch > found[-1][0]:
@@ -142,7 +184,12 @@ def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
 
 
 def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) -> tuple[int, int] | None:
-    """The largest epoch not above the one asked for, and where it ended, as OffsetsForLeaderEpoch answers; None: not known."""
+    """Return what a broker answers to OffsetsForLeaderEpoch: an epoch and its end offset.
+
+    The epoch is the largest one that is at most `epoch`; if there is none, it is `epoch` itself.
+    Return None if the end offset is unknown: there are no epochs, or `epoch` is negative or above
+    the latest.
+    """
     if not epochs or epoch > epochs[-1][0] or epoch < 0:
         return None
     if epoch == epochs[-1][0]:

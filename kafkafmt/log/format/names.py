@@ -1,4 +1,7 @@
-"""What names on disk mean: partition directories, segment files (Kafka: LocalLog, LogFileUtils)."""
+"""Parse and build the names of partition directories and segment files.
+
+Kafka's counterparts are ``LocalLog`` and ``LogFileUtils``.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,24 @@ MAX_PARTITION = 2**31 - 1
 
 
 class PartitionName(NamedTuple):
-    """topic, partition; state is live, delete, stray or future; parsed is False where the whole name is the topic."""
+    """The parts of a partition directory's name."""
 
     topic: str
     partition: int
     state: str
+    """live, delete, stray or future."""
     parsed: bool
+    """False if the name is not `topic-partition`; then `topic` is the whole name and `partition` is
+    0.
+    """
 
 
 def parse_partition_name(name: str) -> PartitionName:
-    """Topic and partition of a directory, split at the last dash; of `-delete`, `-stray` and `-future` ones without the id."""
+    """Parse the name of a partition directory: `topic-partition`, split at the last dash.
+
+    A broker renames a directory to `topic-partition.<id>-delete`, `-stray` or `-future`. The id is
+    dropped, and the suffix is returned as the state.
+    """
     moved = _MOVED.match(name)
     state = moved[2] if moved else "live"
     for stem in (moved[1].rpartition(".")[0], moved[1]) if moved else (name,):
@@ -35,18 +46,28 @@ def parse_partition_name(name: str) -> PartitionName:
 
 
 def base_offset_of(file_name: str) -> int | None:
-    """The base offset that a segment's `.log` file is named by; None for any other name."""
+    """Return the base offset in the name of a segment's `.log` file, or None for any other name."""
     return _offset_of(file_name, ".log")
 
 
 def snapshot_offset_of(file_name: str) -> int | None:
-    """The offset up to which a producer snapshot knows the log; None for any other name."""
+    """Return the offset in the name of a producer snapshot, or None for any other name.
+
+    The snapshot describes the producers of the log below this offset.
+    """
     return _offset_of(file_name, ".snapshot")
 
 
 def index_base_of(file_name: str) -> int | None:
-    """The base offset that a transaction index is named by; None for any other name."""
+    """Return the base offset in the name of a transaction index, or None for any other name."""
     return _offset_of(file_name, ".txnindex")
+
+
+def file_name(offset: int, suffix: str = ".log") -> str:
+    """Return the name of a segment's file or of a producer snapshot: the offset with 20 digits, and
+    the suffix.
+    """
+    return f"{offset:020}{suffix}"
 
 
 def _offset_of(file_name: str, suffix: str) -> int | None:
@@ -55,10 +76,13 @@ def _offset_of(file_name: str, suffix: str) -> int | None:
 
 
 def is_topic_name(name: str) -> bool:
-    """Return whether a broker accepts the name for a topic (Kafka: `Topic.validate`)."""
+    """Return whether a broker accepts `name` as the name of a topic (Kafka: ``Topic.validate``)."""
     return _TOPIC.match(name) is not None and name not in (".", "..")
 
 
 def can_be_checkpointed(topic: str, partition: int) -> bool:
-    """Return whether a checkpoint line can name the partition: a reader splits lines at white space and parses an int32."""
+    """Return whether a line of an offset checkpoint can name the partition.
+
+    Readers of a checkpoint split its lines at whitespace and parse the partition as an int32.
+    """
     return is_topic_name(topic) and 0 <= partition <= MAX_PARTITION

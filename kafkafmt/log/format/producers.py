@@ -1,14 +1,16 @@
-"""What a broker knows of a partition's producers, batch after batch (Kafka: ProducerStateManager, ProducerAppendInfo).
+"""Track the state of a partition's producers batch by batch, as a broker does.
 
-From a producer's first transactional batch to its marker its transaction is open. A marker that finds none open, and a
-control batch that the cleaner has emptied, end nothing. Nobody is forgotten for being old, as a broker would forget.
+Kafka's counterparts are ``ProducerStateManager`` and ``ProducerAppendInfo``. A transaction is open
+from the producer's first transactional batch to its marker. A marker without an open transaction
+ends nothing, and neither does a control batch that the log cleaner has emptied. Unlike in a broker,
+a producer's state does not expire by age, unless `Producers.forget` is called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,43 +23,51 @@ from ...constants import (
     TRANSACTIONAL_BIT,
 )
 from ...records import RecordReader
+from ...types import Buffer, byte_view
 from .snapshots import ProducerEntry, sequence_after
 
 
 class Marker(NamedTuple):
-    """The first record of a control batch: its type and time, and of the end of a transaction the coordinator's epoch."""
+    """The first record of a control batch."""
 
     kind: int
+    """Control record type: 0 abort, 1 commit; others do not end a transaction."""
     timestamp: int
+    """Timestamp in ms; -1 if it was not read."""
     coordinator_epoch: int
+    """Epoch of the transaction coordinator; -1 if it was not read."""
 
 
 class Aborted(NamedTuple):
-    """An entry of a transaction index: last is the marker's offset, stable the first offset not decided after it."""
+    """An aborted transaction, as in an entry of a transaction index."""
 
     producer_id: int
     first: int
+    """Offset of the transaction's first record."""
     last: int
+    """Offset of the abort marker."""
     stable: int
+    """Last stable offset after the abort marker."""
 
 
 def marker_reader(max_batch_bytes: int) -> RecordReader:
-    """What `read_markers` needs, made once."""
+    """Return a reader for `read_markers`, for repeated use."""
     return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
 
 
-def read_markers(reader: RecordReader, buffer: Any, rows: np.ndarray) -> dict[int, Marker]:
-    """The markers of control batches by their offset; what cannot be read is left out.
+def read_markers(reader: RecordReader, buffer: Buffer, rows: np.ndarray) -> dict[int, Marker]:
+    """Return the markers of the control batches `rows` by offset; markers that cannot be read are
+    omitted.
 
-    Time and coordinator epoch are -1 where the reader has no columns of timestamps and values.
+    The timestamp is -1 if the reader has no timestamp column, and the coordinator epoch is -1 if it
+    has no value column.
     """
     found: dict[int, Marker] = {}
     for source, columns in reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
         assert columns.offset is not None
         assert columns.key_position is not None
         assert columns.key_length is not None
-        raw: Any = source
-        data = np.frombuffer(raw, np.uint8)
+        data = np.frombuffer(byte_view(source), np.uint8)
         for i in np.flatnonzero(columns.key_length[: columns.rows] >= 4).tolist():
             key, epoch = int(columns.key_position[i]), b"\xff"
             if columns.value_position is not None and columns.value_length is not None and columns.value_length[i] >= 6:
@@ -70,18 +80,26 @@ def read_markers(reader: RecordReader, buffer: Any, rows: np.ndarray) -> dict[in
 
 
 class Producers:
-    """The producers of a partition. entries: by producer id; those with a txn_first_offset have a transaction open."""
+    """State of all producers of a partition.
+
+    Attributes
+    ----------
+    entries : dict of int to ProducerEntry
+        State of each producer, by producer id.
+    """
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self.entries = {e.producer_id: e for e in entries}
         self._open = {e.producer_id: e.txn_first_offset for e in self.entries.values() if e.txn_first_offset >= 0}
         self._oldest = [(first, producer_id) for producer_id, first in self._open.items()]
-        """A heap of the open transactions. It may also contain some that have ended."""
+        """Heap of (first offset, producer id) of the open transactions; it can also contain ended
+        ones.
+        """
         heapify(self._oldest)
         self._before: dict[int, tuple[ProducerEntry | None, int | None]] | None = None
 
     def copy(self) -> Producers:
-        """Return other producers that know the same."""
+        """Return an independent copy, without the point set by `mark`."""
         return Producers(self.entries.values())
 
     def mark(self) -> None:
@@ -89,7 +107,10 @@ class Producers:
         self._before = {}
 
     def take_back(self) -> None:
-        """Return to the point of the last `mark`. The cost is that of the producers that have changed since."""
+        """Return to the state at the last `mark`, or at the last call of this method.
+
+        The cost grows with the number of producers that have changed since.
+        """
         for producer_id, (entry, first) in (self._before or {}).items():
             if entry is None:
                 self.entries.pop(producer_id, None)
@@ -104,13 +125,13 @@ class Producers:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest open transaction, None where none is open."""
+        """First offset of the oldest open transaction, or None if no transaction is open."""
         while self._oldest and self._open.get(self._oldest[0][1]) != self._oldest[0][0]:
             heappop(self._oldest)
         return self._oldest[0][0] if self._oldest else None
 
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
-        """Return how many producers other than these have a transaction open, and one of them."""
+        """Return how many producers other than `known` have an open transaction, and one of them."""
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
         found = next((producer_id for producer_id in self._open if producer_id not in ids), None) if count else None
@@ -118,24 +139,33 @@ class Producers:
 
     @property
     def open_producers(self) -> set[int]:
-        """The ids of those that have a transaction open."""
+        """Ids of the producers that have an open transaction."""
         return set(self._open)
 
     @property
     def open_transactions(self) -> list[ProducerEntry]:
-        """Those same producers, the oldest transaction first."""
+        """Entries of the producers that have an open transaction, the oldest transaction first."""
         return [self.entries[i] for i in sorted(self._open, key=lambda i: self._open[i])]
 
     def forget(self, before: int) -> None:
-        """Drop those whose last batch is older than a time (ms), and that have no transaction open."""
+        """Drop the producers whose timestamp is below `before` (ms) and that have no open
+        transaction.
+        """
         self.entries = {i: e for i, e in self.entries.items() if e.timestamp >= before or i in self._open}
 
     def add(self, table: np.ndarray, markers: dict[int, Marker]) -> list[Aborted]:
-        """Take in batches in the order of their offsets; the transactions that were aborted by them."""
+        """Update the state with batches, and return the transactions that these abort.
+
+        Parameters
+        ----------
+        table : BatchTable
+            The next batches of the log, in offset order.
+        markers : dict of int to Marker
+            Markers of the table's control batches, by offset (see `read_markers`).
+        """
         rows = table[table["producer_id"] != NO_PRODUCER_ID]
-        if (
-            len(rows) > 1 and not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any()
-        ):  # then a producer's last batch tells all
+        only_plain = not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any()
+        if len(rows) > 1 and only_plain:  # only the last batch of each producer matters
             _, last = np.unique(rows["producer_id"][::-1], return_index=True)
             rows = rows[np.sort(len(rows) - 1 - last)]
         aborted = []
@@ -172,7 +202,7 @@ class Producers:
 
     def _end(self, producer_id: int, epoch: int, offset: int, marker: Marker) -> list[Aborted]:
         entry = self.entries.get(producer_id, ProducerEntry(producer_id, epoch))
-        if entry.epoch != epoch:  # the batch of an older epoch is nothing to compare sequences with
+        if entry.epoch != epoch:  # sequence numbers start again with a new epoch
             entry = ProducerEntry(producer_id, epoch)
         self.entries[producer_id] = entry._replace(
             timestamp=marker.timestamp, coordinator_epoch=marker.coordinator_epoch, txn_first_offset=-1

@@ -1,12 +1,21 @@
-"""Producer snapshots: what a broker knows of each producer at an offset (Kafka: ProducerStateManager, ProducerSnapshot).
+"""Parse and serialize producer snapshots: the state of each producer at an offset of the log.
 
-Layout of `<offset>.snapshot` (big-endian), the same from 0.11 to today:
+Kafka's counterparts are ``ProducerStateManager`` and the schema ``ProducerSnapshot``. The layout of
+`<offset>.snapshot` (big-endian) has been the same since Kafka 0.11:
 
      0  version      int16     1
      2  crc          uint32    CRC-32C of everything from byte 6 to the end
      6  entry count  int32
-    10  entries of 46 bytes: producer id int64, epoch int16, last sequence int32, last offset int64, offset delta
-        int32, timestamp int64, coordinator epoch int32, first offset of the current transaction int64 (-1: none)
+    10  entries of 46 bytes each:
+          producer id            int64
+          epoch                  int16
+          last sequence          int32
+          last offset            int64
+          offset delta           int32
+          timestamp              int64
+          coordinator epoch      int32
+          first offset of the    int64     -1: none
+          current transaction
 """
 
 from __future__ import annotations
@@ -26,37 +35,47 @@ _CRC_START = 6
 
 
 class ProducerEntry(NamedTuple):
-    """A producer's last batch, and its open transaction. -1 where there is none: sequence, offset, coordinator epoch, first offset."""
+    """State of one producer: its last batch and its open transaction."""
 
     producer_id: int
     epoch: int = -1
+    """Producer epoch of the last batch."""
     last_sequence: int = -1
+    """Sequence number of the last record of the last batch; -1 if there is none."""
     last_offset: int = -1
+    """Last offset of the last batch; -1 if there is none."""
     offset_delta: int = 0
+    """Last offset delta of the last batch."""
     timestamp: int = -1
+    """Largest timestamp of the last batch, or the timestamp of the last marker, in ms."""
     coordinator_epoch: int = -1
+    """Epoch of the transaction coordinator that wrote the last marker; -1 if there is none."""
     txn_first_offset: int = -1
+    """First offset of the open transaction; -1 if none is open."""
 
     @property
     def first_sequence(self) -> int:
-        """The last batch's base sequence, which wraps behind 2^31 - 1."""
+        """Base sequence of the last batch, or -1 if there is no last batch."""
         return sequence_after(self.last_sequence, -self.offset_delta) if self.last_offset >= 0 else -1
 
 
 def sequence_after(sequence: int, n: int) -> int:
-    """The sequence number n further on, or before; numbers go from 0 to 2^31 - 1 and round again."""
+    """Return the sequence number `n` after `sequence`, or before it if `n` is negative.
+
+    Sequence numbers go from 0 to 2**31 - 1; 0 follows 2**31 - 1.
+    """
     return (sequence + n) % (MAX_SEQUENCE + 1)
 
 
 def read_snapshot(data: bytes) -> list[ProducerEntry]:
-    """The producers of a snapshot file. Bytes behind the last entry are as little minded as Kafka minds them."""
+    """Parse a snapshot file. Bytes after the last entry are ignored, as in Kafka."""
     if len(data) < 2:
-        raise TruncatedError(f"a snapshot of {len(data)} bytes has no version")
+        raise TruncatedError(f"the snapshot has {len(data)} bytes and ends before its version")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version != VERSION:
         raise UnsupportedError(f"snapshot version {version} is not {VERSION}")
     if len(data) < _HEAD.size:
-        raise TruncatedError(f"a snapshot of {len(data)} bytes ends before its entry count", len(data))
+        raise TruncatedError(f"the snapshot has {len(data)} bytes and ends before its entry count", len(data))
     _, crc, count = _HEAD.unpack_from(data)
     if core.crc32c(data[_CRC_START:]) != crc:
         raise ChecksumError("the snapshot's CRC does not match its crc field", 2)
@@ -66,7 +85,7 @@ def read_snapshot(data: bytes) -> list[ProducerEntry]:
 
 
 def snapshot_bytes(producers: Iterable[ProducerEntry]) -> bytes:
-    """A snapshot file of these producers."""
+    """Return the content of a snapshot file."""
     entries = [_ENTRY.pack(*p) for p in producers]
     body = struct.pack(">i", len(entries)) + b"".join(entries)
     return struct.pack(">hI", VERSION, core.crc32c(body)) + body

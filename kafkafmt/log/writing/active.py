@@ -1,47 +1,69 @@
-"""The segment that is written to: whole batches at its end, and the index entries that fall due with them.
+"""Append batches and index entries to the active segment, the last segment of a partition.
 
-The batches go first, their index entries after them, so that an index never knows more than the log. What cannot be
-written whole is taken back; where even that fails the segment is broken, and only the next opening mends it.
+Batches are written before their index entries, so an index never has entries for batches that the
+log does not contain. If a write fails, the files are truncated to their previous lengths. If this
+fails too, the segment is broken: it refuses further writes, and opening the partition again
+recovers it.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..format import files
-from ..format.index_entries import transaction_index_bytes
+from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, transaction_index_bytes
+from ..format.names import file_name
 from ..format.producers import Aborted
 from .index_builder import SegmentIndexes
 
-SUFFIXES = (".log", ".index", ".timeindex")
+SEGMENT_SUFFIXES = (".log", ".index", ".timeindex")
+"""Suffixes of the files that every segment has."""
 
 
 class ActiveSegment:
-    """The files of one segment, open for writing. They must be there and agree with `indexes`, whose entries have been taken.
+    """The files of the active segment, open for writing.
 
-    first_timestamp: the largest of the first batch, None while there is none. created: when it began, in ms.
+    Parameters
+    ----------
+    folder : Path
+        The partition directory. The segment's files must exist.
+    indexes : SegmentIndexes
+        The entries of the offset and time index. All of them must have been taken, and be in the
+        files.
+    size : int
+        Size of the `.log` file in bytes.
+    first_timestamp : int or None
+        Largest timestamp of the first batch in ms; None if the segment is empty.
+    created : int
+        Time at which the segment was created or opened, in ms.
     """
 
     def __init__(
         self, folder: Path, indexes: SegmentIndexes, size: int, first_timestamp: int | None, created: int
     ) -> None:
         self.base_offset = indexes.base_offset
-        self.path = folder / f"{self.base_offset:020}.log"
+        self.path = folder / file_name(self.base_offset)
         self.size = size
         self.indexes = indexes
         self.first_timestamp = first_timestamp
         self.created = created
         self.broken = False
-        self._files = [os.open(self.path.with_suffix(s), os.O_RDWR | os.O_CLOEXEC) for s in SUFFIXES]
+        self._files = [os.open(self.path.with_suffix(s), os.O_RDWR | os.O_CLOEXEC) for s in SEGMENT_SUFFIXES]
         self.mode = os.fstat(self._files[0]).st_mode & 0o777
-        self._ends = [size, indexes.offset_entries * 8, indexes.time_entries * 12]
+        self._ends = [
+            size,
+            indexes.offset_entries * OFFSET_ENTRY.itemsize,
+            indexes.time_entries * TIME_ENTRY.itemsize,
+        ]
 
-    def append(self, data: Any, table: np.ndarray) -> None:
-        """Write batches. table: theirs, with positions that count from the beginning of `data`."""
+    def append(self, data: bytes | memoryview, table: np.ndarray) -> None:
+        """Append the batches in `data`, and the index entries that are due.
+
+        `table` describes the batches; its positions are relative to the start of `data`.
+        """
         before, ends = self.indexes.copy(), self._ends.copy()
         try:
             self._write(0, data)
@@ -58,14 +80,14 @@ class ActiveSegment:
         for i, entries in enumerate(self.indexes.take(), 1):
             self._write(i, entries)
 
-    def _write(self, i: int, data: Any) -> None:
+    def _write(self, i: int, data: bytes | memoryview) -> None:
         if not len(data):
             return
         files.write_at(self._files[i], data, self._ends[i])
         self._ends[i] += len(data)
 
     def _take_back(self, indexes: SegmentIndexes, ends: list[int]) -> None:
-        """What could not be written whole, from the files and from what is known of them."""
+        """Truncate the files to `ends` after a failed write, and restore the index state."""
         self.indexes = indexes
         try:
             for handle, end in zip(self._files, ends, strict=True):
@@ -76,25 +98,25 @@ class ActiveSegment:
             raise
 
     def add_aborted(self, aborted: list[Aborted]) -> None:
-        """Entries for the transaction index."""
+        """Append aborted transactions to the transaction index."""
         if not aborted:
             return
         try:
             files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
         except OSError:
-            self.broken = True  # the batches are in the log: the next opening makes the entries anew
+            self.broken = True  # the batches are in the log; opening the partition again rebuilds the index
             raise
 
     def flush(self) -> None:
-        """The batches are on disk once this returns. Indexes can be made anew, so they may wait."""
+        """Sync the `.log` file. The indexes are not synced, because they can be rebuilt."""
         try:
             os.fsync(self._files[0])
         except OSError:
-            self.broken = True  # what the kernel could not write it may have forgotten: a second try would tell nothing
+            self.broken = True  # the kernel may have dropped the data, so a second fsync could wrongly succeed
             raise
 
     def finish(self) -> None:
-        """The indexes' last entries; all of it on disk."""
+        """Write the last index entries, and sync all files. A broken segment is left unchanged."""
         if not self.broken:
             before, ends = self.indexes.copy(), self._ends.copy()
             try:

@@ -1,87 +1,62 @@
-"""Appends to several partitions of a log directory that happen all, or not at all, whatever is killed in between.
+"""Append to several partitions of a log directory atomically, even if the process is killed.
 
-`kafkafmt-append.json` in the log directory, a file that a broker passes over, says where each partition ended before, and which
-version of each application's appends was the last: noted before the first append, and again at once after the last. A directory
-whose note tells of appends under way is rolled back when it is opened: its partitions are cut to where they ended, but for those
-that a later leader, a broker say, has written since: nothing is taken from that.
+The journal (`append_journal`) is written before the first append and after the last one. If it
+lists appends in progress when the directory is opened, the directory is rolled back: each of these
+partitions is truncated to its previous end, except those with a higher leader epoch, to which a
+later leader, such as a broker, has appended since.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from ...errors import StructureError
-from ..format import files
+from .append_journal import Journal, read_journal, write_journal
+from .log_directory import LogDirectory
 from .writer import LogWriter
 
-if TYPE_CHECKING:
-    from .log_directory import LogDirectory
-
-NOTE = "kafkafmt-append.json"
 Key = tuple[str, int]
-
-
-def read_note(path: Path) -> dict[str, Any]:
-    """The note of a directory: `under_way`, topic, partition, next offset and leader epoch each; `versions` by application."""
-    text = files.read_text(path / NOTE)
-    if text is None:
-        return {"under_way": [], "versions": {}}
-    try:
-        note = json.loads(text)
-        ends = [
-            (str(topic), int(partition), int(offset), int(epoch))
-            for topic, partition, offset, epoch in note["under_way"]
-        ]
-        return {"under_way": ends, "versions": {str(app): int(version) for app, version in note["versions"].items()}}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise StructureError(f"{path / NOTE} cannot be read: if its appends need not be undone, remove it", 0) from None
-
-
-def write_note(path: Path, note: dict[str, Any]) -> None:
-    if note["under_way"] or note["versions"]:
-        files.replace(path / NOTE, json.dumps(note).encode())
-    else:
-        (path / NOTE).unlink(missing_ok=True)
-        files.sync_directory(path)
-
-
-def roll_back(directory: LogDirectory) -> None:
-    """Undo the appends that were under way, if any were, before anything else is written."""
-    note = read_note(directory.path)
-    if note["under_way"]:
-        for topic, partition, offset, epoch in note["under_way"]:
-            writer = directory.writer(topic, partition)
-            if writer.latest_epoch <= epoch:
-                writer.truncate_to(offset)
-            writer.close()
-        write_note(directory.path, note | {"under_way": []})
 
 
 @contextmanager
 def all_or_nothing(
     directory: LogDirectory, keys: Iterable[Key], app: str | None = None, version: int | None = None
 ) -> Iterator[dict[Key, LogWriter] | None]:
-    """Writers of these partitions; what is appended stays if the block ends, and all goes if it is left by an error, or killed.
+    """Return a context manager whose appends are all kept, or all undone if the block does not
+    complete.
 
-    With the name of an application and a number that rises from one of its blocks to the next: None in place of the writers
-    where that version, or a later one, was appended before.
+    The block does not complete if it raises an error, or if the process is killed.
+
+    Parameters
+    ----------
+    directory : LogDirectory
+        An open log directory.
+    keys : iterable of (str, int)
+        Topic and partition of the partitions to append to.
+    app : str, optional
+        Name of the application that appends.
+    version : int, optional
+        Number that increases from one block of `app` to the next. If `app` has already completed a
+        block with this version or a higher one, the block gets None instead of writers.
+
+    Returns
+    -------
+    context manager
+        Its value is a dict with the `LogWriter` of each key. The writers are closed at the end of
+        the block.
     """
     directory.check_process()
-    versions = read_note(directory.path)["versions"]
-    done = versions
+    versions = read_journal(directory.path).versions
+    completed = versions
     if app is not None and version is not None:
         if versions.get(app, -1) >= version:
             yield None
             return
-        done = versions | {app: version}
+        completed = versions | {app: version}
     writers = {key: directory.writer(*key) for key in sorted(set(keys))}
     try:
-        under_way = [(*key, writer.next_offset, writer.leader_epoch) for key, writer in writers.items()]
-        write_note(directory.path, {"under_way": under_way, "versions": versions})
+        ends = [(*key, writer.next_offset, writer.leader_epoch) for key, writer in writers.items()]
+        write_journal(directory.path, Journal(ends, versions))
         try:
             yield writers
             directory.check_process()
@@ -89,12 +64,12 @@ def all_or_nothing(
                 writer.flush()
         except BaseException:
             if directory.is_owner:
-                with suppress(OSError):  # then the note stays, and the next to open the directory does it
-                    for topic, partition, offset, _ in under_way:
+                with suppress(OSError):  # the journal stays, and the next process to open the directory rolls back
+                    for topic, partition, offset, _ in ends:
                         writers[topic, partition].truncate_to(offset)
-                    write_note(directory.path, {"under_way": [], "versions": versions})
+                    write_journal(directory.path, Journal([], versions))
             raise
-        write_note(directory.path, {"under_way": [], "versions": done})
+        write_journal(directory.path, Journal([], completed))
     finally:
         for writer in writers.values():
             writer.close()

@@ -1,4 +1,4 @@
-"""Encoded batches that are to be appended: can they follow what is there?"""
+"""Check whether encoded batches can be appended to a log."""
 
 from __future__ import annotations
 
@@ -9,24 +9,35 @@ from ...errors import InvalidError, TooLargeError
 
 
 def check(table: np.ndarray, next_offset: int, segment_bytes: int) -> list[int]:
-    """The last offsets of batches that can follow; InvalidError or TooLargeError where one cannot."""
+    """Return the last offset of each batch, after checking offsets and sizes.
+
+    Raise InvalidError if offsets do not increase from `next_offset` on, or if a last offset would
+    leave no next offset. Raise TooLargeError if a batch is larger than `segment_bytes`.
+    """
     lasts, before = [], next_offset - 1
     names = ("base_offset", "last_offset_delta", "size", "position")
     for base, delta, size, position in zip(*(table[name].tolist() for name in names), strict=True):
         last = base + delta if delta > 0 else base
         if base <= before or last >= MAX_OFFSET:
             raise InvalidError(
-                f"offsets {base} to {last} do not follow {before}", position, base, rule="offsets_in_order"
+                f"the batch has offsets {base} to {last}, which cannot follow offset {before}",
+                position,
+                base,
+                rule="offsets_in_order",
             )
         if size > segment_bytes:
-            raise TooLargeError(f"a batch of {size} bytes is more than segment_bytes, {segment_bytes}", position)
+            raise TooLargeError(f"the batch has {size} bytes, more than segment_bytes ({segment_bytes})", position)
         lasts.append(last)
         before = last
     return lasts
 
 
 def check_transactions(table: np.ndarray, opened: set[int]) -> None:
-    """No plain batch of a producer whose transaction is open: a broker would not even start on such a log."""
+    """Raise InvalidError for a non-transactional batch of a producer that has an open transaction.
+
+    A broker does not start on a log with such a batch. `opened` contains the ids of the producers
+    with an open transaction, and is updated.
+    """
     names = ("producer_id", "attributes", "position", "base_offset")
     for producer_id, attributes, position, base in zip(*(table[name].tolist() for name in names), strict=True):
         if producer_id < 0:
@@ -36,5 +47,5 @@ def check_transactions(table: np.ndarray, opened: set[int]) -> None:
         elif attributes & TRANSACTIONAL_BIT:
             opened.add(producer_id)
         elif producer_id in opened:
-            message = f"producer {producer_id} has a transaction open, and this batch is not part of it"
+            message = f"producer {producer_id} has an open transaction, but the batch is not transactional"
             raise InvalidError(message, position, base, rule="transaction_state")

@@ -1,8 +1,9 @@
-"""A log directory that a program writes, one process at a time (Kafka: LogManager).
+"""Open a log directory for writing, in one process at a time (Kafka: ``LogManager``).
 
-`.lock` is locked as a broker locks it, so neither starts beside the other. `.kafka_cleanshutdown` says that all was
-closed in order: it goes when the directory is opened, and comes back when it is closed and nothing was left unrecovered.
-The offset checkpoints say where recovery begins and logs start.
+`.lock` is locked as a broker locks it, so a broker and this module never use a directory at the
+same time. `.kafka_cleanshutdown` marks a clean shutdown. It is deleted when the directory is
+opened, and created when the directory is closed and no partition still needs recovery. The offset
+checkpoints contain recovery points, high watermarks and log start offsets.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import warnings
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, NoReturn
+from typing import NoReturn, Unpack
 
 from ...arguments import integer
 from ...errors import StructureError
@@ -39,23 +40,27 @@ from ..format.names import (
     parse_partition_name,
 )
 from ..reading.discovery import INCOMPLETE
-from .atomic_append import roll_back
+from .append_journal import roll_back
 from .mounting import StrayPartitionWarning, strays
 from .process import OwnerLock, refuse_pickling
-from .settings import LogSettings
+from .settings import LogSettings, LogSettingsOptions
 from .writer import LogWriter
 
 LOCK = ".lock"
-KEPT = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
+WRITTEN_CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
 _locked: dict[tuple[int, int], int] = {}
-"""Descriptors of the lock files that this process holds: it could lock them a second time."""
+"""Descriptors of the lock files that this process holds, by device and inode.
+
+The operating system would let the same process lock them a second time.
+"""
 _taking = Lock()
 
 
 def _forget_locks() -> None:
     """Close the lock files that a forked child has inherited.
 
-    The child does not hold these locks. If it locked one of the files later, closing the inherited descriptor would unlock it.
+    The child does not hold these locks. If it later locked one of the files itself, closing the
+    inherited descriptor would release that lock.
     """
     global _taking
     _taking = Lock()  # another thread of the parent may have held it
@@ -68,43 +73,80 @@ os.register_at_fork(after_in_child=_forget_locks)
 
 
 class LogDirectory:
-    """A directory of partitions to be written, made if it is not there.
+    """A log directory open for writing. It is created if it does not exist.
 
-        with kafkafmt.LogDirectory("/var/lib/app/log") as directory:
-            orders = directory.writer("orders", 0, segment_bytes=64 << 20)
-            orders.append([(b"key", b"value", 1_700_000_000_000)], codec="zstd")
+    Use it as a context manager, or call `close`.
 
-    settings: LogSettings' for every writer, unless that says otherwise. BlockingIOError where another process, or a
-    broker, has the directory. clean: was it closed in order the last time?
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The log directory.
+    **settings
+        Settings of all writers, by the names of `LogSettings`. `writer` can override them.
 
-    The directory and its writers belong to the process that opened it. After a fork, every use in the child raises
-    `WrongProcessError`, and closing there does nothing. They cannot be pickled.
+    Attributes
+    ----------
+    path : Path
+        Absolute path of the directory.
+    clean : bool
+        Whether the directory was closed cleanly the last time. If not, partitions are recovered
+        from their recovery points when they are opened.
+
+    Raises
+    ------
+    BlockingIOError
+        Another process, such as a broker, or this process has the directory open.
+    OSError
+        The directory cannot be created, read or written. EBUSY if an interrupted `kafkafmt salvage`
+        left it incomplete.
+    StructureError
+        The journal of atomic appends (`kafkafmt-append.json`) is corrupted.
+    DamagedLogError
+        An interrupted atomic append has to be undone in a partition in which valid batches follow
+        damage.
+    TypeError, ValueError
+        A setting is unknown or wrong.
+
+    Notes
+    -----
+    Kafka's counterpart is ``LogManager``. The directory and its writers belong to the
+    process that opened it. After a fork, every use in the child raises `WrongProcessError`, except
+    that closing does nothing. They cannot be pickled. Threads can share them.
+
+    Examples
+    --------
+    >>> with kafkafmt.LogDirectory("/var/lib/app/log") as directory:
+    ...     orders = directory.writer("orders", 0, segment_bytes=64 << 20)
+    ...     orders.append([(b"key", b"value", 1_700_000_000_000)], codec="zstd")
+    Appended(first_offset=0, last_offset=0)
     """
 
-    def __init__(self, path: str | os.PathLike[str], **settings: Any) -> None:
+    def __init__(self, path: str | os.PathLike[str], **settings: Unpack[LogSettingsOptions]) -> None:
         self.path = Path(os.path.abspath(local_path(path)))
         self.settings = settings
         LogSettings(**settings)
         if (self.path / INCOMPLETE).exists():
-            why = "incomplete, because `kafkafmt salvage` was interrupted (or still runs); delete it and salvage again"
+            why = (
+                "incomplete, because a salvage into it was interrupted or is still running; delete it and salvage again"
+            )
             raise OSError(errno.EBUSY, why, str(self.path))
         self.path.mkdir(parents=True, exist_ok=True)
         self._owner = OwnerLock(repr(str(self.path)))
         self._lock = _take_lock(self.path / LOCK)
-        self._threads = RLock()  # taken while a writer's own lock is held, never the other way round
+        self._threads = RLock()  # lock order: a writer's own lock first, then this one
         self._closing = False
         self._writers: dict[tuple[str, int], LogWriter] = {}
         self._opened: set[str] = set()
         self._in_doubt = False
         self._saved: dict[str, str] = {}
         try:
-            self._offsets = {name: self._read(name) for name in KEPT}
+            self._offsets = {name: self._read(name) for name in WRITTEN_CHECKPOINTS}
             self.clean = files.file_size(self.path / CLEAN_SHUTDOWN) is not None
             self._mark_mode = files.narrowed(files.NEW_FILE, self.path / CLEAN_SHUTDOWN)
             if self.clean:
                 (self.path / CLEAN_SHUTDOWN).unlink()
                 files.sync_directory(self.path)
-            roll_back(self)
+            roll_back(self.path, self.writer)
         except BaseException:
             _release_lock(self._lock)
             self._lock = -1
@@ -114,9 +156,11 @@ class LogDirectory:
         return f"<kafkafmt.LogDirectory {str(self.path)!r}, {len(self._writers)} writers>"
 
     def _read(self, name: str) -> dict[tuple[str, int], int]:
-        """Return the entries of a checkpoint; none if the file is corrupted, so that recovery reads the whole log.
+        """Return the entries of a checkpoint; none if the file is corrupted, so that recovery reads
+        the whole log.
 
-        Entries that no broker could have written are dropped, because the checkpoint is written again.
+        Entries that no broker could have written are dropped, because they would make the new
+        checkpoint unreadable.
         """
         try:
             found = read_offset_checkpoint(files.read_text(self.path / name) or "", name)
@@ -131,29 +175,67 @@ class LogDirectory:
         *,
         leader_epoch: int | None = None,
         topic_id: str | None = None,
-        **settings: Any,
+        **settings: Unpack[LogSettingsOptions],
     ) -> LogWriter:
-        """Open a partition for writing; it is made if it is not there.
+        """Open a partition for writing. It is created if it does not exist.
 
-        leader_epoch: of the batches that get their offsets here; None goes on with the log's own. topic_id: 22
-        characters of base64url for a new partition's partition.metadata, which a broker wants that is to mount it.
+        If the last shutdown was not clean, the partition is recovered: invalid data at its end is
+        truncated (see `LogWriter.cut`), and its indexes are rebuilt.
+
+        Parameters
+        ----------
+        topic : str
+            Name of the topic: up to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'.
+        partition : int, default 0
+            Number of the partition, 0 to 2**31 - 1.
+        leader_epoch : int, optional
+            Leader epoch of the batches to which the writer assigns offsets. By default the latest
+            leader epoch of the log, or 0 if it has none.
+        topic_id : str, optional
+            Topic id for `partition.metadata`, as 22 characters of base64url. A broker needs it to
+            mount the partition. By default the file is not written.
+        **settings
+            Settings of this writer, by the names of `LogSettings`. The others are those of the
+            directory.
+
+        Returns
+        -------
+        LogWriter
+            It is closed with the directory, or by its own `close`.
+
+        Raises
+        ------
+        DamagedLogError
+            Valid batches follow damage, and ``truncate_at_damage`` is False.
+        StructureError
+            `topic_id`, or the existing `partition.metadata`, is not valid.
+        OSError
+            A file cannot be read or written.
+        TypeError, ValueError
+            An argument is wrong, the partition already has a writer, its topic id is not
+            `topic_id`, `leader_epoch` is below the log's latest, or the directory is closed.
+        WrongProcessError
+            Another process opened the directory.
         """
         self._owner.check()
         with self._threads:
             return self._writer(topic, partition, leader_epoch, topic_id, settings)
 
     def _writer(
-        self, topic: str, partition: int, leader_epoch: int | None, topic_id: str | None, settings: dict[str, Any]
+        self, topic: str, partition: int, leader_epoch: int | None, topic_id: str | None, settings: LogSettingsOptions
     ) -> LogWriter:
         key, folder = (topic, partition), self.path / f"{topic}-{partition}"
         if self._lock < 0 or self._closing:
             raise ValueError(f"{self!r} is closed")
         if not isinstance(topic, str) or not is_topic_name(topic):
-            raise ValueError(f"{topic!r} is no topic's name: up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
+            raise ValueError(
+                f"topic is {topic!r}; a topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-', "
+                "and is neither '.' nor '..'"
+            )
         if not 0 <= integer("partition", partition) <= MAX_PARTITION:
-            raise ValueError(f"{partition} is no partition's number")
+            raise ValueError(f"partition is {partition}; it must be 0 to {MAX_PARTITION}")
         if key in self._writers:
-            raise ValueError(f"{topic}-{partition} is being written already")
+            raise ValueError(f"{topic}-{partition} already has an open writer; use it, or close it first")
         if topic_id is not None:
             uuid_bytes(topic_id)
         made = LogSettings(**self.settings | settings)
@@ -185,7 +267,7 @@ class LogDirectory:
         if text is None:
             files.replace(folder / PARTITION_METADATA, partition_metadata_text(topic_id).encode())
         elif (known := read_partition_metadata(text)["topic_id"]) != topic_id:
-            raise ValueError(f"{folder.name} has topic id {known}, not {topic_id}")
+            raise ValueError(f"topic_id is {topic_id!r}, but {folder.name} has topic id {known!r}")
 
     def _closed(self, writer: LogWriter, clean: bool) -> None:
         with self._threads:
@@ -201,15 +283,15 @@ class LogDirectory:
         start = writer.log_start_offset
         if start > writer.segments[0]:
             self._offsets[LOG_STARTS][key] = start
-        elif self._offsets[LOG_STARTS].get(key, 0) >= start:  # a lower one tells what lies in tiered storage
+        elif self._offsets[LOG_STARTS].get(key, 0) >= start:  # a lower one is the start of data in tiered storage
             self._offsets[LOG_STARTS].pop(key, None)
 
     def _save(self) -> None:
-        """Write the checkpoints as they are now."""
+        """Write the checkpoints that have changed."""
         with self._threads:
             for writer in self._writers.values():
                 self._note(writer)
-            for name in KEPT:
+            for name in WRITTEN_CHECKPOINTS:
                 text = offset_checkpoint_text(self._offsets[name])
                 if self._saved.get(name) != text:
                     files.replace(self.path / name, text.encode())
@@ -221,21 +303,31 @@ class LogDirectory:
         return self._owner.is_owner
 
     def check_process(self) -> None:
-        """Raise `WrongProcessError` in any other process than the one that opened the directory."""
+        """Raise `WrongProcessError` if another process opened the directory."""
         self._owner.check()
 
     def close(self) -> None:
-        """Close every writer, and mark the directory as cleanly closed if nothing is in doubt. Closing twice does nothing.
+        """Close every writer, and mark the shutdown as clean unless a partition needs recovery.
+
+        Closing twice does nothing.
+
+        Raises
+        ------
+        OSError
+            A writer could not be closed. The other writers are closed, and the shutdown is not
+            marked as clean.
 
         Warns
         -----
         StrayPartitionWarning
-            A KRaft broker would not serve partitions that were written: it renames directories to `…-stray` whose topic id its
-            metadata log does not contain. If no broker shall mount the directory, filter this category.
+            A KRaft broker would not serve partitions that were written. It renames a directory to
+            `…-stray` if its metadata log does not contain the directory's topic id. If no broker
+            will mount the directory, filter this category.
 
         Notes
         -----
-        In a forked process this does nothing: the directory belongs to the process that opened it.
+        In a forked process this does nothing, because the directory belongs to the
+        process that opened it.
         """
         self._close(stacklevel=3)
 
@@ -253,8 +345,8 @@ class LogDirectory:
                     writer.close()
                 except OSError as error:
                     errors.append(error)
-            there = {d for d in files.list_directory(self.path)[0] if parse_partition_name(d)[2:] == ("live", True)}
-            if not errors and not self._in_doubt and (self.clean or there <= self._opened):
+            existing = {d for d in files.list_directory(self.path)[0] if parse_partition_name(d)[2:] == ("live", True)}
+            if not errors and not self._in_doubt and (self.clean or existing <= self._opened):
                 self._save()
                 files.replace(self.path / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), self._mark_mode)
         finally:
@@ -262,7 +354,7 @@ class LogDirectory:
             self._lock = -1
         if errors:
             raise errors[0]
-        for message in strays(self.path, [parse_partition_name(name)[:2] for name in self._opened & there]):
+        for message in strays(self.path, [parse_partition_name(name)[:2] for name in self._opened & existing]):
             warnings.warn(message, StrayPartitionWarning, stacklevel=stacklevel)
 
     def __enter__(self) -> LogDirectory:
@@ -276,14 +368,20 @@ class LogDirectory:
 
 
 def _take_lock(path: Path) -> int:
-    """Lock a file as Java does. A second descriptor of the same process must not even be opened: closing it would unlock."""
+    """Lock a file as Java's ``FileChannel.tryLock`` does, and return its descriptor.
+
+    A file that this process has locked must not be opened again: closing the second descriptor
+    would release the lock.
+    """
     with _taking:
         try:
             known = os.stat(path)
         except FileNotFoundError:
             known = None
         if known is not None and (known.st_dev, known.st_ino) in _locked:
-            raise BlockingIOError(errno.EAGAIN, "this process writes the directory already", str(path.parent))
+            raise BlockingIOError(
+                errno.EAGAIN, "this process already has the log directory open for writing", str(path.parent)
+            )
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -291,7 +389,7 @@ def _take_lock(path: Path) -> int:
             os.close(handle)
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 raise BlockingIOError(
-                    errno.EAGAIN, "another process, perhaps a broker, has the directory", str(path.parent)
+                    errno.EAGAIN, "another process, such as a broker, has the log directory locked", str(path.parent)
                 ) from None
             raise
         status = os.fstat(handle)

@@ -1,8 +1,9 @@
-"""Tell which partitions of a log directory a KRaft broker would not serve, and why.
+"""Find the partitions of a log directory that a KRaft broker would not serve, and why.
 
-At its start a broker compares each partition directory with the metadata log. It renames a directory to `…-stray` if the
-metadata log does not contain the topic id of its `partition.metadata`, or does not assign the partition to this broker
-(Kafka: LogManager.isStrayKraftReplica).
+When a broker starts, it compares each partition directory with the metadata log. It renames a
+directory to `…-stray` if the metadata log does not contain the topic id of its
+`partition.metadata`, or does not assign the partition to this broker (Kafka:
+``LogManager.isStrayKraftReplica``).
 """
 
 from __future__ import annotations
@@ -26,20 +27,24 @@ from ..format.checkpoints import (
     read_partition_metadata,
     uuid_bytes,
 )
-from ..reading.discovery import Discovery, PartitionDir, discover
+from ..reading.discovery import Discovery, discover
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import PartitionDir
 
 CLUSTER_METADATA = "__cluster_metadata"
 METADATA_LOG = f"{CLUSTER_METADATA}-0"
 GUIDE = "docs/from-a-damaged-directory-to-a-new-cluster.md"
 TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC = 2, 3, 5, 9
-SHOWN = 5
-"""Partitions that a message names."""
+"""Types of metadata records."""
+MAX_NAMED = 5
+"""Largest number of partitions that a message names."""
 _SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint\Z")
 
 
 class StrayPartitionWarning(UserWarning):
-    """A KRaft broker would not serve partitions of a directory that was just written."""
+    """Issued by `LogDirectory.close` if a KRaft broker would not serve partitions that were
+    written.
+    """
 
 
 @dataclass
@@ -58,11 +63,15 @@ class Metadata:
     replicas: dict[tuple[UUID, int], list[int]] = field(default_factory=dict)
 
     def add(self, value: bytes | None) -> None:
-        """Apply one record of the metadata log. Records of other types, and unreadable ones, change nothing."""
+        """Apply one record of the metadata log.
+
+        Records of other types, and unreadable ones, change nothing.
+        """
         if value is None or len(value) < 3 or value[1] not in (TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC):
             return
+        record: Any  # its class depends on the type
         try:
-            record: Any = read_metadata_record(bytes(value))[0]
+            record = read_metadata_record(bytes(value))[0]
         except KafkaFormatError:
             return
         if value[1] == TOPIC:
@@ -74,7 +83,9 @@ class Metadata:
 
 
 def read_metadata(root: Path) -> Metadata | None:
-    """Return what the metadata log of a log directory describes; None if the directory has no metadata log."""
+    """Return what the metadata log of a log directory describes; None if the directory has no
+    metadata log.
+    """
     folder = root / METADATA_LOG
     try:
         names = files.list_directory(folder)[1]
@@ -85,7 +96,9 @@ def read_metadata(root: Path) -> Metadata | None:
 
 @lru_cache(maxsize=4)
 def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
-    """Read the newest snapshot and the log after it. stamps: the files' state, so that unchanged files are read once."""
+    """Read the newest snapshot and the log after it. stamps: the files' state, so that unchanged
+    files are read once.
+    """
     found, start = Metadata(), 0
     snapshots = sorted(name for name, _ in stamps if _SNAPSHOT.match(name))
     if snapshots and (data := files.read_bytes(folder / snapshots[-1])):
@@ -94,7 +107,7 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
             for record in read_records(data):
                 found.add(record.value)
         except KafkaFormatError:
-            start = 0  # the log alone has to do
+            start = 0  # read the whole log instead
     for directory in discover([folder]).partitions if any(name.endswith(".log") for name, _ in stamps) else ():
         for record in PartitionLog(directory).records(start=start, on_damage=lambda _: None):
             found.add(record.value)
@@ -110,7 +123,9 @@ def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[Part
 
 
 def strays(root: Path, partitions: Iterable[tuple[str, int]]) -> list[str]:
-    """Return messages about the partitions of a log directory that a KRaft broker would not serve; none if it would serve all."""
+    """Return messages about the partitions of a log directory that a KRaft broker would not serve;
+    none if it would serve all.
+    """
     wanted = [key for key in partitions if key[0] != CLUSTER_METADATA]
     if not wanted:
         return []
@@ -124,15 +139,16 @@ def strays(root: Path, partitions: Iterable[tuple[str, int]]) -> list[str]:
 
 def _messages(root: Path, reasons: dict[str, list[str]]) -> Iterator[str]:
     for reason, names in reasons.items():
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         yield (
-            f"{root}: {reason}, so a KRaft broker renames to '…-stray' and does not serve: {', '.join(names[:SHOWN])}{more}. "
-            f"To mount them, create the topics on a broker, stop it, and put the segments into the directories that it created: see {GUIDE}"
+            f"{root}: {reason}, so a KRaft broker renames to '…-stray' and does not serve: {', '.join(names[:MAX_NAMED])}{more}. "
+            "To mount them, create the topics on a broker, stop it, and put the segments into the directories "
+            f"that it created: see {GUIDE}"
         )
 
 
 def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int) -> str | None:
-    """Return why a broker would not serve a partition, as the beginning of a message."""
+    """Return why a broker would not serve a partition, as the start of a message; None if it would."""
     if metadata is None:
         return f"there is no metadata log ({METADATA_LOG}) that names the topics"
     topic_id = metadata.topics.get(topic)

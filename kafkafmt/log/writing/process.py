@@ -1,4 +1,7 @@
-"""Keep objects that own files from being used in a forked process, where two owners would overwrite each other's data."""
+"""Prevent the use of objects that own files in a forked process.
+
+Two processes that own the same files would overwrite each other's data.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,15 @@ from typing import NoReturn
 
 
 class WrongProcessError(RuntimeError):
-    """An object is used in another process than the one that opened it, or is pickled to get there."""
+    """Raised if an open log directory or writer is used in another process than the one that opened
+    it.
+
+    Open the directory in the process that writes to it, after the fork.
+    """
 
 
 class OwnerLock:
-    """A reentrant lock that only the process that created it can take.
+    """A reentrant lock that only the process that created it can acquire.
 
     Parameters
     ----------
@@ -35,12 +42,12 @@ class OwnerLock:
         """Raise WrongProcessError in any other process than the one that created the lock."""
         if not self.is_owner:
             raise WrongProcessError(
-                f"{self._what} was opened in process {self._pid} and cannot be used in process {os.getpid()}: "
+                f"{self._what} was opened in process {self._pid} and cannot be used in process {os.getpid()}; "
                 "open the log directory in the process that writes, after the fork"
             )
 
     def __enter__(self) -> None:
-        self.check()  # first: another thread may have held the lock during the fork
+        self.check()  # before acquire(): if another thread held the lock during the fork, acquire() would block forever
         self._lock.acquire()
 
     def __exit__(
@@ -50,7 +57,8 @@ class OwnerLock:
 
 
 def refuse_pickling(what: object) -> NoReturn:
-    """Raise TypeError: an open log cannot be sent to another process."""
+    """Raise TypeError, because an open log cannot be sent to another process."""
     raise TypeError(
-        f"{what!r} cannot be pickled: another process would write to the same files; open a LogDirectory there"
+        f"{what!r} cannot be pickled, because another process would write to the same files; "
+        "open a LogDirectory in the other process"
     )

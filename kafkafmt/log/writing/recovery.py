@@ -1,8 +1,10 @@
-"""Opening a partition that will be written to, as a broker opens it (Kafka: LogLoader, LogSegment.recover).
+"""Open a partition directory for writing, and recover it after a crash.
 
-After a clean end only the last segment is read through; else every one from the recovery point on. What is not sound at
-the log's end is cut off, and indexes that differ from what the batches tell are made anew. A broker would cut at any
-damage and delete what follows; here that is done only where it is asked for, since what follows may be sound.
+Kafka's counterparts are ``LogLoader`` and ``LogSegment.recover``. After a clean shutdown only the
+last segment is read, otherwise all segments from the recovery point on. Invalid data at the end of
+the log is truncated. Indexes that do not match the batches are rebuilt. A broker truncates at any
+damage and deletes everything after it. Here this is done only if the caller asks for it, because
+valid batches may follow.
 """
 
 from __future__ import annotations
@@ -22,40 +24,60 @@ from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from ..format.files import FileView
 from ..format.index_entries import transaction_index_bytes
 from ..format.leader_epochs import Epochs, assigned, believable_runs, epochs_from, within
-from ..format.names import base_offset_of, snapshot_offset_of
+from ..format.names import base_offset_of, file_name, snapshot_offset_of
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import read_snapshot
-from ..reading.discovery import SegmentFile
 from ..reading.partition import DamagedLogError
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import Damage, plan_segment
-from .active import SUFFIXES
-from .index_builder import MAX_SEGMENT_BYTES, State, read_through
-from .index_builder import Segment as Read
+from .active import SEGMENT_SUFFIXES
+from .index_builder import MAX_SEGMENT_BYTES, SegmentScan, State, read_through
 
-BESIDE = (".index", ".timeindex", ".txnindex")
+INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 _OFFSET = re.compile(r"[0-9]{20}\Z")
 
 
 @dataclass
 class Loaded:
-    """A partition as it was opened. bases: its segments'. last: the last one, read through. cut: what was cut off."""
+    """A partition that was opened for writing."""
 
     bases: list[int]
-    last: Read
+    """Base offsets of the segments, in order."""
+    last: SegmentScan
+    """The last segment."""
     state: State
+    """Producers and leader epochs at the end of the log."""
     epochs: Epochs
+    """Leader epochs of the log."""
     cut: list[Damage] = field(default_factory=list)
+    """Data that was truncated."""
 
 
 def path_of(folder: Path, offset: int, suffix: str = ".log") -> Path:
-    return folder / f"{offset:020}{suffix}"
+    """Return the path of a segment's file or of a producer snapshot in the directory `folder`."""
+    return folder / file_name(offset, suffix)
 
 
 def load(folder: Path, log_start: int, recovery_point: int | None, interval: int, truncate_at_damage: bool) -> Loaded:
-    """Open a partition directory for writing.
+    """Open a partition directory for writing, and recover it if necessary.
 
-    recovery_point: the first offset that may not be on disk; None after a clean end. DamagedLogError where sound
-    batches follow damage, unless `truncate_at_damage`.
+    Parameters
+    ----------
+    folder : Path
+        The partition directory.
+    log_start : int
+        Log start offset; base offset of the first segment if there is none.
+    recovery_point : int or None
+        First offset that may not be on disk; None after a clean shutdown.
+    interval : int
+        ``index.interval.bytes``, for indexes that are rebuilt.
+    truncate_at_damage : bool
+        Truncate the log at damage even if valid batches follow.
+
+    Raises
+    ------
+    DamagedLogError
+        Valid batches follow damage, and `truncate_at_damage` is False.
     """
     bases, whole = _tidy(folder)
     if not bases:
@@ -64,12 +86,15 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     first = len(bases) - 1 if recovery_point is None else max(bisect_right(bases, recovery_point) - 1, 0)
     first = next((i for i in range(first) if bases[i] not in whole), first)
     epochs = _epoch_checkpoint(folder)
-    known, begin = _newest_snapshot(folder, bases, 0 if epochs is None else first)  # without it every batch is asked
+    # Without a valid epoch checkpoint, all batches are read, to find their leader epochs.
+    known, begin = _newest_snapshot(folder, bases, 0 if epochs is None else first)
     state, cut = State(marker_reader(DEFAULT_MAX_BATCH_BYTES), known), []
-    made: Read | None = None
+    made: SegmentScan | None = None
     for i in range(begin, len(bases)):
         with FileView(path_of(folder, bases[i])) as view:
-            made = read_through(view, bases[i], state, interval, MAX_SEGMENT_BYTES)  # whatever was appended is sound
+            # A batch of any size is accepted: the limit for reading does not apply to what was
+            # appended.
+            made = read_through(view, bases[i], state, interval, MAX_SEGMENT_BYTES)
             size = view.size
         if made.end < size:
             damage = _damage(folder, bases, i, made, size)
@@ -96,22 +121,22 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
 
 
 def _tidy(folder: Path) -> tuple[list[int], set[int]]:
-    """The segments' base offsets, and those that have both indexes.
+    """Return the base offsets of all segments, and of the segments that have both indexes.
 
-    Files that a crash left half made, indexes without their segment, and snapshots that cannot be read, go.
+    Delete temporary files that a crash left, indexes without a segment, and unreadable snapshots.
     """
     names = files.list_directory(folder)[1]
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
     for name in names:
         stem, suffix = os.path.splitext(name)
-        orphan = suffix in BESIDE and _OFFSET.match(stem) is not None and int(stem) not in bases
+        orphan = suffix in INDEX_SUFFIXES and _OFFSET.match(stem) is not None and int(stem) not in bases
         if (
             suffix == ".tmp"
             or orphan
             or (snapshot_offset_of(name) is not None and _read_snapshot(folder / name) is None)
         ):
             (folder / name).unlink()
-    return bases, {b for b in bases if all(path_of(folder, b, s).name in names for s in SUFFIXES)}
+    return bases, {b for b in bases if all(path_of(folder, b, s).name in names for s in SEGMENT_SUFFIXES)}
 
 
 def _read_snapshot(path: Path) -> Producers | None:
@@ -122,49 +147,56 @@ def _read_snapshot(path: Path) -> Producers | None:
 
 
 def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Producers, int]:
-    """The producers before a segment, by the newest snapshot that can be read, and the segment to go on from with them."""
+    """Return the producers of the newest readable snapshot up to segment `first`, and the segment
+    where it applies.
+    """
     for i in range(first, 0, -1):
         if (known := _read_snapshot(path_of(folder, bases[i], ".snapshot"))) is not None:
             return known, i
     return _read_snapshot(path_of(folder, bases[0], ".snapshot")) or Producers(), 0
 
 
-def _damage(folder: Path, bases: Sequence[int], i: int, made: Read, size: int) -> Damage:
-    """What stands behind the last sound batch; its last offset is None where nothing sound follows."""
-    error = made.error or StructureError("the segment cannot hold the next batch's offsets", made.end)
+def _damage(folder: Path, bases: Sequence[int], i: int, made: SegmentScan, size: int) -> Damage:
+    """Return the damage after the last valid batch of segment `i`.
+
+    Its last offset is None if no valid batch follows, in this segment or a later one.
+    """
+    error = made.error or StructureError("the next batch's offset or position is too large for the segment", made.end)
     path = path_of(folder, bases[i])
     following = bases[i + 1] if i + 1 < len(bases) else None
     plan = plan_segment(SegmentFile(path, bases[i], following, following is None, size), MAX_SEGMENT_BYTES)
-    behind = [e.first_offset for e in plan.extents if e.first_offset >= made.next_offset]
-    last = min(behind) - 1 if behind else following - 1 if following is not None else None
+    later = [e.first_offset for e in plan.extents if e.first_offset >= made.next_offset]
+    last = min(later) - 1 if later else following - 1 if following is not None else None
     return Damage(path.name, made.end, size - made.end, made.next_offset, last, error.code, error.message)
 
 
-def _write_indexes(folder: Path, base: int, made: Read) -> None:
-    """The three indexes of a segment, where they are not what its batches tell."""
+def _write_indexes(folder: Path, base: int, made: SegmentScan) -> None:
+    """Write those of a segment's three indexes that do not match its batches."""
     wanted = [*made.indexes.take(), transaction_index_bytes(made.aborted)]
-    for suffix, data in zip(BESIDE, wanted, strict=True):
+    for suffix, data in zip(INDEX_SUFFIXES, wanted, strict=True):
         path = path_of(folder, base, suffix)
-        there = files.read_bytes(path)
-        if there != data and (data or suffix != ".txnindex"):
+        existing = files.read_bytes(path)
+        if existing != data and (data or suffix != ".txnindex"):
             files.replace(path, data, files.narrowed(files.NEW_FILE, path_of(folder, base)))
-        elif there and not data:
+        elif existing and not data:
             path.unlink()
 
 
 def _epoch_checkpoint(folder: Path) -> Epochs | None:
-    """The leader epochs that the checkpoint has; None where it is missing or cannot be believed."""
+    """Return the entries of the leader epoch checkpoint; None if it is missing, empty, unreadable,
+    or out of order.
+    """
     try:
         text = files.read_text(folder / LEADER_EPOCHS)
         epochs = read_leader_epochs(text) if text else None
     except StructureError:
         return None
-    rise = epochs is not None and all(a[0] < b[0] and a[1] <= b[1] for a, b in itertools.pairwise(epochs))
-    return epochs if rise else None
+    increase = epochs is not None and all(a[0] < b[0] and a[1] <= b[1] for a, b in itertools.pairwise(epochs))
+    return epochs if increase else None
 
 
 def _with_later(epochs: Epochs, state: State) -> Epochs:
-    """These, and the later ones that batches name."""
+    """Return `epochs` with the later leader epochs that the batches name."""
     for epoch, offset in epochs_from(believable_runs(state.epoch_runs)):
         if not epochs or epoch > epochs[-1][0]:
             epochs = assigned(epochs, epoch, offset)
@@ -172,14 +204,16 @@ def _with_later(epochs: Epochs, state: State) -> Epochs:
 
 
 def make_segment(folder: Path, base: int, mode: int = files.NEW_FILE) -> None:
-    """Create the files of an empty segment; the `.log` last, because the other files count only with it."""
-    for suffix in reversed(SUFFIXES):
+    """Create the files of an empty segment; the `.log` last, because recovery deletes indexes
+    without it.
+    """
+    for suffix in reversed(SEGMENT_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)
         files.write_new(path_of(folder, base, suffix), b"", mode)
     files.sync_directory(folder)
 
 
 def delete_segment(folder: Path, base: int) -> None:
-    """A segment's files; the `.log` first, without which the others are nothing."""
-    for suffix in (".log", *BESIDE):
+    """Delete a segment's files; the `.log` first, because recovery deletes indexes without it."""
+    for suffix in (".log", *INDEX_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)

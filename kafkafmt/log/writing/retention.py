@@ -1,6 +1,7 @@
-"""How many of a log's oldest segments retention lets go (Kafka: UnifiedLog.deleteRetentionMsBreachedSegments and its like).
+"""Count the oldest segments of a log that retention by time or by size deletes.
 
-By time, from the first on until one holds a record that is younger; by size, as long as what is left is not too small then.
+Kafka's counterparts are ``UnifiedLog.deleteRetentionMsBreachedSegments`` and
+``deleteRetentionSizeBreachedSegments``.
 """
 
 from __future__ import annotations
@@ -14,12 +15,28 @@ from .recovery import path_of
 
 
 def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, active_largest: int) -> int:
-    """By time, -1 for no limit. bases: of the segments, the active one last; active_largest: its largest timestamp."""
+    """Count the oldest segments whose largest timestamp is more than `retention_ms` before `now`.
+
+    Counting stops at the first segment that is newer.
+
+    Parameters
+    ----------
+    folder : Path
+        The partition directory.
+    bases : sequence of int
+        Base offsets of the segments; the active one is the last.
+    now : int
+        Current time in ms.
+    retention_ms : int
+        ``retention.ms``; -1 means no limit.
+    active_largest : int
+        Largest timestamp of the active segment in ms, -1 if it has none.
+    """
     n = 0
     while 0 <= retention_ms and n < len(bases):
         path = path_of(folder, bases[n])
         largest = active_largest if n + 1 == len(bases) else _largest_timestamp(path, bases[n])
-        if largest < 0:  # its records have none: what counts is when it was written
+        if largest < 0:  # no record has a timestamp, so the time of the last write counts
             largest = path.stat().st_mtime_ns // 1_000_000
         if now - largest <= retention_ms:
             break
@@ -33,7 +50,9 @@ def _largest_timestamp(path: Path, base: int) -> int:
 
 
 def too_many(folder: Path, bases: Sequence[int], retention_bytes: int) -> int:
-    """By size, -1 for no limit."""
+    """Count the oldest segments without which the log still has at least `retention_bytes`; -1
+    means no limit.
+    """
     if retention_bytes < 0:
         return 0
     sizes = [files.file_size(path_of(folder, base)) or 0 for base in bases]

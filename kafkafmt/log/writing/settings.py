@@ -1,8 +1,9 @@
-"""How a partition is written, by the names of Kafka's topic settings."""
+"""Define the settings of a partition that is written, under the names of Kafka's topic settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import TypedDict
 
 from ...arguments import integer
 from .index_builder import INDEX_INTERVAL, MAX_SEGMENT_BYTES
@@ -10,15 +11,66 @@ from .index_builder import INDEX_INTERVAL, MAX_SEGMENT_BYTES
 WEEK_MS = 7 * 24 * 3600 * 1000
 
 
+class LogSettingsOptions(TypedDict, total=False):
+    """The fields of `LogSettings`, as keyword arguments."""
+
+    segment_bytes: int
+    segment_ms: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    flush_messages: int | None
+    flush_ms: int | None
+    retention_bytes: int
+    retention_ms: int
+    truncate_at_damage: bool
+
+
 @dataclass(frozen=True)
 class LogSettings:
-    """What Kafka's settings of these names mean, and its defaults.
+    """Settings of a `LogWriter`. Names, meanings and defaults are those of Kafka's topic settings.
 
-    segment_bytes, segment_ms, segment_index_bytes: when a new segment begins. index_interval_bytes: how many bytes lie
-    between two index entries. flush_messages, flush_ms: how many records, and for how long, may be in the operating
-    system's hands alone; None leaves it to that, as Kafka does (1 message: every append is on disk when it returns).
-    retention_bytes, retention_ms: what `enforce_retention` keeps, -1 for all. truncate_at_damage: cut the log at
-    damage when it is opened, as a broker does, although sound batches follow; else that is a DamagedLogError.
+    Pass them as keyword arguments to `LogDirectory` (for all writers) or `LogDirectory.writer`.
+
+    Parameters
+    ----------
+    segment_bytes : int, default 1073741824 (1 GiB)
+        ``segment.bytes``: largest size of a segment's `.log` file, 1 to 2**31 - 1. A batch that
+        does not fit starts a new segment.
+    segment_ms : int, default 604800000 (7 days)
+        ``segment.ms``: start a new segment if a batch's timestamp is more than this many
+        milliseconds after that of the segment's first batch. At least 1.
+    segment_index_bytes : int, default 10485760 (10 MiB)
+        ``segment.index.bytes``: start a new segment if one of its indexes reaches this size. At
+        least 12.
+    index_interval_bytes : int, default 4096
+        ``index.interval.bytes``: number of bytes between two entries of the offset index. At least
+        0.
+    flush_messages : int, optional
+        ``flush.messages``: sync the log after this many records. If 1, every append is on disk when
+        it returns. By default (None) the operating system decides when data is written to disk, as
+        in Kafka.
+    flush_ms : int, optional
+        ``flush.ms``: sync the log at the next append if the last sync was at least this many
+        milliseconds ago. By default (None) the operating system decides.
+    retention_bytes : int, default -1
+        ``retention.bytes``: bytes that `LogWriter.enforce_retention` keeps; -1 keeps all.
+    retention_ms : int, default 604800000 (7 days)
+        ``retention.ms``: age in milliseconds up to which `LogWriter.enforce_retention` keeps
+        records; -1 keeps all.
+    truncate_at_damage : bool, default False
+        If valid batches follow damage when a partition is opened, truncate the log at the damage,
+        as a broker does. By default this raises `DamagedLogError`.
+
+    Raises
+    ------
+    TypeError
+        A setting is not an integer.
+    ValueError
+        A setting is out of range.
+
+    Notes
+    -----
+    Kafka's counterparts are ``TopicConfig`` and ``LogConfig``.
     """
 
     segment_bytes: int = 1 << 30
@@ -45,12 +97,15 @@ class LogSettings:
             ("index_interval_bytes", 0),
         ):
             if not low <= getattr(self, name):
-                raise ValueError(f"{name} must be at least {low}")
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {low}")
         if self.segment_bytes > MAX_SEGMENT_BYTES:
-            raise ValueError(f"segment_bytes must be at most {MAX_SEGMENT_BYTES}, what an index can point into")
+            raise ValueError(
+                f"segment_bytes is {self.segment_bytes}; it must be at most {MAX_SEGMENT_BYTES}, "
+                "the largest position that an index can store"
+            )
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name.startswith("flush") and value is not None and value < 1:
-                raise ValueError(f"{field.name} must be at least 1, or None")
+                raise ValueError(f"{field.name} is {value}; it must be at least 1, or None")
             if field.name.startswith("retention") and value < -1:
-                raise ValueError(f"{field.name} must be at least 0, or -1 to keep all")
+                raise ValueError(f"{field.name} is {value}; it must be at least 0, or -1 to keep everything")

@@ -1,8 +1,12 @@
-"""A partition that a program writes: append, roll, flush, truncate, delete, as a broker does (Kafka: UnifiedLog, LocalLog).
+"""Write a partition: append, roll, flush, truncate and delete, as a broker does.
 
-A batch is written whole or not at all, and readers see whole batches only: they may read while this writes. Everything
-beside the batches follows them: indexes at the interval, a snapshot of the producers and everything on disk when a
-segment ends, leader epochs when one begins. So what a crash leaves can always be told from the batches alone.
+Kafka's counterparts are ``UnifiedLog`` and ``LocalLog``. A batch is written completely or not at
+all. Readers can read while batches are written, and see complete batches only. All other files can
+be derived from the batches, so the batches alone determine the state after a crash:
+
+- Index entries are written at the index interval, after their batches.
+- A new leader epoch is written to the checkpoint before the first batch of that epoch.
+- When a segment ends, a snapshot of the producers is written, and the segment is synced.
 """
 
 from __future__ import annotations
@@ -12,14 +16,16 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, Unpack
 
 import numpy as np
 
-from ...arguments import integer
+from ...arguments import integer, now_millis
+from ...constants import MAX_RELATIVE_OFFSET
 from ...records import build_batches, build_marker
 from ...records.assign import numbered, scan_all
-from ...types import Buffer
+from ...records.signatures import BuilderOptions, RecordLike
+from ...types import Buffer, byte_view, view_of
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS, leader_epochs_text
 from ..format.files import FileView
@@ -31,33 +37,65 @@ from ..reading.plan import Damage
 from ..reading.ranges import reach
 from .active import ActiveSegment
 from .incoming import check, check_transactions
-from .index_builder import MAX_RELATIVE_OFFSET, SegmentIndexes
+from .index_builder import SegmentIndexes
 from .process import OwnerLock, refuse_pickling
 from .recovery import delete_segment, load, make_segment, path_of
 from .retention import too_many, too_old
 from .settings import LogSettings
 
-AT_ONCE = 1 << 20
-"""Bytes of built batches that `append` writes together."""
+WRITE_BYTES = 1 << 20
+"""Bytes of built batches that `append` gathers before it writes them."""
 PRODUCER_EXPIRATION_MS = 24 * 3600 * 1000
-"""How long Kafka remembers a producer that writes no more."""
+"""Kafka's default of ``producer.id.expiration.ms``: how long the state of an idle producer is kept.
+"""
 
 
 class Appended(NamedTuple):
-    """Where records went: first > last where there were none."""
+    """Offsets of appended records. If there were none, `first_offset` is `last_offset` + 1."""
 
     first_offset: int
+    """Offset of the first record."""
     last_offset: int
+    """Offset of the last record."""
 
 
 class LogWriter:
-    """One partition, open for writing. It comes from `LogDirectory.writer`, and is closed with the directory or by itself.
+    """A partition open for writing. Create it with `LogDirectory.writer`.
 
-    Threads may share it. After an OSError the log holds whole batches only, and `next_offset` says how many; where
-    even that could not be made sure the writer refuses to go on, and opening the directory anew recovers the log.
+    Use it as a context manager, or call `close`; closing the directory closes it too. Threads can
+    share it.
 
-    topic, partition, path. next_offset: the next record's. log_start_offset: the first that a reader sees.
-    recovery_point: everything below it is on disk. cut: what of the end was not sound when the log was opened.
+    Attributes
+    ----------
+    topic : str
+        Name of the topic.
+    partition : int
+        Number of the partition.
+    path : Path
+        The partition directory.
+    settings : LogSettings
+        Settings of the writer.
+    next_offset : int
+        Offset of the next record, the log end offset.
+    log_start_offset : int
+        First offset that readers see.
+    leader_epoch : int
+        Leader epoch of the batches to which the writer assigns offsets.
+    recovery_point : int
+        All records below this offset are on disk.
+    cut : list of Damage
+        Invalid data that was truncated when the partition was opened.
+    closed : bool
+        Whether the writer is closed.
+
+    Notes
+    -----
+    Kafka's counterparts are ``UnifiedLog`` and ``LocalLog``. If a method raises
+    OSError, the log contains complete batches only, up to `next_offset`. If even this could not be
+    ensured, `in_doubt` is True. Then the writer refuses all further operations, and opening the
+    directory again recovers the log.
+
+    In a forked process every method raises `WrongProcessError`, except that `close` does nothing.
     """
 
     def __init__(
@@ -88,7 +126,11 @@ class LogWriter:
         self.leader_epoch = max(self.latest_epoch, 0) if leader_epoch is None else leader_epoch
 
     def _open(self, recovery_point: int | None) -> None:
-        """Take up what lies in the directory; an end beyond which the log was said to start is given up, as by a broker."""
+        """Load the partition directory.
+
+        If the log ends before `log_start_offset`, all segments are deleted and the log continues at
+        `log_start_offset`, as in a broker.
+        """
         s = self.settings
         loaded = load(self.path, self.log_start_offset, recovery_point, s.index_interval_bytes, s.truncate_at_damage)
         if loaded.last.next_offset < self.log_start_offset:
@@ -100,10 +142,10 @@ class LogWriter:
         self.next_offset = loaded.last.next_offset
         self.log_start_offset = max(self.log_start_offset, self._bases[0])
         self._active = ActiveSegment(
-            self.path, loaded.last.indexes, loaded.last.end, loaded.last.first_timestamp, _now()
+            self.path, loaded.last.indexes, loaded.last.end, loaded.last.first_timestamp, now_millis()
         )
         self._write_epochs(loaded.epochs)
-        self.recovery_point = self.next_offset  # what had to be recovered is on disk now
+        self.recovery_point = self.next_offset  # load() has synced the recovered segments
 
     def __repr__(self) -> str:
         return (
@@ -112,39 +154,73 @@ class LogWriter:
 
     @property
     def in_doubt(self) -> bool:
-        """Has an error left the log's end so that only the next opening can tell where it is? Then nothing more is written."""
+        """Whether an error has left the end of the log unknown.
+
+        If so, nothing more can be written. Opening the partition again recovers the log.
+        """
         return self._active.broken
 
     @property
     def segments(self) -> list[int]:
-        """The segments' base offsets; the last one is written to."""
+        """Base offsets of the segments, in order; the last one is the active segment."""
         return list(self._bases)
 
     @property
     def leader_epochs(self) -> Epochs:
-        """(epoch, first offset)"""
+        """Leader epochs of the log, as (epoch, first offset) in order."""
         return list(self._epochs)
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of the oldest open transaction, else the log's end."""
+        """First offset of the oldest open transaction; `next_offset` if no transaction is open."""
         first = self._state.producers.first_unstable_offset
         return self.next_offset if first is None else first
 
-    def append(self, records: Iterable[Any], **options: Any) -> Appended:
-        """Append records: tuples (key, value[, timestamp[, headers[, offset]]]), or Records. `options` are BatchBuilder's.
+    def append(self, records: Iterable[RecordLike], **options: Unpack[BuilderOptions]) -> Appended:
+        """Append records.
 
-        Offsets go on from the last one. A tuple with an offset, and a Record, keep theirs, which must be `next_offset` or higher;
-        InvalidError ("offset_order") if it is not. To give Records new offsets, append tuples of their fields.
+        Parameters
+        ----------
+        records : iterable of tuple or Record
+            Tuples (key, value[, timestamp[, headers[, offset]]]), as `build_batches` takes them;
+            timestamps in ms since 1970-01-01 UTC. Records without an offset get the next offsets. A
+            Record, or a tuple with an offset, keeps its offset, which must be `next_offset` or
+            higher. To give Records new offsets, append tuples of their fields.
+        **options
+            Keyword arguments of `build_batches`, such as `codec`. The defaults of `base_offset` and
+            `leader_epoch` are `next_offset` and the writer's `leader_epoch`.
+
+        Returns
+        -------
+        Appended
+            First and last offset of the records.
+
+        Raises
+        ------
+        InvalidError
+            A record breaks a rule of Kafka, for example "offset_order" if its offset is too low.
+        TooLargeError
+            A batch is larger than ``segment_bytes``.
+        OSError
+            The records could not be written. Batches that were written before the error stay.
+        TypeError, ValueError, OverflowError
+            A record or an option is wrong, or the writer is closed.
+        WrongProcessError
+            Another process opened the writer.
+
+        Notes
+        -----
+        Batches are written in groups of about 1 MiB. So if a later record is wrong,
+        earlier ones can already be in the log; `next_offset` is the end of what was written.
         """
         with self._lock:
             first = self.next_offset
             pending, size = [], 0
-            given = {"base_offset": first, "leader_epoch": self.leader_epoch} | options
+            given: BuilderOptions = {"base_offset": first, "leader_epoch": self.leader_epoch, **options}
             for batch in build_batches(records, **given):
                 pending.append(batch)
                 size += len(batch)
-                if size >= AT_ONCE:
+                if size >= WRITE_BYTES:
                     self.append_batches(b"".join(pending), assign_offsets=False)
                     pending, size = [], 0
             if pending:
@@ -154,54 +230,132 @@ class LogWriter:
     def end_transaction(
         self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int = 0
     ) -> Appended:
-        """Append the marker that ends a producer's transaction."""
+        """Append the marker that ends a producer's transaction.
+
+        Parameters
+        ----------
+        producer_id, producer_epoch : int
+            The producer.
+        commit : bool
+            True writes a commit marker, False an abort marker.
+        coordinator_epoch : int, default 0
+            Epoch of the transaction coordinator.
+
+        Returns
+        -------
+        Appended
+            Offset of the marker, as first and last offset.
+
+        Raises
+        ------
+        OSError
+            The marker could not be written.
+        TypeError, ValueError, OverflowError
+            An argument is wrong or does not fit its field, or the writer is closed.
+        WrongProcessError
+            Another process opened the writer.
+
+        Notes
+        -----
+        Kafka's counterpart is ``EndTransactionMarker``, written by the transaction coordinator.
+        """
         self._lock.check()
         marker = build_marker(
-            producer_id, producer_epoch, commit=commit, coordinator_epoch=coordinator_epoch, timestamp=_now()
+            producer_id, producer_epoch, commit=commit, coordinator_epoch=coordinator_epoch, timestamp=now_millis()
         )
         return self.append_batches(marker)
 
     @property
     def open_transactions(self) -> list[ProducerEntry]:
-        """The producers that have a transaction open, from its txn_first_offset on; the oldest one first."""
+        """State of the producers that have an open transaction, the oldest transaction first.
+
+        ``txn_first_offset`` is the first offset of the transaction.
+        """
         return self._state.producers.open_transactions
 
     def abort_open_transactions(self) -> list[tuple[ProducerEntry, int]]:
-        """End every open transaction with an abort marker; the producers as they were, each with its marker's offset.
+        """Append an abort marker for every open transaction.
 
-        For transactions that nobody will end any more (Kafka: `kafka-transactions.sh abort`).
+        Use this for transactions that no coordinator will end (Kafka: ``kafka-transactions.sh
+        abort``).
+
+        Returns
+        -------
+        list of (ProducerEntry, int)
+            State of each producer before the call, and the offset of its marker.
+
+        Raises
+        ------
+        OSError
+            A marker could not be written.
+        ValueError
+            The writer is closed.
+        WrongProcessError
+            Another process opened the writer.
         """
         with self._lock:
             hanging = self.open_transactions
             coordinators = [max(e.coordinator_epoch, 0) for e in hanging]
             markers = [
-                build_marker(e.producer_id, e.epoch, commit=False, coordinator_epoch=c, timestamp=_now())
+                build_marker(e.producer_id, e.epoch, commit=False, coordinator_epoch=c, timestamp=now_millis())
                 for e, c in zip(hanging, coordinators, strict=True)
             ]
             first, _ = self.append_batches(b"".join(markers))
             return [(e, first + i) for i, e in enumerate(hanging)]
 
     def append_batches(self, buffer: Buffer, *, assign_offsets: bool = True) -> Appended:
-        """Append encoded batches, back to back.
+        """Append encoded batches.
 
-        assign_offsets: they get the next offsets and the writer's leader epoch, as by a leader. Else they keep theirs,
-        as by a follower: they must rise, and begin at `next_offset` or above. KafkaFormatError, and nothing is written,
-        where they are not sound. `validate_and_assign_offsets` does before what else a broker does to what clients send.
+        Parameters
+        ----------
+        buffer : bytes-like
+            Batches or messages (magic 0 to 2), back to back. It is not changed.
+        assign_offsets : bool, default True
+            True gives the batches the next offsets and the writer's leader epoch, as a leader does.
+            False keeps their offsets and leader epochs, as a follower does; then the offsets must
+            increase, and start at `next_offset` or above.
+
+        Returns
+        -------
+        Appended
+            First and last offset of the batches. `first_offset` is `next_offset` before the call.
+
+        Raises
+        ------
+        KafkaFormatError
+            A batch is damaged or incomplete. Nothing is written.
+        InvalidError
+            The offsets do not follow the log ("offsets_in_order"), or a non-transactional batch
+            belongs to a producer with an open transaction ("transaction_state"). Nothing is
+            written.
+        TooLargeError
+            A batch is larger than ``segment_bytes``. Nothing is written.
+        OSError
+            The batches could not be written. Batches that were written before the error stay.
+        ValueError
+            The writer is closed. `OffsetOverflowError`, a subclass, if an offset would exceed
+            2**63 - 2.
+        WrongProcessError
+            Another process opened the writer.
+
+        Notes
+        -----
+        Only the batches' CRCs and headers are checked. To apply all checks of a broker
+        to batches from clients, call `validate_and_assign_offsets` first. Kafka's counterparts are
+        ``UnifiedLog.appendAsLeader`` and ``UnifiedLog.appendAsFollower``.
         """
         with self._lock:
             self._check_open()
-            raw: Any = buffer
-            data: Any = bytearray(memoryview(raw)) if assign_offsets else raw
+            data = bytearray(view_of(buffer)) if assign_offsets else buffer
             first = self.next_offset
             table = numbered(data, first, self.leader_epoch) if assign_offsets else scan_all(data)
             lasts = check(table, first, self.settings.segment_bytes)
             check_transactions(table, self._state.producers.open_producers)
-            view, begin = memoryview(data).cast("B"), 0
+            view, begin = byte_view(data), 0
             starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
             for i, last in enumerate(lasts):
-                if (
-                    i > begin and i - begin >= self._index_room()
-                ):  # only once they are written is it known how many entries they take
+                # How many index entries batches take is known only after they are written.
+                if i > begin and i - begin >= self._free_index_entries():
                     self._write(view, table[begin:i])
                     begin = i
                 if self._must_roll(starts[i] - starts[begin], times[begin], sizes[i], times[i], last):
@@ -213,11 +367,13 @@ class LogWriter:
 
     @property
     def latest_epoch(self) -> int:
-        """The last leader's epoch, -1 where there was none."""
+        """Latest leader epoch of the log, or -1 if it has none."""
         return self._epochs[-1][0] if self._epochs else -1
 
-    def _index_room(self) -> int:
-        """How many entries the active segment's indexes still take; one of the time index is kept for its end."""
+    def _free_index_entries(self) -> int:
+        """Return how many more entries fit in the active segment's indexes; the last time entry is
+        reserved.
+        """
         indexes, size = self._active.indexes, self.settings.segment_index_bytes
         return min(
             size // OFFSET_ENTRY.itemsize - indexes.offset_entries,
@@ -225,18 +381,25 @@ class LogWriter:
         )
 
     def _must_roll(self, bytes_before: int, first_timestamp: int, size: int, timestamp: int, last_offset: int) -> bool:
-        """Does a batch begin a new segment, once those before it of the same call are in this one?"""
+        """Return whether a batch must start a new segment (Kafka: ``LogSegment.shouldRoll``).
+
+        bytes_before, first_timestamp: size, and largest timestamp of the first, of the batches that
+        are to be written to the active segment before this one.
+        """
         s, active = self.settings, self._active
         if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
             return True
         if not active.size + bytes_before:
             return False
         first = first_timestamp if active.first_timestamp is None else active.first_timestamp
-        waited = timestamp - first if first >= 0 else _now() - active.created
-        return active.size + bytes_before + size > s.segment_bytes or waited > s.segment_ms or self._index_room() <= 0
+        age = timestamp - first if first >= 0 else now_millis() - active.created
+        too_large = active.size + bytes_before + size > s.segment_bytes
+        return too_large or age > s.segment_ms or self._free_index_entries() <= 0
 
     def _write(self, view: memoryview, table: np.ndarray) -> None:
-        """Batches that belong into the active segment, and all that follows from them."""
+        """Append batches to the active segment, and update epochs, indexes and producers; flush if
+        it is due.
+        """
         if not len(table):
             return
         rows, start = table, int(table["position"][0])
@@ -268,17 +431,17 @@ class LogWriter:
             self._epochs = epochs
 
     def _roll(self, offset: int) -> None:
-        """Begin a new segment; the one before it is complete and on disk."""
+        """Complete and sync the active segment, and start a new one at `offset`."""
         self._active.finish()
         self.recovery_point = self.next_offset
         self._take_snapshot(offset)
         try:
             make_segment(self.path, offset, self._active.mode)
             active = ActiveSegment(
-                self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, _now()
+                self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, now_millis()
             )
         except OSError:
-            self._active.broken = True  # until it is certain that no file tells of the new segment
+            self._active.broken = True  # until all files of the new segment are certainly deleted
             delete_segment(self.path, offset)
             self._active.broken = False
             raise
@@ -295,7 +458,17 @@ class LogWriter:
         )
 
     def flush(self) -> None:
-        """All that was appended is on disk once this returns."""
+        """Sync the log: everything that was appended is on disk when this returns.
+
+        Raises
+        ------
+        OSError
+            The log could not be synced. The writer is then `in_doubt`.
+        ValueError
+            The writer is closed.
+        WrongProcessError
+            Another process opened the writer.
+        """
         with self._lock:
             self._check_open()
             self._active.flush()
@@ -303,18 +476,45 @@ class LogWriter:
             self._unflushed, self._flushed_at = 0, _ticks()
 
     def truncate_to(self, offset: int) -> int:
-        """Drop the records from an offset on, and with a record its whole batch; the next offset that this leaves."""
+        """Remove the records from an offset on, as a follower does.
+
+        Batches are removed completely: if `offset` is inside a batch, the whole batch is removed.
+
+        Parameters
+        ----------
+        offset : int
+            First offset to remove, 0 or higher. If it is not below `next_offset`, nothing changes.
+
+        Returns
+        -------
+        int
+            The new `next_offset`, which is `offset` or lower.
+
+        Raises
+        ------
+        OSError
+            A file could not be changed, or was changed by another process. The writer can be
+            `in_doubt`.
+        TypeError, ValueError
+            `offset` is not an integer or is negative, or the writer is closed.
+        WrongProcessError
+            Another process opened the writer.
+
+        Notes
+        -----
+        Kafka's counterpart is ``UnifiedLog.truncateTo``.
+        """
         with self._lock:
             self._check_open()
             if integer("offset", offset, 0) >= self.next_offset:
                 return self.next_offset
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)
-            self._changed()  # before anything is cut: after a crash in between recovery begins here
+            self._changed()  # before truncation, so that recovery after a crash starts at this offset
             kept = max(bisect_right(self._bases, offset - 1), 1)
             last = self._bases[kept - 1]
             position = self._position_of(last, offset) if offset >= last else 0
-            self._active.broken = True  # until all is cut
+            self._active.broken = True  # until the truncation is complete
             self._active.close()
             for base in reversed(self._bases[kept:]):
                 delete_segment(self.path, base)
@@ -329,35 +529,86 @@ class LogWriter:
             return self.next_offset
 
     def _position_of(self, base: int, offset: int) -> int:
-        """Where the first batch begins that reaches an offset; the segment's end where none does."""
+        """Return the position of the first batch whose last offset is `offset` or higher, or the
+        segment's end.
+        """
         path = path_of(self.path, base)
         with FileView(path) as view:
             found = reach(view, offset, 0, view.size, base - 1)
         if found is None:
             raise OSError(
-                errno.EIO, "its batches do not lead to the offset: something else has changed the file", str(path)
+                errno.EIO,
+                f"cannot find offset {offset}, because the batch headers are invalid: another process changed the file",
+                str(path),
             )
         return found.position
 
     def delete_before(self, offset: int) -> None:
-        """Move the log's start up, as DeleteRecords does: readers see nothing below, and segments that end below it go."""
+        """Raise the log start offset, as Kafka's DeleteRecords does.
+
+        Readers no longer see records below it. Segments that end below it are deleted, except the
+        active one.
+
+        Parameters
+        ----------
+        offset : int
+            The new log start offset, 0 to `next_offset`. If it is not above the current one,
+            nothing changes.
+
+        Raises
+        ------
+        OSError
+            A file could not be deleted or written.
+        TypeError, ValueError
+            `offset` is not an integer or is out of range, or the writer is closed.
+        WrongProcessError
+            Another process opened the writer.
+
+        Notes
+        -----
+        Kafka's counterpart is ``UnifiedLog.maybeIncrementLogStartOffset``.
+        """
         with self._lock:
             self._check_open()
             if integer("offset", offset, 0) > self.next_offset:
-                raise ValueError(f"offset {offset} is not within the log, which ends at {self.next_offset}")
+                raise ValueError(f"offset is {offset}; the log ends at {self.next_offset}, so it cannot start later")
             if offset > self.log_start_offset:
                 self.log_start_offset = offset
                 self._changed()
                 self._delete(self._below_start())
 
     def enforce_retention(self, now_ms: int | None = None) -> list[int]:
-        """Delete the oldest segments that retention_ms and retention_bytes let go; their base offsets.
+        """Delete the oldest segments according to ``retention_ms`` and ``retention_bytes``.
 
-        Producers that have written nothing for a day are forgotten too, as by a broker.
+        Segments that end at or below the log start offset are deleted too. The state of producers
+        that have written nothing for a day is dropped, as in a broker.
+
+        Parameters
+        ----------
+        now_ms : int, optional
+            Current time in ms since 1970-01-01 UTC; by default the system clock.
+
+        Returns
+        -------
+        list of int
+            Base offsets of the deleted segments.
+
+        Raises
+        ------
+        OSError
+            A file could not be deleted or written.
+        ValueError
+            The writer is closed.
+        WrongProcessError
+            Another process opened the writer.
+
+        Notes
+        -----
+        A writer never does this by itself. Kafka's counterpart is ``UnifiedLog.deleteOldSegments``.
         """
         with self._lock:
             self._check_open()
-            now = _now() if now_ms is None else now_ms
+            now = now_millis() if now_ms is None else now_ms
             self._state.producers.forget(now - PRODUCER_EXPIRATION_MS)
             s, largest = self.settings, self._active.indexes.largest_timestamp
             old = too_old(self.path, self._bases, now, s.retention_ms, largest)
@@ -369,11 +620,13 @@ class LogWriter:
             return gone
 
     def _below_start(self) -> int:
-        """How many segments end at or below the log's start; the active one never goes for that."""
+        """Return how many segments end at or below the log start offset, not counting the active
+        one.
+        """
         return max(bisect_right(self._bases, self.log_start_offset) - 1, 0)
 
     def _delete(self, n: int) -> None:
-        """Delete the n oldest segments; of all of them the last is followed by a new, empty one first."""
+        """Delete the `n` oldest segments. If these are all, start a new, empty segment first."""
         if not n:
             return
         if n == len(self._bases):
@@ -381,7 +634,7 @@ class LogWriter:
         self.log_start_offset = max(self.log_start_offset, self._bases[n])
         for base in self._bases[:n]:
             path_of(self.path, base).unlink(missing_ok=True)
-            self._bases.remove(base)  # one by one: what could not be deleted is still there, and tried again
+            self._bases.remove(base)  # one by one, so that a segment that could not be deleted stays listed
             delete_segment(self.path, base)
         for name in files.list_directory(self.path)[1]:
             offset = snapshot_offset_of(name)
@@ -391,7 +644,16 @@ class LogWriter:
         self._changed()
 
     def close(self) -> None:
-        """Put everything on disk and close the files. Closing twice does nothing; nor does closing in a forked process."""
+        """Sync everything, write a producer snapshot, and close the files.
+
+        Closing twice does nothing. Closing in a forked process does nothing.
+
+        Raises
+        ------
+        OSError
+            A file could not be written or synced. The files are closed, and the partition is
+            recovered when it is opened again.
+        """
         if not self._lock.is_owner:
             return
         with self._lock:
@@ -422,13 +684,14 @@ class LogWriter:
         if self.closed:
             raise ValueError(f"{self!r} is closed")
         if self._active.broken:
-            raise OSError(errno.EIO, "an earlier error left the log's end in doubt: open it anew", str(self.path))
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+            raise OSError(
+                errno.EIO,
+                "an earlier write failed, so the end of the log is unknown; close this writer and open a new one, "
+                "which recovers the log",
+                str(self.path),
+            )
 
 
 def _ticks() -> int:
-    """Milliseconds that only rise, whatever is done to the clock."""
+    """Return milliseconds of a clock that never goes back."""
     return time.monotonic_ns() // 1_000_000

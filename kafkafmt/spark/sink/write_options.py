@@ -13,6 +13,9 @@ from ...log.writing.settings import LogSettings
 from ...records import BatchBuilder
 from ..option_text import OptionError, check_names, path_of, size_of, whole_number, word_of
 
+Key = tuple[str, int]
+"""Topic and partition."""
+
 NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path")
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")
 """What Spark hands on of a stream."""

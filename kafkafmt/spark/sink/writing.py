@@ -11,7 +11,6 @@ however often it is tried.
 from __future__ import annotations
 
 import errno
-import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...arguments import now_millis
 from ...log import LogDirectory, LogWriter
 from ...log.format import files
 from ...log.format.files import FileView
@@ -30,8 +30,7 @@ from ...log.reading.segment_walker import Walker
 from ...log.writing.atomic_append import all_or_nothing
 from ...log.writing.process import OwnerLock
 from ...records import BatchBuilder, Partitioner, columns_of
-from ..source.options import Key
-from .write_options import WriteOptions
+from .write_options import Key, WriteOptions
 
 
 @dataclass
@@ -146,7 +145,7 @@ class Stage:
 
 def _milliseconds(rows: pa.RecordBatch) -> Any:
     """The rows' timestamps, where they have none the time as it is, as a producer does."""
-    now = int(time.time() * 1000)
+    now = now_millis()
     if "timestampMillis" in rows.schema.names:
         return rows.column("timestampMillis").fill_null(now)
     if "timestamp" not in rows.schema.names:

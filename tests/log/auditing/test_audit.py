@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from building import COMMIT, TRANSACTIONAL, batch, control_batch, record
 from golden_cases import CASES, LEGACY, Case, case
+from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format.checkpoints import leader_epochs_text, read_leader_epochs
 from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
 from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
@@ -53,7 +53,7 @@ TORN = {
 
 
 @pytest.mark.parametrize("name", TORN)
-def test_what_was_hurt_on_purpose_is_found(name: str) -> None:
+def test_findings_of_the_torn_log(name: str) -> None:
     assert findings(case("torn").partition_dir(f"torn-{name}", 0)) == TORN[name]
 
 
@@ -101,7 +101,7 @@ def test_an_index_of_odd_length(tx: Path, suffix: str) -> None:
     assert ("index_length", name) in findings(tx)
 
 
-def test_garbage_behind_the_entries(tx: Path) -> None:
+def test_garbage_after_the_index_entries(tx: Path) -> None:
     path = index(tx, ".index")
     name = edit(path, lambda data: data.extend(b"\0" * 16 + b"\x01" * 8))
     assert findings(tx) == [("index_garbage", name)]
@@ -202,7 +202,7 @@ def test_an_index_entry_that_speaks_of_damage_is_not_held_against_it(tx: Path) -
 
 
 @pytest.mark.parametrize("shallow", [False, True])
-def test_a_sound_log_is_read_once(tx: Path, shallow: bool) -> None:
+def test_valid_log_is_read_once(tx: Path, shallow: bool) -> None:
     """For batches, records, indexes, producers and transactions together."""
     log = PartitionLog(discover([tx]).partitions[0])
     report = verify_partition(log, shallow)

@@ -15,11 +15,11 @@ import pytest
 from building import COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, split
 from command import kafkafmt, report
 from golden_cases import CASES, LEGACY, Case, case
+from reports import verify_partition
 
 from kafkafmt import iter_batches
 from kafkafmt.log import Damage, PartitionLog, discover
 from kafkafmt.log.auditing.salvage import finish_directory, salvage_partition
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format.checkpoints import read_leader_epochs, read_offset_checkpoint
 from kafkafmt.log.format.index_entries import read_transaction_index
 from kafkafmt.log.format.snapshots import read_snapshot
@@ -222,7 +222,7 @@ def test_a_file_with_an_odd_name_gets_its_own(tmp_path: Path) -> None:
     assert copy.read_bytes() == PARTS[3] + PARTS[4]
 
 
-def test_producers_are_known_from_the_snapshot_behind_the_damage(tmp_path: Path) -> None:
+def test_producers_come_from_the_snapshot_after_the_damage(tmp_path: Path) -> None:
     """The marker that ended a transaction is destroyed; the next snapshot knows that it has ended."""
 
     def tx(base: int, **f: Any) -> bytes:
@@ -276,7 +276,7 @@ def markers_lost(tmp_path: Path) -> Path:
     return tmp_path / "in"
 
 
-def test_open_transactions_are_told_with_what_to_do(markers_lost: Path, tmp_path: Path) -> None:
+def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_path: Path) -> None:
     told = open_ones(kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", "--format", "json"))
     command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic t --partition 0 --start-offset"
     assert told == [
@@ -299,7 +299,7 @@ def test_open_transactions_are_told_with_what_to_do(markers_lost: Path, tmp_path
     ]
     text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "text").stdout
     assert (
-        "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have taken its marker" in text
+        "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have destroyed its marker" in text
     )
     assert "open     t-0: transaction of producer 9, epoch 3, from offset 22 on; the source has it open too" in text
     assert f"         {command} 10\n" in text
@@ -309,7 +309,7 @@ def test_open_transactions_are_told_with_what_to_do(markers_lost: Path, tmp_path
     ]
 
 
-def test_open_transactions_are_aborted_where_that_is_asked_for(markers_lost: Path, tmp_path: Path) -> None:
+def test_open_transactions_are_aborted_on_request(markers_lost: Path, tmp_path: Path) -> None:
     """By markers at the end; what lies intact stays as it is, the committed transaction among it."""
     kafkafmt("salvage", markers_lost, "--output", tmp_path / "as-it-is")
     done = kafkafmt(
@@ -357,7 +357,7 @@ def test_what_stopping_at_damage_leaves_open(markers_lost: Path, tmp_path: Path)
     assert complaints(tmp_path / "out") == []
 
 
-def test_leader_epochs_where_the_source_has_none_that_hold(tmp_path: Path) -> None:
+def test_leader_epochs_are_rebuilt_if_those_of_the_source_are_wrong(tmp_path: Path) -> None:
     source = tmp_path / "t-0"
     source.mkdir()
     parts = [one(0, leader_epoch=2), one(5, leader_epoch=2**31 - 1), one(10, leader_epoch=2), one(15, leader_epoch=4)]
@@ -371,7 +371,7 @@ def test_leader_epochs_where_the_source_has_none_that_hold(tmp_path: Path) -> No
         assert (tmp_path / f"out{i}" / "t-0" / f"{0:020}.log").read_bytes() == b"".join(parts)
 
 
-def test_the_log_start_is_kept_and_never_lies_beyond_the_end(tmp_path: Path) -> None:
+def test_log_start_is_kept_and_never_exceeds_the_end(tmp_path: Path) -> None:
     for start, expected in ((7, {("t", 0): 7}), (0, {("t", 0): 0}), (99, {("t", 0): 10})):
         root = tmp_path / f"in{start}"
         (root / "t-0").mkdir(parents=True)
@@ -396,13 +396,13 @@ def test_the_command(tmp_path: Path) -> None:
     assert reported == json.loads(kafkafmt("verify", torn, "--format", "json").stdout)
     stopped = kafkafmt("salvage", torn, "-t", "torn-flip-old", "--output", tmp_path / "stopped", "--stop-at-first")
     assert stopped.returncode == 1
-    assert "dropped  torn-flip-old-0: offsets 144 to 209, the intact ones among them too" in stopped.stdout
+    assert "dropped  torn-flip-old-0: offsets 144 to 209, also the intact ones" in stopped.stdout
     whole = kafkafmt("salvage", torn / "torn-none-0", "--output", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
     assert (tmp_path / "whole" / ".kafka_cleanshutdown").exists()
 
 
-def test_where_it_refuses_to_write(tmp_path: Path) -> None:
+def test_salvage_refuses_an_unsuitable_output(tmp_path: Path) -> None:
     source = shutil.copytree(case("torn").roots[0] / "torn-none-0", tmp_path / "data" / "torn-none-0")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "something").touch()

@@ -131,7 +131,7 @@ def test_stopping_at_the_first_damage_restores_no_marker_after_it(tmp_path: Path
     assert [p.txn_first_offset for p in made.open] == [0]
 
 
-def test_copy_without_the_marker_is_read_as_its_index_says(tmp_path: Path) -> None:
+def test_copy_without_the_marker_is_read_according_to_its_index(tmp_path: Path) -> None:
     """Salvage used to write such copies; a broker goes by the index."""
     partition(tmp_path / "in", data(0, 7), data(2, 8), commit(3, 8), data(4), index=[ENTRY])
     assert committed(tmp_path / "in") == [2, 4]
@@ -147,7 +147,7 @@ DIFFERENCES: dict[str, tuple[list[bytes], list[Any]]] = {
 
 
 @pytest.mark.parametrize("kind", DIFFERENCES)
-def test_verify_reports_where_a_broker_reads_otherwise(kind: str, tmp_path: Path) -> None:
+def test_verify_reports_if_a_broker_would_deliver_other_records(kind: str, tmp_path: Path) -> None:
     parts, index = DIFFERENCES[kind]
     folder = partition(tmp_path / "in", *parts, index=index)
     (folder / f"{0:020}.index").touch()
@@ -162,14 +162,14 @@ def test_verify_reports_an_aborted_transaction_that_no_index_names(tmp_path: Pat
     assert "index_mismatch" in findings(tmp_path / "in")
 
 
-def test_verify_reports_no_difference_if_the_next_transaction_is_aborted_too(tmp_path: Path) -> None:
+def test_no_difference_if_the_next_transaction_is_aborted_too(tmp_path: Path) -> None:
     folder = partition(tmp_path / "in", data(0, 7), data(3), data(4, 7), abort(5), index=[ENTRY, (7, 4, 5, 6)])
     (folder / f"{0:020}.index").touch()
     assert committed(tmp_path / "in") == [3]
     assert findings(tmp_path / "in") == []
 
 
-def test_verify_reports_no_difference_if_all_batches_of_an_aborted_transaction_are_lost(tmp_path: Path) -> None:
+def test_no_difference_if_a_whole_aborted_transaction_is_lost(tmp_path: Path) -> None:
     folder = partition(tmp_path / "in", data(0), abort(2), data(3, 7), commit(4), index=[(7, 1, 2, 3)])
     (folder / f"{0:020}.index").touch()
     assert committed(tmp_path / "in") == [0, 3]

@@ -48,7 +48,7 @@ def modes(path: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("kind", ODD_NAMES)
-def test_directory_that_no_broker_accepts_is_left_out_and_the_rest_finished(kind: str, tmp_path: Path) -> None:
+def test_salvage_omits_a_directory_that_no_broker_accepts(kind: str, tmp_path: Path) -> None:
     source, out = tmp_path / "in", tmp_path / "out"
     partition(source, data(0), name="good-0")
     odd = os.path.join(os.fsencode(source), os.fsencode(ODD_NAMES[kind]))
@@ -83,7 +83,7 @@ def test_directory_that_no_broker_accepts_is_left_out_and_the_rest_finished(kind
         ("t", 0, 2**63),
     ],
 )
-def test_checkpoint_line_that_nobody_can_read_is_refused(entry: tuple[str, int, int]) -> None:
+def test_unreadable_checkpoint_line_is_refused(entry: tuple[str, int, int]) -> None:
     topic, number, offset = entry
     with pytest.raises(ValueError, match="a checkpoint cannot"):
         offset_checkpoint_text({("ok", 0): 5, (topic, number): offset})
@@ -229,7 +229,7 @@ def test_umask_narrows_the_permissions(tmp_path: Path) -> None:
     assert (found["t-0"], found[f"t-0/{NAME}"]) == (0o750, 0o640)
 
 
-def test_writer_gives_new_segments_the_permissions_of_the_old_ones(tmp_path: Path) -> None:
+def test_new_segments_get_the_permissions_of_existing_ones(tmp_path: Path) -> None:
     folder = partition(tmp_path, data(0))
     (folder / NAME).chmod(0o600)
     with LogDirectory(tmp_path, segment_bytes=200) as directory:

@@ -21,7 +21,7 @@ def best(runs: list[Run]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_believable_runs_cover_the_most_offsets(seed: int) -> None:
+def test_accepted_epochs_cover_the_most_offsets(seed: int) -> None:
     rnd = random.Random(seed)
     runs, at = [], 0
     for _ in range(rnd.randrange(60)):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from building import batch, message, mutate, record, repair_crc, varint
+from reports import verify_partition
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 
 PER_BATCH = 5
 
@@ -58,7 +58,7 @@ def place(parts: list[bytes], i: int) -> tuple[int, int]:
     return sum(map(len, parts[:i])), len(parts[i])
 
 
-def test_a_sound_log_has_neither(tmp_path: Path) -> None:
+def test_valid_log_has_neither_damage_nor_findings(tmp_path: Path) -> None:
     log = write(tmp_path, (0, b"".join(ten())))
     report = verify_partition(log)
     assert (report["damaged"], report["findings"]) == ([], [])
@@ -67,7 +67,7 @@ def test_a_sound_log_has_neither(tmp_path: Path) -> None:
     assert report["batches"] == 10
 
 
-def test_of_two_last_batches_that_contradict_each_other_the_lower_one_is_believed(tmp_path: Path) -> None:
+def test_lower_of_two_contradicting_last_batches_is_delivered(tmp_path: Path) -> None:
     """In a log with gaps, where neither goes on from the one before: an offset that was hurt downwards would most often lie below that."""
     raised = mutate(one(20), 2, b"\1")
     log = write(tmp_path, (0, one(0) + one(10) + raised + one(30)))
@@ -107,7 +107,7 @@ def test_leader_epoch_is_no_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 1, 13, 48, 2**31 - 1, 100, 5000])
 @pytest.mark.parametrize("victim", [0, 5])
-def test_a_length_that_was_hurt(tmp_path: Path, length: int, victim: int) -> None:
+def test_corrupted_length_damages_one_batch(tmp_path: Path, length: int, victim: int) -> None:
     """Its CRC tells where it ends and how many records it held."""
     parts = ten()
     parts[victim] = mutate(parts[victim], 8, length.to_bytes(4, "big", signed=True))
@@ -119,7 +119,7 @@ def test_a_length_that_was_hurt(tmp_path: Path, length: int, victim: int) -> Non
     assert report["records_recovered"] == 45
 
 
-def test_a_length_that_reaches_another_header_is_not_believed_over_the_crc(tmp_path: Path) -> None:
+def test_crc_decides_if_a_wrong_length_reaches_another_header(tmp_path: Path) -> None:
     """The length was hurt so that it ends exactly where a later batch begins."""
     parts = ten()
     reach = sum(map(len, parts[3:6])) - 12
@@ -245,7 +245,7 @@ def test_a_last_batch_whose_pages_were_never_written(tmp_path: Path, zeros: int,
     assert (spans(log) == []) is tail
 
 
-def test_a_tail_stands_only_at_the_end(tmp_path: Path) -> None:
+def test_unfinished_tail_occurs_only_at_the_end(tmp_path: Path) -> None:
     """Zeros, then a sound batch: that is a hole."""
     parts = ten()
     log = write(tmp_path, (0, b"".join(parts[:9]) + bytes(300) + parts[9]))
@@ -323,7 +323,7 @@ def wrapper(first: int, n: int = 4) -> bytes:
     return message(1, None, snappy, offset=first + n - 1, attributes=2)
 
 
-def test_a_sound_wrapper_between_two_that_are_hurt_is_not_taken_for_what_it_holds(tmp_path: Path) -> None:
+def test_valid_wrapper_between_corrupted_ones_is_not_read_as_its_content(tmp_path: Path) -> None:
     parts = [wrapper(i * 4) for i in range(3)]
     assert offsets(write(tmp_path, (0, b"".join(parts)))) == list(range(12))
     headless = [p[:8] + bytes(len(p) - 8) for p in parts]
@@ -331,7 +331,7 @@ def test_a_sound_wrapper_between_two_that_are_hurt_is_not_taken_for_what_it_hold
     assert offsets(log) == [4, 5, 6, 7]
 
 
-def test_a_plain_message_between_two_that_are_hurt_is_kept_behind_plain_ones(tmp_path: Path) -> None:
+def test_plain_message_between_corrupted_ones_is_delivered(tmp_path: Path) -> None:
     parts = [message(1, b"key", b"%d:" % i + b"x" * 50, offset=i) for i in range(8)]
     parts[4], parts[6] = parts[4][:8] + bytes(len(parts[4]) - 8), mutate(parts[6], 16, b"\x07")
     assert offsets(write(tmp_path, (0, b"".join(parts[:7])), (8, message(1, None, b"8:", offset=8)))) == [
@@ -395,7 +395,7 @@ def test_a_codec_that_is_not_known(tmp_path: Path) -> None:
     assert verify_partition(log)["damaged"][0]["error"] == "unsupported"
 
 
-def test_reading_in_fail_mode_gives_what_precedes_the_damage(tmp_path: Path) -> None:
+def test_fail_mode_delivers_what_precedes_the_damage(tmp_path: Path) -> None:
     for hurt in (lambda p: mutate(p, 100, b"\xff\xff"), lambda p: repair_crc(mutate(p, 61, b"\xff\xff\xff"))):
         parts = ten()
         parts[6] = hurt(parts[6])

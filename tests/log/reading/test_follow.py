@@ -126,7 +126,7 @@ def test_read_committed_follows_the_last_stable_offset(tmp_path: Path) -> None:
     assert p.read() == [12, 13, 15, 16]
 
 
-def test_damage_is_judged_once_the_log_goes_on_behind_it(tmp_path: Path) -> None:
+def test_follow_reports_damage_once_the_log_continues_after_it(tmp_path: Path) -> None:
     hurt = bytearray(some(2))
     hurt[-3] ^= 1
     p = Partition(tmp_path / "t-0", some(0))
@@ -141,7 +141,7 @@ def test_damage_is_judged_once_the_log_goes_on_behind_it(tmp_path: Path) -> None
     assert len(p.damaged) == 1
 
 
-def test_damage_that_ends_a_segment_is_told_with_the_next(tmp_path: Path) -> None:
+def test_follow_reports_damage_at_a_segment_end_with_the_next_segment(tmp_path: Path) -> None:
     p = Partition(tmp_path / "t-0", some(0))
     assert p.read() == [0, 1]
     p.append(some(2)[:-5])
@@ -174,13 +174,13 @@ def test_truncation(tmp_path: Path) -> None:
     assert p.read() == [3, 4]
 
 
-def test_retention_before_and_behind_what_was_read(tmp_path: Path) -> None:
+def test_follow_survives_retention_before_and_after_its_position(tmp_path: Path) -> None:
     p = Partition(tmp_path / "t-0", some(0))
     p.append(some(2), base=2)
     p.append(some(4), base=4)
     p.segment(0).unlink()
     assert p.read() == [2, 3, 4, 5]
-    assert p.told == ["t-0: offsets 0 to 1 are gone before they were read (retention)"]
+    assert p.told == ["t-0: offsets 0 to 1 were removed before they were read (retention)"]
     p.append(some(6), base=6)
     p.segment(2).unlink()
     p.segment(4).unlink()

@@ -100,7 +100,7 @@ def offsets(path: Path) -> list[tuple[str, int, int]]:
     return [(c.group, c.partition, c.offset) for c in kafkafmt.open(path).groups().offsets]
 
 
-def test_transactions_count_once_committed_and_where_they_were_written(tmp_path: Path) -> None:
+def test_transactional_offsets_count_after_the_commit(tmp_path: Path) -> None:
     path = log_of(
         tmp_path,
         one(0, commit_key("g", 0), commit(10), producer=1),  # committed, but overtaken by the plain commit behind it
@@ -127,7 +127,7 @@ def test_old_and_new_keys_are_one(tmp_path: Path) -> None:
     assert offsets(path) == [("g", 0, 2)]
 
 
-def test_what_cannot_be_decoded_is_counted_and_unknown_types_are_passed_over(tmp_path: Path) -> None:
+def test_undecodable_entries_are_counted_and_unknown_types_skipped(tmp_path: Path) -> None:
     path = log_of(
         tmp_path,
         one(0, commit_key("g", 0), commit(1)[:-1]),
@@ -157,7 +157,7 @@ def test_members(tmp_path: Path) -> None:
     assert kafkafmt.open(path).groups().groups == [want]
 
 
-def test_damage_is_told(tmp_path: Path) -> None:
+def test_damage_is_reported(tmp_path: Path) -> None:
     hurt = bytearray(one(1, commit_key("g", 0), commit(2)))
     hurt[70] ^= 1
     path = log_of(tmp_path, one(0, commit_key("g", 0), commit(1)), bytes(hurt), one(2, commit_key("h", 0), commit(3)))

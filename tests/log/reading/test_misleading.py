@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from building import message, mutate, simple_batch
+from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 
 FAR = 0x4100_0000_0000_0000
 
@@ -28,7 +28,7 @@ def flipped(data: bytes, position: int) -> bytes:
     return mutate(data, position, bytes([data[position] ^ 0x40]))
 
 
-def test_an_offset_from_nowhere_between_damages_costs_no_batch_behind_them(tmp_path: Path) -> None:
+def test_wrong_offset_between_damaged_spans_loses_no_later_batch(tmp_path: Path) -> None:
     """The lone batch between the two may have any offset; what follows the second damage is not measured by it."""
     parts = [simple_batch([b"v%d" % i], i) for i in range(7)]
     parts[2], parts[3] = flipped(parts[2], 30), mutate(parts[3], 0, FAR.to_bytes(8, "big"))
@@ -49,9 +49,7 @@ def test_a_value_of_an_old_message_that_holds_batches(tmp_path: Path, magic: int
 
 
 @pytest.mark.parametrize("base", [0, 100])
-def test_a_lone_batch_behind_damage_is_not_believed_further_away_than_a_segment_reaches(
-    tmp_path: Path, base: int
-) -> None:
+def test_single_batch_after_damage_is_damage_if_its_offset_is_out_of_reach(tmp_path: Path, base: int) -> None:
     sound, hurt = simple_batch([b"a"], base), b"\xff" * 90
     for before in ([sound], []) if base else ([sound],):
         log = open_log(tmp_path, *before, hurt, simple_batch([b"b"], FAR), base=base)
@@ -60,7 +58,7 @@ def test_a_lone_batch_behind_damage_is_not_believed_further_away_than_a_segment_
         assert [d["error"] for d in found["damaged"]][1:] == ["contradicting_offsets"]
 
 
-def test_far_away_batches_that_confirm_each_other_are_believed(tmp_path: Path) -> None:
+def test_batches_with_distant_offsets_are_delivered_if_they_agree(tmp_path: Path) -> None:
     sound, hurt = simple_batch([b"a"], 5), b"\xff" * 90
     far = [simple_batch([b"b"], FAR), simple_batch([b"c"], FAR + 1)]
     assert offsets(open_log(tmp_path, sound, hurt, *far, base=5)) == [5, FAR, FAR + 1]

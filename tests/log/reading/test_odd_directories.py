@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from building import batch, record, simple_batch
 from golden_cases import case
+from reports import verify_partition
 
 import kafkafmt
+from kafkafmt.cli.offset_range import parse_offsets
 from kafkafmt.errors import StructureError
 from kafkafmt.log import NoLogError, PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format import files
 from kafkafmt.log.format.checkpoints import read_offset_checkpoint
 from kafkafmt.log.format.names import PartitionName, base_offset_of, parse_partition_name
 from kafkafmt.log.reading.lookups import find_timestamp
-from kafkafmt.log.reading.selection import parse_offsets
 
 LAST = 2**63 - 1
 
@@ -59,7 +59,7 @@ def offsets(log: PartitionLog, **selection: object) -> list[int]:
         ("line\nbreak-4", ("line\nbreak", 4, "live", True)),
     ],
 )
-def test_names_that_no_broker_gives(name: str, expected: tuple[str, int, str, bool]) -> None:
+def test_names_that_no_broker_writes(name: str, expected: tuple[str, int, str, bool]) -> None:
     assert parse_partition_name(name) == PartitionName(*expected)
 
 
@@ -85,7 +85,7 @@ def test_between_single_files_there_is_no_gap(tmp_path: Path) -> None:
     assert verify_partition(PartitionLog(directory))["findings"] == []
 
 
-def test_a_gap_behind_an_empty_segment_is_told(tmp_path: Path) -> None:
+def test_gap_after_an_empty_segment_is_reported(tmp_path: Path) -> None:
     for base, batches in ((0, [five(0)]), (5, []), (10, [five(10)])):
         segment(tmp_path / "t-0", base, *batches)
     (finding,) = verify_partition(open_only(tmp_path))["findings"]
@@ -100,7 +100,7 @@ def test_other_logs_make_no_partition_of_a_log_directory(tmp_path: Path) -> None
     assert [p.key for p in discover([tmp_path]).partitions] == [("t", 0)]
 
 
-def test_a_log_beside_segments_that_is_none_is_a_finding(tmp_path: Path) -> None:
+def test_log_file_that_is_no_segment_is_a_finding(tmp_path: Path) -> None:
     segment(tmp_path / "t-0", 0, five(0))
     (tmp_path / "t-0" / "copy.log").write_bytes(five(0))
     log = open_only(tmp_path)
@@ -245,7 +245,7 @@ def test_a_time_index_that_lost_its_end_hides_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", ["@2026-01-01:10", "@2026-01-01:1000"])
-def test_an_offset_behind_a_date_is_no_hour(spec: str) -> None:
+def test_offset_after_a_date_is_not_read_as_an_hour(spec: str) -> None:
     start, end = parse_offsets(spec)
     assert start is not None
     assert end is not None
@@ -279,7 +279,7 @@ def test_an_error_of_reading_names_the_file(tmp_path: Path, monkeypatch: pytest.
     assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(file))
 
 
-def test_a_file_that_goes_after_the_listing_is_told(tmp_path: Path) -> None:
+def test_file_removed_after_listing_is_reported(tmp_path: Path) -> None:
     first = segment(tmp_path / "t-0", 0, five(0))
     segment(tmp_path / "t-0", 5, five(5))
     log = kafkafmt.open(tmp_path)
@@ -319,7 +319,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path, place: 
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
-def test_a_pipe_with_a_files_name_keeps_nobody_waiting(suffix: str, tmp_path: Path) -> None:
+def test_named_pipe_under_a_file_name_does_not_block(suffix: str, tmp_path: Path) -> None:
     source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
     copy = shutil.copytree(source, tmp_path / source.name)
     path = sorted(copy.glob(f"*{suffix}"))[-1]
@@ -349,7 +349,7 @@ def test_a_path_that_may_not_be_read_is_no_wrong_usage(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(("name", "told"), [(7, "offsets 5 to 6"), (3, "offsets 3 to 4")])
-def test_what_the_wrong_name_of_a_segment_costs_is_told_in_full(tmp_path: Path, name: int, told: str) -> None:
+def test_offsets_lost_by_a_wrong_segment_name_are_reported(tmp_path: Path, name: int, told: str) -> None:
     """The middle one of three is named so; what the damage does not name, the gap does."""
     path = tmp_path / "t-0"
     for base, batches in ((0, five(0)), (name, five(5)), (10, five(10))):

@@ -47,7 +47,7 @@ def test_an_index_that_holds_spares_the_rest_of_the_segment(long_log: Path) -> N
 
 
 @pytest.mark.parametrize("lie", ["position", "garbage", "short", "missing", "wrong batch"])
-def test_an_index_that_lies_is_not_believed(long_log: Path, lie: str) -> None:
+def test_wrong_index_entry_is_ignored(long_log: Path, lie: str) -> None:
     path = long_log / f"{0:020}.index"
     index = np.frombuffer(path.read_bytes(), ">i4").copy()
     if lie == "position":
@@ -100,7 +100,7 @@ def test_the_largest_timestamp_as_the_broker_finds_it(case: Case) -> None:
             assert found[at] is None
 
 
-def test_where_a_leader_epoch_ended() -> None:
+def test_end_offset_for_epoch() -> None:
     (epochs,) = (c for c in CASES if str(c) == "kafka-4.3.1/epochs")
     partition = kafkafmt.open(*epochs.roots)[
         "epochs", 0
@@ -142,7 +142,7 @@ def test_a_lookup_costs_the_same_in_a_log_of_any_size(find: Any, tmp_path: Path)
     assert max(costs[0]) < (11 * BATCH_BYTES, 40)
 
 
-def test_a_time_is_found_below_the_log_start_where_that_is_read(tmp_path: Path) -> None:
+def test_time_lookup_covers_records_below_the_log_start_on_request(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     path.mkdir()
     (path / f"{0:020}.log").write_bytes(
@@ -269,7 +269,7 @@ DELTAS = st.lists(st.integers(0, 4), unique=True, max_size=5).map(sorted)
 
 @settings(max_examples=250, deadline=None)
 @given(st.booleans(), st.booleans(), st.data())
-def test_a_range_is_what_the_whole_segment_says(
+def test_range_equals_that_part_of_the_whole_segment(
     tmp_path_factory: pytest.TempPathFactory, cleaned: bool, indexed: bool, data: st.DataObject
 ) -> None:
     """Records and damage, with batches hurt here and there: in their bodies, lengths, and upwards in their base offsets."""

@@ -186,7 +186,7 @@ def test_partitions_that_cannot_be_read_are_named_and_the_others_shown(partly_un
     assert inside(command, partly_unreadable, "-t", "[ad]").returncode == 0
 
 
-def test_partition_that_cannot_be_read_raises_where_it_is_asked_for(partly_unreadable: Path) -> None:
+def test_unreadable_partition_raises_only_when_it_is_opened(partly_unreadable: Path) -> None:
     done = inside("cat", partly_unreadable, "-t", "b")
     assert (done.returncode, done.stdout) == (3, "")
     with pytest.raises(PermissionError):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from building import compress, message, mutate, simple_batch
+from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.reading.plan import plan_segment
 from kafkafmt.log.reading.search import Search
 from kafkafmt.log.reading.segment_walker import MERGED_BYTES, SINGLE_SPANS
@@ -63,7 +63,7 @@ def test_batch_in_a_value_is_no_data_if_length_and_crc_are_corrupted(
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_batch_in_the_last_value_is_no_data_if_length_and_crc_are_corrupted(tmp_path: Path, magic: int) -> None:
+def test_batch_inside_the_last_value_is_not_delivered(tmp_path: Path, magic: int) -> None:
     value = b"prefix" + simple_batch([b"inner"], 5) + b"suffix"
     parts = [simple_batch([b"v"], i) if magic == 2 else message(magic, None, b"v", offset=i) for i in range(4)]
     last = simple_batch([value], 4) if magic == 2 else message(magic, None, value, offset=4)

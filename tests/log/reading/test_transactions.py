@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record, split
 from golden_cases import CASES, LEGACY, Case
+from reports import verify_partition
 
 from kafkafmt import _pure
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.types import BATCH_DTYPE
 
 TRANSACTIONAL_CASES = [c for c in [*CASES, *LEGACY] if c.transactional]
@@ -119,7 +119,7 @@ def test_open_transactions_hold_the_end(tmp_path: Path) -> None:
     assert log.transactions.open == {2: 2}
 
 
-def test_a_producer_aborts_and_goes_on(tmp_path: Path) -> None:
+def test_producer_continues_after_an_abort(tmp_path: Path) -> None:
     empty = control_batch(ABORT, base_offset=6)
     parts = [sent(0, 1), control_batch(ABORT, base_offset=2), sent(3, 1), control_batch(COMMIT, base_offset=5), empty]
     assert committed(write(tmp_path, *parts)) == [3, 4]
@@ -133,7 +133,7 @@ def test_a_damaged_batch_longer_than_a_marker_hides_none(tmp_path: Path) -> None
     assert log.transactions.doubts == []
 
 
-def test_records_behind_the_damage_follow_the_next_marker(tmp_path: Path) -> None:
+def test_next_marker_decides_records_after_damage(tmp_path: Path) -> None:
     hurt = bytearray(control_batch(COMMIT, base_offset=2))
     hurt[-3] ^= 1
     rest = [sent(3, 1), control_batch(COMMIT, base_offset=5)]

@@ -132,7 +132,7 @@ def test_the_largest_timestamp(golden: Case) -> None:
         assert found == (None if theirs["offset"] < 0 else (theirs["offset"], theirs["timestamp"])), (topic, partition)
 
 
-def test_where_leader_epochs_end(tmp_path: Path) -> None:
+def test_leader_epochs_end_where_the_next_one_starts(tmp_path: Path) -> None:
     source = case("kafka-4.3.1/epochs").partition_dir(
         "epochs", 0
     )  # epochs 0, 2, 4, 6, 8 from 0, 24, 48, 72, 96; the end at 120

@@ -10,7 +10,8 @@ from building import simple_batch
 import kafkafmt
 from kafkafmt.errors import StructureError
 from kafkafmt.log import LogDirectory
-from kafkafmt.log.writing.atomic_append import NOTE, all_or_nothing
+from kafkafmt.log.writing.append_journal import JOURNAL_FILE
+from kafkafmt.log.writing.atomic_append import all_or_nothing
 
 KEYS = [("a", 0), ("b", 0), ("b", 1)]
 
@@ -33,7 +34,7 @@ def test_all_is_appended_and_no_note_stays(tmp_path):
     assert append(tmp_path)
     assert append(tmp_path)
     assert ends(tmp_path) == {"a0": 24, "b0": 24, "b1": 24}
-    assert not (tmp_path / NOTE).exists()
+    assert not (tmp_path / JOURNAL_FILE).exists()
 
 
 def test_an_error_takes_everything_back(tmp_path):
@@ -47,7 +48,7 @@ def test_an_error_takes_everything_back(tmp_path):
     with pytest.raises(kafkafmt.KafkaFormatError):
         fail()
     assert ends(tmp_path) == {"a0": 12, "b0": 12, "b1": 12}
-    assert not (tmp_path / NOTE).exists()
+    assert not (tmp_path / JOURNAL_FILE).exists()
     assert append(tmp_path)
     assert ends(tmp_path) == {"a0": 24, "b0": 24, "b1": 24}
 
@@ -118,7 +119,7 @@ def test_killed_at_every_write_it_is_all_or_nothing(tmp_path):
 
 def test_what_a_later_leader_wrote_stays(tmp_path):
     append(tmp_path)
-    (tmp_path / NOTE).write_text('{"under_way": [["a", 0, 12, 0], ["b", 0, 12, 0]], "versions": {}}')
+    (tmp_path / JOURNAL_FILE).write_text('{"under_way": [["a", 0, 12, 0], ["b", 0, 12, 0]], "versions": {}}')
     batches = simple_batch([b"x"] * 4, base_offset=12, leader_epoch=0) + simple_batch(
         [b"y"], base_offset=16, leader_epoch=7
     )
@@ -131,10 +132,10 @@ def test_what_a_later_leader_wrote_stays(tmp_path):
     assert ends(tmp_path) == {"a0": 17, "b0": 12, "b1": 12}
 
 
-def test_a_note_that_cannot_be_read_is_told(tmp_path):
+def test_unreadable_journal_is_an_error(tmp_path):
     append(tmp_path)
-    (tmp_path / NOTE).write_text("{")
-    with pytest.raises(StructureError, match=NOTE):
+    (tmp_path / JOURNAL_FILE).write_text("{")
+    with pytest.raises(StructureError, match=JOURNAL_FILE):
         LogDirectory(tmp_path)
-    (tmp_path / NOTE).unlink()
+    (tmp_path / JOURNAL_FILE).unlink()
     assert append(tmp_path)

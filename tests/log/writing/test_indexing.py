@@ -86,6 +86,6 @@ def test_leader_epochs_as_a_broker_keeps_them() -> None:
 @pytest.mark.parametrize(
     ("epoch", "answer"), [(0, (0, 10)), (1, (0, 10)), (2, (2, 20)), (4, (2, 20)), (5, (5, 33)), (6, None), (-1, None)]
 )
-def test_where_a_leader_epoch_ended(epoch: int, answer: tuple[int, int] | None) -> None:
+def test_end_offset_for_epoch(epoch: int, answer: tuple[int, int] | None) -> None:
     assert end_offset_for([(0, 0), (2, 10), (5, 20)], epoch, 33) == answer
     assert end_offset_for([], epoch, 33) is None

@@ -42,7 +42,7 @@ def test_metadata_log_names_every_topic_of_its_broker(source: Path) -> None:
     assert strays(source, partitions) == []
 
 
-def test_salvage_says_nothing_if_the_metadata_log_names_all(source: Path, tmp_path: Path) -> None:
+def test_salvage_prints_no_warning_if_the_metadata_log_names_every_topic(source: Path, tmp_path: Path) -> None:
     done = kafkafmt("salvage", source, "--output", tmp_path / "out")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -59,7 +59,7 @@ def test_salvage_of_some_partitions_takes_the_metadata_log_along(
     assert (tmp_path / "out" / "__cluster_metadata-0" / "quorum-state").exists()
 
 
-def test_salvage_of_a_partition_alone_says_what_a_broker_does_with_it(source: Path, tmp_path: Path) -> None:
+def test_salvage_of_one_partition_warns_that_a_broker_renames_it(source: Path, tmp_path: Path) -> None:
     done = kafkafmt("salvage", source / "source-0", "--output", tmp_path / "out")
     (line,) = said(done.stderr)
     assert "there is no metadata log (__cluster_metadata-0) that names the topics" in line

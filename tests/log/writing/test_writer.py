@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from building import TRANSACTIONAL, batch, control_batch, message, record, repair_crc, simple_batch, split
 from golden_cases import case
+from reports import verify_partition
 
 import kafkafmt
 from kafkafmt.errors import ChecksumError, InvalidError, TooLargeError, TruncatedError
 from kafkafmt.log import LogDirectory, LogWriter, PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format.checkpoints import read_offset_checkpoint
 from kafkafmt.log.format.snapshots import read_snapshot
 
@@ -184,7 +184,7 @@ def test_transactions(tmp_path: Path) -> None:
             for producer in (1, 2):
                 writer.append(some(3), producer_id=producer, producer_epoch=0, base_sequence=3 * i, transactional=True)
         assert writer.last_stable_offset == 0
-        with pytest.raises(InvalidError, match="transaction open"):
+        with pytest.raises(InvalidError, match="open transaction"):
             writer.append(some(1), producer_id=1, producer_epoch=0, base_sequence=99)
         writer.end_transaction(1, 0, commit=False)
         assert writer.last_stable_offset == 3
@@ -202,7 +202,7 @@ def test_transactions(tmp_path: Path) -> None:
     plain = batch([record()], producer_id=9, producer_epoch=0, base_sequence=1)
     with LogDirectory(tmp_path / "other") as directory:
         writer = directory.writer("t")
-        with pytest.raises(InvalidError, match="transaction open"):
+        with pytest.raises(InvalidError, match="open transaction"):
             writer.append_batches(data + plain)
         writer.append_batches(data + control_batch(1, producer_id=9) + plain)
 
@@ -212,7 +212,7 @@ def test_transactions(tmp_path: Path) -> None:
 
 def test_rolling_by_time_without_timestamps_goes_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [FIRST]
-    monkeypatch.setattr("kafkafmt.log.writing.writer._now", lambda: clock[0])
+    monkeypatch.setattr("kafkafmt.log.writing.writer.now_millis", lambda: clock[0])
     with LogDirectory(tmp_path, segment_ms=1000) as directory:
         writer = directory.writer("t")
         for _ in range(4):
@@ -235,7 +235,7 @@ def test_segments_are_the_same_however_many_batches_come_at_a_time(tmp_path: Pat
     assert len([name for name in files[0] if name.endswith(".log")]) > 8
 
 
-def test_rolling_where_an_index_could_not_hold_the_offset(tmp_path: Path) -> None:
+def test_segment_rolls_if_the_index_cannot_hold_the_offset(tmp_path: Path) -> None:
     far = [simple_batch([b"a"], base_offset=o) for o in (0, 2**31 - 1, 2**31, 2**33)]
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t")
@@ -261,7 +261,7 @@ def test_truncating(tmp_path: Path, offset: int) -> None:
     assert offsets(tmp_path) == list(range(offset // 5 * 5 + 5))
 
 
-def test_truncating_below_the_first_segment_begins_anew(tmp_path: Path) -> None:
+def test_truncating_below_the_first_segment_starts_an_empty_log(tmp_path: Path) -> None:
     with LogDirectory(tmp_path, segment_bytes=500) as directory:
         writer = directory.writer("t")
         for _ in range(10):
@@ -285,7 +285,7 @@ def test_deleting_records(tmp_path: Path) -> None:
             assert offsets(tmp_path) == list(range(start, 100))
             assert writer.segments[0] <= start
             assert complaints(tmp_path) == []
-        with pytest.raises(ValueError, match="not within the log"):
+        with pytest.raises(ValueError, match="the log ends at"):
             writer.delete_before(101)
     assert read_offset_checkpoint((tmp_path / "log-start-offset-checkpoint").read_text(), "") == {("t", 0): 100}
     with LogDirectory(tmp_path) as directory:
@@ -306,7 +306,7 @@ def test_a_batch_larger_than_what_readers_take_is_not_cut_off(tmp_path: Path) ->
         assert writer.truncate_to(2) == 1
 
 
-def test_a_log_start_that_lies_in_tiered_storage_stays(tmp_path: Path) -> None:
+def test_log_start_in_tiered_storage_is_kept(tmp_path: Path) -> None:
     """A broker would take one moved up as leave to delete what lies there."""
     checkpoint = tmp_path / "log-start-offset-checkpoint"
     with LogDirectory(tmp_path, segment_bytes=800) as directory:
@@ -376,7 +376,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
         directory.writer("t")
         with pytest.raises(BlockingIOError):
             LogDirectory(tmp_path)
-        with pytest.raises(ValueError, match="being written"):
+        with pytest.raises(ValueError, match="already has an open writer"):
             directory.writer("t")
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True
@@ -499,7 +499,7 @@ def test_producers_that_are_long_gone_are_forgotten(tmp_path: Path) -> None:
     assert sorted(p.producer_id for p in read_snapshot((tmp_path / "t-0" / f"{3:020}.snapshot").read_bytes())) == [2, 3]
 
 
-def test_readers_beside_the_writer_see_whole_batches_in_order(tmp_path: Path) -> None:
+def test_concurrent_readers_see_complete_batches_in_order(tmp_path: Path) -> None:
     """A reader that opens the log again and again while it grows and rolls: each time a beginning of it, never a shorter one,
     and with nothing beside it that would be wrong."""
     done = threading.Event()

@@ -94,7 +94,7 @@ def test_what_else_may_stand_at_the_end(image: Path, tmp_path: Path, tail: bytes
     "name", ["*.index", "*.timeindex", "*.txnindex", "*.snapshot", "*checkpoint", "../*checkpoint"]
 )
 @pytest.mark.parametrize("state", ["lost", "empty", "garbage", "zeros behind"])
-def test_what_lies_beside_the_batches_may_be_anything(image: Path, tmp_path: Path, name: str, state: str) -> None:
+def test_recovery_rebuilds_any_garbage_next_to_the_batches(image: Path, tmp_path: Path, name: str, state: str) -> None:
     folder = crashed(image, tmp_path / "t")
     found = sorted(folder.glob(name[3:]) if name.startswith("..") else (folder / "t-0").glob(name))
     for path in (
@@ -126,7 +126,7 @@ def test_a_roll_that_was_not_finished(image: Path, tmp_path: Path) -> None:
         check_opens(folder, 35)
 
 
-def test_damage_with_sound_batches_behind_it_is_not_cut_off(image: Path, tmp_path: Path) -> None:
+def test_damage_before_valid_batches_is_not_truncated(image: Path, tmp_path: Path) -> None:
     """A broker would drop all that follows; we do that only when told to."""
     for n, log in enumerate(sorted((image / "t-0").glob("*.log"))):
         folder = crashed(image, tmp_path / str(n))
@@ -322,7 +322,7 @@ def run_machine(examples: int) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "nonsense", "0\n1\n-5 0\n", "0\n2\n5 0\n3 5\n", "0\n2\n0 5\n4 0\n"])
-def test_leader_epochs_that_cannot_be_believed_are_told_by_the_batches(text: str | None, tmp_path: Path) -> None:
+def test_wrong_leader_epochs_are_rebuilt_from_the_batches(text: str | None, tmp_path: Path) -> None:
     """By those of every segment, also after a clean end."""
     with LogDirectory(tmp_path, segment_bytes=150) as directory:
         for epoch in (0, 2, 3):

@@ -1,9 +1,13 @@
-"""The house stands: each module imports only from the floors below it, and each third-party package has one address.
+"""Check the layers of the package: what each module may import.
 
-The imports are read, not run: those of Python files with `ast`, wherever they stand, so that an import inside a function or under
-TYPE_CHECKING counts as well; of the native core, the lines that say `import` or `cimport`. One exception: an import under
-TYPE_CHECKING may name any third-party package, since it is for reading only. And one rule more: what `import kafkafmt` loads, the
-front and `view`, imports `arrow` inside functions only, because it works without pyarrow.
+- A module imports only from layers below its own (`LAYERS`), and within `log/` and `spark/` only from folders below its
+  own (`FOLDERS`). DESIGN.md describes both.
+- No modules import each other in a circle.
+- Each third-party package except NumPy is imported only in the places that `THIRD_PARTY` lists.
+
+The imports are read from the source, not executed. So imports inside functions and under ``TYPE_CHECKING`` count too.
+There are two exceptions. An import under ``TYPE_CHECKING`` may name any third-party package. The modules that
+``import kafkafmt`` loads may import `arrow` only inside functions, because pyarrow is optional.
 """
 
 import ast
@@ -19,9 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 FRONT = "kafkafmt/__init__.py"
 WITHOUT_ARROW = (FRONT, "kafkafmt/view.py")
-FLOORS = {
-    "errors": 0, "constants": 0, "text": 0, "arguments": 0, "paths": 0, "sharing": 0, "extras": 0, "_interrupt": 0,
-    "types": 0.5,  # values that may speak of errors
+LAYERS = {
+    "errors": 0, "constants": 0, "text": 0, "arguments": 0, "paths": 0, "sharing": 0, "extras": 0, "scan": 0, "_interrupt": 0,
+    "types": 0.5, "notebook": 0.5,
     "_core": 1, "_corelib": 1, "_pure": 1,
     "_backend": 2,
     "codecs": 3, "messages": 3,
@@ -29,14 +33,20 @@ FLOORS = {
     "log": 5, "protocol": 5,
     "arrow": 6,
     "view": 7,
-    "": 7.5,  # the front: the public names of the floors below
+    "": 7.5,  # kafkafmt/__init__.py
     "spark": 8,
     "cli": 9, "pyspark_kafkafmt": 9,
     "__main__": 9.5,
 }  # fmt: skip
+FOLDERS = {
+    "log": ("format", "reading", "writing", "auditing"),
+    "spark": ("sink", "source", "export"),
+}
+"""From the lowest to the highest. Modules next to these folders are below all of them, except `__init__` and `ABOVE`."""
+ABOVE = {"kafkafmt.spark.functions"}
 
 EVERYWHERE = {"numpy"}
-ADDRESSES = {
+THIRD_PARTY = {
     "crc32c": ("kafkafmt/_pure/crc.py",),
     "cramjam": ("kafkafmt/codecs.py",),
     "isal": ("kafkafmt/codecs.py",),
@@ -55,7 +65,8 @@ C_LEVEL = {"cython", "cpython", "libc"}
 
 class Import(NamedTuple):
     line: int
-    target: str  # dotted and absolute; of `from a import b` both `a` and `a.b` are seen as `a.b`
+    target: str
+    """Dotted and absolute. Of `from a import b`, it is `a.b`, whether `b` is a module or a name."""
     in_function: bool = False
     for_types: bool = False
 
@@ -101,66 +112,135 @@ def imports_of_cython(path: str, source: str) -> Iterator[Import]:
             yield Import(number, found[1])
 
 
-def home(target: str) -> str:
-    """The module or package of ours that stands on a floor and that this import reaches: `kafkafmt.log.x` → `log`."""
+def layer_of_import(target: str) -> str:
+    """Return the key in `LAYERS` of an imported name of ours: `kafkafmt.log.x` gives `log`."""
     first, *rest = target.split(".")
     if first != "kafkafmt":
         return first
-    return rest[0] if rest and rest[0] in FLOORS else ""  # any other name is one of the front's public names
+    return rest[0] if rest and rest[0] in LAYERS else ""  # any other name is one of the public names
 
 
-def owner(path: str) -> str | None:
-    """The same for a file; None if it has no floor."""
+def layer_of_file(path: str) -> str | None:
+    """Return the key in `LAYERS` of a source file, or None if it has none."""
     if path == FRONT:
         return ""
     first, *rest = Path(path).parts
     name = Path(rest[0]).name.split(".")[0] if first == "kafkafmt" else first
     if name == "_corelib":
-        name = "_core"  # what the native core includes is part of it
-    return name if name in FLOORS else None
+        name = "_core"  # _core.pyx includes these files
+    return name if name in LAYERS else None
+
+
+def folder_rank(dotted: str) -> tuple[str, int] | None:
+    """Return the top folder and the rank of the folder inside it, or None if `dotted` has no rank."""
+    first, *rest = dotted.split(".")
+    if first != "kafkafmt" or len(rest) < 2 or rest[0] not in FOLDERS or dotted in ABOVE:
+        return None
+    folders = FOLDERS[rest[0]]
+    return rest[0], folders.index(rest[1]) + 1 if rest[1] in folders else 0
+
+
+def module_name(path: str) -> str:
+    return ".".join(Path(path).with_suffix("").parts).removesuffix(".__init__")
 
 
 def violations(path: str, source: str) -> list[str]:
-    """What this file imports and may not; `path` is relative to the repository."""
-    me = owner(path)
+    """Return what the file at `path`, relative to the repository, imports although it may not."""
+    me = layer_of_file(path)
     if me is None:
-        return [f"{path}: has no floor: give it one in FLOORS, and in DESIGN.md"]
+        return [f"{path}: add it to LAYERS, and to DESIGN.md"]
     python = path.endswith(".py")
+    my_rank = folder_rank(module_name(path))
     found = []
     for imported in (imports_of_python if python else imports_of_cython)(path, source):
         top = imported.target.split(".")[0]
         where = f"{path}:{imported.line}"
         if top in ("kafkafmt", "pyspark_kafkafmt"):
-            target = home(imported.target)
-            if target != me and FLOORS[target] >= FLOORS[me]:
-                floors = f"floor {FLOORS[me]:g} may not import {target or 'the front'} of floor {FLOORS[target]:g}"
-                found.append(f"{where}: {imported.target}: {floors}")
+            target = layer_of_import(imported.target)
+            rank = folder_rank(imported.target)
+            if target != me and LAYERS[target] >= LAYERS[me]:
+                layers = f"layer {LAYERS[me]:g} may not import {target or FRONT} of layer {LAYERS[target]:g}"
+                found.append(f"{where}: {imported.target}: {layers}")
+            elif my_rank and rank and my_rank[0] == rank[0] and rank[1] > my_rank[1]:
+                found.append(f"{where}: {imported.target}: is in a folder above")
             elif path in WITHOUT_ARROW and target == "arrow" and not (imported.in_function or imported.for_types):
-                found.append(f"{where}: arrow may be imported only inside a function here, since it needs pyarrow")
+                found.append(f"{where}: import arrow inside a function here, because pyarrow is optional")
         elif (
-            top in sys.stdlib_module_names or top in EVERYWHERE or imported.for_types or (not python and top in C_LEVEL)
+            top in sys.stdlib_module_names
+            or top in EVERYWHERE
+            or imported.for_types
+            or (not python and top in C_LEVEL)
         ):
             pass
-        elif top not in ADDRESSES:
-            found.append(f"{where}: {top} has no address: give it one in ADDRESSES, and in DESIGN.md")
-        elif not path.startswith(ADDRESSES[top]):
-            found.append(f"{where}: {top} may be imported only in {' and '.join(ADDRESSES[top])}")
+        elif top not in THIRD_PARTY:
+            found.append(f"{where}: add {top} to THIRD_PARTY, and to DESIGN.md")
+        elif not path.startswith(THIRD_PARTY[top]):
+            found.append(f"{where}: {top} may be imported only in {' and '.join(THIRD_PARTY[top])}")
     return found
 
 
 def sources() -> list[str]:
-    files = [
-        p
-        for top in ("kafkafmt", "pyspark_kafkafmt")
-        for p in (ROOT / top).rglob("*")
-        if p.suffix in (".py", ".pyx", ".pxi", ".pxd")
-    ]
+    suffixes = (".py", ".pyx", ".pxi", ".pxd")
+    files = [p for top in ("kafkafmt", "pyspark_kafkafmt") for p in (ROOT / top).rglob("*") if p.suffix in suffixes]
     return sorted(p.relative_to(ROOT).as_posix() for p in files)
 
 
+def import_graph() -> dict[str, set[str]]:
+    """Return the modules that each Python module imports. Imports from the front, `kafkafmt` itself, are left out."""
+    paths = {module_name(path): path for path in sources() if path.endswith(".py")}
+    graph = {}
+    for name, path in paths.items():
+        graph[name] = set()
+        for imported in imports_of_python(path, (ROOT / path).read_text(encoding="utf-8")):
+            target = imported.target
+            while target and target not in paths:
+                target = target.rpartition(".")[0]
+            if target not in ("", "kafkafmt", name):
+                graph[name].add(target)
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the strongly connected components that have more than one node (Tarjan's algorithm)."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(node: str) -> None:
+        number[node] = lowest[node] = len(number)
+        stack.append(node)
+        for other in graph.get(node, ()):
+            if other not in number:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in stack:
+                lowest[node] = min(lowest[node], number[other])
+        if lowest[node] == number[node]:
+            at = stack.index(node)
+            component = stack[at:]
+            del stack[at:]
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    for node in graph:
+        if node not in number:
+            visit(node)
+    return found
+
+
 @pytest.mark.parametrize("path", sources())
-def test_imports_only_from_lower_floors(path):
+def test_module_imports_only_from_lower_layers(path):
     assert violations(path, (ROOT / path).read_text(encoding="utf-8")) == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert circles(import_graph()) == []
+
+
+def test_circles_finds_a_circle():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}
+    assert circles(graph) == [["b", "c"]]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +257,10 @@ def test_imports_only_from_lower_floors(path):
         ("kafkafmt/protocol/frames.py", "import kafkafmt.log"),
         ("kafkafmt/log/reader.py", "import importlib\nimportlib.import_module('kafkafmt.arrow')"),
         ("kafkafmt/log/reader.py", "from kafkafmt import open"),
+        ("kafkafmt/log/format/files.py", "from ..reading.plan import Damage"),
+        ("kafkafmt/log/reading/plan.py", "def f():\n    from ..auditing import verify"),
+        ("kafkafmt/log/helper.py", "from .format import files"),
+        ("kafkafmt/spark/sink/sink.py", "from ..source.options import Key"),
         ("kafkafmt/records/read.py", "if TYPE_CHECKING:\n    from kafkafmt.log import Segment"),
         ("kafkafmt/arrow.py", "from kafkafmt.spark import source"),
         ("kafkafmt/__init__.py", "from kafkafmt.arrow import to_table"),
@@ -195,7 +279,7 @@ def test_imports_only_from_lower_floors(path):
         ("kafkafmt/shed.py", ""),
     ],
 )
-def test_a_planted_violation_is_caught(path, source):
+def test_violations_reports_a_planted_import(path, source):
     assert len(violations(path, source)) == 1
 
 
@@ -212,18 +296,17 @@ def test_a_planted_violation_is_caught(path, source):
             'cdef extern from "_corelib/crc.h":\n    int crc()\n# from here on, import nothing',
         ),
         ("kafkafmt/_backend.py", "import os\nfrom kafkafmt import _core, _pure"),
-        (
-            "kafkafmt/log/__init__.py",
-            "from .reader import Reader\nfrom kafkafmt.log import partition\nfrom kafkafmt.records import read",
-        ),
+        ("kafkafmt/log/__init__.py", "from .reading.partition import PartitionLog\nfrom kafkafmt.records import read"),
+        ("kafkafmt/log/auditing/verify.py", "from ..reading.plan import Damage\nfrom ..format import files"),
         ("kafkafmt/log/reader.py", "if TYPE_CHECKING:\n    import pyarrow"),
         ("kafkafmt/__init__.py", "from .view import open_log\ndef f():\n    from . import arrow"),
         ("kafkafmt/view.py", "from .log import discover\ndef f():\n    from . import arrow"),
         ("kafkafmt/arrow.py", "import pyarrow as pa\nfrom .records import Chunk"),
         ("kafkafmt/spark/source.py", "import pyarrow as pa\nfrom pyspark.sql import Row\nfrom ..view import open_log"),
+        ("kafkafmt/spark/functions.py", "from .source.reading import say"),
         ("kafkafmt/cli/export.py", "import click\nfrom kafkafmt.spark import export\nfrom kafkafmt import __version__"),
         ("pyspark_kafkafmt/__init__.py", "from kafkafmt.spark import DefaultSource"),
     ],
 )
-def test_what_is_allowed_passes(path, source):
+def test_violations_accepts_an_allowed_import(path, source):
     assert violations(path, source) == []

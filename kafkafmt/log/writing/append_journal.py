@@ -1,0 +1,80 @@
+"""Record and undo appends that are in progress, in a file of the log directory.
+
+The journal is `kafkafmt-append.json` in the log directory, a name that brokers ignore. It lists,
+for appends in progress, the next offset and leader epoch that each partition had before. It also
+holds the version of the last atomic append of each application (see `atomic_append`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ...errors import StructureError
+from ..format import files
+from .writer import LogWriter
+
+JOURNAL_FILE = "kafkafmt-append.json"
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Content of the journal of a log directory."""
+
+    in_progress: list[tuple[str, int, int, int]] = field(default_factory=list)
+    """(topic, partition, next offset, leader epoch) of each partition before the appends in
+    progress.
+    """
+    versions: dict[str, int] = field(default_factory=dict)
+    """Version of the last atomic append of each application."""
+
+
+def read_journal(path: Path) -> Journal:
+    """Return the journal of the log directory `path`; an empty one if the file does not exist."""
+    text = files.read_text(path / JOURNAL_FILE)
+    if text is None:
+        return Journal()
+    try:
+        content = json.loads(text)
+        ends = [
+            (str(topic), int(partition), int(offset), int(epoch))
+            for topic, partition, offset, epoch in content["under_way"]
+        ]
+        return Journal(ends, {str(app): int(version) for app, version in content["versions"].items()})
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StructureError(
+            f"{path / JOURNAL_FILE} is not a valid journal, so an interrupted append cannot be undone; "
+            "if none has to be undone, delete the file",
+            0,
+        ) from None
+
+
+def write_journal(path: Path, journal: Journal) -> None:
+    """Write the journal of the log directory `path`, and sync it; delete the file if the journal is
+    empty.
+    """
+    if journal.in_progress or journal.versions:
+        content = {"under_way": journal.in_progress, "versions": journal.versions}
+        files.replace(path / JOURNAL_FILE, json.dumps(content).encode())
+    else:
+        (path / JOURNAL_FILE).unlink(missing_ok=True)
+        files.sync_directory(path)
+
+
+def roll_back(path: Path, open_writer: Callable[[str, int], LogWriter]) -> None:
+    """Undo the appends that the journal of the log directory `path` lists as in progress.
+
+    Each partition is truncated to its previous end. A partition to which a later leader has
+    appended since, such as a broker, is left unchanged. `open_writer` opens a partition for
+    writing.
+    """
+    journal = read_journal(path)
+    if journal.in_progress:
+        for topic, partition, offset, epoch in journal.in_progress:
+            writer = open_writer(topic, partition)
+            if writer.latest_epoch <= epoch:
+                writer.truncate_to(offset)
+            writer.close()
+        write_journal(path, replace(journal, in_progress=[]))

@@ -1,0 +1,169 @@
+"""Make the classes of the protocol's messages on first use: `FetchRequest`, `FetchResponse`, …
+
+The types of these classes, for type checkers and IDEs, are in `_classes.pyi`, which `make stubs`
+writes.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+
+from .. import messages
+from ..arguments import one_of
+from ..errors import UnsupportedError
+from ..messages import SchemaMessage, make_class
+from ..messages.schema import snake_case
+from . import apis
+from .apis import Api
+
+if TYPE_CHECKING:
+    from ._classes import RequestHeader, ResponseHeader
+
+Kind = Literal["request", "response"]
+REQUEST: Final = "request"
+RESPONSE: Final = "response"
+
+
+class Message(SchemaMessage):
+    """Base class of requests, responses and headers, and of the structures inside them."""
+
+    __slots__ = ()
+
+    API: ClassVar[Api]
+    """API of the message. A structure inside a message has no `API`."""
+    KIND: ClassVar[Kind]
+    """Either "request" or "response". A structure inside a message has no `KIND`."""
+
+
+@dataclass(slots=True)
+class UnknownBody:
+    """The undecoded body of a message whose API or version this release does not support.
+
+    Attributes
+    ----------
+    kind : {"request", "response"}
+    api_key, api_version : int
+        As in the request's header.
+    data : bytes
+        Everything after the header. If the API is not supported, the tagged fields of the header,
+        if it has any, are at the start of `data`, because only flexible versions have them.
+    """
+
+    kind: Kind
+    api_key: int
+    api_version: int
+    data: bytes = b""
+
+    @property
+    def KIND(self) -> Kind:
+        """`kind`, under the name that a `Message` has for it."""
+        return self.kind
+
+    def __repr__(self) -> str:
+        return f"UnknownBody({self.kind}, api_key={self.api_key}, api_version={self.api_version}, <{len(self.data)} bytes>)"
+
+    def why(self) -> str:
+        """Return a text with the reason why the body was not decoded, and its size."""
+        known = apis.api(self.api_key)
+        if known is None:
+            reason = f"API key {self.api_key} is not supported"
+        else:
+            reason = f"{known.name}{self.kind.title()} version {self.api_version} is not supported (supported: {known.versions})"
+        return f"{reason}; {len(self.data)} bytes of body were not decoded"
+
+
+def to_json(message: SchemaMessage | UnknownBody, version: int) -> dict[str, Any]:
+    """Return the fields of a message as JSON values, as Kafka's ``…JsonConverter`` classes do.
+
+    Parameters
+    ----------
+    message : Message or UnknownBody
+    version : int
+        Version of the message. It is ignored if `message` is an `UnknownBody`, which has its own.
+
+    Returns
+    -------
+    dict
+        The fields by Kafka's names. If `message` is an `UnknownBody`, the keys are those of
+        ``kafkafmt decode``: "apiKey", "api" (the API's name, or None), "apiVersion" and
+        "undecodedBytes" (a number); and "data", the bytes in base64.
+    """
+    if not isinstance(message, UnknownBody):
+        return messages.to_json(message, version)
+    known, data = apis.api(message.api_key), base64.b64encode(message.data).decode()
+    names = {"apiKey": message.api_key, "api": known and known.name, "apiVersion": message.api_version}
+    return names | {"undecodedBytes": len(message.data), "data": data}
+
+
+def _make(api: Api, kind: Kind, name: str) -> type[Message]:
+    struct = dataclasses.replace(api.request if kind == REQUEST else api.response, name=name)
+    made = make_class(struct, api.versions, api.flexible, Message, __package__)
+    made.API, made.KIND = api, kind
+    return made
+
+
+def message_class(key: int | str, kind: Kind) -> type[Message]:
+    """Return the class of an API's requests or responses.
+
+    Parameters
+    ----------
+    key : int or str
+        Key or name of the API.
+    kind : {"request", "response"}
+
+    Raises
+    ------
+    UnsupportedError
+        This release does not support an API with this key.
+    ValueError
+        No API has this name, or `kind` is wrong.
+    """
+    return _message_class(apis.key_of(key), cast(Kind, one_of("kind", kind, (REQUEST, RESPONSE))))
+
+
+@cache
+def _message_class(key: int, kind: Kind) -> type[Message]:
+    api = apis.api(key)
+    if api is None:
+        raise UnsupportedError(f"API key {key} is not supported")
+    return _make(api, kind, f"{api.name}{kind.title()}")
+
+
+@cache
+def request_header_class() -> type[RequestHeader]:
+    """Return the class `RequestHeader`."""
+    return cast("type[RequestHeader]", _make(apis.header(REQUEST), REQUEST, "RequestHeader"))
+
+
+@cache
+def response_header_class() -> type[ResponseHeader]:
+    """Return the class `ResponseHeader`."""
+    return cast("type[ResponseHeader]", _make(apis.header(RESPONSE), RESPONSE, "ResponseHeader"))
+
+
+def header_class(kind: Kind) -> type[RequestHeader] | type[ResponseHeader]:
+    """Return `RequestHeader` or `ResponseHeader`."""
+    return request_header_class() if kind == REQUEST else response_header_class()
+
+
+def class_names() -> list[str]:
+    """Return the names of all message classes, headers first, then by API key."""
+    names = [api.name for key in apis.keys().values() if (api := apis.api(key))]
+    return ["RequestHeader", "ResponseHeader", *(name + kind.title() for name in names for kind in (REQUEST, RESPONSE))]
+
+
+def find_class(name: str) -> type[Message] | None:
+    """Return the class with this name, such as "FetchRequest", or None if there is none."""
+    kinds: tuple[Kind, ...] = (REQUEST, RESPONSE)
+    for kind in kinds:
+        if name == f"{kind.title()}Header":
+            return header_class(kind)
+        key = apis.keys().get(snake_case(name.removesuffix(kind.title())))
+        if key is not None and name.endswith(kind.title()):
+            found = message_class(key, kind)
+            return found if found.__name__ == name else None
+    return None

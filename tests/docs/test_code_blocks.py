@@ -1,0 +1,131 @@
+"""Every code block of README and the documentation runs, and prints what the page says.
+
+With KAFKAFMT_UPDATE_DOCS=1 in the environment, outputs that differ are replaced in the pages; check the difference with git.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from code_blocks import NOT_CODE, OUTPUT, Block, Runner, blocks_of, matches, rewrite
+from example_data import make_example_data
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "benchmarks").glob("*.md"),
+        *(ROOT / ".github").rglob("*.md"),
+    ]
+)
+LANGUAGES = ("python", "console", "sh", "sql", "json", *NOT_CODE)
+
+PAGES_RUN_ELSEWHERE = {
+    "docs/from-a-damaged-directory-to-a-new-cluster.md": "tests/broker/test_guide.py, with real brokers",
+}
+"""Pages whose ``sh`` blocks are not run here, and what runs them."""
+COMMANDS_RUN_ELSEWHERE = {
+    r"make( [a-z-]+)?( [A-Z]+=.*)?": "CI, which calls the make targets; benchmarks and fuzzing run by hand",
+    r"\.ci/run": "CI",
+    r"pip install .*": "tests/project/test_wheel.py, in a new environment",
+    r"pre-commit install": "developers",
+    r"mvn dependency:copy .*|python scripts/compare_schemas.py .*": "tests/protocol/test_compare_schemas.py",
+    r"python -m fuzz.minimise .*": "tests/fuzz/test_tools.py",
+    r"python examples/record_proxy.py .*": "tests/protocol/test_examples.py, with a real broker",
+    r"KAFKAFMT_UPDATE_DOCS=1 .*": "developers: it rewrites the pages",
+}
+"""Commands in ``sh`` blocks that are not run here, and what runs them."""
+
+
+def is_run_elsewhere(block: Block) -> bool:
+    if block.language != "sh":
+        return False
+    commands = [line.partition("  #")[0].strip() for line in block.content.splitlines() if line.strip()]
+    return str(block.page.relative_to(ROOT)) in PAGES_RUN_ELSEWHERE or all(
+        any(re.fullmatch(pattern, command) for pattern in COMMANDS_RUN_ELSEWHERE) for command in commands
+    )
+
+
+@pytest.fixture(scope="module")
+def session(request: pytest.FixtureRequest) -> Iterator[list[Any]]:
+    """The Spark session, started by the first page that needs one."""
+    sessions: list[Any] = []
+    yield sessions
+    for spark in sessions:
+        spark.stop()
+
+
+@pytest.fixture
+def runner(session: list[Any], tmp_path: Path) -> Runner:
+    def spark() -> Any:
+        if not session:
+            from kafkafmt.spark.session import make_session
+
+            options = {
+                "spark.driver.memory": "1g",
+                "spark.sql.shuffle.partitions": "1",
+                "spark.sql.session.timeZone": "UTC",
+            }
+            local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+            session.append(make_session("local[2]", "kafkafmt documentation", **options, **local))
+        return session[0]
+
+    return Runner(tmp_path, make_example_data(tmp_path), spark)
+
+
+@pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks_of(p)], ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_code_block_runs_and_prints_what_the_page_says(page: Path, runner: Runner) -> None:
+    outputs: dict[int, str] = {}
+    previous: Block | None = None
+    for block in blocks_of(page):
+        assert block.language in LANGUAGES, f"{block}: a block needs one of these languages: {', '.join(LANGUAGES)}"
+        if block.is_output:
+            assert previous, f"{block}: no code block precedes this output"
+            assert previous.language in ("python", "sh"), (
+                f"{block}: the block before this output is {previous.language}"
+            )
+        if not is_run_elsewhere(block):
+            actual = runner.run(block)
+            if actual is not None and not matches(block.content, actual):
+                outputs[block.line] = actual
+        previous = block
+    if outputs and os.environ.get("KAFKAFMT_UPDATE_DOCS"):
+        rewrite(page, outputs)
+    elif outputs:
+        line, actual = next(iter(outputs.items()))
+        pytest.fail(f"{page.relative_to(ROOT)}:{line}: the block prints\n{actual}", pytrace=False)
+
+
+def test_pages_are_found() -> None:
+    names = {str(page.relative_to(ROOT)) for page in PAGES}
+    assert {"README.md", "docs/tutorial.md", *PAGES_RUN_ELSEWHERE} <= names
+    assert sum(len(blocks_of(page)) for page in PAGES) > 50
+
+
+def test_blocks_that_are_not_run_contain_no_code() -> None:
+    for page in PAGES:
+        for block in blocks_of(page):
+            if block.language in NOT_CODE and not block.is_output:
+                code = re.search(r"^(\$|>>>|import|from|python|kafkafmt|make|pip) ", block.content, re.MULTILINE)
+                assert code is None, f"{block}: {code[0] if code else None}"
+            assert block.attributes.strip() in ("", OUTPUT) or block.attributes.strip().startswith("title="), str(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_names_and_files_in_the_text_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name in set(re.findall(r"`(kafkafmt\.[\w.]+)", text)):
+        pkgutil.resolve_name(name)
+    for file in set(re.findall(r"`((?:examples|tests|benchmarks|scripts|docs|kafkafmt)/[\w/.-]*)`", text)):
+        assert (ROOT / file).exists(), file
+    if ROOT / "docs" not in page.parents:  # `make docs` checks the links of the site
+        for target in set(re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)):
+            assert (page.parent / target).exists(), target

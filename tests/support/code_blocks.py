@@ -1,0 +1,200 @@
+"""Find the code blocks of Markdown pages and run them.
+
+The language of a block says what it is:
+
+- ``python``: run in the page's namespace, which all blocks of the page share.
+- ``console``: lines that start with ``$ `` are run by bash, one after the other; the lines after them are the expected output. A
+  command may fail only if the next one is ``echo $?``.
+- ``sh``: a script for bash, which must succeed.
+- ``sql``: one statement for Spark.
+- ``json``: must be valid JSON.
+- ``text`` and ``mermaid``: not code. Directly after a ``python`` block, a ``text`` block with ``title="Output"`` is the expected output.
+
+In expected output, ``...`` stands for any text. Paths of the pages are replaced by those of the example data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)(?P<attributes>[^\n`]*)$")
+NOT_CODE = ("text", "mermaid")
+OUTPUT = 'title="Output"'
+
+
+@dataclass
+class Block:
+    """A fenced block of a page. line: the number of its first line of content, from 1."""
+
+    page: Path
+    line: int
+    language: str
+    attributes: str
+    content: str
+    indent: str = ""
+
+    @property
+    def is_output(self) -> bool:
+        return self.language == "text" and OUTPUT in self.attributes
+
+    def __str__(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page, in order."""
+    found: list[Block] = []
+    current: Block | None = None
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        fence = FENCE.match(line)
+        if current is None and fence:
+            current = Block(page, number + 1, fence["language"], fence["attributes"], "", fence["indent"])
+        elif current is not None and fence and not fence["language"]:
+            found.append(current)
+            current = None
+        elif current is not None:
+            current.content += line.removeprefix(current.indent) + "\n"
+    if current is not None:
+        raise ValueError(f"{current}: the block has no end")
+    return found
+
+
+@dataclass
+class Runner:
+    """Runs the blocks of one page, in order.
+
+    folder: working directory. paths: real paths by the paths in the page. spark: returns the session of the tests.
+    """
+
+    folder: Path
+    paths: dict[str, Path]
+    spark: Callable[[], Any]
+    namespace: dict[str, Any] = field(default_factory=dict)
+    printed: str = ""
+
+    def run(self, block: Block) -> str | None:
+        """Run a block; return its content with the actual output, or None if a block of this language has no output."""
+        if block.is_output:
+            return self.printed
+        if block.language in NOT_CODE:
+            return None
+        return getattr(self, f"_run_{block.language}")(block)  # type: ignore[no-any-return]
+
+    def _run_python(self, block: Block) -> None:
+        if re.search(r"\bspark\b", block.content) and "spark" not in self.namespace:
+            self.namespace["spark"] = self.spark()
+        source = "\n" * (block.line - 1) + self._located(block.content)
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.chdir(self.folder):
+            exec(compile(source, str(block.page), "exec"), self.namespace)
+        self.printed = self._as_in_page(out.getvalue())
+
+    def _run_console(self, block: Block) -> str:
+        lines: list[str] = []
+        failed = 0
+        for command in commands_of(block.content):
+            script = f"(exit {failed})\n" + command
+            if failed and command != "echo $?":
+                raise AssertionError(f"{block}: the exit code is {failed}, and no `echo $?` follows")
+            done = self._bash(script)
+            failed = done.returncode
+            first, *rest = command.split("\n")
+            lines += [f"$ {first}", *rest, *self._as_in_page(done.stdout).splitlines()]
+        assert not failed, f"{block}: the exit code is {failed}, and no `echo $?` follows"
+        return "\n".join(lines) + "\n"
+
+    def _run_sh(self, block: Block) -> None:
+        done = self._bash("set -euo pipefail\n" + block.content)
+        assert done.returncode == 0, f"{block}: exit code {done.returncode}\n{done.stdout}"
+        self.printed = self._as_in_page(done.stdout)
+
+    def _run_sql(self, block: Block) -> None:
+        for statement in filter(str.strip, self._located(block.content).split(";")):
+            self.spark().sql(statement).collect()
+
+    def _run_json(self, block: Block) -> None:
+        json.loads(block.content)
+
+    def _bash(self, script: str) -> subprocess.CompletedProcess[str]:
+        tools = self.folder / ".bin"
+        if not tools.exists():
+            tools.mkdir()
+            for name, module in (("kafkafmt", "-m kafkafmt"), ("python", ""), ("python3", "")):
+                (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+                (tools / name).chmod(0o755)
+        root = Path(__file__).resolve().parents[2]
+        environment = os.environ | {
+            "PATH": f"{tools}:{os.environ['PATH']}",
+            "PYTHONPATH": str(root),
+            "COLUMNS": "110",
+            "LC_ALL": "C.UTF-8",
+        }
+        return subprocess.run(
+            ["bash", "-c", self._located(script)],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            check=False,
+        )
+
+    def _located(self, text: str) -> str:
+        for name, place in self.paths.items():
+            text = text.replace(name, f"{place}/" if name.endswith("/") else str(place))
+        return text
+
+    def _as_in_page(self, text: str) -> str:
+        for name, place in self.paths.items():
+            if place != self.folder:
+                text = text.replace(str(place), name)
+        return text.replace(f"{self.folder}/", "")
+
+
+def commands_of(console: str) -> Iterator[str]:
+    """Yield the commands of a console block. A line that ends in a backslash continues in the next one."""
+    command: str | None = None
+    for line in console.splitlines():
+        if command is not None and command.endswith("\\"):
+            command += "\n" + line
+        elif line.startswith("$ "):
+            if command is not None:
+                yield command
+            command = line.removeprefix("$ ")
+    if command is not None:
+        yield command
+
+
+MEASURED = re.compile(r" *\d[\d.,]*( s\b| rows/s| [kM]B)")
+"""Durations, rates, and sizes of compressed files. They differ from run to run, or between versions of a library."""
+
+
+def normalized(output: str) -> str:
+    return "\n".join(MEASURED.sub(r" #\1", line).rstrip() for line in output.rstrip().splitlines())
+
+
+def matches(expected: str, actual: str) -> bool:
+    """Compare output; ``...`` in `expected` stands for any text. Measured values and spaces at the end of a line do not count."""
+    expected, actual = normalized(expected), normalized(actual)
+    pattern = ".*?".join(re.escape(part) for part in expected.split("..."))
+    return re.fullmatch(pattern, actual, re.DOTALL) is not None
+
+
+def rewrite(page: Path, outputs: dict[int, str]) -> None:
+    """Replace the contents of the blocks that start at the given lines."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    for block in reversed(blocks_of(page)):
+        if block.line in outputs:
+            new = [f"{block.indent}{line}".rstrip() for line in outputs[block.line].rstrip().splitlines()]
+            lines[block.line - 1 : block.line - 1 + len(block.content.splitlines())] = new
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,103 @@
+"""Log directories that the examples of README and docs read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import kafkafmt
+from kafkafmt import protocol
+
+START = 1_767_225_600_000
+"""2026-01-01T00:00 UTC, in milliseconds."""
+STEP = 600_000
+"""Each partition has a record every ten minutes."""
+RECORDS = 2016
+"""Records of each partition: two weeks."""
+PER_BATCH = 96
+
+
+def make_example_data(folder: Path) -> dict[str, Path]:
+    """Write the examples' directories and files to `folder`; return their paths by the paths in the documents."""
+    data, broken = folder / "kafka" / "data", folder / "broken-disk"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kafkafmt.StrayPartitionWarning)
+        with kafkafmt.LogDirectory(data) as directory:
+            for partition in range(3):
+                writer = directory.writer("orders", partition, segment_bytes=200_000)
+                for first in range(0, RECORDS, PER_BATCH):
+                    writer.append([order(partition, n) for n in range(first, first + PER_BATCH)])
+            writer = directory.writer("payments", 0)
+            writer.append([(b"invoice-%d" % n, b'{"paid": true}', START + n * STEP) for n in range(500)])
+            directory.writer("__consumer_offsets", 0).append(commits())
+    shutil.copytree(data, broken)
+    damage(broken / "orders-1" / f"{0:020}.log")
+    requests, responses = conversation()
+    (folder / "client.bin").write_bytes(requests)
+    (folder / "broker.bin").write_bytes(responses)
+    return {"/var/lib/kafka/data": data, "/mnt/broken-disk": broken, "/exports/": folder, "/srv/": folder}
+
+
+def order(partition: int, n: int) -> tuple[bytes, bytes, int, list[tuple[str, bytes]]]:
+    """Return the record `n` of a partition of the topic `orders`."""
+    value = {
+        "order": n * 3 + partition,
+        "amount": round(5 + (n * 37 % 400) / 4, 2),
+        "country": ("DE", "FR", "IT", "PL")[n % 4],
+    }
+    return b"customer-%d" % (n % 50), json.dumps(value).encode(), START + n * STEP, [("source", b"shop")]
+
+
+def commits() -> Iterable[tuple[bytes, bytes, int]]:
+    """Yield records of `__consumer_offsets`: two groups, and their commits for `orders`."""
+    for n, (group, partition, offset) in enumerate(
+        [
+            ("billing", 0, 1500),
+            ("billing", 1, 1500),
+            ("billing", 2, 1200),
+            ("reports", 0, 2016),
+            ("reports", 1, 2010),
+            ("billing", 0, 1980),
+        ]
+    ):
+        time = START + (RECORDS + n) * STEP
+        key = struct.pack(">h", 1) + text(group) + text("orders") + struct.pack(">i", partition)
+        value = struct.pack(">hqi", 3, offset, -1) + text("") + struct.pack(">q", time)
+        yield key, value, time
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def damage(log: Path) -> None:
+    """Flip one bit inside the third batch of a `.log` file."""
+    content = bytearray(log.read_bytes())
+    position = 0
+    for _ in range(2):
+        position += 12 + int.from_bytes(content[position + 8 : position + 12], "big")
+    content[position + 100] ^= 1
+    log.write_bytes(content)
+
+
+def conversation() -> tuple[bytes, bytes]:
+    """Return what a client and a broker sent: a Fetch request and its response, as frames."""
+    cls: Any = protocol.FetchRequest
+    topic = cls.FetchTopic(topic="orders", partitions=[cls.FetchPartition(partition=0, fetch_offset=7)])
+    request = cls(max_wait_ms=500, min_bytes=1, topics=[topic])
+    answer: Any = protocol.FetchResponse
+    batch = bytearray(
+        kafkafmt.build_batch(
+            [(b"customer-7", b'{"order": 21}', START), (b"customer-8", b'{"order": 24}', START + STEP)]
+        )
+    )
+    kafkafmt.assign_offsets(batch, 7)
+    part = answer.PartitionData(partition_index=0, high_watermark=9, last_stable_offset=9, records=bytes(batch))
+    body = answer(responses=[answer.FetchableTopicResponse(topic="orders", partitions=[part])])
+    asked = b"".join(protocol.write_request(protocol.make_request(request, 12, 1, client_id="shop")))
+    return asked, b"".join(protocol.write_response(protocol.make_response(body, 12, 1)))
