@@ -802,17 +802,23 @@ class Record(Generic[BytesT]):
     """
 
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """Offset of the record in its partition."""
     @property
-    def timestamp(self) -> int: ...
+    def timestamp(self) -> int:
+        """Milliseconds since 1970-01-01 UTC; -1 if there is none."""
     @property
-    def timestamp_type(self) -> int: ...
+    def timestamp_type(self) -> int:
+        """0 CreateTime, 1 LogAppendTime, -1 none (magic 0)."""
     @property
-    def key(self) -> BytesT | None: ...
+    def key(self) -> BytesT | None:
+        """None if the key is null."""
     @property
-    def value(self) -> BytesT | None: ...
+    def value(self) -> BytesT | None:
+        """None if the value is null."""
     @property
-    def headers(self) -> tuple[tuple[str, BytesT | None], ...]: ...
+    def headers(self) -> tuple[tuple[str, BytesT | None], ...]:
+        """Keys and values of the headers, in the order in which they are stored."""
     def __init__(
         self,
         offset: int,

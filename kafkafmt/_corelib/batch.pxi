@@ -31,7 +31,7 @@ cdef enum:
 
 
 cdef inline int min_length(uint8_t magic) noexcept nogil:
-    """Return the smallest possible length field of a magic; of an unknown magic, that of magic 0."""
+    """Return the smallest length field of a magic; for an unknown magic, that of magic 0."""
     return MIN_BATCH_LENGTH if magic == MAGIC_V2 else MIN_LENGTH_V1 if magic == MAGIC_V1 else MIN_LEGACY_LENGTH
 
 

@@ -100,7 +100,7 @@ cdef inline uint8_t* put_plain(uint8_t* p, const uint8_t* end, int64_t base_time
                                bint slack) noexcept nogil:
     """Encode a plain record (magic 2, no headers, small fields); return the position after it.
 
-    Return NULL if the record might not fit before `end`, or a field is not small. slack: as in
+    Return NULL if the record might not fit before `end`, or a field is not small. `slack` is that of
     copy_span().
     """
     cdef uint64_t time_raw = zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp))

@@ -89,13 +89,13 @@ cdef inline void store_message(const uint8_t* base, const Message* m, int64_t of
 
 cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, int mode, int64_t* count, int64_t* added,
                          int64_t* highest, Fault* fault) noexcept nogil:
-    """Check every message of a set.
+    """Check every message of a set; in the mode STORE, also store them with unchanged offsets.
 
-    In the mode STORE, also store them with unchanged offsets into the columns, which have space for
-    all.
+    With STORE, the columns have space for all messages.
 
-    count: number of messages. added: what to add to their offsets. highest: their highest offset,
-    before the addition.
+    - count: number of messages
+    - added: what to add to their offsets
+    - highest: their highest offset, before the addition
     """
     cdef const uint8_t* p = base + batch.payload_position
     cdef const uint8_t* end = p + batch.payload_size
@@ -139,7 +139,7 @@ cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, 
 
 
 cdef int decode_set_at_once(const uint8_t* base, const Batch* batch, Columns* out, Fault* fault) noexcept nogil:
-    """Decode a set, all of whose messages are wanted, in one pass.
+    """Decode a set in one pass; all of its messages are wanted.
 
     Return WALK_FULL if it might not fit, with nothing stored.
     """

@@ -62,8 +62,8 @@ cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t co
         if status != WALK_DONE:
             if not whole:
                 return WALK_FULL if out.rows else status
-            # Its bytes or headers do not fit. The next call stores it into empty columns; if they are empty already, it is checked
-            # and stored in parts.
+            # Its bytes or headers do not fit. The next call stores it into empty columns; if they
+            # are empty already, it is checked and stored in parts.
             discard_rows(out, rows, out.rows)
             out.headers = headers
             cursor[0] = probe
@@ -106,7 +106,7 @@ cdef int load_filled(Binary* column, Py_ssize_t rows) except -1:
 
 
 cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) except -1:
-    """Fill `out` from the caller's columns, and return the WANT_ bits of the fields that they need."""
+    """Fill `out` from the caller's columns; return the WANT_ bits of the fields they need."""
     cdef Py_ssize_t capacity = natural(columns.capacity), header_capacity = natural(columns.header_capacity)
     cdef int want = 0
     out.offset = <int64_t*>arrays.take(columns.offset, capacity, 8)
@@ -222,7 +222,7 @@ cdef const uint8_t* decode_plain(const uint8_t* base, const uint8_t* p, const ui
     Return the position of the first batch that is not plain, is corrupted, or might not fit.
 
     The CRC of a batch is checked and its records are decoded while it is in the L1 cache, and the
-    next batch is prefetched meanwhile. So each byte is waited for once.
+    next batch is prefetched meanwhile. So each byte is loaded from memory once.
     """
     cdef Batch b
     cdef Cursor cursor

@@ -183,11 +183,13 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
 
     Return a WALK_ code; WALK_FAULT adds no row.
 
-    want: WANT_ bits. Fields after the last one wanted are skipped without a check. mode: STORE,
-    COPY, EASY and CAREFUL. With EASY, range and row checks are skipped; header capacity is still
-    checked. wanted: records with other offsets are checked, but not stored. Used with STORE and
-    without EASY only; NULL otherwise. ahead: prefetch distance in bytes. decode_plain() passes the
-    size of the batch, which loads the next batch while this one is decoded.
+    - want: WANT_ bits. Fields after the last one wanted are skipped without a check.
+    - mode: STORE, COPY, EASY and CAREFUL. With EASY, range and row checks are skipped; header
+      capacity is still checked.
+    - wanted: records with other offsets are checked, but not stored. Used with STORE and without
+      EASY only; NULL otherwise.
+    - ahead: prefetch distance in bytes. decode_plain() passes the size of the batch, which loads the
+      next batch while this one is decoded.
     """
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
     cdef const uint8_t* p = base + cursor.position

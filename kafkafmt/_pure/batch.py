@@ -39,7 +39,7 @@ INT8_OF = [n if n < 128 else n - 256 for n in range(256)]
 
 
 def checksums(view: memoryview, p: int, length: int) -> tuple[int, int]:
-    """Return the value of the crc field of a complete batch or message, and the CRC of its bytes."""
+    """Return the crc field of a complete batch or message, and the CRC of its bytes."""
     end = p + ENTRY_OVERHEAD + length
     if view[p + MAGIC_AT] == MAGIC_V2:
         return UINT32.unpack_from(view, p + CRC_AT)[0], crc32c(view, 0, p + CRC_START, end)

@@ -53,7 +53,7 @@ class Message(NamedTuple):
 
 
 class MessageSet:
-    """The messages of one row of a table: a plain message, or the decompressed value of a wrapper."""
+    """The messages of one row of a table: a plain message, or the value of a wrapper."""
 
     def __init__(self, row: Any) -> None:
         self.magic = int(row["magic"])

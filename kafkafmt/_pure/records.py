@@ -49,7 +49,7 @@ class Output:
         return self.columns.header_capacity - self.columns.headers - self.headers
 
     def take_data(self, key_length: int, value_length: int) -> bool:
-        """Reserve space for the copies of a key and a value; return False if there is not enough."""
+        """Reserve space for copies of a key and a value; return False if it is too small."""
         if key_length > self.key_room or value_length > self.value_room:
             return False
         self.key_room -= max(key_length, 0)
@@ -264,6 +264,6 @@ def decode_plain_batches(
     end_offset: int | None = None,
     check_crc: bool = True,
 ) -> int:
-    """Decode no batch: in Python, a table of many batches and one call for all of them are as fast."""
+    """Decode no batch: in Python, `scan_batches` and `decode_records` are as fast."""
     columns.full = False
     return start
