@@ -128,7 +128,8 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
     """Read a plain record; return None for any other record and for a faulty one.
 
     The varints of a plain record have one or two bytes. If headers are wanted, it has none. Nearly
-    all records are plain.
+    all records are plain. The caller reads the others with `read_record`, which reports faults. The
+    code is written out, since calls take most of the time.
     """
     p = start
     if end - start < PLAIN_SIZE:  # the last record of a batch, if it is short

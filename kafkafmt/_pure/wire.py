@@ -1,8 +1,8 @@
 """Read and write messages of the wire protocol, field by field, as a `Layout` describes them.
 
 A layout is one structure in one version. Each field has a reader and a writer, functions that are
-chosen once, when the layout is made. Flexible versions (KIP-482) write lengths as unsigned varints
-plus one (0 is null) and end every structure with its tagged fields.
+chosen once, when the layout is made. In flexible versions (KIP-482), a length is an unsigned varint
+of the length plus one (0 is null), and every structure ends with its tagged fields.
 """
 
 from __future__ import annotations

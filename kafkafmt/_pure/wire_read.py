@@ -95,7 +95,7 @@ def uuid_reader(name: str) -> Read:
 def length_reader(name: str, width: int, compact: bool, nullable: bool) -> Read:
     """Make a reader of a length or count, which returns -1 for null.
 
-    It is encoded as an int16 or int32, or, if compact, as a varint plus 1.
+    It is an int16 or int32, or, if compact, a varint of the value plus 1.
     """
     number = number_reader(name, WIRE_INT16 if width == 2 else WIRE_INT32)
 
