@@ -21,7 +21,7 @@ from __future__ import annotations
 from . import _interrupt as _interrupt  # isort: skip  # first, for Ctrl-C while the rest loads
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ._backend import backend, core
 from .errors import (
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
     from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
     from .log.auditing.verify import verify
+    from .records.signatures import BufferSelection
 
 _LOADED_ON_DEMAND = {
     "DumpedFile": "dump",
@@ -165,7 +166,7 @@ def to_arrow(
     *,
     topic: str = "",
     partition: int = 0,
-    **selection: Any,
+    **selection: Unpack[BufferSelection],
 ) -> pa.Table:
     """Read the records of a buffer of batches into a pyarrow Table.
 

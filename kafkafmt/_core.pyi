@@ -16,10 +16,15 @@ core.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from .errors import KafkaFormatError
 from .types import BatchTable, Buffer, ByteArray, HeaderSpans, IntArray, LengthArray, RecordColumns, Scan, Spans
+
+BytesT = TypeVar("BytesT", bound=bytes | memoryview, default=bytes, covariant=True)
+"""Type of a record's key, value and header values: bytes, unless memoryviews were asked for."""
 
 def read_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
     """Read a zigzag varint of 32 bits, which has at most 5 bytes.
@@ -222,32 +227,77 @@ def find_batches(
     without the GIL.
     """
 
-def skip_corrupted(buffer: Buffer, positions: IntArray, start: int = 0, end: int | None = None, expected: int = 0) -> tuple[int, int]:
-    """Skip batches whose CRC does not match, by their length fields, from the batch at `start` on.
+def scan_damaged(
+    buffer: Buffer,
+    table: BatchTable,
+    spans: IntArray,
+    start: int = 0,
+    end: int | None = None,
+    file_end: int | None = None,
+    expected: int = 0,
+    last: int | None = None,
+) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
+    """Scan valid batches, and skip batches whose CRC does not match by their length fields.
+
+    A batch whose CRC does not match is skipped if its header and the header after it have offsets from `expected` to `expected` +
+    2**31 - 1, a known magic and a possible length, and if between the two neither a valid batch begins nor a plausible header with
+    such an offset whose batch ends after the second. A batch that would end after `file_end` is not valid. The scan ends before
+
+    - a batch that `end` cuts off, or any other batch that is neither valid nor skipped;
+    - a wrapper message, a batch with a negative last offset delta, and a batch whose next offset does not fit into 64 bits;
+    - a batch or span for which `table` or `spans` has no row.
 
     Parameters
     ----------
-    positions : int64 array
-        Gets the positions of the skipped batches.
-    expected : int, default 0
-        Lowest offset that the next batch can have. The highest is `expected` + 2**31 - 1.
+    table : array of BATCH_DTYPE
+        Gets a row for each valid batch.
+    spans : array of int64, shape (n, 7)
+        Gets a row for each skipped batch: its position and end, the number of valid batches before it, its magic, the CRC of its
+        bytes, its crc field, and 1 if a plausible header in it claims a batch that ends after the file, else 0.
+    file_end : int, optional
+        Position at which the file ends, counted from the buffer's start. By default the end of the buffer.
+    expected : int
+        The lowest offset that the first batch can have. It rises with each valid batch, unless that does not continue the one before.
+    last : int, optional
+        The last offset of the valid batch directly before `start`. None if damage is there.
 
     Returns
     -------
-    count : int
-        Number of skipped batches.
-    position : int
-        Position of the first batch that was not skipped.
+    tuple
+        The number of valid batches, the number of skipped ones, the position of the first batch that is neither, `expected` and
+        `last` for this one, and the error that `scan_batches` reports for it, or None. Without the GIL.
+    """
 
-    Notes
-    -----
-    A batch is skipped if both of these hold:
+def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
+    """Scan the batches of extents, of which each row of `extents` gives position, end, number of batches, and last offset.
 
-    - Its header and the header after it have offsets in this range, a known magic and a possible length.
-    - No valid batch begins between the two headers, and no plausible header with an offset in this range whose batch ends after
-      the second header.
+    Stop before the first extent whose batches are not all valid, do not end with it, are not as many, end with another offset, or do
+    not fit into `table`. Return the number of extents before it, and that of the rows of `table` that were filled. Without the GIL.
+    """
 
-    The skip ends at a valid batch, at a batch for which this does not hold, or when `positions` is full. Runs without the GIL.
+def resume_after(
+    buffer: Buffer, found: IntArray, position: int, origin: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
+) -> tuple[int, bool] | None:
+    """Return where reading resumes after the damaged batch at `position`, as `log/search.py` decides it in common cases.
+
+    Positions are the file's. The buffer holds its bytes from `origin` on. Without the GIL.
+
+    Parameters
+    ----------
+    found : array of int64
+        The positions of the valid batches that begin in (`position`, `scanned_to`), in order. Lower positions are ignored.
+    file_end, zero_tail : int
+        The end of the file, and the position at which the zeros at its end begin.
+    expected : int
+        The lowest offset that the damaged batch can have.
+
+    Returns
+    -------
+    tuple of int and bool, or None
+        The position, and whether the damaged batch's own CRC matches up to there. None if the case is not a common one, or if more of
+        the file has to be searched: if the damaged batch's length field leads to a possible header or to the end of the file, if a
+        batch of format 0 or 1 is involved, if a batch that was found may be inside another one, or if the bytes that decide are not
+        in the buffer.
     """
 
 def heaviest_chain(
@@ -625,7 +675,7 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
     Runs without the GIL.
     """
 
-class Record:
+class Record(Generic[BytesT]):
     """One record of a partition.
 
     Records are equal if all their fields are equal, and are hashable. Fields are read-only; the pure-Python core does not enforce
@@ -655,21 +705,21 @@ class Record:
     @property
     def timestamp_type(self) -> int: ...
     @property
-    def key(self) -> bytes | memoryview | None: ...
+    def key(self) -> BytesT | None: ...
     @property
-    def value(self) -> bytes | memoryview | None: ...
+    def value(self) -> BytesT | None: ...
     @property
-    def headers(self) -> tuple[tuple[str, bytes | memoryview | None], ...]: ...
+    def headers(self) -> tuple[tuple[str, BytesT | None], ...]: ...
     def __init__(
         self,
         offset: int,
         timestamp: int,
         timestamp_type: int,
-        key: bytes | memoryview | None = None,
-        value: bytes | memoryview | None = None,
-        headers: tuple[tuple[str, bytes | memoryview | None], ...] = (),
+        key: BytesT | None = None,
+        value: BytesT | None = None,
+        headers: tuple[tuple[str, BytesT | None], ...] = (),
     ) -> None: ...
-    def __reduce__(self) -> tuple[type[Record], tuple[Any, ...]]: ...
+    def __reduce__(self) -> tuple[type[Record[BytesT]], tuple[Any, ...]]: ...
 
 def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray) -> None:
     """Compute the first offset, the highest offset and the number of messages of each row of a table of magic 0 and 1.
@@ -691,7 +741,7 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
     Runs without the GIL.
     """
 
-def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record]:
+def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record[Any]]:
     """Return rows of decoded columns as `Record` objects.
 
     Parameters
@@ -716,7 +766,7 @@ def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: i
     Header keys are decoded as Java decodes UTF-8: malformed bytes become U+FFFD.
     """
 
-class RecordIterator:
+class RecordIterator(Generic[BytesT]):
     """Iterate over the records of successive lists, as ``itertools.chain.from_iterable`` does; safe for several threads.
 
     Each record is returned to one thread. A thread that needs the next list waits while another thread gets it. An exception ends
@@ -731,9 +781,9 @@ class RecordIterator:
     CPython's chain drops a generator that is running in another thread, and crashes.
     """
 
-    def __init__(self, lists: Iterable[list[Record]]) -> None: ...
-    def __iter__(self) -> RecordIterator: ...
-    def __next__(self) -> Record: ...
+    def __init__(self, lists: Iterable[list[Record[BytesT]]]) -> None: ...
+    def __iter__(self) -> RecordIterator[BytesT]: ...
+    def __next__(self) -> Record[BytesT]: ...
 
 def make_values(
     buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, views: bool = False
@@ -818,7 +868,7 @@ class RecordBuffer:
         key: Buffer | None,
         value: Buffer | None,
         timestamp: int = -1,
-        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[Any, Buffer | None] | None = (),
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None = (),
         offset: int | None = None,
     ) -> bool:
         """Append a record to the open batch.
@@ -851,7 +901,7 @@ class RecordBuffer:
         key: Buffer | None,
         value: Buffer | None,
         timestamp: int = -1,
-        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[Any, Buffer | None] | None = (),
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None = (),
         offset: int | None = None,
     ) -> bool:
         """Return what `append` would return, or raise what it would raise, without adding the record."""
@@ -1020,7 +1070,7 @@ class Layout:
         Errors name the field. Strings that are not UTF-8 are decoded as Java does: malformed bytes become U+FFFD.
         """
 
-def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[Any]:
+def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[bytes | memoryview]:
     """Encode messages back to back, for example a header and a body.
 
     Parameters

@@ -14,7 +14,7 @@ include "_corelib/layout.pxi"     # Kafka's numbers as C constants, checked agai
 include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_varint
 include "_corelib/crc.pxi"        # crc32c, crc32
 include "_corelib/batch.pxi"      # scan_batches: the shallow walk
-include "_corelib/search.pxi"     # find_batch, find_batches, skip_corrupted: valid batches after damage
+include "_corelib/search.pxi"     # find_batch, find_batches, scan_damaged, scan_extents: valid batches in damaged data
 include "_corelib/chain.pxi"      # heaviest_chain: which batches to trust if their offsets contradict each other
 include "_corelib/walk.pxi"       # one batch's records into columns
 include "_corelib/records.pxi"    # decode_records, decode_plain_batches: the deep walk over many batches (formats 0 and 1: legacy.pxi)

@@ -115,7 +115,7 @@ def _tell_start(directory: PartitionDir, group: str, offset: int | None) -> None
 
 def read_groups(found: Discovery) -> tuple[GroupState, bool]:
     """Return the state of all consumer groups, and whether damage may hide a part of it, which is reported."""
-    directories = [d for d in found.partitions if d.topic == GROUPS_TOPIC and (d.state == "live" or d.named)]
+    directories = [d for d in found.partitions if d.topic == GROUPS_TOPIC and d.readable]
     if not directories:
         raise NoLogError(f"no partition of {GROUPS_TOPIC} is in PATH; consumer groups store their offsets there")
     damaged: list[Damage] = []

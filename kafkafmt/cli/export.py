@@ -141,7 +141,10 @@ def export(
                 finally:
                     with contextlib.suppress(Exception):
                         in_thread(lambda: stop_quietly(spark))
-        except (OutputExistsError, OutputPlaceError, SparkError) as error:
+        except OutputExistsError as error:
+            what = f"{error.output} exists already: choose another --output, or replace it with --overwrite"
+            raise click.UsageError(what) from error
+        except (OutputPlaceError, SparkError) as error:
             raise click.UsageError(str(error)) from error
     except KeyboardInterrupt:
         if report is None:

@@ -141,7 +141,7 @@ def run() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = EXIT_INTERRUPTED
     except DuplicatePartitionError as error:
-        tell(str(error).replace('pass replicas="longest"', "give --replicas longest"))
+        tell(f"{error.problem}; name only one of them, or use --replicas longest")
         code = EXIT_USAGE
     except MissingError as error:
         tell(str(error))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
-from ...types import last_offsets
+from ...types import Buffer, last_offsets
 from ..format import files
 from ..format.checkpoints import (
     HIGH_WATERMARKS,
@@ -20,8 +18,8 @@ from ..format.checkpoints import (
     read_partition_metadata,
 )
 from ..format.names import base_offset_of
-from ..reading.discovery import SegmentFile
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import Finding, SegmentPlan
 from .audit_indexes import IndexAudit
 from .audit_states import StateAudit
@@ -88,7 +86,7 @@ class PartitionAudit:
         if self._indexes:
             self._indexes.begin()
 
-    def add(self, segment: SegmentFile, position: int, buffer: Any, table: np.ndarray) -> None:
+    def add(self, segment: SegmentFile, position: int, buffer: Buffer, table: np.ndarray) -> None:
         """Add batches in the order of offsets; `position` is the file position of their buffer."""
         if self._states and self._states.whole and len(table) > 1:
             lasts = last_offsets(table)
@@ -99,7 +97,7 @@ class PartitionAudit:
                 table = table[n:]
         self._add(segment, position, buffer, table)
 
-    def _add(self, segment: SegmentFile, position: int, buffer: Any, table: np.ndarray) -> None:
+    def _add(self, segment: SegmentFile, position: int, buffer: Buffer, table: np.ndarray) -> None:
         first, last = (
             int(table["base_offset"][0]),
             int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0),

@@ -35,7 +35,7 @@ from ..format.index_entries import (
     read_offset_index,
     read_time_index,
 )
-from ..reading.discovery import SegmentFile
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import Finding, SegmentPlan
 
 MANY = np.iinfo(np.int64).max
@@ -198,10 +198,20 @@ def _others(mask: np.ndarray) -> str:
 
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
     """Return a mask of the entries that refer to damage or to an unfinished tail. They cannot be checked."""
-    unknown = np.zeros(len(offsets), bool)
-    for d in plan.damaged:
-        low, high = d.first_offset or 0, MANY if d.last_offset is None else d.last_offset
-        unknown |= (offsets >= low) & (offsets <= high)
-        if positions is not None:
-            unknown |= (positions >= d.position) & (positions < d.position + d.length)
+    damaged = plan.damaged
+    if not len(offsets) or not damaged:
+        return np.zeros(len(offsets), bool)
+    unknown = _inside(offsets, [d.first_offset or 0 for d in damaged], [MANY if d.last_offset is None else d.last_offset for d in damaged])
+    if positions is not None:
+        unknown |= _inside(positions, [d.position for d in damaged], [d.position + d.length - 1 for d in damaged])
     return unknown
+
+
+def _inside(values: np.ndarray, low: list[int], high: list[int]) -> np.ndarray:
+    """Return whether each value is in one of the ranges [low, high]."""
+    lows, highs = np.array(low, np.int64), np.array(high, np.int64)
+    order = np.argsort(lows, kind="stable")
+    at = np.searchsorted(lows[order], values, "right") - 1
+    highest = np.maximum.accumulate(highs[order])
+    inside: np.ndarray = (at >= 0) & (values <= highest[at])
+    return inside

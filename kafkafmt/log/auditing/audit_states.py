@@ -10,13 +10,12 @@ import itertools
 from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2
 from ...errors import KafkaFormatError
-from ...types import last_offsets
+from ...types import Buffer, last_offsets
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS
 from ..format.index_entries import TRANSACTION_ENTRY, partial_entry_message, read_transaction_index
@@ -24,7 +23,7 @@ from ..format.leader_epochs import Epochs
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Aborted, Producers, marker_reader, read_markers
 from ..format.snapshots import ProducerEntry, read_snapshot
-from ..reading.discovery import SegmentFile
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import Finding
 from ..reading.transactions import Transactions
 from .audit_isolation import IsolationAudit
@@ -102,7 +101,7 @@ class StateAudit:
         """Note that batches are missing from here on."""
         self.whole = False
 
-    def add(self, segment: SegmentFile, buffer: Any, table: np.ndarray) -> None:
+    def add(self, segment: SegmentFile, buffer: Buffer, table: np.ndarray) -> None:
         """Add batches of a segment, and compare the snapshots whose offsets they reach."""
         lasts = last_offsets(table)
         while self._pending and lasts[-1] >= self._pending[0]:
@@ -114,7 +113,7 @@ class StateAudit:
             table, lasts = table[cut:], lasts[cut:]
         self._follow(segment, buffer, table)
 
-    def _follow(self, segment: SegmentFile, buffer: Any, table: np.ndarray) -> None:
+    def _follow(self, segment: SegmentFile, buffer: Buffer, table: np.ndarray) -> None:
         if not len(table):
             return
         markers = read_markers(self._reader, buffer, table[(table["attributes"] & CONTROL_BIT) != 0])

@@ -7,8 +7,8 @@ from typing import Any
 
 from ... import arguments
 from ...constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES
-from ..reading.discovery import PartitionDir
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import PartitionDir
 from ..reading.plan import SegmentPlan
 from ..reading.segment_walker import Run as Extent
 from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, html_table, unreadable_dict

@@ -16,7 +16,8 @@ from typing import Protocol, TypeVar
 
 from ... import arguments
 from ..reading.choice import choose_partitions
-from ..reading.discovery import Discovery, PartitionDir, discover
+from ..reading.discovery import Discovery, discover
+from ..reading.partition_dir import PartitionDir
 from .reports import UnreadablePartition
 
 Progress = Callable[[int, int], None]

@@ -12,8 +12,8 @@ from typing import Any
 from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ..format import files
-from ..reading.discovery import PartitionDir
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import PartitionDir
 from ..writing.mounting import metadata_logs, strays
 from .open_transactions import OpenTransaction, abort_transactions, find_open_transactions
 from .reports import (

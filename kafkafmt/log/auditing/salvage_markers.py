@@ -28,8 +28,8 @@ from ..format.files import FileView
 from ..format.names import snapshot_offset_of
 from ..format.producers import Aborted
 from ..format.snapshots import ProducerEntry, read_snapshot
-from ..reading.discovery import PartitionDir, SegmentFile
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.segment_walker import Walker
 from .salvage_pieces import Piece, Restored
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..format import files
 from ..format.checkpoints import CLEANER_OFFSETS, LOG_STARTS, META_PROPERTIES, OFFSET_CHECKPOINTS
 from ..format.names import can_be_checkpointed
-from ..reading.discovery import PartitionDir
+from ..reading.partition_dir import PartitionDir
 
 BOOTSTRAP = "bootstrap.checkpoint"
 ALL_FILE_BITS = 0o666

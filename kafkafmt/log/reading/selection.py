@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ...constants import NO_END
-from .discovery import INTERNAL_PREFIX, PartitionDir
 from .lookups import find_timestamp
 from .partition import PartitionLog
+from .partition_dir import INTERNAL_PREFIX, PartitionDir
 
 
 class OffsetBound(NamedTuple):
@@ -73,7 +73,7 @@ def select_partitions(
     """
     chosen = []
     for p in partitions:
-        if p.state != "live" and not p.named and not every_state:
+        if not p.readable and not every_state:
             continue
         if numbers and p.partition not in numbers:
             continue
