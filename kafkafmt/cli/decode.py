@@ -20,11 +20,11 @@ from ..protocol.frames import SIZE_BYTES
 from ..records import read_records
 from ..text import encode_json, plain
 from .cat import json_row, text_line
-from .options import LocalPath, bytes_option, format_option, limit_batch_option
+from .options import LocalPath, ParamType, bytes_option, format_option, limit_batch_option
 from .output import BYTES, EXIT_DAMAGE, counted, tell
 
 
-class ApiName(click.ParamType):  # type: ignore[type-arg]
+class ApiName(ParamType[int]):
     """The name of an API, in any case, with or without underscores; or its key."""
 
     name = "NAME|KEY"
