@@ -21,7 +21,7 @@ from __future__ import annotations
 from . import _interrupt as _interrupt  # isort: skip  # first, for Ctrl-C while the rest loads
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ._backend import backend, core
 from .errors import (
@@ -37,6 +37,7 @@ from .log import (
     Damage,
     DamagedLogError,
     DuplicatePartitionError,
+    Finding,
     LogDirectory,
     LogSettings,
     LogWriter,
@@ -44,6 +45,8 @@ from .log import (
     StrayPartitionWarning,
     WrongProcessError,
 )
+from .log.reading.choice import PartitionNotFoundError
+from .log.reading.seek import Position
 from .records import (
     BatchBuilder,
     LogValidator,
@@ -69,6 +72,32 @@ from .view import open_log as open
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .log.auditing.describe import PartitionSummary, Summary, describe
+    from .log.auditing.dump import DumpedFile, dump
+    from .log.auditing.open_transactions import OpenTransaction
+    from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
+    from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
+    from .log.auditing.verify import verify
+    from .records.signatures import BufferSelection
+
+_LOADED_ON_DEMAND = {
+    "DumpedFile": "dump",
+    "OpenTransaction": "open_transactions",
+    "OutputPlaceError": "salvage",
+    "PartitionReport": "reports",
+    "PartitionSummary": "describe",
+    "SalvageReport": "salvage",
+    "SalvagedPartition": "salvage",
+    "Summary": "describe",
+    "UnreadablePartition": "reports",
+    "VerifyReport": "reports",
+    "describe": "describe",
+    "dump": "dump",
+    "salvage": "salvage",
+    "verify": "verify",
+}
+"""Names whose modules in `kafkafmt.log.auditing` are imported at their first use, to keep `import kafkafmt` fast."""
+
 Record = core.Record
 
 __all__ = [
@@ -76,7 +105,9 @@ __all__ = [
     "ChecksumError",
     "Damage",
     "DamagedLogError",
+    "DumpedFile",
     "DuplicatePartitionError",
+    "Finding",
     "Groups",
     "InvalidError",
     "KafkaFormatError",
@@ -86,14 +117,25 @@ __all__ = [
     "LogValidator",
     "LogWriter",
     "NoLogError",
+    "OpenTransaction",
+    "OutputPlaceError",
     "Partition",
+    "PartitionNotFoundError",
+    "PartitionReport",
+    "PartitionSummary",
     "Partitioner",
+    "Position",
     "Record",
+    "SalvageReport",
+    "SalvagedPartition",
     "StrayPartitionWarning",
     "StructureError",
+    "Summary",
     "TooLargeError",
     "TruncatedError",
+    "UnreadablePartition",
     "UnsupportedError",
+    "VerifyReport",
     "WrongProcessError",
     "assign_offsets",
     "backend",
@@ -105,12 +147,16 @@ __all__ = [
     "columns_of",
     "convert",
     "decode_control_record",
+    "describe",
+    "dump",
     "iter_batches",
     "open",
     "read_records",
     "recompress",
+    "salvage",
     "to_arrow",
     "validate_and_assign_offsets",
+    "verify",
 ]
 
 
@@ -120,7 +166,7 @@ def to_arrow(
     *,
     topic: str = "",
     partition: int = 0,
-    **selection: Any,
+    **selection: Unpack[BufferSelection],
 ) -> pa.Table:
     """Read the records of a buffer of batches into a pyarrow Table.
 
@@ -169,6 +215,12 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module("kafkafmt.protocol")
+    if name in _LOADED_ON_DEMAND:
+        from importlib import import_module
+
+        value = getattr(import_module(f"kafkafmt.log.auditing.{_LOADED_ON_DEMAND[name]}"), name)
+        globals()[name] = value
+        return value
     if name == "__version__":  # looked up on first use: it takes a third of the time of the import
         from importlib.metadata import PackageNotFoundError, version
 

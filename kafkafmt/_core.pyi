@@ -16,10 +16,15 @@ core.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from .errors import KafkaFormatError
 from .types import BatchTable, Buffer, ByteArray, HeaderSpans, IntArray, LengthArray, RecordColumns, Scan, Spans
+
+BytesT = TypeVar("BytesT", bound=bytes | memoryview, default=bytes, covariant=True)
+"""Type of a record's key, value and header values: bytes, unless memoryviews were asked for."""
 
 def read_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
     """Read a zigzag varint of 32 bits, which has at most 5 bytes.
@@ -670,7 +675,7 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
     Runs without the GIL.
     """
 
-class Record:
+class Record(Generic[BytesT]):
     """One record of a partition.
 
     Records are equal if all their fields are equal, and are hashable. Fields are read-only; the pure-Python core does not enforce
@@ -700,21 +705,21 @@ class Record:
     @property
     def timestamp_type(self) -> int: ...
     @property
-    def key(self) -> bytes | memoryview | None: ...
+    def key(self) -> BytesT | None: ...
     @property
-    def value(self) -> bytes | memoryview | None: ...
+    def value(self) -> BytesT | None: ...
     @property
-    def headers(self) -> tuple[tuple[str, bytes | memoryview | None], ...]: ...
+    def headers(self) -> tuple[tuple[str, BytesT | None], ...]: ...
     def __init__(
         self,
         offset: int,
         timestamp: int,
         timestamp_type: int,
-        key: bytes | memoryview | None = None,
-        value: bytes | memoryview | None = None,
-        headers: tuple[tuple[str, bytes | memoryview | None], ...] = (),
+        key: BytesT | None = None,
+        value: BytesT | None = None,
+        headers: tuple[tuple[str, BytesT | None], ...] = (),
     ) -> None: ...
-    def __reduce__(self) -> tuple[type[Record], tuple[Any, ...]]: ...
+    def __reduce__(self) -> tuple[type[Record[BytesT]], tuple[Any, ...]]: ...
 
 def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray) -> None:
     """Compute the first offset, the highest offset and the number of messages of each row of a table of magic 0 and 1.
@@ -736,7 +741,7 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
     Runs without the GIL.
     """
 
-def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record]:
+def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record[Any]]:
     """Return rows of decoded columns as `Record` objects.
 
     Parameters
@@ -761,7 +766,7 @@ def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: i
     Header keys are decoded as Java decodes UTF-8: malformed bytes become U+FFFD.
     """
 
-class RecordIterator:
+class RecordIterator(Generic[BytesT]):
     """Iterate over the records of successive lists, as ``itertools.chain.from_iterable`` does; safe for several threads.
 
     Each record is returned to one thread. A thread that needs the next list waits while another thread gets it. An exception ends
@@ -776,9 +781,9 @@ class RecordIterator:
     CPython's chain drops a generator that is running in another thread, and crashes.
     """
 
-    def __init__(self, lists: Iterable[list[Record]]) -> None: ...
-    def __iter__(self) -> RecordIterator: ...
-    def __next__(self) -> Record: ...
+    def __init__(self, lists: Iterable[list[Record[BytesT]]]) -> None: ...
+    def __iter__(self) -> RecordIterator[BytesT]: ...
+    def __next__(self) -> Record[BytesT]: ...
 
 def make_values(
     buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, views: bool = False
@@ -863,7 +868,7 @@ class RecordBuffer:
         key: Buffer | None,
         value: Buffer | None,
         timestamp: int = -1,
-        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[Any, Buffer | None] | None = (),
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None = (),
         offset: int | None = None,
     ) -> bool:
         """Append a record to the open batch.
@@ -896,7 +901,7 @@ class RecordBuffer:
         key: Buffer | None,
         value: Buffer | None,
         timestamp: int = -1,
-        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[Any, Buffer | None] | None = (),
+        headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None = (),
         offset: int | None = None,
     ) -> bool:
         """Return what `append` would return, or raise what it would raise, without adding the record."""
@@ -1065,7 +1070,7 @@ class Layout:
         Errors name the field. Strings that are not UTF-8 are decoded as Java does: malformed bytes become U+FFFD.
         """
 
-def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[Any]:
+def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[bytes | memoryview]:
     """Encode messages back to back, for example a header and a body.
 
     Parameters

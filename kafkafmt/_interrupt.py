@@ -40,6 +40,18 @@ def raise_again() -> None:
     """Let SIGINT raise KeyboardInterrupt from now on, as before `end_at_once`."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.unraisablehook = _end_if_interrupted
+
+
+def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
+    """End the process if a KeyboardInterrupt was raised where Python cannot propagate it.
+
+    That is the case in callbacks of weak references and in `__del__`. By default, Python prints the
+    exception and continues, so the interrupt would be lost.
+    """
+    if unraisable.exc_type is KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+    sys.__unraisablehook__(unraisable)
 
 
 if is_command():

@@ -24,6 +24,7 @@ from .errors import KafkaFormatError
 from .extras import install_line
 from .log.reading.groups import CommittedOffset
 from .records import Chunk, read_chunks
+from .records.signatures import BufferSelection
 from .sharing import shared
 from .text import decode_header_key
 from .types import Buffer, CopiedColumns
@@ -434,7 +435,7 @@ def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBat
 
 
 def read_table(
-    buffer: Buffer | None, columns: Sequence[str] | None, topic: str, partition: int, selection: dict[str, Any]
+    buffer: Buffer | None, columns: Sequence[str] | None, topic: str, partition: int, selection: BufferSelection
 ) -> pa.Table:
     """Return the records of a buffer of batches as a pyarrow Table.
 

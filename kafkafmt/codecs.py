@@ -34,7 +34,7 @@ import zstandard
 
 from .constants import CODEC_GZIP, CODEC_LZ4, CODEC_NAMES, CODEC_SNAPPY, CODEC_ZSTD, DEFAULT_MAX_BATCH_BYTES
 from .errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
-from .types import Buffer
+from .types import Buffer, view_of
 
 try:
     from isal import isal_zlib as zlib
@@ -85,8 +85,7 @@ class Arena:
         self.filled = 0
 
     def _replace(self, data: npt.NDArray[np.uint8]) -> None:
-        raw: Any = data
-        self.data, self.view = data, memoryview(raw)
+        self.data, self.view = data, view_of(data)
 
     def room(self, n: int) -> memoryview:
         """Return `n` writable bytes after the filled part."""

@@ -19,9 +19,14 @@ else:
     Buffer = Any
 
 
+def view_of(buffer: Buffer) -> memoryview:
+    """Return a memoryview of a buffer."""
+    return memoryview(buffer)  # type: ignore[arg-type]  # for NumPy's stubs an array is a buffer from 3.12 on
+
+
 def byte_view(buffer: Buffer) -> memoryview:
-    """Return a buffer as a one-dimensional memoryview of bytes."""
-    return memoryview(buffer).cast("B")  # type: ignore[arg-type]  # an array is no buffer in NumPy's stubs for Python 3.11
+    """Return a one-dimensional memoryview of the bytes of a buffer."""
+    return view_of(buffer).cast("B")
 
 
 BATCH_DTYPE = np.dtype(

@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from . import arguments
 from ._backend import core
 from .constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, NO_END
 from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
 from .log.format.leader_epochs import end_offset_for
-from .log.reading.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
+from .log.reading.follow import Follower
+from .log.reading.following import POLL, Followers, paths_to_follow
+from .log.reading.groups import GROUPS_TOPIC, CommittedOffset, Group, groups_dict, read_group_state
 from .log.reading.lookups import find_max_timestamp, find_timestamp
-from .log.reading.selection import like
+from .log.reading.seek import Position, seek
+from .log.reading.selection import like, select_partitions
 from .log.reading.sendfile import HasFileno, Sent, send
+from .notebook import html_table
+from .scan import scan
+from .sharing import SharedIterator
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +69,12 @@ class Partition:
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Partition {self.topic}-{self.partition} at {str(self.log.directory.path)!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the segments for notebooks. No file is read."""
+        caption = f"Partition {self.topic}-{self.partition} ({self.state}), log start offset {self.log_start_offset}"
+        rows = [(s.name, f"{s.size:,}") for s in self.log.segments]
+        return html_table(f"{caption}, {self.log.directory.path}", ("segment", "bytes"), rows)
 
     @property
     def topic(self) -> str:
@@ -133,6 +146,99 @@ class Partition:
     def _offset_at(self, name: str, time: Time, below_log_start: bool) -> int:
         hit = find_timestamp(self.log, arguments.millis(name, time), below_log_start)
         return self.next_offset if hit is None else hit.offset
+
+    def seek(self, *, offset: int | None = None, timestamp: Time | str | None = None) -> Position:
+        """Return where an offset or a time is, as a broker answers ListOffsets.
+
+        Parameters
+        ----------
+        offset : int, optional
+            Find the first record at or after this offset. Control records are not found.
+        timestamp : int (milliseconds since 1970-01-01 UTC), timezone-aware datetime, or str, optional
+            Find the first record, in offset order, with this timestamp or a later one. Three words are
+            also accepted: "latest" (the log end offset), "earliest" (the log start offset) and
+            "max-timestamp" (the first record with the largest timestamp).
+
+        Returns
+        -------
+        Position
+            Offset, timestamp, segment and position in it. These are None if there is no such record.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Neither or both of the arguments are given, or one is wrong.
+        OSError
+            The partition cannot be read.
+
+        Notes
+        -----
+        Like a broker, a lookup by timestamp trusts the maximum timestamp in a batch header, and sees
+        control batches and aborted records.
+        """
+        return seek(self.log, offset=offset, timestamp=timestamp)
+
+    def follow(
+        self,
+        *,
+        start: int | None = None,
+        start_time: Time | None = None,
+        on_error: str = "fail",
+        control: bool = False,
+        below_log_start: bool = False,
+        isolation: str = "read_uncommitted",
+        poll: float = POLL,
+        idle_timeout: float | None = None,
+        on_message: Callable[[str], None] | None = None,
+    ) -> Iterator[Any]:
+        """Yield the records of a growing partition, and wait for more.
+
+        Parameters
+        ----------
+        start, start_time, on_error, control, below_log_start, isolation
+            Which records are selected; see `Partition`. There is no end.
+        poll : float, default 0.2
+            Seconds between two looks at the files.
+        idle_timeout : float, optional
+            End after this many seconds without a record. By default only if the partition is deleted.
+        on_message : callable, optional
+            Called with a message about a log that was truncated, deleted or shortened by retention.
+
+        Yields
+        ------
+        Record
+            In offset order.
+
+        Raises
+        ------
+        DamagedLogError
+            Damage was found, and `on_error` is "fail".
+        TypeError, ValueError
+            An argument is wrong.
+
+        Notes
+        -----
+        Only complete, valid batches are delivered. An incomplete batch at the end is waited for, because
+        a broker may be writing it. With "read_committed", records are delivered once their transaction
+        has ended.
+        """
+        first = self._offset("start", start, start_time, below_log_start)
+        arguments.one_of("on_error", on_error, ON_ERROR)
+        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
+        self.damaged = []
+        follower = Follower(
+            self.log.directory,
+            [self.log.directory.path],
+            first,
+            committed=isolation == "read_committed",
+            control=control,
+            below_log_start=below_log_start,
+            max_batch_bytes=self.log.max_batch_bytes,
+            tell=on_message or self.log.tell,
+        )
+        on_damage = self.damaged.append if on_error == "skip" else None
+        followers = Followers([self.log.directory], lambda _, __: follower)
+        return (record for _, record in followers.records(lambda _: on_damage, poll, idle_timeout))
 
     @property
     def max_timestamp(self) -> tuple[int, int] | None:
@@ -214,10 +320,18 @@ class Partition:
             self.log, target, self.log_start_offset if first is None else first, most, whole_batches=whole_batches
         )
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[core.Record]:
         return self.records()
 
-    def records(self, *, views: bool = False, **selection: Unpack[Selection]) -> Iterator[Any]:
+    @overload
+    def records(self, *, views: Literal[False] = False, **selection: Unpack[Selection]) -> Iterator[core.Record]: ...
+
+    @overload
+    def records(self, *, views: bool, **selection: Unpack[Selection]) -> Iterator[core.Record[bytes | memoryview]]: ...
+
+    def records(
+        self, *, views: bool = False, **selection: Unpack[Selection]
+    ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of the selected records.
 
         Several threads may share the iterator: each record goes to one thread.
@@ -262,10 +376,7 @@ class Partition:
         first, because no broker names the aborted transactions.
         """
         chunks = self.log.chunks(capacity=1024, **self._selected(selection))
-        records: Iterator[Any] = core.RecordIterator(
-            core.make_records(source, columns, views=views) for source, columns in chunks
-        )
-        return records
+        return core.RecordIterator(core.make_records(source, columns, views=views) for source, columns in chunks)
 
     def to_batches(
         self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]
@@ -397,12 +508,21 @@ class Partition:
         """
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def _selected(self, selection: Selection) -> dict[str, Any]:
+    @staticmethod
+    def _check(selection: Selection) -> None:
+        """Raise TypeError or ValueError for a selection that is wrong for every partition."""
         for name in selection:
             if name not in Selection.__annotations__:
                 raise TypeError(
                     f"there is no argument {name!r}; the arguments are {', '.join(Selection.__annotations__)}"
                 )
+        arguments.one_of("on_error", selection.get("on_error", "fail"), ON_ERROR)
+        arguments.one_of("isolation", selection.get("isolation", "read_uncommitted"), ISOLATION_LEVELS)
+        _check_bound("start", selection.get("start"), selection.get("start_time"))
+        _check_bound("end", selection.get("end"), selection.get("end_time"))
+
+    def _selected(self, selection: Selection) -> dict[str, Any]:
+        self._check(selection)
         return self._selection(**selection)
 
     def _selection(
@@ -416,8 +536,6 @@ class Partition:
         below_log_start: bool = False,
         isolation: str = "read_uncommitted",
     ) -> dict[str, Any]:
-        arguments.one_of("on_error", on_error, ON_ERROR)
-        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
         self.damaged = []
         return {
             "start": self._offset("start", start, start_time, below_log_start),
@@ -429,14 +547,21 @@ class Partition:
         }
 
     def _offset(self, name: str, offset: int | None, time: Time | None, below_log_start: bool) -> int | None:
-        if offset is not None and time is not None:
-            raise ValueError(f"{name} and {name}_time cannot both be given")
+        offset = _check_bound(name, offset, time)
         if time is not None:
             return self._offset_at(f"{name}_time", time, below_log_start)
         if offset is None:
             return None
-        offset = arguments.integer(name, offset, kind="an offset")
         return min(offset, NO_END) if offset >= 0 else max(self.next_offset + offset, 0)
+
+
+def _check_bound(name: str, offset: int | None, time: Time | None) -> int | None:
+    """Return `offset` as an int or None; raise an error if it or `time` is wrong, or if both are given."""
+    if offset is not None and time is not None:
+        raise ValueError(f"{name} and {name}_time cannot both be given")
+    if time is not None:
+        arguments.millis(f"{name}_time", time)
+    return arguments.optional_integer(name, offset, kind="an offset")
 
 
 class Groups:
@@ -467,6 +592,10 @@ class Groups:
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Groups: {len(self.groups)} with {len(self.offsets)} committed offsets>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt groups --format json`` prints."""
+        return groups_dict(self.offsets, self.groups)
 
     def to_arrow(self) -> pa.Table:
         """Return the committed offsets as a pyarrow Table.
@@ -515,7 +644,9 @@ class Log:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         mapped: bool = False,
     ) -> None:
-        found = discover(paths, replicas)
+        self._paths = [os.fspath(path) for path in paths]
+        self._replicas = replicas
+        self.discovery = found = discover(self._paths, replicas)
         self.messages = found.messages
         self._partitions = [Partition(d, max_batch_bytes, mapped, self.messages.append) for d in found.partitions]
 
@@ -524,14 +655,14 @@ class Log:
         """The partitions that are live or were opened by their own path, ordered by topic and
         number.
         """
-        return [p for p in self._partitions if p.state == "live" or p.log.directory.named]
+        return [p for p in self._partitions if p.log.directory.readable]
 
     @property
     def not_live(self) -> list[Partition]:
         """The partitions in ``-delete``, ``-stray`` and ``-future`` directories that were not
         opened by their own path.
         """
-        return [p for p in self._partitions if p.state != "live" and not p.log.directory.named]
+        return [p for p in self._partitions if not p.log.directory.readable]
 
     @property
     def topics(self) -> list[str]:
@@ -571,6 +702,141 @@ class Log:
         if not logs:
             raise NoLogError(f"no partition of {GROUPS_TOPIC} was opened; consumer groups are stored there")
         return Groups(logs, on_error)
+
+    def follow(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        start: int | None = None,
+        start_time: Time | None = None,
+        on_error: str = "fail",
+        control: bool = False,
+        below_log_start: bool = False,
+        isolation: str = "read_uncommitted",
+        poll: float = POLL,
+        idle_timeout: float | None = None,
+    ) -> Iterator[tuple[Partition, Any]]:
+        """Yield the records of growing partitions, and wait for more; partitions created later are followed too.
+
+        Parameters
+        ----------
+        topics : str or iterable of str, optional
+            Topic globs. By default all topics except Kafka's own (``__…``).
+        start, start_time, on_error, control, below_log_start, isolation
+            Which records are selected in the partitions that exist now; see `Partition`. Partitions
+            created later are read from their start.
+        poll : float, default 0.2
+            Seconds between two looks at the files. New partitions are found within some 3 seconds.
+        idle_timeout : float, optional
+            End after this many seconds without a record. By default never.
+
+        Yields
+        ------
+        tuple of Partition and Record
+            In offset order within a partition. With `on_error` "skip", `Partition.damaged` lists the
+            damage that was skipped.
+
+        Raises
+        ------
+        DamagedLogError
+            Damage was found, and `on_error` is "fail".
+        OSError
+            A path cannot be read.
+        TypeError, ValueError
+            An argument is wrong.
+
+        Notes
+        -----
+        `messages` gets a message about each new, truncated or deleted partition.
+        """
+        arguments.one_of("on_error", on_error, ON_ERROR)
+        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
+        globs = () if topics is None else [topics] if isinstance(topics, str) else list(topics)
+        known = {(p.topic, p.partition): p for p in self.partitions}
+
+        def make(directory: PartitionDir, at_first: bool) -> Follower:
+            model = known.get(directory.key)
+            if model is None:
+                limit = next((p.log.max_batch_bytes for p in self._partitions), DEFAULT_MAX_BATCH_BYTES)
+                model = known[directory.key] = Partition(directory, limit, tell=self.messages.append)
+            model.damaged = []
+            return Follower(
+                directory,
+                paths_to_follow(directory, self._paths),
+                model._offset("start", start, start_time, below_log_start) if at_first else None,
+                committed=isolation == "read_committed",
+                control=control,
+                below_log_start=below_log_start,
+                max_batch_bytes=model.log.max_batch_bytes,
+                tell=self.messages.append,
+            )
+
+        def rescan() -> list[PartitionDir]:
+            return select_partitions(discover(self._paths, self._replicas).partitions, globs)
+
+        def on_damage(follower: Follower) -> Callable[[Damage], None] | None:
+            return known[follower.log.directory.key].damaged.append if on_error == "skip" else None
+
+        chosen = select_partitions(self.discovery.partitions, globs)
+        followers = Followers(chosen, make, rescan, self.messages.append)
+        records = followers.records(on_damage, poll, idle_timeout)
+        return ((known[follower.log.directory.key], record) for follower, record in records)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        threads: int | None = None,
+        ordered: bool = True,
+        **selection: Unpack[Selection],
+    ) -> Iterator[pa.RecordBatch]:
+        """Read all `partitions`, several at once, and return an iterator of Arrow record batches.
+
+        Each partition is read by one thread. Several threads may share the iterator.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names and order of the columns. By default the eight columns that `Partition.to_arrow`
+            lists.
+        threads : int, optional
+            Number of partitions that are read at once, 1 or higher. By default the number of CPUs.
+        ordered : bool, default True
+            Return the batches of each partition after those of the partitions before it. If False,
+            return batches as they are read. The batches of one partition are in offset order in
+            both cases.
+        **selection
+            The keyword arguments that `Partition.records` describes, applied to every partition:
+            start, end, start_time, end_time, on_error, control, below_log_start and isolation.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+            Batches of about 8 MB, none of them empty. Each has the records of one partition. If it
+            is closed, the threads end at their next batch, and `close` waits for them.
+
+        Raises
+        ------
+        DamagedLogError
+            A partition contains damage and `on_error` is "fail". The batches of this partition
+            before it have been returned, and if `ordered` is True those of earlier partitions.
+        TypeError, ValueError
+            An argument is wrong, a keyword or column is unknown, a datetime has no time zone, or an
+            offset and a time are both given for one end.
+
+        Notes
+        -----
+        At most about four batches per thread are held in memory: two that wait, one that was read
+        and one under construction. With ``on_error="skip"``, `Partition.damaged` of each partition
+        lists its damaged spans. Internal topics (``__consumer_offsets``) are partitions too.
+        """
+        from . import arrow
+
+        names = arrow.schema_of(columns).names
+        Partition._check(selection)
+        count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
+        sources = [partial(p.to_batches, names, **selection) for p in self.partitions]
+        return SharedIterator(scan(sources, count, bool(ordered)))
 
     def __getitem__(self, key: tuple[str, int]) -> Partition:
         """Return a partition by topic and number, such as ``log["orders", 0]``.
@@ -615,6 +881,22 @@ class Log:
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Log: {len(self.partitions)} partitions of {len(self.topics)} topics>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the partitions for notebooks. No file is read."""
+        rows = [
+            (
+                p.topic,
+                p.partition,
+                p.state,
+                p.log_start_offset,
+                len(p.log.segments),
+                f"{sum(s.size for s in p.log.segments):,}",
+            )
+            for p in self.partitions
+        ]
+        caption = f"{len(rows)} partitions of {len(self.topics)} topics"
+        return html_table(caption, ("topic", "partition", "state", "log start offset", "segments", "bytes"), rows)
 
 
 def open_log(

@@ -26,7 +26,7 @@ from ..constants import (
     MAX_TIMESTAMP_AT,
 )
 from ..errors import InvalidError, OffsetOverflowError, TruncatedError
-from ..types import BATCH_DTYPE, Buffer
+from ..types import BATCH_DTYPE, Buffer, view_of
 from .reader import RecordReader
 
 _INT64, _UINT32 = struct.Struct(">q"), struct.Struct(">I")
@@ -35,8 +35,7 @@ _ROWS = 256
 
 def scan_all(buffer: Buffer, check_crc: bool = True) -> np.ndarray:
     """The table of all batches of a buffer. What is wrong with one is raised, a batch that is cut off too."""
-    raw: Any = buffer
-    size, position, rows = memoryview(raw).nbytes, 0, 0
+    size, position, rows = view_of(buffer).nbytes, 0, 0
     table = np.empty(_ROWS, BATCH_DTYPE)
     while position < size:
         if rows == len(
@@ -97,21 +96,20 @@ def _number(buffer: Buffer, table: np.ndarray, next_offset: int, leader_epoch: i
         _open_wrappers(buffer, table, max_batch_bytes)
     negative = table["last_offset_delta"] < 0
     if np.count_nonzero(negative):
-        row: Any = table[int(np.argmax(negative))]
+        row = table[int(np.argmax(negative))]
         raise InvalidError(
             "last offset delta is negative", int(row["position"]), int(row["base_offset"]), rule="record_count"
         )
     if int(table["last_offset_delta"].sum(dtype=np.int64)) + len(table) > MAX_OFFSET - next_offset:
         raise OffsetOverflowError(next_offset)
-    following: int = core.number_batches(buffer, table, next_offset, leader_epoch)
-    return following
+    return core.number_batches(buffer, table, next_offset, leader_epoch)
 
 
 def _open_wrappers(buffer: Buffer, table: np.ndarray, max_batch_bytes: int) -> None:
     """The last offset delta of each wrapper message, by its records."""
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes, check_offsets=False)
     for i in np.flatnonzero(table["count"] < 0).tolist():
-        row: Any = table[i]
+        row = table[i]
         if row["magic"] == MAGIC_V0:
             where = int(row["position"]), int(row["base_offset"])
             raise InvalidError(

@@ -7,9 +7,9 @@ rules are those of Kafka's MemoryRecordsBuilder; each has a name, the `rule` of 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from .._backend import core
 from ..arguments import fitting, integer
@@ -33,6 +33,7 @@ from ..errors import InvalidError, TooLargeError
 from ..sharing import shared
 from .columns import Columns
 from .lz4v0 import with_wrong_checksum
+from .signatures import AppendRecord, BatchOptions, BuilderOptions, ExtendRecords, RecordLike
 
 if TYPE_CHECKING:
     from ..codecs import Compressor
@@ -86,9 +87,9 @@ class BatchBuilder:
     carry, and for records against the rules; its `rule` is the rule's name.
     """
 
-    append: Callable[..., bool]
-    extend: Callable[..., int]
-    has_room_for: Callable[..., bool]
+    append: AppendRecord
+    extend: ExtendRecords
+    has_room_for: AppendRecord
 
     def __init__(
         self,
@@ -167,14 +168,12 @@ class BatchBuilder:
     @property
     def count(self) -> int:
         """Records of the batch under way."""
-        count: int = self._records.count
-        return count
+        return self._records.count
 
     @property
     def size(self) -> int:
         """Bytes of the batch under way before compression: without a codec, what `finish` will give."""
-        size: int = self._records.size
-        return size
+        return self._records.size
 
     @property
     def max_size(self) -> int:
@@ -184,14 +183,12 @@ class BatchBuilder:
     @property
     def next_offset(self) -> int:
         """The offset that a record gets unless it brings one."""
-        offset: int = self._records.next_offset
-        return offset
+        return self._records.next_offset
 
     def append_columns(self, columns: Columns, start: int = 0, stop: int | None = None) -> int:
         """Rows of `columns_of(…)` from `start` on, as long as there is room; the first row that found none."""
         end = columns.rows if stop is None else min(stop, columns.rows)
-        taken: int = self._records.append_columns(*columns[1:], start, end)
-        return taken
+        return self._records.append_columns(*columns[1:], start, end)
 
     def append_many(self, columns: Columns, start: int = 0) -> tuple[int, list[bytes]]:
         """The same through one batch after the other: the row to go on with, and the batches that are finished."""
@@ -212,12 +209,11 @@ class BatchBuilder:
             if self._compressor is None:
                 records.close(None, last_offset)
             elif count := records.count:
-                payload: Any = self._compressor.compress(records.records())
+                payload: bytes | memoryview = self._compressor.compress(records.records())
                 if self.codec == CODEC_NAMES[CODEC_LZ4] and self.magic == MAGIC_V0:
                     payload = with_wrong_checksum(memoryview(payload))
                 records.close(payload, last_offset, count)
-            batch: bytes = records.take_closed()
-            return batch
+            return records.take_closed()
 
 
 def _compressor(codec: int, level: int | None) -> Compressor | None:
@@ -267,7 +263,7 @@ def _check_producer(
         raise InvalidError(f"base sequence is {base_sequence} beside a producer id", rule="base_sequence")
 
 
-def build_batch(records: Iterable[Any], **options: Any) -> bytes:
+def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]) -> bytes:
     """Build one batch of all records.
 
     Parameters
@@ -300,7 +296,7 @@ def build_batch(records: Iterable[Any], **options: Any) -> bytes:
 
 @shared
 def build_batches(
-    records: Iterable[Any], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Any
+    records: Iterable[RecordLike], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
 ) -> Iterator[bytes]:
     """Yield batch after batch of records from any iterable, each as full as `max_bytes` lets it be.
 
@@ -308,10 +304,12 @@ def build_batches(
     """
     builder = BatchBuilder(max_bytes=max_bytes, **options)
     source = iter(records)
-    chunks: Iterable[Any] = (
-        [records] if type(records) in (list, tuple) else iter(lambda: list(itertools.islice(source, _AT_ONCE)), [])
+    chunks: Iterable[Sequence[RecordLike]] = (
+        [records]
+        if type(records) is list or type(records) is tuple
+        else iter(lambda: list(itertools.islice(source, _AT_ONCE)), [])
     )
-    before: list[Any] = []  # the record before a chunk: extend compares with it where offsets come from
+    before: list[RecordLike] = []  # the record before a chunk: extend compares with it where offsets come from
     for chunk in chunks:
         given = [*before, *chunk] if before else chunk
         taken = len(before)
@@ -323,7 +321,9 @@ def build_batches(
 
 
 @shared
-def build_columns(columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Any) -> Iterator[bytes]:
+def build_columns(
+    columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
+) -> Iterator[bytes]:
     """The same for columns: `columns_of(key=…, value=…, timestamp=…, headers=…)`."""
     if not isinstance(columns, Columns):
         raise TypeError(f"columns are what columns_of(…) gives, not {type(columns).__name__}")
@@ -336,5 +336,5 @@ def build_columns(columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES,
         yield builder.finish()
 
 
-def _as_list(records: Iterable[Any]) -> list[Any] | tuple[Any, ...]:
+def _as_list(records: Iterable[RecordLike]) -> Sequence[RecordLike]:
     return records if type(records) is list or type(records) is tuple else list(records)

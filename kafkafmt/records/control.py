@@ -18,7 +18,7 @@ from ..constants import CONTROL_ABORT, CONTROL_COMMIT
 from ..errors import KafkaFormatError, StructureError
 from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import parse_messages
-from ..types import Buffer
+from ..types import Buffer, view_of
 from .builder import BatchBuilder
 from .reader import RecordReader
 
@@ -108,7 +108,8 @@ def _classes() -> dict[str, type[SchemaMessage]]:
 def marker_type(reader: RecordReader, buffer: Buffer, row: np.ndarray) -> int | None:
     """The type of a control batch's first record, None where there is none. `row`: a table of that one batch."""
     for source, columns in reader.read(buffer, row):
-        assert columns.key_position is not None and columns.key_length is not None
+        assert columns.key_position is not None
+        assert columns.key_length is not None
         (key,) = core.make_values(source, columns.key_position, columns.key_length, 1)
         return _version_and_type(key)[1]
     return None
@@ -151,5 +152,4 @@ def build_marker(
 def _bytes(data: Buffer | None, name: str) -> bytes:
     if data is None:
         raise StructureError(f"{name} of a control record is null")
-    raw: Any = data
-    return bytes(memoryview(raw))
+    return bytes(view_of(data))

@@ -14,7 +14,7 @@ import numpy as np
 from .._backend import core
 from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET
 from ..errors import ChecksumError, KafkaFormatError, StructureError
-from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan
+from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan, view_of
 
 CRC_BUDGET = 4
 """CRCs that do not match, and those of probes, may cover this many times the buffer. Each batch with a corrupted byte takes two."""
@@ -26,9 +26,8 @@ class DamageScanner:
     """Scan the batches of one buffer, and find those after damage."""
 
     def __init__(self, buffer: Buffer) -> None:
-        raw: Any = buffer
         self.buffer = buffer
-        self.size: int = memoryview(raw).nbytes
+        self.size = view_of(buffer).nbytes
         self._budget = CRC_BUDGET * self.size
         self._found = np.empty(0, np.int64)
         self._from = self._to = 0

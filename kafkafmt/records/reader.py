@@ -26,7 +26,7 @@ from ..constants import (
     MIN_OFFSET,
 )
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
-from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns, Scan
+from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns, Scan, byte_view, view_of
 from .lz4v0 import with_right_checksum
 
 if TYPE_CHECKING:
@@ -146,8 +146,7 @@ class RecordReader:
                 return position
 
     def _read_compressed(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
-        raw: Any = buffer
-        view, arena = memoryview(raw).cast("B"), self._arena
+        view, arena = byte_view(buffer), self._arena
         decompress = self._decompressor.decompress
         codecs, starts, sizes, counts = (table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count"))
         magics, deltas = table["magic"].tolist(), table["last_offset_delta"].tolist()
@@ -180,8 +179,7 @@ class RecordReader:
         moved = table.copy()
         moved["payload_position"], moved["payload_size"] = zip(*placed, strict=True)
         arena = self._arena
-        data: Any = arena.data
-        yield from self._decode(memoryview(data)[: arena.filled], moved, table, on_error)
+        yield from self._decode(arena.view[: arena.filled], moved, table, on_error)
         arena.filled = 0
 
     def _decode(self, source: Buffer, table: np.ndarray, original: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
@@ -234,8 +232,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
     What is wrong raises its error, after the batches before it were given.
     """
     table = np.empty(TABLE_ROWS, BATCH_DTYPE)
-    raw: Any = buffer
-    position, last = start, memoryview(raw).nbytes if end is None else end
+    position, last = start, view_of(buffer).nbytes if end is None else end
     while position < last:
         scan = scan_window(buffer, table, position, last, check_crc)
         if scan.count:
@@ -250,7 +247,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
 def scan_window(buffer: Buffer, table: np.ndarray, position: int, last: int, check_crc: bool) -> Scan:
     """As many batches as are best decoded at once; one, if it is larger."""
     window = min(last, position + WINDOW_BYTES)
-    scan: Scan = core.scan_batches(buffer, table, position, window, check_crc)
+    scan = core.scan_batches(buffer, table, position, window, check_crc)
     if scan.count == 0 and scan.error is None and window < last:
         scan = core.scan_batches(buffer, table[:1], position, last, check_crc)
     return scan

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -32,13 +32,14 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError, KafkaFormatError, OffsetOverflowError, StructureError, TooLargeError
-from ..types import BATCH_DTYPE, Buffer
+from ..types import BATCH_DTYPE, Buffer, byte_view, view_of
 from .assign import codecs_of, next_offset_of, scan_all, set_timestamp
 from .builder import BatchBuilder, codec_id, format_number
 from .columns import decoded
 from .reader import RecordReader
 from .renumber import with_rising_deltas
 from .rules import Records, Rules
+from .signatures import ValidatorOptions
 
 ORIGINS = ("client", "coordinator", "raft_leader")
 TIMESTAMP_TYPES = {"CreateTime": CREATE_TIME, "LogAppendTime": LOG_APPEND_TIME}
@@ -57,7 +58,7 @@ class Validated(NamedTuple):
     Python 3.12 on it is a buffer itself.
     """
 
-    records: Any
+    records: Buffer
     rebuilt: str | None
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody misses
     first_offset: int
@@ -69,11 +70,11 @@ class Validated(NamedTuple):
         return bytes(self.records)
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self.records)
+        return view_of(self.records)
 
     def __repr__(self) -> str:
         said = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items() if name != "records")
-        return f"Validated(records=<{memoryview(self.records).nbytes} bytes>, {said})"
+        return f"Validated(records=<{view_of(self.records).nbytes} bytes>, {said})"
 
     @property
     def in_place(self) -> bool:
@@ -113,16 +114,13 @@ class _Decompressed:
     ) -> tuple[int, int, int, bool] | None:
         self._arena.filled = 0
         size = self._decompressor.decompress(codec, payload, self._arena)
-        seen: tuple[int, int, int, bool] | None = core.look_at_payload(
-            self._arena.view[:size], count, last_offset_delta
-        )
-        return seen
+        return core.look_at_payload(self._arena.view[:size], count, last_offset_delta)
 
 
 REASONS = (None, "codec", "format", "inner_offsets")
 
 
-def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Any) -> Validated:
+def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Unpack[ValidatorOptions]) -> Validated:
     """`LogValidator(**settings).validate(buffer, next_offset)`."""
     return LogValidator(**settings).validate(buffer, next_offset)
 
@@ -197,8 +195,8 @@ class LogValidator:
         """
         next_offset = next_offset_of(next_offset)
         now = int(time.time() * 1000) if self._now is None else self._now
-        raw: Any = buffer
-        target: Any = bytearray(raw) if memoryview(raw).readonly and memoryview(raw).c_contiguous else raw
+        must_copy = view_of(buffer).readonly and view_of(buffer).c_contiguous
+        target = bytearray(view_of(buffer)) if must_copy else buffer
         told = self._at_once(target, next_offset, now)
         if told is not None:
             return told
@@ -210,7 +208,7 @@ class LogValidator:
                 raise
             return told
 
-    def _at_once(self, buffer: Any, next_offset: int, now: int) -> Validated | None:
+    def _at_once(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
         """The outcome where all batches are of format 2 and stay what they are, as nearly all do: one look at each."""
         if self._magic != MAGIC_V2 or now > MAX_OFFSET // 2:
             return None
@@ -222,21 +220,20 @@ class LogValidator:
         count, following, max_timestamp, offset_of_max = told
         return Validated(buffer, None, count, next_offset, following, max_timestamp, offset_of_max)
 
-    def _number(self, buffer: Any, next_offset: int, now: int, check_records: bool) -> tuple[int, int, int, int] | None:
-        told: tuple[int, int, int, int] | None = core.validate_buffer(
+    def _number(self, buffer: Buffer, next_offset: int, now: int, check_records: bool) -> tuple[int, int, int, int] | None:
+        return core.validate_buffer(
             buffer, next_offset, self._leader_epoch, self._client, self._codec, self._rules.max_message_bytes, check_records,
             self._rules.compacted, *self._rules.time_bounds(now), None if self._create_time else now,
         )  # fmt: skip
-        return told
 
-    def _compressed_at_once(self, buffer: Any, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
+    def _compressed_at_once(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
         """The same for a single compressed batch, as clients send it."""
         table = np.empty(1, BATCH_DTYPE)
-        row: Any = table[0]
+        row = table[0]
         if not core.scan_batches(buffer, table, 0, None, False).count or row["magic"] != MAGIC_V2:
             return None
         codec, end = int(row["attributes"]) & CODEC_MASK, int(row["position"] + row["size"])
-        view = memoryview(buffer).cast("B")
+        view = byte_view(buffer)
         if not CODEC_NONE < codec <= CODEC_ZSTD or end < len(view) or self._codec not in (None, codec):
             return None
         try:
@@ -256,7 +253,7 @@ class LogValidator:
             return told
         return (*told[:3], next_offset + seen[2])
 
-    def _with_care(self, buffer: Any, next_offset: int, now: int) -> Validated:
+    def _with_care(self, buffer: Buffer, next_offset: int, now: int) -> Validated:
         """The same for any batches: what is wrong with them is found here, and what has to be built anew."""
         table = scan_all(buffer)
         self._rules.check_batches(table)
@@ -274,13 +271,13 @@ class LogValidator:
             target, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, end_offset, *latest
         )
 
-    def _counted_anew(self, buffer: Any, next_offset: int, now: int) -> Validated | None:
+    def _counted_anew(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
         """A client's batch that is refused for nothing but its offset deltas, where it is built anew for its codec or format."""
         table = scan_all(buffer)
         stays = self._magic == MAGIC_V2 and self._codec in (None, int(codecs_of(table)[0]))
         if not self._client or len(table) > 1 or table["magic"][0] != MAGIC_V2 or stays:
             return None
-        batch = with_rising_deltas(memoryview(buffer).cast("B"), self._max_batch_bytes)
+        batch = with_rising_deltas(byte_view(buffer), self._max_batch_bytes)
         if batch is None:
             return None
         try:
@@ -355,7 +352,7 @@ class LogValidator:
 
     def _build(self, buffer: Buffer, table: np.ndarray, groups: _Groups, i: int, now: int) -> bytes:
         """A group's records in the topic's codec and format, as one batch."""
-        row: Any = table[groups.start[i]]
+        row = table[groups.start[i]]
         where = int(row["position"]), int(row["base_offset"])
         try:
             return self._append_all(self._builder(row, groups, i, now), buffer, table[groups.start[i] : groups.stop[i]])
@@ -394,7 +391,7 @@ class LogValidator:
                 )
         return builder.finish()
 
-    def _write(self, buffer: Any, table: np.ndarray, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
+    def _write(self, buffer: Buffer, table: np.ndarray, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
         """What stays where it lies gets its offsets and timestamps; the maximum timestamp of all, and its offset."""
         counts = np.diff(seen.ends, prepend=0)
         latest = table["max_timestamp"].copy()
@@ -414,7 +411,7 @@ class LogValidator:
         timestamps = latest[stays] if self._create_time else np.full(len(rows), now)
         bit = 0 if self._create_time else LOG_APPEND_TIME_BIT
         other = ((rows["attributes"] & LOG_APPEND_TIME_BIT) != bit) | (rows["max_timestamp"] != timestamps)
-        view = memoryview(buffer).cast("B")
+        view = byte_view(buffer)
         for i in np.flatnonzero(other & (rows["magic"] > MAGIC_V0)).tolist():
             set_timestamp(view, rows[i], not self._create_time, int(timestamps[i]))
         return best, best_offset
@@ -441,10 +438,10 @@ class LogValidator:
         return best, int(groups.offset[group] + i - groups.first[group])
 
 
-def _joined(buffer: Any, table: np.ndarray, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
+def _joined(buffer: Buffer, table: np.ndarray, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
     """The groups in their order, some as they lie in the buffer, some built anew."""
-    view, out = memoryview(buffer), bytearray()
+    view, out = view_of(buffer), bytearray()
     for i, (start, stop) in enumerate(zip(groups.start.tolist(), groups.stop.tolist(), strict=True)):
-        last: Any = table[stop - 1]
+        last = table[stop - 1]
         out += parts[i] if i in parts else view[int(table["position"][start]) : int(last["position"] + last["size"])]
     return out

@@ -5,14 +5,14 @@ A wrapper's own offset is that of its last message. Its CRC does not cover the f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from .._backend import core
 from ..constants import CODEC_MASK, DEFAULT_MAX_BATCH_BYTES
 from ..errors import KafkaFormatError
-from ..types import BatchTable, Buffer, IntArray
+from ..types import BatchTable, Buffer, IntArray, byte_view
 from .reader import ARENA_BYTES, legacy_payload
 
 if TYPE_CHECKING:
@@ -41,15 +41,14 @@ class WrapperReader:
 
             self._tools = Arena(), Decompressor(self._max_batch_bytes)
         arena, decompressor = self._tools
-        raw: Any = buffer
-        view = memoryview(raw).cast("B")
+        view = byte_view(buffer)
         result = InnerOffsets(
             table["base_offset"].copy(), table["base_offset"].copy(), np.full(len(table), -1, np.int64)
         )
         placed, rows = table.copy(), []
         arena.filled = 0
         for i in range(len(table)):
-            row: Any = placed[i]
+            row = placed[i]
             magic, codec, start = int(row["magic"]), int(row["attributes"]) & CODEC_MASK, int(row["payload_position"])
             at = arena.filled
             try:
@@ -70,9 +69,8 @@ class WrapperReader:
 
 def _read(arena: Arena, placed: BatchTable, rows: list[int], result: InnerOffsets) -> None:
     """Read the wrappers whose messages are in the arena, which is empty afterwards."""
-    data: Any = arena.data
     found = InnerOffsets(*(np.empty(len(rows), np.int64) for _ in range(3)))
-    core.message_offsets(memoryview(data)[: arena.filled], placed[rows], *found)
+    core.message_offsets(arena.view[: arena.filled], placed[rows], *found)
     for target, values in zip(result, found, strict=True):
         target[rows] = values
     arena.filled = 0

@@ -306,7 +306,7 @@ def _read_path(
     for message in found.messages:
         say(message)
     for directory in found.partitions:
-        if directory.state != "live" and not directory.named:
+        if not directory.readable:
             continue
         try:
             log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=say)

@@ -7,8 +7,8 @@ from typing import Any
 
 from ... import arguments
 from ...constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES
-from ..reading.discovery import PartitionDir
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import PartitionDir
 from ..reading.plan import SegmentPlan
 from ..reading.segment_walker import Run as Extent
 from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, html_table, unreadable_dict
@@ -196,7 +196,7 @@ def describe(
     limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
     run = Run(progress, on_message)
     chosen = run.choose(run.find(paths, replicas), topics, partitions, every_state=True)
-    run.total = sum(s.size for d in chosen for s in d.segments)
+    run.begin(sum(s.size for d in chosen for s in d.segments))
     rows = []
     for directory in chosen:
         with run.reading(directory):

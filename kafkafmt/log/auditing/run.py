@@ -16,7 +16,8 @@ from typing import Protocol, TypeVar
 
 from ... import arguments
 from ..reading.choice import choose_partitions
-from ..reading.discovery import Discovery, PartitionDir, discover
+from ..reading.discovery import Discovery, discover
+from ..reading.partition_dir import PartitionDir
 from .reports import UnreadablePartition
 
 Progress = Callable[[int, int], None]
@@ -75,7 +76,7 @@ class Run:
     """
 
     def __init__(self, progress: Progress | None = None, on_message: OnMessage | None = None) -> None:
-        self.total = 0
+        self._total = 0
         self.messages: list[str] = []
         self.unreadable: list[UnreadablePartition] = []
         self._done = 0
@@ -85,6 +86,11 @@ class Run:
         self._stopped = Event()
         self._callback_error: Exception | None = None
 
+    def begin(self, total: int) -> None:
+        """Report how many bytes there are to do."""
+        self._total = total
+        self.advance(0)
+
     def advance(self, n: int) -> None:
         """Report that `n` bytes more are done; raise `StoppedError` if the run was stopped."""
         if self._stopped.is_set():
@@ -92,7 +98,7 @@ class Run:
         with self._lock, self._callback():
             self._done += n
             if self._progress is not None:
-                self._progress(min(self._done, self.total), self.total)
+                self._progress(min(self._done, self._total), self._total)
 
     def tell(self, message: str) -> None:
         """Keep a message, and hand it to the caller."""
@@ -173,4 +179,3 @@ class Run:
         numbers = () if partitions is None else [partitions] if isinstance(partitions, int) else list(partitions)
         checked = [arguments.integer("partitions", n, 0) for n in numbers]
         return choose_partitions(found, globs, checked, every_state=every_state, on_message=self.tell)
-

@@ -12,8 +12,8 @@ from typing import Any
 from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ..format import files
-from ..reading.discovery import PartitionDir
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import PartitionDir
 from ..writing.mounting import metadata_logs, strays
 from .open_transactions import OpenTransaction, abort_transactions, find_open_transactions
 from .reports import (
@@ -215,7 +215,7 @@ def salvage(
     target = output_directory(output, chosen)
     logs = list(_opened(chosen, limit, run))
     _note_links((entry for root in roots for entry in bounds.foreign_root_files(root)), run, None)
-    run.total = 2 * sum(s.size for log in logs for s in log.segments)
+    total = 2 * sum(s.size for log in logs for s in log.segments)
     filled = Output(target, files.narrowed(0o777, *roots))
 
     def copy(log: PartitionLog) -> tuple[PartitionReport, Salvaged, list[OpenTransaction]] | None:
@@ -228,6 +228,7 @@ def salvage(
 
     try:
         filled.open()
+        run.begin(total)
         copied = run.map(copy, logs, threads, wait=True)
         transactions = [t for _, _, those in copied for t in those]
         messages = finish_directory(filled.work, [made for _, made, _ in copied], roots, bounds)

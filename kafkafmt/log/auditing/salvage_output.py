@@ -24,7 +24,8 @@ from ..format.checkpoints import (
     offset_checkpoint_text,
     read_meta_properties,
 )
-from ..reading.discovery import INCOMPLETE, PartitionDir
+from ..reading.discovery import INCOMPLETE
+from ..reading.partition_dir import PartitionDir
 from .salvage_copy import OWNER, Salvaged, copy_file
 from .salvage_source import ALL_FILE_BITS, BOOTSTRAP, Bounds, restrict
 

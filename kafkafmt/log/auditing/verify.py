@@ -15,8 +15,8 @@ from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
 from ...types import BATCH_DTYPE
 from ..format.files import FileView
-from ..reading.discovery import PartitionDir, SegmentFile
 from ..reading.partition import OnDamage, Part, PartitionLog
+from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.plan import Damage, Finding, SegmentPlan
 from ..reading.segment_walker import Run as Extent
 from .audit import PartitionAudit
@@ -61,8 +61,8 @@ def verify(
     threads : int, optional
         Number of partitions to check at a time. By default one per core.
     progress : callable, optional
-        Called as ``progress(done, total)``, in bytes of `.log` files, after each segment. The calls
-        come from worker threads, never two at a time.
+        Called as ``progress(done, total)``, in bytes of `.log` files: first with 0, then after each
+        segment. The calls come from worker threads, never two at a time.
     on_message : callable, optional
         Called with each message at once, like `progress`. The report has them in `messages`.
 
@@ -91,7 +91,7 @@ def verify(
     limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
     run = Run(progress, on_message)
     chosen = run.choose(run.find(paths, replicas), topics, partitions)
-    run.total = sum(s.size for d in chosen for s in d.segments)
+    run.begin(sum(s.size for d in chosen for s in d.segments))
 
     def check(directory: PartitionDir) -> PartitionReport | None:
         with run.reading(directory):

@@ -14,9 +14,9 @@ import numpy as np
 from ...constants import CONTROL_BIT, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import BATCH_DTYPE
-from ..reading.discovery import SegmentFile
+from ...types import BATCH_DTYPE, Buffer
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import SegmentPlan
 from ..reading.segment_walker import TABLE_ROWS
 from ..reading.transactions import TransactionWalk, misses_a_segment, settle
@@ -58,7 +58,7 @@ class VerifyPass:
         self._batches = self._waits = self.records = 0
         self._readable = True
 
-    def see(self, position: int, buffer: Any, rows: np.ndarray) -> None:
+    def see(self, position: int, buffer: Buffer, rows: np.ndarray) -> None:
         """Take valid batches, in the order of the file. position: file position of the buffer's first byte."""
         self._batches += len(rows)
         bits = int(np.bitwise_or.reduce(rows["attributes"]))
@@ -68,7 +68,11 @@ class VerifyPass:
         if bits & CONTROL_BIT:  # markers are read from the buffer
             self._flush()
             self._add(position, buffer, rows)
-        elif self.audit is not None or bits & TRANSACTIONAL_BIT or (self._walk is not None and self._walk.entries is not None):
+        elif (
+            self.audit is not None
+            or bits & TRANSACTIONAL_BIT
+            or (self._walk is not None and self._walk.entries is not None)
+        ):
             if self._waits + len(rows) > len(self._waiting):
                 self._flush()
             waiting = self._waiting[self._waits : self._waits + len(rows)]
@@ -85,7 +89,7 @@ class VerifyPass:
             self._add(0, b"", self._waiting[: self._waits])
             self._waits = 0
 
-    def _add(self, position: int, buffer: Any, rows: np.ndarray) -> None:
+    def _add(self, position: int, buffer: Buffer, rows: np.ndarray) -> None:
         if self.audit is not None:
             self.audit.add(self._segment, position, buffer, rows)
         if self._walk is not None:
@@ -93,7 +97,12 @@ class VerifyPass:
 
     def is_complete(self, plan: SegmentPlan) -> bool:
         """Return whether exactly the delivered batches were seen, in their order; if not, forget them."""
-        if self._readable and not plan.damaged and sum(e.batches for e in plan.extents) == self._batches and len(plan.extents) < 2:
+        if (
+            self._readable
+            and not plan.damaged
+            and sum(e.batches for e in plan.extents) == self._batches
+            and len(plan.extents) < 2
+        ):
             self._flush()
             self._follow(plan)
             return True
@@ -105,7 +114,9 @@ class VerifyPass:
     def _follow(self, plan: SegmentPlan) -> None:
         """Give up the walk over transactions if a segment is missing before this one; it did not notice the gap."""
         for extent in plan.extents:
-            if self._before is not None and misses_a_segment(self.log, *self._before, plan.segment, extent.first_offset):
+            if self._before is not None and misses_a_segment(
+                self.log, *self._before, plan.segment, extent.first_offset
+            ):
                 self._walk = None
             self._before = plan.segment, extent.last_offset + 1
 

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from ..._backend import core
 from ...errors import StructureError
+from ...types import Buffer, byte_view
 
 ALIGNMENT = 64
 CRC_STEP = 1 << 20
@@ -207,9 +208,9 @@ def write_all(target: int, data: bytes) -> None:
         rest = rest[os.write(target, rest) :]
 
 
-def write_at(target: int, data: Any, position: int) -> None:
+def write_at(target: int, data: Buffer, position: int) -> None:
     """Write all bytes of `data` at `position` of the descriptor `target`."""
-    rest = memoryview(data).cast("B")
+    rest = byte_view(data)
     while rest:
         written = os.pwrite(target, rest, position)
         rest, position = rest[written:], position + written

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from .discovery import Discovery, PartitionDir
+from .discovery import Discovery
+from .partition_dir import PartitionDir
 from .selection import not_there, select_partitions
 
 
@@ -56,7 +57,7 @@ def choose_partitions(
         Topics or numbers were given, and no partition matches.
     """
     chosen = select_partitions(found.partitions, topics, numbers, internal, every_state)
-    readable = (p for p in found.partitions if every_state or p.state == "live" or p.named)
+    readable = (p for p in found.partitions if every_state or p.readable)
     missing = not_there(readable, topics, numbers)
     if not chosen and (topics or numbers):
         raise PartitionNotFoundError(missing)

@@ -10,7 +10,7 @@ import errno
 import os
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import StructureError
@@ -27,9 +27,9 @@ from ..format.checkpoints import (
 from ..format.names import base_offset_of, parse_partition_name
 from . import recognize
 from .missing import UnavailableSegmentError, check_retention
+from .partition_dir import PartitionDir, SegmentFile
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
-INTERNAL_PREFIX = "__"
 LOOKED_INTO = 200
 """Directories below one that holds no log, to say where a log is."""
 INCOMPLETE = ".kafkafmt-salvage"
@@ -40,66 +40,6 @@ LOST_AND_FOUND = "lost+found"
 
 class NoLogError(OSError):
     """There is nothing to read under a path."""
-
-
-class DuplicatePartitionError(ValueError):
-    """The same partition lies in two of the paths given."""
-
-
-@dataclass(frozen=True)
-class SegmentFile:
-    """A `.log` file. base_offset is what its name says, None where the name is not a base offset."""
-
-    path: Path
-    base_offset: int | None
-    next_base: int | None
-    last: bool
-    size: int
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-
-@dataclass
-class PartitionDir:
-    """A partition as it lies on disk.
-
-    state: live, delete, stray or future. log_start: from the checkpoint beside the directory, 0 where there is none.
-    cleaned: the cleaner's checkpoint knows it, so gaps in its offsets are compaction's. named: it was itself a PATH.
-    checkpoints: what each of the offset checkpoints says of it, by their names. inode: of the directory, when it was listed.
-    ignored: names of files in the directory that salvage must not use.
-    problems: (file, error word, message) of checkpoints that cannot be believed and of `.log` files that are no segments.
-    error: why the directory cannot be listed; `PartitionLog` raises it.
-    """
-
-    topic: str
-    partition: int
-    path: Path
-    state: str
-    segments: list[SegmentFile]
-    log_start: int = 0
-    cleaned: bool = False
-    named: bool = False
-    problems: list[tuple[str, str, str]] = field(default_factory=list)
-    checkpoints: dict[str, int] = field(default_factory=dict)
-    error: OSError | None = None
-    ignored: frozenset[str] = frozenset()
-    inode: int | None = None
-
-    @property
-    def key(self) -> tuple[str, int]:
-        return self.topic, self.partition
-
-    @property
-    def log_start_offset(self) -> int:
-        """max(checkpoint, first segment's base offset), the first offset that a broker would show."""
-        first = self.segments[0].base_offset if self.segments else None
-        return max(self.log_start, first or 0)
-
-    @property
-    def internal(self) -> bool:
-        return self.topic.startswith(INTERNAL_PREFIX)
 
 
 @dataclass
@@ -117,13 +57,15 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
     ends higher. Raises OSError for a path that cannot be read and
     NoLogError for one that holds no log; ValueError for one that is not local (see `local_path`).
     """
+    from .replicas import choose_replicas
+
     if replicas not in (None, "longest"):
         raise ValueError(f"replicas is {replicas!r}; it can be 'longest' or nothing")
     found: list[PartitionDir] = []
     messages: list[str] = []
     for path in dict.fromkeys(_absolute(p) for p in paths):
         found += _discover_path(path, messages)
-    return Discovery(_without_replicas(_merged(found), replicas, messages), list(dict.fromkeys(messages)))
+    return Discovery(choose_replicas(_merged(found), replicas, messages), list(dict.fromkeys(messages)))
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
@@ -156,7 +98,9 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
         return [_partition(path.parent, [path.name], names, messages, named=True)]
     directories, names = files.list_directory(path)
     if INCOMPLETE in directories:
-        raise NoLogError(f"{path}: incomplete, because `kafkafmt salvage` was interrupted (or still runs); delete it and salvage again")
+        raise NoLogError(
+            f"{path}: incomplete, because `kafkafmt salvage` was interrupted (or still runs); delete it and salvage again"
+        )
     logs = [n for n in names if n.endswith(".log")]
     if any(base_offset_of(n) is not None for n in logs):
         return [_partition(path, logs, names, messages, named=True)]
@@ -213,7 +157,10 @@ def _nearby(path: Path) -> str:
             for child in _directories(parent)[:left]:
                 left -= 1
                 inner = _directories(parent / child)
-                if any(parse_partition_name(name).parsed and _has_log(parent / child / name) for name in inner[:LOOKED_INTO]):
+                if any(
+                    parse_partition_name(name).parsed and _has_log(parent / child / name)
+                    for name in inner[:LOOKED_INTO]
+                ):
                     found.append(str(parent / child))
                 else:
                     following.append(parent / child)
@@ -303,12 +250,16 @@ def _partition(
 ) -> PartitionDir:
     name = parse_partition_name(path.name)
     if not name.parsed and logs:
-        messages.append(f"{path}: the directory's name is no topic-partition; taken as topic {name.topic!r}, partition 0")
+        messages.append(
+            f"{path}: the directory's name is no topic-partition; taken as topic {name.topic!r}, partition 0"
+        )
     if checkpoints is None:
         try:
             checkpoints = _read_checkpoints(path.parent)
         except OSError as error:
-            messages.append(f"{path.parent}: its checkpoints cannot be read ({error.strerror}); the log start is the first segment's")
+            messages.append(
+                f"{path.parent}: its checkpoints cannot be read ({error.strerror}); the log start is the first segment's"
+            )
             checkpoints = {}, []
     values, problems = checkpoints[0], list(checkpoints[1])
     if any(file == LOG_STARTS for file, _, _ in problems):
@@ -324,7 +275,9 @@ def _partition(
         size = files.file_size(path / log)
         base = base_offset_of(log)
         after = len(bases) if base is None else bisect_right(bases, base)
-        segment = SegmentFile(path / log, base, bases[after] if after < len(bases) else None, after == len(bases), size or 0)
+        segment = SegmentFile(
+            path / log, base, bases[after] if after < len(bases) else None, after == len(bases), size or 0
+        )
         (segments if size is not None else vanished).append(segment)
     segments.sort(key=_segment_order)
     messages += [_packed_message(path / n) for n in recognize.packed_segments(names)]
@@ -349,32 +302,3 @@ def _partition(
         except UnavailableSegmentError:  # reading it raises the error, for this partition alone
             found.segments = sorted([*found.segments, segment], key=_segment_order)
     return found
-
-
-def _without_replicas(found: list[PartitionDir], replicas: str | None, messages: list[str]) -> list[PartitionDir]:
-    kept: list[PartitionDir] = []
-    chosen: dict[tuple[str, int], PartitionDir] = {}
-    for p in sorted(found, key=lambda p: (p.topic, p.partition, p.state != "live", str(p.path))):
-        if p.state != "live" and not p.named:
-            kept.append(p)
-            continue
-        other = chosen.get(p.key)
-        if other is None:
-            chosen[p.key] = p
-            kept.append(p)
-            continue
-        if replicas is None:
-            both = f"{p.topic}-{p.partition} lies both in {other.path} and in {p.path}"
-            raise DuplicatePartitionError(f"{both}: name one, or --replicas longest")
-        winner, loser = (p, other) if _end(p) > _end(other) else (other, p)
-        messages.append(f"{p.topic}-{p.partition}: {winner.path} is read, its replica {loser.path} is not")
-        if winner is p:
-            kept[kept.index(other)] = p
-            chosen[p.key] = p
-    return kept
-
-
-def _end(p: PartitionDir) -> int:
-    from .partition import PartitionLog  # which stands on this module
-
-    return PartitionLog(p).next_offset

@@ -13,16 +13,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ..._backend import core
 from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from ...errors import KafkaFormatError
-from ...types import last_offsets
+from ...types import Buffer, last_offsets
 from ..format.files import FileView
-from .discovery import NoLogError, PartitionDir, SegmentFile, discover
+from .discovery import NoLogError, discover
 from .partition import OnDamage, PartitionLog
+from .partition_dir import PartitionDir, SegmentFile
 from .segment_walker import FIRST_READ, Walker
 from .transactions import TransactionWalk, settle_hidden
 
@@ -104,7 +105,7 @@ class Follower:
         plan = self.log.plan(segment)
         return max([e.end for e in plan.extents] + [d.position + d.length for d in plan.damaged], default=0)
 
-    def records(self, on_damage: OnDamage | None = None) -> Iterator[Any]:
+    def records(self, on_damage: OnDamage | None = None) -> Iterator[core.Record]:
         """Yield the records that were seen and not delivered yet."""
         if self.next < self._low:
             self._tell(
@@ -119,12 +120,14 @@ class Follower:
             self._walk.found.last_stable_offset = end
             self.log.transactions = self._walk.found
         if end > self.next:
-            selection: dict[str, Any] = {
-                "below_log_start": self._below_log_start,
-                "control": self._control,
-                "committed": self._committed,
-            }
-            yield from self.log.records(start=self.next, end=end, on_damage=on_damage, **selection)
+            yield from self.log.records(
+                start=self.next,
+                end=end,
+                on_damage=on_damage,
+                below_log_start=self._below_log_start,
+                control=self._control,
+                committed=self._committed,
+            )
             self.next = end
 
     def look(self, closely: bool = False) -> None:
@@ -217,7 +220,7 @@ class Follower:
         )
         return int(falls[0]) if len(falls) else len(rows)
 
-    def _take(self, start: int, buffer: Any, rows: np.ndarray, file: str) -> None:
+    def _take(self, start: int, buffer: Buffer, rows: np.ndarray, file: str) -> None:
         if self._committed:
             self._walk.add(buffer, rows, file)
         self._end = int(rows[-1]["base_offset"]) + int(rows[-1]["last_offset_delta"]) + 1

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .discovery import PartitionDir
 from .follow import Follower
 from .partition import OnDamage
+from .partition_dir import PartitionDir
 
 POLL = 0.2
 """Seconds between two looks at the last segment of each partition."""

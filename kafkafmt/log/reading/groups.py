@@ -10,7 +10,7 @@ same. It also reads past a transaction that is still open.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -214,3 +214,9 @@ def _member(record: CoordinatorRecord) -> Member:
     m = record.value
     topics = getattr(m, "subscribed_topic_names", None)
     return Member(record.key.member_id, getattr(m, "instance_id", None), m.client_id, m.client_host, topics)
+
+
+def groups_dict(offsets: Iterable[CommittedOffset], groups: Iterable[Group]) -> dict[str, Any]:
+    """Return the JSON object that ``kafkafmt groups --format json`` prints."""
+    rows = [asdict(g) | {"members": [m._asdict() for m in g.members]} for g in groups]
+    return {"offsets": [c._asdict() for c in offsets], "groups": rows}

@@ -17,7 +17,7 @@ from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
 from ...types import BATCH_DTYPE, last_offsets
 from ..format.files import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, in_use
-from .discovery import SegmentFile
+from .partition_dir import SegmentFile
 from .segment_walker import FIRST_READ, Walker
 
 BLOCK_ENTRIES = 512

@@ -14,9 +14,9 @@ import numpy as np
 
 from ...constants import CONTROL_BIT, NO_END, NO_TIMESTAMP
 from ...records import RecordReader
-from .discovery import SegmentFile
 from .index_lookup import largest_timestamp, time_bounds
 from .partition import UNKNOWN, Part, PartitionLog
+from .partition_dir import SegmentFile
 
 
 class Place(NamedTuple):

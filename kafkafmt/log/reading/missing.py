@@ -14,15 +14,12 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
 
 from ...errors import StructureError
 from ..format import files
 from ..format.checkpoints import LOG_STARTS, read_offset_checkpoint
 from ..format.names import base_offset_of
-
-if TYPE_CHECKING:
-    from .discovery import PartitionDir, SegmentFile
+from .partition_dir import PartitionDir, SegmentFile
 
 
 class UnavailableSegmentError(OSError):

@@ -18,14 +18,14 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET, NO_END
 from ...errors import KafkaFormatError, StructureError
 from ...records import Chunk, RecordReader
-from ...types import BATCH_DTYPE, COLUMNS, IntArray, RecordColumns
+from ...types import BATCH_DTYPE, COLUMNS, Buffer, IntArray, RecordColumns
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from ..format.files import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
-from .discovery import PartitionDir, SegmentFile
 from .index_lookup import position_before
 from .missing import check_retention, unavailable
+from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run
 from .plan import Damage, SegmentPlan, plan_segment
 from .ranges import MAX_HEADERS_READ, reach, sound_runs
@@ -375,10 +375,29 @@ class PartitionLog:
             for damage in hurt:
                 self.damage(damage, on_damage)
 
-    def records(self, *, views: bool = False, **selection: Any) -> Iterator[Any]:
+    def records(
+        self,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        control: bool = False,
+        below_log_start: bool = False,
+        on_damage: OnDamage | None = None,
+        committed: bool = False,
+        past_open: bool = False,
+    ) -> Iterator[core.Record]:
         """The same selection as Record objects."""
-        for source, columns in self.chunks(capacity=1024, **selection):
-            yield from core.make_records(source, columns, views=views)
+        for source, columns in self.chunks(
+            start=start,
+            end=end,
+            control=control,
+            below_log_start=below_log_start,
+            on_damage=on_damage,
+            committed=committed,
+            past_open=past_open,
+            capacity=1024,
+        ):
+            yield from core.make_records(source, columns)
 
 
 class _Events:
@@ -440,7 +459,7 @@ class Part:
     extent: Run
     walker: Walker
     position: int
-    buffer: Any
+    buffer: Buffer
     table: np.ndarray
     before: int
     group: Sequence[Run] = ()

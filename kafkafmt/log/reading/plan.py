@@ -25,7 +25,7 @@ from ...types import IntArray, last_offsets
 from ..format.files import FileView, list_directory
 from ..format.names import base_offset_of, file_name
 from .conflicts import believable, in_order
-from .discovery import SegmentFile
+from .partition_dir import SegmentFile
 from .parts import Bad, Parts, Run
 from .search import header_stands
 from .segment_walker import See, Stats, Walker

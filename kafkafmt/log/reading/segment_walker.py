@@ -35,7 +35,7 @@ from ...constants import (
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ...records.reader import offset_range_error
 from ...records.wrappers import WrapperReader
-from ...types import BATCH_DTYPE, BatchTable, IntArray, last_offsets
+from ...types import BATCH_DTYPE, BatchTable, Buffer, IntArray, last_offsets
 from ..format.files import FileView, aligned_buffer
 from .parts import UNKNOWN_COUNT, UNTOLD, Bad, BadColumns, Parts, RunColumns, corrupted_message
 from .parts import Run as Run  # for the modules that read extents
@@ -295,7 +295,7 @@ class Walker:
         spans[:, :2] += at
         return self._table[:n], spans, end + at, expected, last, error
 
-    def _split(self, start: int, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
+    def _split(self, start: int, buffer: Buffer, table: BatchTable) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
         """Yield the rows of a table with their first offsets, up to each batch whose own offsets are wrong, and that one.
 
         These are wrapper messages whose messages have other offsets, and batches with a negative last offset delta.
@@ -357,9 +357,9 @@ class _Seen:
         self._rows = np.empty(TABLE_ROWS if see else 0, BATCH_DTYPE)
         self._count = 0
         self._start = 0
-        self._buffer: Any = None
+        self._buffer: Buffer | None = None
 
-    def add(self, start: int, buffer: Any, rows: BatchTable) -> None:
+    def add(self, start: int, buffer: Buffer, rows: BatchTable) -> None:
         if self._see is None:
             return
         if self._count and (self._count + len(rows) > TABLE_ROWS or start != self._start or buffer is not self._buffer):

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from ...arguments import to_millis
 from ...constants import NO_END
-from .discovery import INTERNAL_PREFIX, PartitionDir
 from .lookups import find_timestamp
 from .partition import PartitionLog
+from .partition_dir import INTERNAL_PREFIX, PartitionDir
 
 ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
 
@@ -130,7 +130,7 @@ def select_partitions(
     """
     chosen = []
     for p in partitions:
-        if p.state != "live" and not p.named and not every_state:
+        if not p.readable and not every_state:
             continue
         if numbers and p.partition not in numbers:
             continue

@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 from ...constants import NO_END
 from ...errors import KafkaFormatError
 from ..format.files import FileView
-from .discovery import SegmentFile
 from .index_lookup import position_before
 from .partition import PartitionLog
+from .partition_dir import SegmentFile
 from .ranges import read_head
 
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,21 +33,48 @@ from ...constants import (
 )
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import last_offsets
+from ...types import Buffer, last_offsets
 from ..format import files
 from ..format.files import FileView
 from ..format.index_entries import read_transaction_index
 from ..format.names import index_base_of
 from ..format.producers import Aborted, read_markers
-from .plan import Damage
-
-if TYPE_CHECKING:
-    from ...types import Buffer
-    from .discovery import SegmentFile
-    from .partition import Part, PartitionLog
+from .partition_dir import PartitionDir, SegmentFile
+from .plan import Damage, SegmentPlan
+from .segment_walker import Run
 
 MARKER_SIZE = 78
 """Size of a batch that ends a transaction, in bytes. A longer batch is no marker."""
+
+
+class Batches(Protocol):
+    """Batches of one segment, which are in a buffer. `Part` implements it."""
+
+    @property
+    def plan(self) -> SegmentPlan: ...
+    @property
+    def extent(self) -> Run: ...
+    @property
+    def buffer(self) -> Any: ...
+    @property
+    def table(self) -> np.ndarray: ...
+
+
+class ReadableLog(Protocol):
+    """The partition whose transactions are read. `PartitionLog` implements it."""
+
+    @property
+    def directory(self) -> PartitionDir: ...
+    @property
+    def segments(self) -> list[SegmentFile]: ...
+    @property
+    def max_batch_bytes(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def compacted(self) -> bool: ...
+    def plan(self, segment: SegmentFile) -> SegmentPlan: ...
+    def parts(self, start: int, end: int, on_damage: Callable[[Damage], None] | None) -> Iterator[Batches]: ...
 
 
 @dataclass(frozen=True)
@@ -172,7 +199,7 @@ class TransactionWalk:
         The transaction indexes. They are read when the first transactional batch arrives.
     """
 
-    def __init__(self, log: PartitionLog) -> None:
+    def __init__(self, log: ReadableLog) -> None:
         self.log = log
         self.found = Transactions()
         self.reader = RecordReader(("offset", "key"), max_batch_bytes=log.max_batch_bytes)
@@ -260,7 +287,7 @@ class IndexEntries:
         marker offset.
     """
 
-    def __init__(self, log: PartitionLog) -> None:
+    def __init__(self, log: ReadableLog) -> None:
         self.all: list[Aborted] = []
         try:
             _, names = files.list_directory(log.directory.path)
@@ -310,7 +337,7 @@ class IndexEntries:
             del self.waiting[producer_id]
 
 
-def _is_one_batch(log: PartitionLog, damage: Damage) -> bool:
+def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
     """Return whether the damaged span has the length that its own header states."""
     segment = next(s for s in log.segments if s.name == damage.file)
     try:
@@ -321,13 +348,13 @@ def _is_one_batch(log: PartitionLog, damage: Damage) -> bool:
     return length + 12 == damage.length
 
 
-def find_transactions(log: PartitionLog) -> Transactions:
+def find_transactions(log: ReadableLog) -> Transactions:
     """Return the outcomes of all transactions of a partition, including records below the log
     start.
     """
     walk = TransactionWalk(log)
     if any(log.plan(s).stats.transactional for s in log.segments):
-        before: Part | None = None
+        before: Batches | None = None
         for part in log.parts(0, NO_END, walk.damage):
             segment, extent = part.plan.segment, part.extent
             if before is not None and segment is not before.plan.segment:
@@ -363,7 +390,7 @@ def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
     return walk.found.doubts[known:]
 
 
-def misses_a_segment(log: PartitionLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
+def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
     """Return whether offsets are missing between two segments that compaction did not remove.
 
     `end` is the offset after the last one of `before`, and `first_offset` is the first one of
@@ -372,7 +399,7 @@ def misses_a_segment(log: PartitionLog, before: SegmentFile, end: int, segment: 
     return first_offset > end and not (before.next_base == segment.base_offset and log.compacted)
 
 
-def _ask_indexes(log: PartitionLog, walk: TransactionWalk) -> None:
+def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
     """Consult the transaction indexes about transactions whose end damage may have hidden.
 
     An index names aborted transactions. A transaction that no index names was committed if

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -60,7 +59,7 @@ class ActiveSegment:
             indexes.time_entries * TIME_ENTRY.itemsize,
         ]
 
-    def append(self, data: Any, table: np.ndarray) -> None:
+    def append(self, data: bytes | memoryview, table: np.ndarray) -> None:
         """Append the batches in `data`, and the index entries that are due.
 
         `table` describes the batches; its positions are relative to the start of `data`.
@@ -81,7 +80,7 @@ class ActiveSegment:
         for i, entries in enumerate(self.indexes.take(), 1):
             self._write(i, entries)
 
-    def _write(self, i: int, data: Any) -> None:
+    def _write(self, i: int, data: bytes | memoryview) -> None:
         if not len(data):
             return
         files.write_at(self._files[i], data, self._ends[i])

@@ -10,14 +10,13 @@ index gets a final entry when the segment is closed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_RELATIVE_OFFSET, NO_PRODUCER_ID
 from ...errors import KafkaFormatError, StructureError
 from ...records import RecordReader
-from ...types import last_offsets
+from ...types import Buffer, last_offsets
 from ..format.files import FileView
 from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
 from ..format.leader_epochs import epoch_runs
@@ -111,7 +110,7 @@ class State:
         """Return an independent copy that shares the reader."""
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
 
-    def add(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
+    def add(self, buffer: Buffer, table: np.ndarray) -> list[Aborted]:
         """Update the state with the next batches, and return the transactions that these abort."""
         for epoch, first, last in epoch_runs(table):
             if not self.epoch_runs or epoch != self.epoch_runs[-1][0]:
@@ -120,7 +119,7 @@ class State:
                 self.epoch_runs[-1] = epoch, self.epoch_runs[-1][1], last
         return self.add_producers(buffer, table)
 
-    def add_producers(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
+    def add_producers(self, buffer: Buffer, table: np.ndarray) -> list[Aborted]:
         """Update only the producers with the next batches, and return the transactions that these
         abort.
         """

@@ -379,11 +379,11 @@ def _check_place(output: Path, inputs: list[Any]) -> None:
     """Nothing is ever written into what is read; nor is a directory replaced that holds it, or that somebody stands in."""
     for path in dict.fromkeys(Path(p).resolve() for p in inputs):
         if output == path or output.is_relative_to(path):
-            raise OutputPlaceError(f"--output {output} lies in {path}, which is read: nothing is written there")
+            raise OutputPlaceError(f"the output {output} is in {path}, which is read; choose another output")
         if path.is_relative_to(output):
-            raise OutputPlaceError(f"--output {output} holds {path}, which is read: it cannot be replaced")
+            raise OutputPlaceError(f"the output {output} contains {path}, which is read; choose another output")
     for path in (Path.cwd(), Path.home()):
         if path.resolve().is_relative_to(output):
             raise OutputPlaceError(
-                f"--output {output} holds the {'current' if path == Path.cwd() else 'home'} directory: name another"
+                f"the output {output} contains the {'current' if path == Path.cwd() else 'home'} directory; choose another output"
             )

@@ -121,7 +121,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options.check_stream()  # and not before: Spark hides what a reader's making raises
         try:
             found = discovered(options, self._once).partitions
-            there = [p for p in found if p.state == "live" or p.named]
+            there = [p for p in found if p.readable]
             try:
                 chosen = options.select(found)
             except OptionError:  # a topic that was there is gone

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from building import batch, record, simple_batch
 from golden_cases import case
+from reports import verify_partition
 
 import kafkafmt
+from kafkafmt.cli.offset_range import parse_offsets
 from kafkafmt.errors import StructureError
 from kafkafmt.log import NoLogError, PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format import files
 from kafkafmt.log.format.checkpoints import read_offset_checkpoint
 from kafkafmt.log.format.names import PartitionName, base_offset_of, parse_partition_name
 from kafkafmt.log.reading.lookups import find_timestamp
-from kafkafmt.log.reading.selection import parse_offsets
 
 LAST = 2**63 - 1
 
