@@ -29,7 +29,7 @@ from ..protocol.message_classes import REQUEST, RESPONSE
 from ..records import read_records
 from ..text import encode_json, plain
 from .cat import json_row, text_line
-from .options import LocalPath, bytes_option, format_option, limit_batch_option
+from .options import LocalPath, ParamType, bytes_option, format_option, limit_batch_option
 from .output import BYTES, EXIT_DAMAGE, counted, tell
 
 CHUNK = 1 << 20
@@ -37,7 +37,7 @@ MAX_FRAME = 2**31 - 1
 """The protocol's own limit. A large size field alone costs no memory: only bytes that were read are kept."""
 
 
-class ApiName(click.ParamType):  # type: ignore[type-arg]
+class ApiName(ParamType[int]):
     """The name of an API, in any case, with or without underscores; or its key."""
 
     name = "NAME|KEY"

@@ -91,6 +91,8 @@ class BatchBuilder:
     extend: ExtendRecords
     has_room_for: AppendRecord
 
+    magic: int
+
     def __init__(
         self,
         *,

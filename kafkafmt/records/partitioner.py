@@ -22,7 +22,7 @@ class Partitioner:
     """Gives keys of a topic their partitions. Null keys get partition after partition, from `first` on."""
 
     def __init__(self, partitions: int, first: int = 0) -> None:
-        self.partitions = integer("partitions", partitions)
+        self.partitions: int = integer("partitions", partitions)
         if not 1 <= self.partitions <= _POSITIVE:
             raise ValueError(f"a topic cannot have {partitions} partitions")
         self._next = integer("first", first) % self.partitions

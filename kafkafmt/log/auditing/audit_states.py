@@ -54,7 +54,7 @@ class StateAudit:
         self._abort_markers: set[tuple[int, int]] = set()
         self._epochs = epochs
         self._epochs_reported: set[int] = set()
-        self.whole = True
+        self.whole: bool = True
         """Whether no batch is known to be missing so far, neither because of compaction nor of damage."""
         self._undo: list[Callable[[], None]] = []
         """Functions that restore the state of the last `mark`, to be called from the last to the first."""

@@ -109,13 +109,13 @@ class Walker:
         first_read: int = BUFFER_BYTES,
     ) -> None:
         self.view = view
-        self.size = view.size
+        self.size: int = view.size
         self.base_offset = base_offset
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
         self.first_read = first_read
-        self.search = Search(view)
-        self.stats = Stats()
+        self.search: Search = Search(view)
+        self.stats: Stats = Stats()
         self._wrappers = WrapperReader(max_batch_bytes)
         self._buffer = aligned_buffer(0 if view.data is not None else min(BUFFER_BYTES, max(self.size, 1)))
         self._buffer_at = self._buffered = 0
