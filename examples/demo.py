@@ -1,8 +1,6 @@
-"""`make demo`: export log directories that real brokers wrote to Parquet with Spark.
+"""`make demo`: export log directories that real brokers wrote, one of them damaged, to Parquet on Spark.
 
-One of them is damaged.
-
-python examples/demo.py [DIRECTORY]     # output directory, by default ./demo-output
+python examples/demo.py [DIRECTORY]     # directory of the result, ./demo-output by default
 """
 
 import os
@@ -26,7 +24,7 @@ LOGS = {
     "kafka-4.3.1/transactions/log": "transactions, committed and aborted",
     "kafka-3.9.2/jbod/log/data-1": "a broker with two disks …",
     "kafka-3.9.2/jbod/log/data-2": "… and this is the second",
-    "kafka-4.3.1/torn/log": "damaged by hand: bytes flipped, files truncated",
+    "kafka-4.3.1/torn/log": "damaged on purpose: changed bytes, truncated files",
 }
 QUERY = """
     SELECT topic, partition, offset, date_format(timestamp, 'yyyy-MM-dd HH:mm:ss') AS timestamp,
@@ -47,16 +45,12 @@ def show_input() -> None:
         table.add_row(f"tests/golden/{name}", f"[dim]{what}[/dim]")
     console.print(table)
     core = f"the [bold]{kafkafmt.backend}[/bold] core decodes them"
-    console.print(
-        core
-        if kafkafmt.backend == "native"
-        else f"[yellow]{core}, which is slow because of this: {backend_reason}[/yellow]"
-    )
+    console.print(core if kafkafmt.backend == "native" else f"[yellow]{core}, which is slow: {backend_reason}[/yellow]")
 
 
 def export(output: Path) -> None:
     shown = "kafkafmt export tests/golden/kafka-…/log --master 'local[*]' --overwrite --output " + relative(output)
-    heading("2  The command that exports them to Parquet with Spark")
+    heading("2  The command that exports them to Parquet, on Spark")
     console.print(f"[green]$[/green] {shown}\n", soft_wrap=True)
     paths = [str(GOLDEN / name) for name in LOGS]
     command = [
@@ -74,13 +68,9 @@ def export(output: Path) -> None:
     code = subprocess.run(command, check=False).returncode
     if code not in (0, 1):
         sys.exit(f"demo: the export ended with exit code {code}")
+    console.print("[dim]so few records are mostly start-up time; larger logs reach millions of rows per second[/dim]")
     console.print(
-        "[dim]so few records take only the time to start; of larger logs, it exports millions of rows per second[/dim]"
-    )
-    console.print(
-        "[dim]exit code 1: there was damage; all intact records were exported[/dim]"
-        if code
-        else "[dim]exit code 0[/dim]"
+        "[dim]exit code 1: there was damage; everything intact was exported[/dim]" if code else "[dim]exit code 0[/dim]"
     )
 
 
@@ -101,14 +91,14 @@ def read_back(output: Path) -> None:
                 "",
                 "",
                 f"[red]{before.offset + 1} to {row.offset - 1}[/red]",
-                "[red]are damaged: see the quarantine[/red]",
+                "[red]are in the quarantine[/red]",
                 "",
                 "",
             )
         table.add_row(*("null" if v is None else str(v) for v in row))
     console.print(table)
     total, topics = spark.sql("SELECT count(*), count(DISTINCT topic) FROM records").first()
-    console.print(f"[dim]{total:,} records of {topics} topics in total[/dim]")
+    console.print(f"[dim]{total:,} records of {topics} topics in all[/dim]")
     spark.stop()
 
 
@@ -116,10 +106,10 @@ def what_next(output: Path) -> None:
     heading("4  With a directory of your own")
     command = relative(Path(sys.executable).with_name("kafkafmt"))
     for line, what in (
-        (f"{command} ls /var/lib/kafka/data", "list the partitions"),
-        (f"{command} verify /var/lib/kafka/data", "check for damage; report lost offsets"),
-        (f"{command} cat /var/lib/kafka/data -t orders -n 10", "print a few records"),
-        (f"{command} export /var/lib/kafka/data --output /archive/kafka", "export everything to Parquet"),
+        (f"{command} ls /var/lib/kafka/data", "lists the partitions"),
+        (f"{command} verify /var/lib/kafka/data", "reports damage, and which offsets may be lost"),
+        (f"{command} cat /var/lib/kafka/data -t orders -n 10", "prints some records"),
+        (f"{command} export /var/lib/kafka/data --output /archive/kafka", "exports everything to Parquet"),
     ):
         console.print(f"  {line:<{len(command) + 55}}  [dim]# {what}[/dim]", soft_wrap=True)
     console.print(f"  [dim]and in Python:[/dim] spark.read.parquet({relative(output / 'data')!r})", soft_wrap=True)

@@ -1,8 +1,8 @@
-"""Read logs as Python objects in an RDD with mapPartitions.
+"""Read records as Python objects in an RDD, with mapPartitions over paths of logs.
 
-For code that needs objects; the other examples are faster.
+This is slower than the data source and mapInArrow. It is for code that needs objects.
 
-python examples/map_partitions.py PATH…     .log files, partition or log directories
+python examples/map_partitions.py PATH…          .log files, partition directories or log directories
 """
 
 import sys

@@ -1,15 +1,15 @@
-"""A proxy between Kafka clients and a broker that records their frames for `kafkafmt decode`.
+"""Record the traffic between Kafka clients and a broker, for `kafkafmt decode`.
 
     python examples/record_proxy.py 19092 HOST:PORT DIRECTORY
     kafkafmt decode --requests DIRECTORY/1.requests --responses DIRECTORY/1.responses
 
-Clients connect to the port on the loopback interface. Connection N writes two files, N.requests and
-N.responses, which contain the frames unchanged. Responses of Metadata, FindCoordinator and
-DescribeCluster contain addresses of brokers. The proxy replaces them by its own address, so that
-clients stay with it. It knows one broker, so it works only for a cluster of one.
+Clients connect to the port, on the loopback interface. Each connection N leaves two files with the frames as they
+came: N.requests and N.responses.
 
-Every frame is forwarded. A frame that kafkafmt cannot read, or whose API or version it does not
-know, is forwarded unchanged.
+Brokers tell clients the addresses of the cluster. So that clients stay with the proxy, it replaces these addresses in
+responses of Metadata, FindCoordinator and DescribeCluster. It has one broker, so it serves a cluster of one broker.
+
+Every frame is passed on. A frame with an unknown API or version, or one that cannot be read, is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafkafmt.errors import KafkaFormatError
 
 HOST = "127.0.0.1"
 NAMES_BROKERS = {3: "brokers", 10: "coordinators", 60: "brokers"}
-"""Responses that contain addresses of brokers: API key and name of the field."""
+"""Responses that contain addresses of brokers: API key, and the field with the addresses."""
 
 
 class Proxied:
@@ -41,23 +41,23 @@ class Proxied:
         )
 
     def run(self) -> None:
-        """Forward frames in both directions until one side closes its connection."""
-        responses = threading.Thread(target=self.forward, args=(self.broker, self.client, self.response), daemon=True)
-        responses.start()
-        self.forward(self.client, self.broker, self.request)
-        responses.join()
+        """Pass on data in both directions until one side closes."""
+        answers = threading.Thread(target=self.pass_on, args=(self.broker, self.client, self.response), daemon=True)
+        answers.start()
+        self.pass_on(self.client, self.broker, self.request)
+        answers.join()
         self.requests.close()
         self.responses.close()
 
-    def forward(self, source: socket.socket, target: socket.socket, handle: Any) -> None:
+    def pass_on(self, source: socket.socket, target: socket.socket, handle: Any) -> None:
         splitter = protocol.FrameSplitter(max_size=2**31 - 1)
         try:
             while data := source.recv(1 << 16):
                 for frame in splitter.feed(data):
                     for buffer in handle(frame):
                         target.sendall(buffer)
-        except (OSError, KafkaFormatError) as error:
-            print(f"{self.number}: {error}", file=sys.stderr)
+        except (OSError, KafkaFormatError) as trouble:
+            print(f"{self.number}: {trouble}", file=sys.stderr)
         for end in (source, target):
             try:
                 end.shutdown(socket.SHUT_RDWR)
@@ -68,8 +68,8 @@ class Proxied:
         self.requests.write(frame)
         try:
             request = protocol.read_request(frame)
-        except KafkaFormatError as error:
-            self.say(f"request forwarded unread: {error}")
+        except KafkaFormatError as trouble:
+            self.say(f"request passed on unread: {trouble}")
             return [frame]
         self.correlation.sent(request)
         note = f", {request.body.why()}" if isinstance(request.body, protocol.UnknownBody) else ""
@@ -82,8 +82,8 @@ class Proxied:
         self.responses.write(frame)
         try:
             response = self.correlation.read_response(frame)
-        except KafkaFormatError as error:
-            self.say(f"response forwarded unread: {error}")
+        except KafkaFormatError as trouble:
+            self.say(f"response passed on unread: {trouble}")
             return [frame]
         if isinstance(response.body, protocol.UnknownBody):
             self.say(f"response #{response.correlation_id}: {response.body.why()}")
@@ -92,7 +92,7 @@ class Proxied:
             return [frame]
         named = getattr(response.body, NAMES_BROKERS[response.api_key]) or [
             response.body
-        ]  # FindCoordinator before version 4 has one address, in the body itself
+        ]  # old versions of FindCoordinator have one address, in the body itself
         for broker in named:
             if getattr(broker, "host", ""):
                 broker.host, broker.port = HOST, self.port
@@ -109,7 +109,7 @@ def main() -> None:
     host, _, broker_port = address.rpartition(":")
     directory.mkdir(parents=True, exist_ok=True)
     with socket.create_server((HOST, port)) as server:
-        port = server.getsockname()[1]  # 0 asks for any that is free
+        port = server.getsockname()[1]  # port 0 means any free port
         print(f"listening on {HOST}:{port}", flush=True)
         for number in itertools.count(1):
             client, _ = server.accept()

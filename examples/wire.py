@@ -1,12 +1,10 @@
-"""Talk to a broker with only `kafkafmt.protocol` and a socket.
-
-This shows how to use the codec; it is not a complete client.
+"""Talk to a broker with nothing but `kafkafmt.protocol` and a socket. This shows the codec; it is not a complete client.
 
     python examples/wire.py HOST:PORT list                              topics, partitions, offsets
     python examples/wire.py HOST:PORT produce TOPIC PARTITION VALUE…
     python examples/wire.py HOST:PORT fetch TOPIC PARTITION [OFFSET]
 
-Every request is sent in the newest version that both sides support.
+Every request has the newest version that both sides support.
 """
 
 from __future__ import annotations
@@ -21,11 +19,11 @@ from typing import Any
 import kafkafmt
 from kafkafmt import protocol
 
-BUFFERS_AT_ONCE = 512  # operating systems accept about a thousand per call
+BUFFERS_AT_ONCE = 512  # most systems accept about 1,000 buffers per call
 
 
 class Connection:
-    """A connection to one broker that sends one request at a time."""
+    """A connection to one broker, with one request at a time."""
 
     def __init__(self, host: str, port: int) -> None:
         self.socket = socket.create_connection((host, port), timeout=30)
@@ -43,7 +41,7 @@ class Connection:
         return protocol.read_response(self.receive(), api_key=request.api_key, api_version=version)
 
     def send(self, buffers: list[Any]) -> None:
-        """Send the buffers without copying them, however many the system accepts per call."""
+        """Send all buffers without joining them."""
         buffers = [memoryview(b) for b in buffers]
         while buffers:
             sent = self.socket.sendmsg(buffers[:BUFFERS_AT_ONCE])
@@ -115,7 +113,7 @@ def produce(link: Connection, topic: str, partition: int, values: list[str]) -> 
 
 
 def fetch(link: Connection, topic: str, partition: int, offset: int) -> None:
-    """Print every record from an offset to the end, as a consumer with read_committed sees them."""
+    """Print every record from an offset to the end, as a consumer with read_committed receives them."""
     leader, topic_id = leader_of(link, topic, partition)
     request = protocol.FetchRequest
     while True:
@@ -129,7 +127,7 @@ def fetch(link: Connection, topic: str, partition: int, offset: int) -> None:
             for record in kafkafmt.read_records(data.records, start=offset, aborted=data.aborted):
                 print(record.offset, record.key, record.value)
             end = protocol.batches_end(data.records).next_offset
-        if end is None:  # no more records before the last stable offset
+        if end is None:  # nothing up to the last stable offset
             return
         offset = end
 

@@ -81,9 +81,12 @@ class Arena:
     If the buffer grows, it moves, so callers must keep positions, not views.
     """
 
+    data: npt.NDArray[np.uint8]
+    view: memoryview
+
     def __init__(self, capacity: int = 1 << 20) -> None:
         self._replace(np.empty(capacity, np.uint8))
-        self.filled = 0
+        self.filled: int = 0
 
     def _replace(self, data: npt.NDArray[np.uint8]) -> None:
         self.data, self.view = data, view_of(data)
@@ -194,7 +197,7 @@ class Decompressor:
         if max_batch_bytes < 1:
             raise ValueError(f"max_batch_bytes is {max_batch_bytes}; it must be at least 1")
         self.limit = max_batch_bytes
-        self.seconds = 0.0
+        self.seconds: float = 0.0
         """Spent in `decompress`."""
         self._busy = Lock()  # zstandard crashes if two threads use one context
         self._zstd = zstandard.ZstdDecompressor()

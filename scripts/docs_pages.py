@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = {
@@ -73,11 +74,10 @@ def command_help(command: click.Command, context: click.Context) -> list[str]:
     """Return the description of one subcommand, a table of its options, and its example."""
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     lines = ["```text", usage, "```", "", *help_text(command), "", "| option | meaning |", "|---|---|"]
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is not None:
-            names, meaning = (cell.replace("|", "\\|").replace("\n", " ") for cell in record)
-            lines.append(f"| `{names}` | {escaped(meaning)} |")
+    for parameter in command.params:
+        names, meaning = parameter.get_help_record(context) or ("", "")
+        if meaning:
+            lines.append(f"| `{names}` | {escaped(' '.join(meaning.split()))} |")
     example = getattr(command, "epilog", None)
     if example:
         label, _, text = example.partition(": ")
@@ -94,4 +94,9 @@ def help_text(command: click.Command) -> list[str]:
 def escaped(text: str) -> str:
     """Return text in which Markdown shows angle brackets, asterisks and underscores, outside of code, as they are."""
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(part if part.startswith("`") else re.sub(r"([*_<\[])", r"\\\1", part) for part in parts)
+    return "".join(part if part.startswith("`") else re.sub(r"([*_<\[|])", r"\\\1", part) for part in parts)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Repair types such as "bytes-like", which mkdocstrings takes for a subtraction."""
+    return re.sub(r"((?:<span[^>]*>)?(?:bytes|array|path)(?:</span>)?) - (?=like)", r"\1-", html)

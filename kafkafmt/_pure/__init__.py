@@ -1,4 +1,7 @@
-"""The pure core: the readable specification of `_core`, its fallback and its partner in tests and benchmarks."""
+"""The pure-Python core: the readable specification of `_core`, and its fallback.
+
+Tests and benchmarks compare the two.
+"""
 
 from .assign import number_batches, write_offsets
 from .batch import scan_batches
@@ -11,7 +14,7 @@ from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
 from .records import decode_plain_batches, decode_records
-from .search import crc32_of_rest, crc32c_of_rest, find_batch, find_batches, skip_corrupted
+from .search import crc32_of_rest, crc32c_of_rest, find_batch, find_batches, resume_after, scan_damaged, scan_extents
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
@@ -42,8 +45,10 @@ __all__ = [
     "read_unsigned_varint",
     "read_varint",
     "read_varlong",
+    "resume_after",
     "scan_batches",
-    "skip_corrupted",
+    "scan_damaged",
+    "scan_extents",
     "total_length",
     "validate_buffer",
     "write_messages",

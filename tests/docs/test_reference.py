@@ -12,6 +12,7 @@ from command import kafkafmt
 from example_data import make_example_data
 
 import kafkafmt as k
+import kafkafmt.spark as kafkafmt_spark
 from kafkafmt import errors
 from kafkafmt.cli.verify import ADVICE
 from kafkafmt.constants import BUILD_FAULTS
@@ -77,3 +78,13 @@ def test_keys_of_the_verify_report_are_listed(tmp_path: Path) -> None:
     report = json.loads(kafkafmt("verify", broken, "--format", "json").stdout)
     text = (REFERENCE / "json-reports.md").read_text()
     assert {key for key in keys_of(report) if f'"{key}"' not in text and f"`{key}`" not in text} == set()
+
+
+def test_public_names_have_an_entry_in_the_reference() -> None:
+    entries = {
+        name for page in REFERENCE.glob("*.md") for name in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.M)
+    }
+    entries |= {f"kafkafmt.spark.{name.rpartition('.')[2]}" for name in entries if name.startswith("kafkafmt.spark.")}
+    modules = {"kafkafmt": k, "kafkafmt.protocol": k.protocol, "kafkafmt.spark": kafkafmt_spark}
+    names = {f"{module}.{name}" for module, content in modules.items() for name in content.__all__}
+    assert names - {"kafkafmt.Record", "kafkafmt.backend"} <= entries

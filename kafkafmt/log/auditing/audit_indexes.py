@@ -70,7 +70,9 @@ def _load(
     rest = data[n * entry : len(data) // entry * entry]
     if rest.strip(b"\0"):
         first, second = (int(c[n]) for c in whole(data, base))
-        message = f"entry {n} ({first}, {second}) is not larger than the one before it, and is not part of a tail of zeros"
+        message = (
+            f"entry {n} ({first}, {second}) is not larger than the one before it, and is not part of a tail of zeros"
+        )
         found.append(Finding(path.name, "index_garbage", message))
     return _File(path.name, columns, found)
 
@@ -140,7 +142,9 @@ class IndexAudit:
         following = np.append(positions[1:], MANY)[: len(positions)]
         appended_together = (self._last_of >= positions) & (self._last_of < following)
         right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
-        if plan.damaged or not all(e.dense for e in plan.extents):  # the cleaner may enter the offset of a record that it kept
+        if plan.damaged or not all(
+            e.dense for e in plan.extents
+        ):  # the cleaner may enter the offset of a record that it kept
             right |= (self._first_of <= offsets) & (offsets <= self._last_at)
         wrong = known & ~right & ~beyond
 
@@ -198,10 +202,24 @@ def _others(mask: np.ndarray) -> str:
 
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
     """Return a mask of the entries that refer to damage or to an unfinished tail. They cannot be checked."""
-    unknown = np.zeros(len(offsets), bool)
-    for d in plan.damaged:
-        low, high = d.first_offset or 0, MANY if d.last_offset is None else d.last_offset
-        unknown |= (offsets >= low) & (offsets <= high)
-        if positions is not None:
-            unknown |= (positions >= d.position) & (positions < d.position + d.length)
+    damaged = plan.damaged
+    if not len(offsets) or not damaged:
+        return np.zeros(len(offsets), bool)
+    unknown = _inside(
+        offsets,
+        [d.first_offset or 0 for d in damaged],
+        [MANY if d.last_offset is None else d.last_offset for d in damaged],
+    )
+    if positions is not None:
+        unknown |= _inside(positions, [d.position for d in damaged], [d.position + d.length - 1 for d in damaged])
     return unknown
+
+
+def _inside(values: np.ndarray, low: list[int], high: list[int]) -> np.ndarray:
+    """Return whether each value is in one of the ranges [low, high]."""
+    lows, highs = np.array(low, np.int64), np.array(high, np.int64)
+    order = np.argsort(lows, kind="stable")
+    at = np.searchsorted(lows[order], values, "right") - 1
+    highest = np.maximum.accumulate(highs[order])
+    inside: np.ndarray = (at >= 0) & (values <= highest[at])
+    return inside

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
+from functools import partial
+from operator import attrgetter
 
 import numpy as np
 
@@ -13,8 +15,8 @@ from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
 from ...types import BATCH_DTYPE
 from ..format.files import FileView
-from ..reading.partition import OnDamage, PartitionLog
-from ..reading.partition_dir import PartitionDir
+from ..reading.partition import OnDamage, Part, PartitionLog
+from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.plan import Damage, Finding, SegmentPlan
 from ..reading.segment_walker import Run as Extent
 from .audit import PartitionAudit
@@ -134,21 +136,24 @@ def verify_partition(
         findings += plan.findings
         damaged += plan.damaged
         deep: list[Damage] = []
-        complete = first_pass.is_complete(plan)
+        complete, audited = first_pass.is_complete(plan), False
         if plan.extents:
             if shallow:
                 records += _count_headers(log, plan, low, deep)
             elif complete:
                 records += first_pass.records
+            elif audit is not None and low <= plan.extents[0].first_offset:
+                audited = True
+                records += _count_records(log, plan, low, deep, partial(_add_to_audit, audit, segment))
             else:
                 records += _count_records(log, plan, low, deep)
-        planned = set(plan.damaged)
-        damaged += [d for d in deep if d not in planned]
+        planned = set(map(id, plan.damaged))
+        damaged += [d for d in deep if id(d) not in planned]
         if audit:
-            if not complete and plan.extents:
+            if not complete and not audited and plan.extents:
                 start, end = plan.extents[0].first_offset, plan.extents[-1].last_offset + 1
                 for part in log.parts(start, end, lambda _: None, grouped=True):
-                    audit.add(segment, part.position, part.buffer, part.table)
+                    _add_to_audit(audit, segment, part)
             audit.close(plan)
         if progress is not None:
             progress(plan.size)
@@ -159,7 +164,7 @@ def verify_partition(
         message = f"{doubt.hidden_by} may hide how {whose} ended"
         findings.append(Finding(doubt.file, "transaction_in_doubt", message))
     findings += audit.read_committed_findings() if audit else []
-    damaged.sort(key=lambda d: (d.file, d.position))
+    damaged.sort(key=attrgetter("file", "position"))
     lost = _lost_records(damaged, low)
     return PartitionReport(
         topic=log.topic,
@@ -194,10 +199,20 @@ def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Dam
     return report.with_damage(spans, records)
 
 
-def _count_records(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
-    """Decode the records of a segment; return how many data records from `low` on can be delivered."""
+def _add_to_audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> None:
+    audit.add(segment, part.position, part.buffer, part.table)
+
+
+def _count_records(
+    log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage], see: Callable[[Part], None] | None = None
+) -> int:
+    """Decode the records of a segment; return how many data records from `low` on can be delivered.
+
+    `see` is called with each part that is read.
+    """
     start, end = max(low, plan.extents[0].first_offset), plan.extents[-1].last_offset + 1
-    return sum(c.columns.rows for c in log.chunks(start=start, end=end, below_log_start=True, on_damage=deep.append))
+    chunks = log.chunks(start=start, end=end, below_log_start=True, on_damage=deep.append, see=see)
+    return sum(c.columns.rows for c in chunks)
 
 
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:

@@ -103,12 +103,12 @@ class Export:
         options: ExportOptions,
         on_message: Callable[[str], None] | None = None,
     ) -> None:
-        self.options = options
-        self.found = found
-        self.chosen = chosen
+        self.options: ExportOptions = options
+        self.found: Discovery = found
+        self.chosen: list[PartitionDir] = chosen
         self.messages: list[str] = list(found.messages)
         self._on_message = on_message or (lambda _: None)
-        self.staging = Staging(options.output, options.overwrite)
+        self.staging: Staging = Staging(options.output, options.overwrite)
         check_place(self.staging.output, [*options.paths, *(p.path for p in found.partitions)])
         self.staging.check()
         check_names(chosen)

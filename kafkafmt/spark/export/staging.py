@@ -44,9 +44,9 @@ class Staging:
     """
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
-        self.output = Path(os.path.realpath(local_path(output)))
+        self.output: Path = Path(os.path.realpath(local_path(output)))
         self.overwrite = overwrite
-        self.path = Path()
+        self.path: Path = Path()
         self._lock = -1
         self._made: list[Path] = []
 
