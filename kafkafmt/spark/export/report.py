@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ...log import Damage, Finding
-from ...log.auditing.reports import damage_dict, html_table
+from ...log.auditing.reports import damage_dict
 from ...log.reading.transactions import Doubt
+from ...notebook import html_table
 from .options import ExportOptions
-
-ROWS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -239,15 +238,15 @@ class ExportReport:
 
     def _repr_html_(self) -> str:
         """Return the report as an HTML table for notebooks."""
-        rows = [
-            (f"{p.topic}-{p.partition}", p.written.records, p.read.bytes, p.written.bytes, p.quarantined.spans)
-            for p in self.partitions[:ROWS_SHOWN]
+        every = [
+            ("in all", self.written.records, self.read.bytes, self.written.bytes, self.quarantined.spans),
+            *(
+                (f"{p.topic}-{p.partition}", p.written.records, p.read.bytes, p.written.bytes, p.quarantined.spans)
+                for p in self.partitions
+            ),
         ]
-        rows.append(("all", self.written.records, self.read.bytes, self.written.bytes, self.quarantined.spans))
-        more = max(len(self.partitions) - ROWS_SHOWN, 0)
-        caption = f"{self.output}: {'ok' if self.ok else 'damage'}" + (f", {more} more partitions" if more else "")
         names = ("partition", "records", "log bytes", "Parquet bytes", "damaged spans")
-        return html_table(names, rows, caption)
+        return html_table(f"{self.output}: {'ok' if self.ok else 'damage'}", names, every)
 
 
 def _json_value(value: Any) -> Any:
