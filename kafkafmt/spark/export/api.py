@@ -15,14 +15,13 @@ from ...log import discover
 from ...log.auditing.run import paths_of
 from ...log.reading.choice import choose_partitions
 from ...log.reading.selection import OffsetBound, OffsetRange
-from .options import DEFAULT_ZSTD_LEVEL, ExportOptions
+from .options import DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Path = str | PathLike[str]
-Progress = Callable[[str, int, int], None]
 APP_NAME = "kafkafmt export"
 
 

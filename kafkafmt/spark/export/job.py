@@ -26,7 +26,7 @@ from ...text import json_encoder
 from ..source.splits import SPLIT_BYTES, Split, alone, make_splits, may_hold, offset_range
 from .checks import check_names, check_place
 from .delivered import check_missing, check_records, plan_in_task
-from .options import ExportOptions
+from .options import ExportOptions, Progress
 from .parquet import Manifest, TaskSettings, write_empty, write_split
 from .quarantine import damage_in_range, in_context, write_quarantine
 from .report import ExportReport
@@ -45,8 +45,6 @@ PLAN_BYTES = 512 << 20
 SPLITS_PER_CORE = 4
 """More than one, so that cores that finish early have work left."""
 
-Progress = Callable[[str, int, int], None]
-"""Called with the step ("planning" or "exporting"), the bytes done, and the bytes in total."""
 WriteSplit = Callable[[int, Split, TaskSettings], Manifest]
 
 

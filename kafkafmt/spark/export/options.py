@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -14,6 +15,9 @@ CODECS = ("zstd", "snappy", "lz4", "none")
 ON_ERROR = ("quarantine", "fail")
 ZSTD_LEVELS = (-7, 22)
 DEFAULT_ZSTD_LEVEL = 1
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of the step, the bytes done, and the bytes in total."""
 
 
 @dataclass(frozen=True)
