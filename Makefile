@@ -9,7 +9,7 @@ SECONDS ?= 60
 FETCHED_JAVA = $(if $(shell test -x .venv/jdk/bin/java && echo yes),JAVA_HOME="$(CURDIR)/.venv/jdk")
 RUN = $(FETCHED_JAVA) .venv/bin/python
 
-.PHONY: help setup demo test test-full test-pure fuzz lint docs bench wheel dist clean
+.PHONY: help setup demo test test-full test-pure fuzz lint stubs docs bench wheel dist clean
 
 help:            ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile | expand -t 18
@@ -36,6 +36,9 @@ fuzz: setup      ## run every fuzz target for SECONDS (60) on a core with ASAN a
 lint: setup      ## check style and types
 	.venv/bin/ruff check .
 	.venv/bin/mypy
+
+stubs: setup     ## write the types of the wire protocol's messages, from their schemas
+	$(RUN) scripts/make_stubs.py
 
 docs: setup      ## build the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --clean $(ARGS)

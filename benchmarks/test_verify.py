@@ -28,8 +28,8 @@ def verify(directory: Path) -> int:
     """The bytes of one partition, verified."""
     (found,) = discover([directory]).partitions
     result = verify_partition(PartitionLog(found), shallow=True)
-    assert not result["damaged"]
-    return int(result["bytes"])
+    assert not result.damaged
+    return result.bytes
 
 
 def add_up(array: Any) -> int:

@@ -131,7 +131,7 @@ def test_verifying(benchmark: Any, log: Path) -> None:
     size = read_plain(log)
 
     def ours() -> int:
-        assert not verify_partition(PartitionLog(discover([log]).partitions[0]))["findings"]
+        assert not verify_partition(PartitionLog(discover([log]).partitions[0])).findings
         return size
 
     compare(benchmark, "uncompressed, 100 B records", ours, "read()", lambda: read_plain(log))

@@ -1,4 +1,4 @@
-"""Kafka's log directories as a Spark DataFrame, with no broker and no JVM of Kafka's.
+"""Read Kafka's log directories as a Spark DataFrame, without a broker.
 
 python examples/data_source.py /var/lib/kafka/data [TOPIC]
 """
@@ -9,7 +9,7 @@ from kafkafmt.spark import make_session
 
 path, *topic = sys.argv[1:]
 
-spark = make_session()  # any session will do: Spark finds the format by itself where kafkafmt is installed
+spark = make_session()  # any session works: Spark finds the format if kafkafmt is installed
 logs = spark.read.format("kafkafmt").option("includeHeaders", "true")
 if topic:
     logs = logs.option("subscribe", topic[0])
@@ -20,7 +20,7 @@ df.selectExpr("topic", "offset", "timestamp", "cast(key as string) key", "cast(v
     5
 )
 
-# Only what is named here is decoded and handed to Spark: for large logs it makes all the difference.
+# A schema selects columns. The others are not decoded, which saves most of the time for large logs.
 values = logs.schema("value binary").load(path)
 values.selectExpr("count(*) records", "sum(length(value)) bytes").show()
 spark.stop()

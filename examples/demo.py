@@ -1,6 +1,6 @@
-"""`make demo`: log directories that real brokers wrote, one of them damaged, become Parquet on Spark.
+"""`make demo`: export log directories that real brokers wrote, one of them damaged, to Parquet on Spark.
 
-python examples/demo.py [DIRECTORY]     # where the result goes; ./demo-output unless another is named
+python examples/demo.py [DIRECTORY]     # directory of the result, ./demo-output by default
 """
 
 import os
@@ -19,12 +19,12 @@ from kafkafmt.spark.session import make_session
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 LOGS = {
-    "kafka-4.3.1/codecs/log": "a topic a codec: none, gzip, snappy, lz4, zstd",
+    "kafka-4.3.1/codecs/log": "one topic per codec: none, gzip, snappy, lz4, zstd",
     "kafka-3.9.2/compacted/log": "compacted topics, with gaps in their offsets",
     "kafka-4.3.1/transactions/log": "transactions, committed and aborted",
     "kafka-3.9.2/jbod/log/data-1": "a broker with two disks …",
     "kafka-3.9.2/jbod/log/data-2": "… and this is the second",
-    "kafka-4.3.1/torn/log": "damaged by hand: bytes flipped, files cut",
+    "kafka-4.3.1/torn/log": "damaged on purpose: changed bytes, truncated files",
 }
 QUERY = """
     SELECT topic, partition, offset, date_format(timestamp, 'yyyy-MM-dd HH:mm:ss') AS timestamp,
@@ -50,7 +50,7 @@ def show_input() -> None:
 
 def export(output: Path) -> None:
     shown = "kafkafmt export tests/golden/kafka-…/log --master 'local[*]' --overwrite --output " + relative(output)
-    heading("2  The command that makes Parquet of them, on Spark")
+    heading("2  The command that exports them to Parquet, on Spark")
     console.print(f"[green]$[/green] {shown}\n", soft_wrap=True)
     paths = [str(GOLDEN / name) for name in LOGS]
     command = [
@@ -68,11 +68,9 @@ def export(output: Path) -> None:
     code = subprocess.run(command, check=False).returncode
     if code not in (0, 1):
         sys.exit(f"demo: the export ended with exit code {code}")
-    console.print("[dim]so few records are all start: of larger logs it makes millions of rows a second[/dim]")
+    console.print("[dim]so few records are mostly start-up time; larger logs reach millions of rows per second[/dim]")
     console.print(
-        "[dim]exit code 1: there was damage, and all that is intact was delivered[/dim]"
-        if code
-        else "[dim]exit code 0[/dim]"
+        "[dim]exit code 1: there was damage; everything intact was exported[/dim]" if code else "[dim]exit code 0[/dim]"
     )
 
 
@@ -108,10 +106,10 @@ def what_next(output: Path) -> None:
     heading("4  With a directory of your own")
     command = relative(Path(sys.executable).with_name("kafkafmt"))
     for line, what in (
-        (f"{command} ls /var/lib/kafka/data", "what is there"),
-        (f"{command} verify /var/lib/kafka/data", "is it sound? which offsets are not?"),
-        (f"{command} cat /var/lib/kafka/data -t orders -n 10", "a few records"),
-        (f"{command} export /var/lib/kafka/data --output /archive/kafka", "all of it as Parquet"),
+        (f"{command} ls /var/lib/kafka/data", "lists the partitions"),
+        (f"{command} verify /var/lib/kafka/data", "reports damage, and which offsets may be lost"),
+        (f"{command} cat /var/lib/kafka/data -t orders -n 10", "prints some records"),
+        (f"{command} export /var/lib/kafka/data --output /archive/kafka", "exports everything to Parquet"),
     ):
         console.print(f"  {line:<{len(command) + 55}}  [dim]# {what}[/dim]", soft_wrap=True)
     console.print(f"  [dim]and in Python:[/dim] spark.read.parquet({relative(output / 'data')!r})", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Record batches that lie in a binary column (of captured Fetch responses, of an archive) become records, by mapInArrow.
+"""Decode record batches in a binary column, such as captured Fetch responses, with mapInArrow.
 
 python examples/map_in_arrow.py FILE.log…        here each row holds a segment's bytes; one batch or a thousand, it is the same
 """
@@ -12,7 +12,7 @@ spark = make_session()
 rows = [(Path(name).parent.name, Path(name).read_bytes()) for name in sys.argv[1:]]
 blobs = spark.createDataFrame(rows, "source string, records binary")
 
-# Columns beside the record data are repeated for each record; what is damaged gives a row with the column `error`.
+# Columns in `keep` are repeated for each record. Each damaged span is a row with a message in the column `error`.
 decode = decode_batches("records", keep={"source": "string"}, on_error="column")
 records = blobs.mapInArrow(decode, decode.schema)
 

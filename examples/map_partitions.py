@@ -1,4 +1,6 @@
-"""Records as Python objects in an RDD: mapPartitions over paths of logs. Slow beside the others, for code that needs objects.
+"""Read records as Python objects in an RDD, with mapPartitions over paths of logs.
+
+This is slower than the data source and mapInArrow. It is for code that needs objects.
 
 python examples/map_partitions.py PATH…          .log files, partition directories or log directories
 """

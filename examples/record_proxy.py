@@ -1,13 +1,15 @@
-"""Stands between Kafka clients and a broker and records what they say, for `kafkafmt decode`.
+"""Record the traffic between Kafka clients and a broker, for `kafkafmt decode`.
 
     python examples/record_proxy.py 19092 HOST:PORT DIRECTORY
     kafkafmt decode --requests DIRECTORY/1.requests --responses DIRECTORY/1.responses
 
-Clients connect to the port (on loopback). Each connection N leaves two files, N.requests and N.responses: the frames as
-they came. Brokers tell clients where to go on; so that they stay with the proxy, it changes the addresses in answers of
-Metadata, FindCoordinator and DescribeCluster (and, as it knows one broker, serves a cluster of one).
+Clients connect to the port, on the loopback interface. Each connection N leaves two files with the frames as they
+came: N.requests and N.responses.
 
-Every frame is passed on: one of an API or a version that kafkafmt does not know, or that it cannot read, as it came.
+Brokers tell clients the addresses of the cluster. So that clients stay with the proxy, it replaces these addresses in
+responses of Metadata, FindCoordinator and DescribeCluster. It has one broker, so it serves a cluster of one broker.
+
+Every frame is passed on. A frame with an unknown API or version, or one that cannot be read, is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from kafkafmt.errors import KafkaFormatError
 
 HOST = "127.0.0.1"
 NAMES_BROKERS = {3: "brokers", 10: "coordinators", 60: "brokers"}
-"""Answers that name brokers: API key and the field that does."""
+"""Responses that contain addresses of brokers: API key, and the field with the addresses."""
 
 
 class Proxied:
-    """One connection of a client, and the one to the broker that belongs to it."""
+    """A connection of a client, and the connection to the broker that belongs to it."""
 
     def __init__(self, number: int, client: socket.socket, port: int, broker: tuple[str, int], directory: Path) -> None:
         self.number, self.client, self.port = number, client, port
@@ -39,7 +41,7 @@ class Proxied:
         )
 
     def run(self) -> None:
-        """Both ways, until one side closes."""
+        """Pass on data in both directions until one side closes."""
         answers = threading.Thread(target=self.pass_on, args=(self.broker, self.client, self.response), daemon=True)
         answers.start()
         self.pass_on(self.client, self.broker, self.request)
@@ -90,7 +92,7 @@ class Proxied:
             return [frame]
         named = getattr(response.body, NAMES_BROKERS[response.api_key]) or [
             response.body
-        ]  # FindCoordinator had one, unnamed
+        ]  # old versions of FindCoordinator have one address, in the body itself
         for broker in named:
             if getattr(broker, "host", ""):
                 broker.host, broker.port = HOST, self.port
@@ -107,7 +109,7 @@ def main() -> None:
     host, _, broker_port = address.rpartition(":")
     directory.mkdir(parents=True, exist_ok=True)
     with socket.create_server((HOST, port)) as server:
-        port = server.getsockname()[1]  # 0 asks for any that is free
+        port = server.getsockname()[1]  # port 0 means any free port
         print(f"listening on {HOST}:{port}", flush=True)
         for number in itertools.count(1):
             client, _ = server.accept()

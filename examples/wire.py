@@ -1,10 +1,10 @@
-"""Talks to a broker with nothing but `kafkafmt.protocol` and a socket. To show that the codec suffices; it is no client.
+"""Talk to a broker with nothing but `kafkafmt.protocol` and a socket. This shows the codec; it is not a complete client.
 
     python examples/wire.py HOST:PORT list                              topics, partitions, offsets
     python examples/wire.py HOST:PORT produce TOPIC PARTITION VALUE…
     python examples/wire.py HOST:PORT fetch TOPIC PARTITION [OFFSET]
 
-Every request is sent in the newest version that both sides know.
+Every request has the newest version that both sides support.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 import kafkafmt
 from kafkafmt import protocol
 
-BUFFERS_AT_ONCE = 512  # systems take about a thousand in one call
+BUFFERS_AT_ONCE = 512  # most systems accept about 1,000 buffers per call
 
 
 class Connection:
-    """A connection to one broker, which asks one thing after the other."""
+    """A connection to one broker, with one request at a time."""
 
     def __init__(self, host: str, port: int) -> None:
         self.socket = socket.create_connection((host, port), timeout=30)
@@ -41,7 +41,7 @@ class Connection:
         return protocol.read_response(self.receive(), api_key=request.api_key, api_version=version)
 
     def send(self, buffers: list[Any]) -> None:
-        """Hand the buffers over as they are, however many a call takes."""
+        """Send all buffers without joining them."""
         buffers = [memoryview(b) for b in buffers]
         while buffers:
             sent = self.socket.sendmsg(buffers[:BUFFERS_AT_ONCE])
@@ -72,7 +72,7 @@ def must_be_fine(code: int, what: str) -> None:
 
 
 def leader_of(link: Connection, topic: str, partition: int) -> tuple[Connection, Any]:
-    """A connection to the partition's leader, and the topic's id."""
+    """Return a connection to the partition's leader, and the topic's id."""
     request = protocol.MetadataRequest
     answer = link.ask(request(topics=[request.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False))
     (found,) = answer.topics
@@ -113,7 +113,7 @@ def produce(link: Connection, topic: str, partition: int, values: list[str]) -> 
 
 
 def fetch(link: Connection, topic: str, partition: int, offset: int) -> None:
-    """Every record from an offset to the end, as a consumer at read_committed sees them."""
+    """Print every record from an offset to the end, as a consumer with read_committed receives them."""
     leader, topic_id = leader_of(link, topic, partition)
     request = protocol.FetchRequest
     while True:

@@ -1,14 +1,19 @@
-"""Kafka's formats, read in Python at the speed of the machine: logs on disk, record batches, no broker.
+"""Read, check, build and write Apache Kafka's log files and messages, without a broker.
 
     import kafkafmt
     log = kafkafmt.open("/var/lib/kafka/data")
     for record in log["orders", 3]: ...
     table = log["orders", 3].to_arrow()
 
-Logs on disk: `open` (gives Log and Partition), `LogDirectory` (writers). Record batches in buffers: `read_records`, `to_arrow`,
-`iter_batches`, `check_batches`; built by `build_batch`, `build_batches`, `build_columns`, `BatchBuilder`; changed by
-`validate_and_assign_offsets`, `assign_offsets`, `convert`, `recompress`. `Partitioner` gives keys their partitions.
-The wire protocol: `kafkafmt.protocol`. On Spark: `spark.read.format("kafkafmt")`. Bad data raises a KafkaFormatError.
+- Logs on disk: `open` returns a `Log` of `Partition` objects. `LogDirectory` writes logs.
+- Record batches in a buffer: `read_records`, `to_arrow`, `iter_batches` and `check_batches` read
+  them. `build_batch`, `build_batches`, `build_columns` and `BatchBuilder` build them.
+  `validate_and_assign_offsets`, `assign_offsets`, `convert` and `recompress` change them.
+- `Partitioner` assigns records to partitions by their keys.
+- The wire protocol: `kafkafmt.protocol`.
+- Spark: `spark.read.format("kafkafmt")`.
+
+Damaged data raises a `KafkaFormatError`.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from __future__ import annotations
 from . import _interrupt as _interrupt  # isort: skip  # first, for Ctrl-C while the rest loads
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ._backend import backend, core
 from .errors import (
@@ -32,6 +37,7 @@ from .log import (
     Damage,
     DamagedLogError,
     DuplicatePartitionError,
+    Finding,
     LogDirectory,
     LogSettings,
     LogWriter,
@@ -39,6 +45,8 @@ from .log import (
     StrayPartitionWarning,
     WrongProcessError,
 )
+from .log.reading.choice import PartitionNotFoundError
+from .log.reading.seek import Position
 from .records import (
     BatchBuilder,
     LogValidator,
@@ -64,6 +72,32 @@ from .view import open_log as open
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .log.auditing.describe import PartitionSummary, Summary, describe
+    from .log.auditing.dump import DumpedFile, dump
+    from .log.auditing.open_transactions import OpenTransaction
+    from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
+    from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
+    from .log.auditing.verify import verify
+    from .records.signatures import BufferSelection
+
+_LOADED_ON_DEMAND = {
+    "DumpedFile": "dump",
+    "OpenTransaction": "open_transactions",
+    "OutputPlaceError": "salvage",
+    "PartitionReport": "reports",
+    "PartitionSummary": "describe",
+    "SalvageReport": "salvage",
+    "SalvagedPartition": "salvage",
+    "Summary": "describe",
+    "UnreadablePartition": "reports",
+    "VerifyReport": "reports",
+    "describe": "describe",
+    "dump": "dump",
+    "salvage": "salvage",
+    "verify": "verify",
+}
+"""Names whose modules in `kafkafmt.log.auditing` are imported at their first use, to keep `import kafkafmt` fast."""
+
 Record = core.Record
 
 __all__ = [
@@ -71,7 +105,9 @@ __all__ = [
     "ChecksumError",
     "Damage",
     "DamagedLogError",
+    "DumpedFile",
     "DuplicatePartitionError",
+    "Finding",
     "Groups",
     "InvalidError",
     "KafkaFormatError",
@@ -81,14 +117,25 @@ __all__ = [
     "LogValidator",
     "LogWriter",
     "NoLogError",
+    "OpenTransaction",
+    "OutputPlaceError",
     "Partition",
+    "PartitionNotFoundError",
+    "PartitionReport",
+    "PartitionSummary",
     "Partitioner",
+    "Position",
     "Record",
+    "SalvageReport",
+    "SalvagedPartition",
     "StrayPartitionWarning",
     "StructureError",
+    "Summary",
     "TooLargeError",
     "TruncatedError",
+    "UnreadablePartition",
     "UnsupportedError",
+    "VerifyReport",
     "WrongProcessError",
     "assign_offsets",
     "backend",
@@ -100,12 +147,16 @@ __all__ = [
     "columns_of",
     "convert",
     "decode_control_record",
+    "describe",
+    "dump",
     "iter_batches",
     "open",
     "read_records",
     "recompress",
+    "salvage",
     "to_arrow",
     "validate_and_assign_offsets",
+    "verify",
 ]
 
 
@@ -115,12 +166,40 @@ def to_arrow(
     *,
     topic: str = "",
     partition: int = 0,
-    **selection: Any,
+    **selection: Unpack[BufferSelection],
 ) -> pa.Table:
-    """The records of a buffer of batches as a pyarrow Table, by the columns of `Partition.to_arrow`.
+    """Read the records of a buffer of batches into a pyarrow Table.
 
-    topic, partition: what those columns say. `selection` is read_records': start, end, control, aborted, check_crc,
-    max_batch_bytes.
+    Parameters
+    ----------
+    buffer : bytes-like or None
+        Batches back to back, such as the record data of a fetch response or the bytes of a ``.log``
+        file. None has no records.
+    columns : sequence of str, optional
+        Names and order of the columns. By default the eight columns that `Partition.to_arrow`
+        lists.
+    topic : str, default ""
+        Value of the column topic.
+    partition : int, default 0
+        Value of the column partition.
+    **selection
+        Keyword arguments of `read_records`: start, end, control, aborted, check_crc and
+        max_batch_bytes.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per record, in the order of the buffer. Columns and types are those of
+        `Partition.to_arrow`.
+
+    Raises
+    ------
+    KafkaFormatError
+        A batch is damaged, or exceeds a limit (`TooLargeError`).
+    TypeError, ValueError
+        An argument is wrong, or a column does not exist.
+    ImportError
+        pyarrow is not installed.
     """
     from . import arrow
 
@@ -132,11 +211,17 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "protocol":  # loaded when asked for too
+    if name == "protocol":  # imported on first use
         from importlib import import_module
 
         return import_module("kafkafmt.protocol")
-    if name == "__version__":  # looked up when asked for: it costs a third of the import
+    if name in _LOADED_ON_DEMAND:
+        from importlib import import_module
+
+        value = getattr(import_module(f"kafkafmt.log.auditing.{_LOADED_ON_DEMAND[name]}"), name)
+        globals()[name] = value
+        return value
+    if name == "__version__":  # looked up on first use: it takes a third of the time of the import
         from importlib.metadata import PackageNotFoundError, version
 
         try:

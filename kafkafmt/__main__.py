@@ -1,4 +1,4 @@
-"""`python -m kafkafmt` is the command `kafkafmt`."""
+"""Run the command `kafkafmt`, by `python -m kafkafmt`."""
 
 from .cli import main
 

@@ -1,7 +1,11 @@
-"""The one place that chooses between the native and the pure core.
+"""Choose between the native core and the pure-Python core.
 
-KAFKAFMT_BACKEND=native asks for the native one (an ImportError where it is missing), pure for the other, auto or
-nothing for the native one where it is there; falling back is said once, by a warning.
+The environment variable KAFKAFMT_BACKEND selects the core:
+
+- native: the native core. If it cannot be imported, an ImportError is raised.
+- pure: the pure-Python core.
+- auto, empty or not set: the native core, or the pure-Python core if the native one cannot be
+  imported. In that case, a RuntimeWarning gives the reason.
 """
 
 from __future__ import annotations
@@ -11,25 +15,26 @@ import sys
 import warnings
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ._interrupt import is_command
 from .text import plain
 
-core: Any
-"""The core in use: a module with the names of `_core.pyi`."""
+__all__ = ["backend", "backend_reason", "core"]
 
 backend: str
-"""'native' or 'pure'."""
+""""native" or "pure"."""
 
 backend_reason: str
-"""Why that one, in a few words."""
+"""Why this core is in use, in a few words."""
 
 
 def _end_the_command(error: Exception) -> None:
-    """If this process is the `kafkafmt` command, print `error` to stderr and exit with status 2; otherwise do nothing.
+    """If this process is the `kafkafmt` command, print `error` to stderr and exit with status 2.
 
-    The command's own error handling is imported after this module, too late to catch `error`. In other programs the caller raises it.
+    The command's own error handling is imported after this module, too late to catch `error`. In
+    other programs the caller raises it.
     """
     if is_command():
         sys.stderr.write(f"kafkafmt: {plain(str(error))}\n")
@@ -37,7 +42,10 @@ def _end_the_command(error: Exception) -> None:
 
 
 def _why_not_native(error: ImportError, package: Path = Path(__file__).parent) -> str:
-    """Return why there is no native core, and what to do. A build that went without it has recorded its reason."""
+    """Return why the native core cannot be used, and what to do.
+
+    If the package was built without the native core, the build has recorded the reason in a file.
+    """
     recorded = package / RECORD
     if recorded.exists():
         return recorded.read_text(encoding="utf-8").strip()
@@ -51,7 +59,9 @@ def _why_not_native(error: ImportError, package: Path = Path(__file__).parent) -
 
 
 RECORD = "native_core.txt"
-"""Written by setup.py if the native core was not built: the reason."""
+"""Name of the file that setup.py writes if it does not build the native core. It contains the
+reason.
+"""
 
 
 choice = os.environ.get("KAFKAFMT_BACKEND") or "auto"
@@ -60,11 +70,12 @@ if choice not in ("auto", "native", "pure"):
     _end_the_command(wrong)
     raise wrong
 
+_chosen: ModuleType
 if choice != "pure":
     try:
         from . import _core
 
-        core = _core
+        _chosen = _core
         backend, backend_reason = (
             "native",
             "compiled for this Python" if choice == "auto" else "KAFKAFMT_BACKEND=native",
@@ -77,7 +88,7 @@ if choice != "pure":
             raise missing from error
         from . import _pure
 
-        core = _pure
+        _chosen = _pure
         backend, backend_reason = "pure", reason
         warnings.warn(
             f"kafkafmt runs on its pure Python core, many times slower: {reason}", RuntimeWarning, stacklevel=2
@@ -85,5 +96,11 @@ if choice != "pure":
 else:
     from . import _pure
 
-    core = _pure
+    _chosen = _pure
     backend, backend_reason = "pure", "KAFKAFMT_BACKEND=pure"
+
+if TYPE_CHECKING:
+    from . import _core as core
+else:
+    core = _chosen
+"""The core in use: a module with the names of `_core.pyi`."""

@@ -5,19 +5,19 @@ Rules: input is any C-contiguous buffer, never copied, and written to only where
 and bounds are compared by subtraction; loops over batches and records run without the GIL; bad data gives an error that says where.
 """
 
-from .constants import *  # noqa: F403
-from .constants import BUILD_FAULTS, CHANGED_MEANWHILE, FAULTS, MAX_OBJECTS, MIXED_OFFSETS, TOO_MANY_HEADERS, TOO_MANY_OBJECTS
+from .constants import BUILD_FAULTS, CHANGED_MEANWHILE, FAULTS, MAX_OBJECTS, MIXED_OFFSETS, TOO_MANY_HEADERS, TOO_MANY_OBJECTS, WIRE_TYPES
 from .errors import ChecksumError, StructureError, TooLargeError, TruncatedError, UnsupportedError
 from .types import BATCH_DTYPE, Scan
 
 include "_corelib/buffer.pxi"     # borrowed views of the caller's buffers and arrays
+include "_corelib/layout.pxi"     # Kafka's numbers as C constants, checked against constants.py
 include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_varint
 include "_corelib/crc.pxi"        # crc32c, crc32
 include "_corelib/batch.pxi"      # scan_batches: the shallow walk
-include "_corelib/search.pxi"     # find_batch, find_batches, skip_corrupted: valid batches after damage
+include "_corelib/search.pxi"     # find_batch, find_batches, scan_damaged, scan_extents: valid batches in damaged data
 include "_corelib/chain.pxi"      # heaviest_chain: which batches to trust if their offsets contradict each other
 include "_corelib/walk.pxi"       # one batch's records into columns
-include "_corelib/records.pxi"    # decode_records, decode_run: the deep walk over many batches (formats 0 and 1: legacy.pxi)
+include "_corelib/records.pxi"    # decode_records, decode_plain_batches: the deep walk over many batches (formats 0 and 1: legacy.pxi)
 include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's binary layout
 include "_corelib/objects.pxi"    # Record, make_records, make_values: columns into Python objects
 include "_corelib/encode.pxi"     # records and messages as bytes

@@ -1,4 +1,7 @@
-"""What users pass in, checked where it comes in: TypeError or ValueError that names the argument and says what it can be."""
+"""Check arguments that users pass, at the place where they enter the package.
+
+A wrong argument raises a TypeError or ValueError that names the argument and the values it accepts.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,46 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole number") -> int:
-    """A whole number, of Python's or NumPy's types, that is not below `low`."""
+    """Return `value` as an int.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error message.
+    value : int or NumPy integer
+        The argument.
+    low : int, optional
+        Lowest value allowed. By default there is no limit.
+    kind : str, default "a whole number"
+        What the argument must be, for the error message.
+
+    Raises
+    ------
+    TypeError
+        `value` is not an integer.
+    ValueError
+        `value` is below `low`.
+    """
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {kind}, not {value!r}") from None
+        raise TypeError(f"{name} must be {kind}, not {value!r}") from None
     if low is not None and number < low:
         raise ValueError(
-            f"{name} is {number}; it cannot be below {low}" if low else f"{name} is {number}; it cannot be negative"
+            f"{name} is {number}; it must be at least {low}" if low else f"{name} is {number}; it cannot be negative"
         )
     return number
 
 
 def optional_integer(name: str, value: Any, low: int | None = None, kind: str = "a whole number") -> int | None:
+    """Return `value` as `integer` does, or None if it is None."""
     return None if value is None else integer(name, value, low, kind)
 
 
 def fitting(name: str, value: Any, bits: int) -> int:
-    """A whole number that a field of so many bits holds."""
+    """Return `value` as an int; raise OverflowError if it does not fit into a signed field of
+    `bits` bits.
+    """
     number = integer(name, value)
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise OverflowError(f"{name} is {number}, which does not fit into {bits} bits")
@@ -37,18 +62,22 @@ def fitting(name: str, value: Any, bits: int) -> int:
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """One of some words."""
+    """Return `value`; raise ValueError if it is not one of the `allowed` strings."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} is {value!r}; it can be {' or '.join(map(repr, allowed))}")
     return value
 
 
 def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> list[str] | None:
-    """Several of some words, in any iterable but a string; None for all that are there unless asked for otherwise."""
+    """Return the names in `value`, any iterable except a string, as a list.
+
+    None, which means the default columns, is returned as None. A name that is not in `allowed`
+    raises a ValueError.
+    """
     if value is None:
         return None
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} is a list of names, [{value!r}] perhaps, not {value!r}")
+        raise TypeError(f"{name} must be a list of names, such as [{value!r}], not {value!r}")
     given = list(value)
     for word in given:
         if word not in allowed:
@@ -57,11 +86,14 @@ def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> lis
 
 
 def millis(name: str, time: Any) -> int:
-    """A point in time as milliseconds since 1970 UTC, given as such or as a datetime that knows its zone."""
+    """Return a point in time in milliseconds since 1970-01-01 UTC.
+
+    `time` is such a number or a timezone-aware datetime.
+    """
     if isinstance(time, datetime):
         if time.utcoffset() is None:
             raise ValueError(
-                f"{name} is {time!r}, which names no zone: .replace(tzinfo=timezone.utc), or another, says which is meant"
+                f"{name} is {time!r}, which has no time zone; add one, such as .replace(tzinfo=timezone.utc)"
             )
         return to_millis(time)
     return integer(name, time, kind="a time: milliseconds since 1970 (UTC), or a datetime with a zone")
@@ -73,5 +105,5 @@ def now_millis() -> int:
 
 
 def to_millis(moment: datetime) -> int:
-    """Milliseconds since 1970 UTC, cut off."""
+    """Return a timezone-aware datetime in milliseconds since 1970-01-01 UTC, rounded down."""
     return (moment - EPOCH) // timedelta(milliseconds=1)

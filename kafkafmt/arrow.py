@@ -1,12 +1,13 @@
-"""Decoded columns as Arrow record batches, with the names, types and order of Spark's Kafka source.
+"""Convert decoded columns to Arrow record batches with the schema of Spark's Kafka source.
 
-    key binary, value binary, topic string, partition int32, offset int64, timestamp timestamp(us, UTC),
-    timestampType int32, headers list<struct<key: string, value: binary>>; on request timestampMillis int64
+    key binary, value binary, topic string, partition int32, offset int64,
+    timestamp timestamp(us, UTC), timestampType int32,
+    headers list<struct<key: string, value: binary>>; on request timestampMillis int64
 
-Record batches are of some 8 MB whatever the sizes of Kafka's batches: smaller ones cost their overhead (about 10 µs
-each), larger ones fall out of the caches and choke Spark's channel. The core decodes straight into Arrow's buffers,
-which the record batch then takes over; headers alone are gathered afterwards, and topic and partition are slices of
-one array.
+Arrow record batches have about 8 MB, whatever the sizes of Kafka's batches. Smaller ones cost more
+overhead (about 10 µs each). Larger ones do not fit into the CPU caches and block Spark's channel.
+The core decodes directly into Arrow's buffers, which the Arrow record batch then takes over. Only
+headers are copied afterwards. The columns topic and partition are slices of one array.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from .errors import KafkaFormatError
 from .extras import install_line
 from .log.reading.groups import CommittedOffset
 from .records import Chunk, read_chunks
+from .records.signatures import BufferSelection
 from .sharing import shared
 from .text import decode_header_key
 from .types import Buffer, CopiedColumns
 
 try:
     import pyarrow as pa
-except ImportError as missing:
-    raise ImportError(f"Arrow output needs pyarrow: {install_line('arrow')}") from missing
+except ImportError as _missing:
+    raise ImportError(f"Arrow output needs pyarrow: {install_line('arrow')}") from _missing
 
 HEADER_FIELDS = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct(HEADER_FIELDS)))
@@ -46,10 +48,12 @@ SCHEMA = pa.schema(
         ("headers", HEADERS_TYPE),
     ]
 )
-"""The columns that are there unless others are asked for."""
+"""The default columns."""
 
 OPTIONAL = pa.schema([("timestampMillis", pa.int64())])
-"""Columns that are there when asked for: the timestamp as it stands, also where microseconds cannot hold it."""
+"""Columns that must be asked for by name: the timestamp as stored, which microseconds may be unable
+to hold.
+"""
 
 _DECODED = {
     "key": ("key",),
@@ -63,16 +67,16 @@ _DECODED = {
 TARGET_BYTES = 8 << 20
 MAX_ROWS = 1 << 17
 ROW_BYTES, HEADER_BYTES = 16, 8
-"""What a row and a header count for beside their keys and values."""
+"""Bytes that a row and a header are counted as, in addition to their keys and values."""
 COPY_SLACK = 160
-"""Bytes behind what is gathered that let the core copy short spans in whole steps."""
+"""Bytes of free space after the data that let the core copy short spans in whole steps."""
 _COPIED = {"offset": "offset", "timestampMillis": "timestamp", "timestampType": "timestamp_type"}
-"""Columns that are decoded ones as they stand."""
+"""Columns that are decoded ones without any change."""
 _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("header_key", "header_value")]
 
 
 def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
-    """The schema of the columns named, in that order; the standard eight for None."""
+    """Return the schema of the named columns, in that order; of the eight default columns for None."""
     given = arguments.names("columns", names, SCHEMA.names + OPTIONAL.names)
     if given is None:
         return SCHEMA
@@ -80,13 +84,16 @@ def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
 
 
 def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
-    """What the core has to decode for these columns; offsets where only topic and partition are asked for."""
+    """Return the columns that the core must decode for a schema.
+
+    If only topic and partition are asked for, the offsets are decoded, which count the rows.
+    """
     wanted = {n for name in schema.names for n in _DECODED.get(name, ())}
     return tuple(sorted(wanted)) or ("offset",)
 
 
 class _Numbers:
-    """A growing array in a buffer of Arrow's, which takes it over as it is."""
+    """A growing array in an Arrow buffer, which Arrow takes over without a copy."""
 
     def __init__(self, dtype: Any, room: int) -> None:
         self.dtype: Any = np.dtype(dtype)
@@ -99,7 +106,7 @@ class _Numbers:
             self.array = np.frombuffer(self.buffer, self.dtype)
 
     def finish(self, n: int) -> pa.Buffer:
-        """The first `n`; nothing can be added afterwards."""
+        """Return a buffer with the first `n` items. Nothing can be added afterwards."""
         self._resize(n, n < len(self.array) // 2)
         return self.buffer
 
@@ -109,7 +116,7 @@ class _Numbers:
 
 
 class _Binary:
-    """A binary or string column under way: spans gathered into Arrow's buffers."""
+    """A binary or string column under construction: spans copied into Arrow's buffers."""
 
     def __init__(self, rows: int, room: int) -> None:
         self.offsets = _Numbers(np.int32, rows + 1)
@@ -119,7 +126,7 @@ class _Binary:
         self.rows = self.filled = self.nulls = 0
 
     def append(self, source: Buffer, positions: Any, lengths: Any, n: int, size: int) -> None:
-        """The first `n` spans, which have `size` bytes together."""
+        """Append the first `n` spans, which have `size` bytes in total."""
         if self.rows + n >= len(self.offsets.array):
             self.offsets.ensure(self.rows + n + 1)
             self.validity = np.concatenate(
@@ -140,7 +147,12 @@ class _Binary:
 
 
 class _Columns(CopiedColumns):
-    """Columns whose arrays lie in Arrow's buffers, which can grow and be taken over as they are."""
+    """Columns whose arrays are in Arrow buffers, which can grow and which Arrow takes over without
+    a copy.
+    """
+
+    capacity: int
+    rooms: dict[str, int]
 
     def __init__(self, names: Iterable[str]) -> None:
         self._arrays: dict[str, _Numbers] = {}
@@ -152,17 +164,20 @@ class _Columns(CopiedColumns):
         return numbers.array
 
     def filled(self, name: str) -> int:
-        """Bytes of the keys or values."""
+        """Return the number of bytes of the keys or values."""
         return int(getattr(self, f"{name}_offsets")[self.rows])
 
     def begin(self, capacity: int, rooms: dict[str, int]) -> None:
-        """New arrays, of these sizes, in place of those that were taken."""
+        """Create new arrays of the given sizes, in place of those that were taken."""
         self.capacity, self.rooms = capacity, rooms
         self.rows = self.headers = 0
         self._make_arrays()
 
     def enlarge(self, target_bytes: int) -> bool:
-        """Give every array twice its room and keep the rows; False where they have as much as a record batch is meant to have."""
+        """Double the capacity of every array and keep the rows.
+
+        Return False if the arrays already have the size of one Arrow record batch.
+        """
         grown = False
         if self.capacity < MAX_ROWS:
             grown, self.capacity = True, min(2 * self.capacity, MAX_ROWS)
@@ -188,7 +203,7 @@ class _Columns(CopiedColumns):
         setattr(self, attribute, self._arrays[attribute].array)
 
     def take(self, attribute: str, items: int) -> pa.Buffer:
-        """The buffer of an array, cut to its first items; `begin` has to follow."""
+        """Return the buffer of an array, cut to its first items. `begin` must be called afterwards."""
         setattr(self, attribute, None)
         return self._arrays[attribute].finish(items)
 
@@ -200,19 +215,27 @@ class _Columns(CopiedColumns):
 
 
 def _topic_bytes(topic: str) -> bytes:
-    """Return a topic's name in UTF-8. The name of a directory need not be UTF-8, but Arrow's and Spark's text is."""
+    """Return a topic's name in UTF-8. Raise ValueError if a directory's name is not UTF-8, which
+    Arrow and Spark require.
+    """
     try:
         return topic.encode()
     except UnicodeEncodeError:
-        message = f"the name of topic {topic!a}, as its directory has it, is not UTF-8, so Arrow cannot hold it: omit the column topic"
+        message = f"the name of topic {topic!a}, taken from its directory, is not UTF-8, so Arrow cannot hold it; omit the column topic"
         raise ValueError(message) from None
 
 
 class ArrowBuilder:
-    """Record batches of about `target_bytes`, of one partition at a time, out of what is decoded into `columns`.
+    """Build Arrow record batches of about `target_bytes` from what is decoded into `columns`.
 
-    columns: what a RecordReader fills, from chunk to chunk. timestamps_out_of_range counts the timestamps that
-    microseconds cannot hold; they are null in `timestamp`.
+    A builder has the rows of one partition at a time.
+
+    Attributes
+    ----------
+    columns : _Columns
+        The columns that a RecordReader fills, from chunk to chunk.
+    timestamps_out_of_range : int
+        Number of timestamps that microseconds cannot hold. They are null in the column timestamp.
     """
 
     def __init__(
@@ -220,9 +243,9 @@ class ArrowBuilder:
     ) -> None:
         self.schema = schema
         self.target_bytes = target_bytes
-        self.columns = _Columns(decoded_names(schema))
-        self.timestamps_out_of_range = 0
-        self.rows = 0
+        self.columns: _Columns = _Columns(decoded_names(schema))
+        self.timestamps_out_of_range: int = 0
+        self.rows: int = 0
         self._with_headers = "headers" in schema.names
         self._header_bytes = 0
         self._header_ends: _Numbers | None = None
@@ -230,21 +253,23 @@ class ArrowBuilder:
         self.move_to(topic, partition)
 
     def move_to(self, topic: str, partition: int) -> None:
-        """What comes next is of another partition; there must be no rows then."""
+        """Continue with another partition. There must be no pending rows."""
         if self.rows:
-            raise ValueError("there are rows of the partition before")
+            raise ValueError("rows of the previous partition are pending; call flush() first")
         self._home = topic, partition
         self._constants: dict[str, pa.Array] = {}
 
     @property
     def bytes(self) -> int:
-        """What the rows collected so far count for."""
+        """Size that the rows collected so far are counted as, in bytes."""
         return (
             ROW_BYTES * self.rows + sum(self.columns.filled(name) for name in self.columns.rooms) + self._header_bytes
         )
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Take notice of a chunk's new rows, which stand in `columns`; the batch that they fill."""
+        """Register the new rows of a chunk, which are in `columns`. Yield an Arrow record batch if
+        it is full.
+        """
         columns = self.columns
         if self._with_headers and columns.headers:
             self._put_headers(chunk.source)
@@ -256,7 +281,7 @@ class ArrowBuilder:
             yield self.flush()
 
     def flush(self) -> pa.RecordBatch:
-        """What has been collected, as a record batch; of no rows where there is nothing."""
+        """Return the collected rows as an Arrow record batch, which is empty if there are none."""
         columns, scale = self.columns, 1.06 * self.target_bytes / max(self.bytes, 1)
         rows = min(max(int(self.rows * scale), 1 << 12), MAX_ROWS)
         rooms = {
@@ -271,7 +296,7 @@ class ArrowBuilder:
         return batch
 
     def _put_headers(self, source: Buffer) -> None:
-        """The headers of the rows that are new, which are spans of `source`."""
+        """Copy the headers of the new rows, which are spans of `source`."""
         columns, start = self.columns, self.rows
         stop, count = columns.rows, columns.headers
         sizes = {name: core.total_length(getattr(columns, lengths), count) for name, _, lengths in _HEADER_SPANS}
@@ -282,7 +307,7 @@ class ArrowBuilder:
             self._header_rows = start
         ends = self._header_ends
         ends.ensure(stop + 1)
-        ends.array[self._header_rows + 1 : start + 1] = ends.array[self._header_rows]  # rows between, without a header
+        ends.array[self._header_rows + 1 : start + 1] = ends.array[self._header_rows]  # rows without headers
         assert columns.header_count is not None
         out = ends.array[start + 1 : stop + 1]
         np.cumsum(columns.header_count[start:stop], out=out)
@@ -308,7 +333,7 @@ class ArrowBuilder:
         return pa.Array.from_buffers(type_, self.rows, [None, self.columns.take(_COPIED[name], self.rows)], 0)
 
     def _times(self, type_: pa.DataType) -> pa.Array:
-        """The microseconds; null where they are marked as not to be had."""
+        """Return the timestamps in microseconds; null if there is none or int64 cannot hold it."""
         columns, rows, nulls, validity = self.columns, self.rows, 0, None
         if columns.odd_times:
             assert columns.timestamp_micros is not None
@@ -322,7 +347,7 @@ class ArrowBuilder:
         return pa.Array.from_buffers(type_, rows, [validity, columns.take("timestamp_micros", rows)], nulls)
 
     def _constant(self, name: str, type_: pa.DataType) -> pa.Array:
-        """A slice of an array that repeats the topic or partition."""
+        """Return a slice of an array that repeats the topic or partition."""
         known = self._constants.get(name)
         if known is None or len(known) < self.rows:
             size = min(max(self.rows, 1 << 14) * 2, MAX_ROWS)
@@ -357,7 +382,7 @@ class ArrowBuilder:
 
 
 def _as_text(keys: pa.StringArray) -> pa.StringArray:
-    """The keys as they are if they are UTF-8, else as Java decodes them."""
+    """Return the keys unchanged if they are UTF-8, otherwise decoded as Java does."""
     try:
         keys.validate(full=True)
         return keys
@@ -368,9 +393,10 @@ def _as_text(keys: pa.StringArray) -> pa.StringArray:
 
 @shared
 def record_batches(chunks: Iterable[Chunk], builder: ArrowBuilder) -> Iterator[pa.RecordBatch]:
-    """Record batches out of chunks that are decoded into the builder's columns; the last one may be small, none is empty.
+    """Yield Arrow record batches from chunks that are decoded into the builder's columns.
 
-    What precedes bad data is given before its error is raised.
+    The last one may be small; none is empty. If a chunk raises an error, the rows before it are
+    yielded first.
     """
     try:
         for chunk in chunks:
@@ -395,24 +421,29 @@ COMMITTED = pa.schema(
         ("expire_timestamp", pa.timestamp("ms", "UTC")),
     ]
 )
-"""The fields of a CommittedOffset."""
+"""Schema of a table of CommittedOffset."""
 
 
 def committed_offsets(offsets: Sequence[CommittedOffset]) -> pa.Table:
-    """Committed offsets as a table."""
+    """Return committed offsets as a pyarrow Table."""
     columns = zip(*offsets, strict=True) if offsets else [()] * len(COMMITTED)
     return pa.table([pa.array(column, f.type) for column, f in zip(columns, COMMITTED, strict=True)], schema=COMMITTED)
 
 
 def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-    """Record batches of one schema as a reader, which is what Arrow's stream interface hands on."""
+    """Return Arrow record batches of one schema as a RecordBatchReader, which Arrow's stream
+    interface needs.
+    """
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def read_table(
-    buffer: Buffer | None, columns: Sequence[str] | None, topic: str, partition: int, selection: dict[str, Any]
+    buffer: Buffer | None, columns: Sequence[str] | None, topic: str, partition: int, selection: BufferSelection
 ) -> pa.Table:
-    """The records of a buffer of batches, with topic and partition as they are told; `selection` is read_chunks'."""
+    """Return the records of a buffer of batches as a pyarrow Table.
+
+    `topic` and `partition` are the values of these columns; `selection` is passed to `read_chunks`.
+    """
     builder = ArrowBuilder(topic, partition, schema_of(columns))
     return pa.Table.from_batches(
         record_batches(read_chunks(buffer, builder.columns, **selection), builder), builder.schema

@@ -1,14 +1,23 @@
-"""Compression and decompression of a batch's records by Kafka's codec ids: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+"""Compress and decompress the records of batches by Kafka's codec ids: 1 gzip, 2 snappy, 3 lz4, 4
+zstd.
 
-The one address of the compression packages. What comes out goes into an `Arena`, one growing buffer that many
-batches share, so that the core decodes them in one call; contexts and buffers are reused. No output passes the
-caller's limit: where the data tells its size it is checked before anything is produced, and else while it is.
+Only this module imports the compression packages. Decompressed data is appended to an `Arena`, a
+growing buffer that many batches share, so that the core decodes them in one call. Contexts and
+buffers are reused. No output exceeds the caller's limit. If the data states its size, the size is
+checked before anything is decompressed; otherwise it is checked during decompression.
 
-Read as Kafka's Java reads: concatenated gzip members (what follows the last is ignored if it is no gzip header),
-zstd frames and skippable frames in a row, snappy in xerial's framing (streams in a row) or as one raw block, one lz4
-frame. isal takes zlib's place where it is installed (about 1.3 times as fast). Written as Kafka's Java writes: one
-member, one xerial stream of 32 KiB blocks, one frame of independent 64 KiB blocks, one frame; by zlib, since isal has
-other levels.
+Data is read as Kafka's Java client reads it:
+
+- gzip: concatenated members. Data after the last member is ignored if it has no gzip header.
+- zstd: consecutive frames and skippable frames.
+- snappy: consecutive streams in xerial's framing, or one raw block.
+- lz4: one frame.
+
+If isal is installed, it replaces zlib for decompression (about 1.3 times as fast).
+
+Data is written as Kafka's Java client writes it: one gzip member, one xerial stream of 32 KiB
+blocks, one lz4 frame of independent 64 KiB blocks, or one zstd frame. gzip is written by zlib,
+because isal has other levels.
 """
 
 from __future__ import annotations
@@ -25,7 +34,7 @@ import zstandard
 
 from .constants import CODEC_GZIP, CODEC_LZ4, CODEC_NAMES, CODEC_SNAPPY, CODEC_ZSTD, DEFAULT_MAX_BATCH_BYTES
 from .errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
-from .types import Buffer
+from .types import Buffer, view_of
 
 try:
     from isal import isal_zlib as zlib
@@ -34,7 +43,7 @@ except ImportError:
 
 _raw_snappy: Any
 try:
-    from cramjam import snappy as _raw_snappy  # what python-snappy wraps: it writes straight into the arena
+    from cramjam import snappy as _raw_snappy  # python-snappy wraps it; used directly, it writes into the arena
 except ImportError:
     import snappy as _snappy
 
@@ -47,10 +56,10 @@ LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WBITS = 31
 GZIP_WINDOW = 128
-"""Bytes of the second and every later gzip member that are fed at first."""
+"""Bytes of the second and every later gzip member that are passed to zlib first."""
 ZSTD_MAGIC, ZSTD_SKIPPABLE = 0xFD2FB528, 0x184D2A50
 ZSTD_SMALLEST = 8
-"""Bytes of the smallest frame that one can meet: a skippable one that skips nothing."""
+"""Bytes of the smallest possible frame: a skippable frame that skips nothing."""
 ZSTD_RLE_BLOCK = 2
 _ZSTD_START = struct.Struct("<IB")
 _ZSTD_AT_ONCE = 256 * 1024
@@ -58,22 +67,31 @@ _ROOM = 64 * 1024
 
 
 LEVELS = {CODEC_GZIP: (1, 9, -1), CODEC_LZ4: (1, 17, 9), CODEC_ZSTD: (-131072, 22, 3)}
-"""Lowest, highest and default level, as Kafka's compression.gzip.level and the like have them; gzip's -1 leaves it to zlib."""
+"""Lowest, highest and default level, as in Kafka's ``compression.gzip.level``,
+``compression.lz4.level`` and ``compression.zstd.level``.
+
+gzip's -1 selects zlib's default.
+"""
 
 
 class Arena:
-    """A growing buffer for decompressed batches: `data[:filled]`. Growing moves it, so keep positions, not views."""
+    """A growing buffer for decompressed batches: `data[:filled]`.
+
+    If the buffer grows, it moves, so callers must keep positions, not views.
+    """
+
+    data: npt.NDArray[np.uint8]
+    view: memoryview
 
     def __init__(self, capacity: int = 1 << 20) -> None:
         self._replace(np.empty(capacity, np.uint8))
-        self.filled = 0
+        self.filled: int = 0
 
     def _replace(self, data: npt.NDArray[np.uint8]) -> None:
-        raw: Any = data
-        self.data, self.view = data, memoryview(raw)
+        self.data, self.view = data, view_of(data)
 
     def room(self, n: int) -> memoryview:
-        """`n` writable bytes behind what is filled."""
+        """Return `n` writable bytes after the filled part."""
         end = self.filled + n
         if end > len(self.view):
             grown = np.empty(max(end, len(self.data) * 2), np.uint8)
@@ -90,16 +108,27 @@ class Arena:
 
 
 class Compressor:
-    """Compress batch after batch with one codec and level. Contexts are reused, so two threads at once get a RuntimeError."""
+    """Compress batches with one codec and level.
+
+    Contexts are reused, so if a second thread calls `compress` at the same time, it raises
+    RuntimeError.
+
+    Parameters
+    ----------
+    codec : int
+        Codec id: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+    level : int, optional
+        Compression level, see LEVELS. By default Kafka's default. snappy has no levels.
+    """
 
     def __init__(self, codec: int, level: int | None = None) -> None:
         if codec not in range(CODEC_GZIP, CODEC_ZSTD + 1):
-            raise ValueError(f"there is no codec {codec} that compresses")
+            raise ValueError(f"codec is {codec}; it must be 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)")
         if level is not None:
             lowest, highest, default = LEVELS.get(codec, (0, -1, 0))
             if level != default and not lowest <= level <= highest:
-                there = f"{lowest} to {highest}" if codec in LEVELS else "none"
-                raise ValueError(f"{CODEC_NAMES[codec]} has no level {level}; there are: {there}")
+                levels = f"the levels are {lowest} to {highest}" if codec in LEVELS else "it has no levels"
+                raise ValueError(f"{CODEC_NAMES[codec]} has no level {level}; {levels}")
         self.codec = codec
         self._busy = Lock()  # zstandard crashes if two threads use one context
         self._level = LEVELS[codec][2] if level is None and codec in LEVELS else level or 0
@@ -107,11 +136,11 @@ class Compressor:
             self._zstd = zstandard.ZstdCompressor(level=self._level)
         elif (
             codec == CODEC_LZ4
-        ):  # the default is lz4's fast way, any other its slow one, which begins at 3 and ends at 12
+        ):  # the default selects lz4's fast mode, all others its high-compression mode with levels 3 to 12
             self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
 
     def compress(self, data: Buffer) -> bytes:
-        """Return the data as the records of a batch, or the value of a wrapper message.
+        """Return `data` compressed, as the records of a batch or the value of a wrapper message.
 
         Raise RuntimeError if another thread is compressing with this object.
         """
@@ -137,7 +166,7 @@ class Compressor:
         return self._zstd.compress(raw)
 
     def max_size(self, n: int) -> int:
-        """What `n` bytes become at the most."""
+        """Return the largest size that `n` bytes can have after compression, in bytes."""
         if self.codec == CODEC_GZIP:
             return n + (n >> 12) + (n >> 14) + (n >> 25) + 64
         if self.codec == CODEC_SNAPPY:
@@ -157,22 +186,36 @@ def _xerial(data: memoryview) -> bytes:
 
 
 class Decompressor:
-    """Decompress batch after batch into an arena, none to more than `max_batch_bytes`. Two threads at once get a RuntimeError."""
+    """Decompress batches into an arena, each to at most `max_batch_bytes`.
+
+    Contexts are reused, so if a second thread calls `decompress` at the same time, it raises
+    RuntimeError.
+    """
 
     def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
         if max_batch_bytes < 1:
-            raise ValueError("max_batch_bytes must be at least 1")
+            raise ValueError(f"max_batch_bytes is {max_batch_bytes}; it must be at least 1")
         self.limit = max_batch_bytes
         self._busy = Lock()  # zstandard crashes if two threads use one context
         self._zstd = zstandard.ZstdDecompressor()
-        self._zstd_ratio = 4.0  # what to expect of the next batch, by one before it
+        self._zstd_ratio = 4.0  # compression ratio to expect, updated after each batch of unknown size
         self._lz4: Any = lz4.frame.create_decompression_context()
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
         """Append the decompressed payload to the arena. Return its size in bytes.
 
-        Raise UnsupportedError for an unknown codec, TooLargeError beyond the limit, StructureError for data that
-        does not decompress. The arena is then filled as before. Raise RuntimeError if another thread is decompressing with this object.
+        If an error is raised, the arena is filled as before.
+
+        Raises
+        ------
+        UnsupportedError
+            The codec is unknown.
+        TooLargeError
+            The decompressed data exceeds the limit.
+        StructureError
+            The data cannot be decompressed.
+        RuntimeError
+            Another thread is decompressing with this object.
         """
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("another thread is decompressing with this Decompressor or RecordReader")
@@ -201,14 +244,14 @@ class Decompressor:
             raise
         except MemoryError:
             arena.filled = start
-            raise TooLargeError(f"{CODEC_NAMES[codec]} data asks for more memory than there is") from None
-        except Exception as error:  # every package has errors of its own, some none but Exception
+            raise TooLargeError(f"{CODEC_NAMES[codec]} data needs more memory than is available") from None
+        except Exception as error:  # each package has its own errors, and some raise plain Exception
             arena.filled = start
-            raise StructureError(f"{CODEC_NAMES[codec]} data does not decompress: {error}") from error
+            raise StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}") from error
         return arena.filled - start
 
     def _room(self, done: int, expected: int) -> int:
-        """How much to ask for next: never more than one byte beyond the limit."""
+        """Return how many bytes to ask for next: never more than one byte beyond the limit."""
         room = self.limit + 1 - done
         if expected < _ROOM:
             expected = _ROOM
@@ -221,8 +264,9 @@ class Decompressor:
     def _gzip(self, data: memoryview, arena: Arena, start: int) -> None:
         """Decompress the members of gzip data, one after the other.
 
-        zlib copies the input that it leaves unread. So the data of the second and later members are fed in windows, which begin
-        small and double: a member of n bytes costs O(n), however many members follow it.
+        zlib copies the input that it leaves unread. So the data of the second and later members is
+        passed in windows, which begin small and double. A member of n bytes costs O(n), however
+        many members follow it.
         """
         position, window = 0, len(data)
         while True:
@@ -255,14 +299,14 @@ class Decompressor:
         p = XERIAL_HEADER_SIZE
         if len(data) < p:
             raise StructureError("snappy data ends inside xerial's header")
-        while len(data) - p >= 4:  # Java takes no notice of up to 3 bytes behind the last block
+        while len(data) - p >= 4:  # Java ignores up to 3 bytes after the last block
             if data[p : p + 8] == XERIAL_MAGIC:
                 p += XERIAL_HEADER_SIZE
                 continue
             size = int.from_bytes(data[p : p + 4], "big", signed=True)
             p += 4
             if size < 0 or size > len(data) - p:
-                raise StructureError(f"xerial block of {size} bytes does not lie in the snappy data")
+                raise StructureError(f"a xerial block of {size} bytes does not fit into the snappy data")
             self._snappy_block(data[p : p + size], arena, start)
             p += size
 
@@ -276,8 +320,8 @@ class Decompressor:
         else:
             raise StructureError("snappy block ends inside its length")
         self._check(arena.filled - start + size, CODEC_SNAPPY)
-        if size > 64 * len(block):  # a copy element of 2 bytes gives at most 64
-            raise StructureError(f"snappy block of {len(block)} bytes claims to hold {size}")
+        if size > 64 * len(block):  # a copy element of 2 bytes produces at most 64
+            raise StructureError(f"a snappy block of {len(block)} bytes states an impossible size of {size} bytes")
         if _raw_snappy is None:
             arena.append(_snappy.uncompress(block.tobytes()))
         else:
@@ -298,7 +342,7 @@ class Decompressor:
                         raise StructureError("lz4 data ends before its end mark")
                     pending = pending[used:]
         finally:
-            if not done:  # a context that ends a frame is as good as new; a reset would not clear all that half a frame leaves behind
+            if not done:  # after a complete frame a context can be reused; after half a frame, a reset does not clear all its state
                 self._lz4 = lz4.frame.create_decompression_context()
 
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:
@@ -306,10 +350,10 @@ class Decompressor:
         self._check(known, CODEC_ZSTD)
         single = _check_zstd_frames(data)
         room = known if known > 0 else int(self._zstd_ratio * len(data)) + _ROOM
-        if single and known and room <= _ZSTD_AT_ONCE:  # for 16 KiB a tenth faster than the stream reader
+        if single and known and room <= _ZSTD_AT_ONCE:  # for 16 KiB, 10 % faster than the stream reader
             try:
                 part = self._zstd.decompress(data, min(room, self.limit))
-            except zstandard.ZstdError:  # broken or larger: it does not say which
+            except zstandard.ZstdError:  # corrupted or larger: the error does not say which
                 pass
             else:
                 arena.append(part)
@@ -327,14 +371,18 @@ class Decompressor:
 
 
 def _check_zstd_frames(data: memoryview) -> bool:
-    """Frames, one behind the other, up to the end, which the decompressor does not check. Whether there is one, and no more."""
+    """Raise StructureError if the data is not a sequence of complete frames, which the decompressor
+    does not check.
+
+    Return whether there is exactly one frame and it is not skippable.
+    """
     p, n, frames = 0, len(data), 0
     while n - p >= ZSTD_SMALLEST:
         magic, descriptor = _ZSTD_START.unpack_from(data, p)
         frames += 1
         if magic != ZSTD_MAGIC:
             if magic & 0xFFFFFFF0 != ZSTD_SKIPPABLE:
-                raise StructureError("zstd data goes on with what is no frame")
+                raise StructureError("zstd data contains bytes that are no frame")
             p += 8 + int.from_bytes(data[p + 4 : p + 8], "little")
             frames += 1
             continue
@@ -353,9 +401,12 @@ def _check_zstd_frames(data: memoryview) -> bool:
 
 
 def _zstd_header_size(descriptor: int) -> int:
-    """Bytes of a frame's header by its fifth: up to that one, window, dictionary, content size."""
+    """Return the size of a frame's header, in bytes, given its fifth byte.
+
+    The header has the magic, the descriptor, the window, the dictionary id and the content size.
+    """
     size = 6 + (0, 1, 2, 4)[descriptor & 3] + (0, 2, 4, 8)[descriptor >> 6]
-    if descriptor & 0x20:  # a single segment: no window byte, and a content size of at least a byte
+    if descriptor & 0x20:  # a single segment: no window byte, and a content size of at least one byte
         size -= descriptor >= 0x40
     return size
 

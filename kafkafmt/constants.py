@@ -1,4 +1,4 @@
-"""Kafka's numbers: where fields lie, what their bits mean, which values stand for "none".
+"""Define Kafka's constants: positions of fields, meanings of bits, and values that mean "none".
 
 Layout of a record batch (magic 2; all integers big-endian; Kafka: DefaultRecordBatch):
 
@@ -9,21 +9,23 @@ Layout of a record batch (magic 2; all integers big-endian; Kafka: DefaultRecord
      17  crc                    uint32    CRC-32C of everything from the attributes to the end
      21  attributes             int16
      23  last offset delta      int32
-     27  base timestamp         int64     the delete horizon, where attribute bit 6 is set
+     27  base timestamp         int64     the delete horizon, if attribute bit 6 is set
      35  max timestamp          int64
      43  producer id            int64     -1: none
      51  producer epoch         int16
      53  base sequence          int32
      57  record count           int32
-     61  records, compressed as one block where the attributes name a codec
+     61  records, compressed as one block if the attributes name a codec
 
-A record: varint length, int8 attributes (unused), varlong timestamp delta, varint offset delta, varint key length
-(negative: null), key, varint value length (negative: null), value, varint header count; a header: varint key
-length, key, varint value length (negative: null), value.
+Layout of a record: varint length, int8 attributes (unused), varlong timestamp delta, varint offset
+delta, varint key length (negative: null), key, varint value length (negative: null), value, varint
+header count, headers. Layout of a header: varint key length, key, varint value length (negative:
+null), value.
 
 Layout of a message (magic 0 and 1; Kafka: LegacyRecord):
 
-      0  offset                  int64     not covered by the CRC; of a wrapper, its last inner message's
+      0  offset                  int64     not covered by the CRC; a wrapper's is that of its last
+                                           inner message
       8  size                    int32     bytes after this field; not covered by the CRC
      12  crc                     uint32    CRC-32 of everything from the magic to the end
      16  magic                   int8
@@ -32,8 +34,8 @@ Layout of a message (magic 0 and 1; Kafka: LegacyRecord):
      18 or 26  key length        int32     negative: null
      then key, value length (int32, negative: null), value
 
-A wrapper message has a codec in its attributes, and as its value a compressed message set: messages back to back, in
-magic 1 with offsets relative to the set's first.
+A wrapper message names a codec in its attributes. Its value is a compressed message set: messages
+back to back. In magic 1 their offsets are relative to the first offset of the set.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from __future__ import annotations
 OFFSET_AT = 0
 LENGTH_AT = 8
 ENTRY_OVERHEAD = 12
-"""Bytes of offset and size before every batch and message; a length field does not count them."""
+"""Bytes of offset and size before every batch and message. The length field does not count them."""
 MAGIC_AT = 16
 MAGIC_END = 17
 CRC_AT = 17
@@ -60,18 +62,22 @@ MIN_BATCH_LENGTH = BATCH_HEADER_SIZE - ENTRY_OVERHEAD
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Largest distance of an offset from its segment's base offset; an offset index stores the distance as an int32."""
 MAX_BATCH_LENGTH = 2**31 - 1 - ENTRY_OVERHEAD
-"""Largest length field of a batch or message: its size with the first 12 bytes is an int32 in Kafka, and here."""
+"""Largest length field of a batch or message. With the first 12 bytes, its size must fit into an
+int32, as in Kafka.
+"""
 MIN_LEGACY_LENGTH = 14
 """Smallest length field of any entry: a message of magic 0 with null key and null value."""
 MIN_LENGTHS = (MIN_LEGACY_LENGTH, 22, MIN_BATCH_LENGTH)
-"""The same by magic."""
+"""Smallest length field of a message or batch, by magic."""
 LEGACY_CRC_AT = 12
 LEGACY_ATTRIBUTES_AT = 17
 LEGACY_ATTRIBUTES = 0x0F
-"""The bits of a message's attributes that Kafka uses; where format 2 has its flags, older ones mean nothing."""
+"""The bits of a message's attributes that Kafka uses. In messages, the bits of the flags of format
+2 have no meaning.
+"""
 LEGACY_TIMESTAMP_AT = 18
 LEGACY_KEY_AT = (18, 26)
-"""Where a message's key length stands, by magic."""
+"""Position of a message's key length, by magic."""
 MIN_RECORD_SIZE = 7
 
 MAGIC_V0, MAGIC_V1, MAGIC_V2 = 0, 1, 2
@@ -88,17 +94,17 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMESTAMP_TYPE_NONE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 NO_TIMESTAMP = -1
 MICROS_BEYOND, MICROS_NONE = -(2**63), -(2**63) + 1
-"""What stands in a column of microseconds where int64 cannot hold them, and where there is no timestamp."""
+"""Values in a column of microseconds for a timestamp that int64 cannot hold, and for none."""
 MAX_MILLIS = (2**63 - 1) // 1000
 """The largest timestamp in milliseconds that int64 holds in microseconds."""
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 MAX_SEQUENCE = 2**31 - 1
-"""The largest sequence number; 0 follows it."""
+"""Largest sequence number. The next one is 0."""
 
 CONTROL_ABORT, CONTROL_COMMIT = 0, 1
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
-"""A consumer's isolation.level, its default first."""
+"""Values of a consumer's isolation.level, its default first."""
 
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10
@@ -106,12 +112,14 @@ MAX_VARLONG_BYTES = 10
 MIN_OFFSET = -(2**63)
 MAX_OFFSET = 2**63 - 1
 NO_END = MAX_OFFSET + 1
-"""The exclusive end of a range that has none: MAX_OFFSET would leave out a record with the largest offset."""
+"""Exclusive end of a range without an end. MAX_OFFSET would exclude a record with the largest
+offset.
+"""
 
 DEFAULT_MAX_BATCH_BYTES = 128 * 1024 * 1024
-"""What one batch may decompress to, unless the caller says otherwise."""
+"""Default limit for the size of one batch, in bytes after decompression."""
 
-# What can be wrong inside a batch's records, in the words of the error messages; the cores agree on the indexes.
+# Error messages for what can be wrong inside a batch's records. Both cores use these indexes.
 FAULTS = (
     "",
     "record count does not fit the bytes of the batch",
@@ -126,14 +134,14 @@ FAULTS = (
     "header key runs past the end of its record",
     "header value runs past the end of its record",
     "bytes are left over at the end of a record",
-    "bytes are left over behind the last record",
-    "inner message does not lie within its message set",
+    "bytes are left over after the last record",
+    "inner message size does not fit its message set",
     "inner message has another magic than its wrapper",
     "inner message is itself compressed",
     "key and value do not fill their message",
     "CRC-32 of an inner message does not match its crc field",
     "message set of a wrapper is empty",
-    "inner offsets are above the wrapper's",
+    "inner offsets are above the wrapper's offset",
 )
 (
     FAULT_COUNT,
@@ -159,18 +167,20 @@ FAULTS = (
 ) = range(1, len(FAULTS))
 
 MANY_HEADERS = 1 << 17
-"""Headers that one record may have whatever `max_batch_bytes` is."""
+"""Number of headers that one record may always have, whatever `max_batch_bytes` is."""
 HEADER_MEMORY = 128
-"""Bytes of memory that a header is counted as: its row in the columns, a tuple, a place in the record's tuple."""
+"""Bytes of memory that a header is counted as: its row in the columns, a tuple, and its place in
+the record's tuple.
+"""
 TOO_MANY_HEADERS = "a record has {count} headers, more than the limit of {limit}"
 
-# What keeps a record from being appended: the rule's name and what the message says; the cores agree on the indexes.
+# Reasons for which a record cannot be appended: the rule's name and the message. Both cores use these indexes.
 BUILD_FAULTS = (
     ("", ""),
     ("", ""),
     (
         "offset_order",
-        "offset {offset} is refused: the next offset is {next}, and the highest that a batch can be built with is 2**63 - 2",
+        "offset {offset} is rejected; it must be at least the next offset, {next}, and at most 2**63 - 2",
     ),
     ("offset_delta", "offset {offset} is more than 2**31 - 1 above the batch's base offset"),
     ("timestamp", "timestamp {timestamp} is negative and not -1"),
@@ -187,11 +197,11 @@ BUILD_FAULTS = (
     BUILD_NO_TIMESTAMP,
     BUILD_NO_HEADERS,
     BUILD_TOO_LARGE,
-    _,
+    _NO_BUILD_FAULT,
     BUILD_HEADER_KEY,
 ) = range(2, len(BUILD_FAULTS))
 
-CHANGED_MEANWHILE = "another thread has changed the batch while its records were compressed"
+CHANGED_MEANWHILE = "another thread changed the batch while its records were compressed"
 MIXED_OFFSETS = (
     "some records are Record objects, which keep their offsets, and others have none: "
     "give all of them an offset, as (key, value, timestamp, headers, offset), or none"
@@ -212,7 +222,7 @@ WIRE_TYPES = (
     "records",
     "struct",
 )
-"""What a field of a message, or an element of its array, can be."""
+"""Types of a message's field, or of an element of its array."""
 (
     WIRE_BOOL,
     WIRE_INT8,
@@ -229,7 +239,9 @@ WIRE_TYPES = (
     WIRE_STRUCT,
 ) = range(len(WIRE_TYPES))
 MAX_OBJECTS = 1 << 23
-"""Arrays, their elements except numbers, and unknown tagged fields that one message may contain: some 100 bytes of memory each."""
+"""Limit for the arrays, their elements except numbers, and the unknown tagged fields of one
+message. Each needs some 100 bytes of memory.
+"""
 TOO_MANY_OBJECTS = "{name}: the message contains more than {limit} array elements and unknown tagged fields"
 MAX_STRING = 32767
-"""Bytes of a string, also where its length is a varint."""
+"""Largest size of a string in bytes, also if its length is a varint."""

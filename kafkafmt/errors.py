@@ -1,8 +1,9 @@
-"""The errors that leave this package for bad data.
+"""Define the errors that this package raises for damaged data.
 
-One root and six children, divided by what a caller would do differently. Each error says where the trouble lies
-(`position`), whose batch it is (`base_offset`), and from where on reading may go on (`resume`). Wrong arguments are
-`TypeError` or `ValueError` as everywhere in Python; what the operating system refuses stays an `OSError`.
+`KafkaFormatError` is the base class. Its six subclasses differ in what a caller would do about
+them. Each error has the position of the problem (`position`), the base offset of the batch
+(`base_offset`) and the position at which reading may resume (`resume`). Wrong arguments raise
+TypeError or ValueError. Errors of the operating system remain OSError.
 """
 
 from __future__ import annotations
@@ -11,14 +12,22 @@ from typing import Any, NamedTuple
 
 
 class KafkaFormatError(Exception):
-    """Bytes that are not what Kafka's formats say they should be.
+    """Raised when bytes do not follow Kafka's formats.
 
-    Attributes:
-        position: bytes from the start of the buffer or file to the place of the trouble.
-        base_offset: base offset of the batch concerned, as its header has it; None where that is not known.
-        resume: the next position worth trying; None where none is known.
-        code: a word that stays the same from release to release, for programs.
-        rule: the same, but of an InvalidError the rule that is broken.
+    Attributes
+    ----------
+    message : str
+        What is wrong, without the position.
+    position : int
+        Position of the problem, in bytes from the start of the buffer or file.
+    base_offset : int or None
+        Base offset in the header of the batch concerned. None if it is not known.
+    resume : int or None
+        The next position at which reading may succeed. None if it is not known.
+    code : str
+        Identifies the kind of error for programs. It does not change between releases.
+    rule : str
+        For an `InvalidError`, the rule that the data breaks. Otherwise equal to `code`.
     """
 
     code = "format"
@@ -31,7 +40,7 @@ class KafkaFormatError(Exception):
         self.position = position
         self.base_offset = base_offset
         self.resume = resume
-        self.rule = self.code
+        self.rule: str = self.code
 
     def __str__(self) -> str:
         batch = "" if self.base_offset is None else f", batch at offset {self.base_offset}"
@@ -42,40 +51,52 @@ class KafkaFormatError(Exception):
 
 
 class TruncatedError(KafkaFormatError):
-    """The input ends inside what is being read; more bytes may complete it."""
+    """Raised when the input ends inside a batch or field. More bytes may complete it."""
 
     code = "truncated"
 
 
 class ChecksumError(KafkaFormatError):
-    """A CRC does not match the bytes that it covers."""
+    """Raised when a CRC does not match the bytes that it covers."""
 
     code = "corrupt_checksum"
 
 
 class StructureError(KafkaFormatError):
-    """Fields contradict each other or the bytes around them: lengths, counts, deltas, framing, compressed data."""
+    """Raised when fields contradict each other or the bytes around them.
+
+    Such fields are lengths, counts, deltas and framing. Data that cannot be decompressed raises
+    this error too.
+    """
 
     code = "corrupt_structure"
 
 
 class UnsupportedError(KafkaFormatError):
-    """Something that this release does not read: a magic value, a codec, a version."""
+    """Raised for a magic value, codec or version that this release does not read."""
 
     code = "unsupported"
 
 
 class TooLargeError(KafkaFormatError):
-    """A limit given by the caller would be passed."""
+    """Raised when data exceeds a limit that the caller set, such as `max_batch_bytes`."""
 
     code = "too_large"
 
 
 class OffsetOverflowError(OverflowError, ValueError):
-    """Offsets to be assigned would exceed 2**63 - 2, the largest that leaves an offset for the next record."""
+    """Raised when offsets to be assigned would exceed 2**63 - 2.
+
+    This is the largest offset that leaves one for the next record.
+
+    Attributes
+    ----------
+    next_offset : int
+        The first offset that was to be assigned.
+    """
 
     def __init__(self, next_offset: int) -> None:
-        super().__init__(f"offsets from {next_offset} on do not fit into 64 bits: the last one can be 2**63 - 2")
+        super().__init__(f"offsets from {next_offset} on do not fit into 64 bits; the highest offset is 2**63 - 2")
         self.next_offset = next_offset
 
     def __reduce__(self) -> tuple[type[OffsetOverflowError], tuple[int]]:
@@ -83,7 +104,17 @@ class OffsetOverflowError(OverflowError, ValueError):
 
 
 class RecordError(NamedTuple):
-    """One record against a rule: its place among the records that were given, counted from 0, the rule, and what is wrong."""
+    """A record that breaks a rule of validation.
+
+    Attributes
+    ----------
+    batch_index : int
+        Index of the record among all records of the call, from 0. (Kafka's name for it.)
+    rule : str
+        The rule that the record breaks.
+    message : str
+        What is wrong.
+    """
 
     batch_index: int
     rule: str
@@ -91,9 +122,14 @@ class RecordError(NamedTuple):
 
 
 class InvalidError(KafkaFormatError):
-    """Well-formed, but against one of Kafka's rules of validation.
+    """Raised when data is well-formed but breaks one of Kafka's validation rules.
 
-    rule: the rule's name, which stays the same. records: the records concerned (the first 65,536), if the rule is about records.
+    Attributes
+    ----------
+    rule : str
+        Name of the rule. It does not change between releases.
+    records : tuple of RecordError
+        The records concerned, at most the first 65,536. Empty if the rule is not about records.
     """
 
     code = "invalid"

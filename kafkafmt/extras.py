@@ -1,6 +1,7 @@
-"""Name the packages that an optional part of this package needs, and how to install those that are missing.
+"""Name the packages that an optional part of this package needs, and how to install missing ones.
 
-The package is not on PyPI, so `pip install kafkafmt[cli]` would fail: the packages are named instead.
+The package is not on PyPI, so `pip install kafkafmt[cli]` would fail. Messages name the packages
+instead.
 """
 
 from __future__ import annotations
@@ -14,18 +15,26 @@ EXTRAS = {
     "spark": {"pyspark": "pyspark>=4.0", "pyarrow": "pyarrow>=14", "pandas": "pandas>=2.2"},
     "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
 }
-"""By extra, the requirements by the module that each one brings; "" are those of every installation. pyproject.toml has the same."""
+"""For each extra, the requirements by the module that each one provides.
+
+The key "" contains the requirements of every installation. pyproject.toml has the same list.
+"""
 
 
 def install_line(extra: str) -> str:
-    """Return the command that installs what an extra needs and is missing."""
+    """Return the pip command that installs the missing packages of an extra, or all of them if none
+    is missing.
+    """
     wanted = EXTRAS[extra]
     missing = [requirement for module, requirement in wanted.items() if not _installed(module)] or list(wanted.values())
     return "pip install " + " ".join(f"'{requirement}'" for requirement in missing)
 
 
 def extra_of(module: str | None) -> str | None:
-    """Return the extra that brings a module, by the name that a ModuleNotFoundError has; None for a module of another kind."""
+    """Return the extra that provides a module, or None for a module of another package.
+
+    `module` is the name in a ModuleNotFoundError.
+    """
     root = (module or "").partition(".")[0]
     return next((extra for extra in ("cli", "arrow", "spark", "") if root in EXTRAS[extra]), None)
 

@@ -1,6 +1,6 @@
-"""Turn what users give as a path into a path of the local file system, and refuse what is not one.
+"""Convert the paths that users give to paths of the local file system, and reject all others.
 
-Every PATH and OUT, in Python, on the command line and on Spark, passes through `local_path`.
+Every input and output path in Python, on the command line and in Spark passes through `local_path`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from pathlib import Path
 from urllib.parse import unquote
 
 REMOTE = frozenset("abfs abfss adl cos dbfs ftp gs hdfs http https oss s3 s3a s3n sftp viewfs wasb wasbs".split())
-"""Schemes that are refused even if no slash follows. Any other scheme, or drive letter, needs a slash or backslash to count as one."""
+"""URL schemes that are rejected even if no slash follows.
+
+Any other scheme, or a drive letter, counts as a scheme only if a slash or backslash follows.
+"""
 _URL = re.compile(r"[^/\\]*://")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 
@@ -27,17 +30,20 @@ def local_path(path: str | os.PathLike[str]) -> str:
     Returns
     -------
     str
-        A path without a scheme, unchanged. The path of a ``file:`` URL is absolute and percent-decoded. If only the name with the
-        percent signs exists, that one is returned: Hadoop's ``Path``, and so Spark, do not decode.
+        A path without a scheme is returned unchanged. The path of a ``file:`` URL is absolute and
+        percent-decoded. If only the name with the percent signs exists, that name is returned,
+        because Hadoop's ``Path``, which Spark uses, does not decode.
 
     Raises
     ------
     ValueError
-        The path has another scheme (``s3://…``, ``dbfs:/…``), a drive letter, or names another host.
+        The path has another scheme (``s3://…``, ``dbfs:/…``), has a drive letter, or names another
+        host.
 
     Notes
     -----
-    A local file whose name begins like a scheme is reachable by its absolute path, or as ``./s3:/x``.
+    A local file whose name begins like a scheme can be given by its absolute path, or as
+    ``./s3:/x``.
     """
     text = os.fspath(path)
     scheme = _scheme(text)
@@ -46,13 +52,13 @@ def local_path(path: str | os.PathLike[str]) -> str:
     if scheme is not None:
         what = f"a path with the scheme {scheme!r}" if len(scheme) != 1 else "a path with a drive letter"
         raise ValueError(
-            f"{text}: only local files can be used so far, not {what}; give a local file of that name by its absolute path"
+            f"{text}: only local files can be used, not {what}; for a local file of that name, give its absolute path"
         )
     return os.path.abspath(text) if text and _scheme(str(Path(text))) else text  # pathlib drops a leading "./"
 
 
 def _scheme(text: str) -> str | None:
-    """Return the scheme that a path begins with, in lower case, or None."""
+    """Return the scheme of a path in lower case, or None if it has none."""
     found = _SCHEME.match(text)
     if found and (found[1].lower() in REMOTE or found[1].lower() == "file" or found[2][:1] in ("/", "\\")):
         return found[1].lower()
@@ -65,7 +71,7 @@ def _path_of_url(url: str) -> str:
         host, _, tail = rest[2:].partition("/")
         if host.lower() not in ("", "localhost"):
             raise ValueError(
-                f"{url}: only local files can be used so far, not those of the host {host!r}; a local path has three slashes"
+                f"{url}: only local files can be used, not those of the host {host!r}; a local path has three slashes"
             )
         rest = f"/{tail}"
     literal = f"/{rest.lstrip('/')}"

@@ -1,7 +1,8 @@
-"""Iterators that several threads may share.
+"""Make iterators safe to share between threads.
 
-A generator that is resumed by two threads raises ``ValueError: generator already executing``. What the public API returns waits
-instead: each item goes to one thread. Records have `RecordIterator`, in the core, since there a call for each would cost too much.
+If two threads resume one generator, Python raises ``ValueError: generator already executing``. The
+iterators of the public API wait instead, and each item goes to one thread. Iterators of records are
+`RecordIterator` objects of the core, because a Python call per record would be too slow.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ P = ParamSpec("P")
 
 
 class SharedIterator(Generic[T]):
-    """Yield the items of an iterable. A thread that asks for the next item waits while another one gets its own."""
+    """Yield the items of an iterable to one or more threads; each item goes to one thread.
+
+    While one thread gets the next item, other threads that ask for one wait.
+    """
 
     def __init__(self, items: Iterable[T]) -> None:
         self._items: Iterator[T] | None = iter(items)
@@ -29,7 +33,7 @@ class SharedIterator(Generic[T]):
     def __next__(self) -> T:
         with self._lock:
             if self._busy:
-                raise RuntimeError("the iterator was called by code that runs while it makes the next item")
+                raise RuntimeError("the iterator was called by code that it runs to produce its next item")
             if self._items is None:
                 raise StopIteration
             self._busy = True
@@ -42,7 +46,7 @@ class SharedIterator(Generic[T]):
                 self._busy = False
 
     def close(self) -> None:
-        """End the iteration, and what it holds open."""
+        """End the iteration and release its resources, such as open files."""
         with self._lock:
             close = getattr(self._items, "close", None)
             self._items = None
@@ -51,7 +55,7 @@ class SharedIterator(Generic[T]):
 
 
 def shared(function: Callable[P, Iterable[T]]) -> Callable[P, Iterator[T]]:
-    """Make a generator function return an iterator that several threads may share."""
+    """Make a generator function return a `SharedIterator`."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:

@@ -1,6 +1,7 @@
-"""Text: header keys decoded as Java does it, and the two rules by which output is escaped, for terminals and for JSON.
+"""Decode header keys as Java does, and escape text for terminals and for JSON.
 
-Whatever comes from files, frames or arguments passes `plain` before a person sees it, and `json_encoder` before a program does.
+Text from files, frames or arguments passes `plain` before a person sees it, and `json_encoder`
+before a program does.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ _LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def decode_header_key(raw: bytes) -> str:
-    """UTF-8 with U+FFFD for what is malformed, as `new String(bytes, UTF_8)` gives it.
+    """Decode UTF-8 as Java's ``new String(bytes, UTF_8)`` does: malformed bytes become U+FFFD.
 
-    Python's own replacement differs in one case only: the bytes of a lone surrogate, for which Java gives one U+FFFD.
+    Python's own replacement differs in one case: for the bytes of a lone surrogate, Java produces
+    one U+FFFD.
     """
     try:
         return raw.decode()
@@ -24,19 +26,27 @@ def decode_header_key(raw: bytes) -> str:
         return _LONE_SURROGATE.sub("\ufffd".encode(), raw).decode(errors="replace")
 
 
-# DEL and C1, which steer a terminal; the separators of lines and paragraphs; characters that change the direction of text; characters
-# without width or sign, which hide text or make two names look alike; lone surrogates, which UTF-8 cannot hold. Not the joiners U+200C
-# and U+200D, which scripts and emoji need.
+# Characters to escape besides C0:
+# - DEL and C1, which control a terminal
+# - separators of lines and paragraphs
+# - characters that change the direction of text
+# - invisible characters, which hide text or make two names look alike
+# - lone surrogates, which UTF-8 cannot encode
+# The joiners U+200C and U+200D are not escaped: scripts and emoji need them.
 _UNSEEN = (
     "\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff"
     "\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a\\U000e0000-\\U000e007f"
 )
 _UNSAFE = re.compile(f"[\\x00-\\x1f{_UNSEEN}]")
-_UNSAFE_IN_JSON = re.compile(f"[{_UNSEEN}]")  # JSON itself escapes C0; outside strings it may have line feeds
+_UNSAFE_IN_JSON = re.compile(f"[{_UNSEEN}]")  # JSON escapes C0 in strings; between values, line feeds are allowed
 
 
 def plain(text: str) -> str:
-    """Escape what could steer a terminal, end the line, reorder it or hide in it, as in Python: `\\x1b`, `\\u202e`."""
+    """Escape characters that could control a terminal, end the line, reorder the text or hide in
+    it.
+
+    The escapes are Python's: `\\x1b`, `\\u202e`.
+    """
     return text if text.isprintable() else _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
 
 
@@ -49,7 +59,7 @@ def json_encoder(**options: Any) -> Callable[[Any], str]:
 
     def encode_safely(value: Any) -> str:
         text = encode(value)
-        if text.isascii() and "\x7f" not in text:  # both are much quicker than the search
+        if text.isascii() and "\x7f" not in text:  # much faster than the regular expression
             return text
         return _UNSAFE_IN_JSON.sub(_json_escape, text)
 
@@ -61,5 +71,5 @@ def _json_escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-encode_json = json_encoder()
+encode_json: Callable[[Any], str] = json_encoder()
 """Encode a value as one line of JSON."""

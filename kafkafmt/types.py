@@ -1,4 +1,4 @@
-"""The plain values that cross floors: the table of batches, the columns of records."""
+"""Define the tables and columns that the cores, readers and writers exchange."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ from .errors import KafkaFormatError
 if TYPE_CHECKING:
     from typing_extensions import Buffer as _Buffer
 
-    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's stubs make an array a buffer from Python 3.12 on only
+    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's stubs declare arrays as buffers only from Python 3.12 on
 else:
     Buffer = Any
 
 
+def view_of(buffer: Buffer) -> memoryview:
+    """Return a memoryview of a buffer."""
+    return memoryview(buffer)  # type: ignore[arg-type]  # for NumPy's stubs an array is a buffer from 3.12 on
+
+
 def byte_view(buffer: Buffer) -> memoryview:
-    """Return a buffer as a one-dimensional memoryview of bytes."""
-    return memoryview(buffer).cast("B")  # type: ignore[arg-type]  # an array is no buffer in NumPy's stubs for Python 3.11
+    """Return a one-dimensional memoryview of the bytes of a buffer."""
+    return view_of(buffer).cast("B")
 
 
 BATCH_DTYPE = np.dtype(
@@ -45,11 +50,12 @@ BATCH_DTYPE = np.dtype(
     ],
     align=True,
 )
-"""A row a batch, in native byte order, as a shallow walk finds them.
+"""Type of a table of batches: one row per batch, in native byte order.
 
-`position` and `size` (with its first 12 bytes) are the batch's place in the buffer walked; `payload_position` and
-`payload_size` that of its records. A caller that decompresses a batch moves the latter two to where the records are.
-Of formats 0 and 1 `attributes` are the bits that these use.
+`position` and `size` are the place of the batch in the scanned buffer, in bytes; `size` includes
+the first 12 bytes. `payload_position` and `payload_size` are the place of its records. A caller
+that decompresses a batch sets these two to the place of the decompressed records. For formats 0 and
+1, `attributes` contains only the bits that these formats use.
 """
 
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -59,7 +65,7 @@ IntArray = npt.NDArray[np.int64]
 LengthArray = npt.NDArray[np.int32]
 ByteArray = npt.NDArray[np.uint8]
 BatchTable = npt.NDArray[np.void]
-"""Rows of BATCH_DTYPE."""
+"""Array with dtype BATCH_DTYPE."""
 
 
 def last_offsets(batches: BatchTable) -> IntArray:
@@ -73,14 +79,26 @@ def last_offsets(batches: BatchTable) -> IntArray:
     return last
 
 
-class Scan(NamedTuple):
-    """What a shallow walk did.
+def last_offset(batch: np.void) -> int:
+    """Return the last offset of one batch, as `last_offsets` does for a table."""
+    return min(int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0), MAX_OFFSET)
 
-    count: rows filled. position: where it stopped, the start of the first batch not taken. error: what stands there,
-    or None where the table is full or the input ends (inside a batch if `position` is not its end).
+
+class Scan(NamedTuple):
+    """Result of a shallow scan of batches.
+
+    Attributes
+    ----------
+    count : int
+        Number of rows filled.
+    position : int
+        Position at which the scan stopped, in bytes: the start of the first batch that has no row.
+    error : KafkaFormatError or None
+        What is wrong at `position`. None if the table is full or the input ends. If the input ends
+        inside a batch, `position` is the start of that batch.
     """
 
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody misses
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
     position: int
     error: KafkaFormatError | None
 
@@ -94,11 +112,24 @@ _ARRAYS: dict[str, list[tuple[str, Any]]] = {
     "headers": [("header_start", np.int64), ("header_count", np.int32)],
     "timestamp_micros": [("timestamp_micros", np.int64)],
 }
-"""Which arrays, a row a record, hold each column; the last one where it is named only."""
+"""For each column, the arrays that contain it, with one item per record.
+
+"timestamp_micros" is not among the default COLUMNS.
+"""
 
 
 class Spans(NamedTuple):
-    """A column of byte strings: where each lies in a buffer, and its length, -1 for null. int64 and int32."""
+    """A column of byte strings, as spans of a buffer.
+
+    Attributes
+    ----------
+    buffer : bytes-like
+        The buffer that contains the bytes.
+    positions : array of int64
+        Position of each value in `buffer`, in bytes.
+    lengths : array of int32
+        Length of each value, in bytes; -1 for null.
+    """
 
     buffer: Buffer
     positions: IntArray
@@ -106,7 +137,17 @@ class Spans(NamedTuple):
 
 
 class HeaderSpans(NamedTuple):
-    """A column of headers: of each record, where its headers begin in `keys` and `values`, and how many they are."""
+    """A column of headers, as spans of a buffer.
+
+    Attributes
+    ----------
+    starts : array of int64
+        For each record, the index of its first header in `keys` and `values`.
+    counts : array of int32
+        For each record, its number of headers.
+    keys, values : Spans
+        The headers of all records.
+    """
 
     starts: IntArray
     counts: LengthArray
@@ -115,31 +156,44 @@ class HeaderSpans(NamedTuple):
 
 
 class RecordColumns:
-    """Reusable output of `decode_records`: NumPy arrays of one capacity, a row a record.
+    """Reusable output of `decode_records`: NumPy arrays of equal capacity, with one item per
+    record.
 
-    Arrays that were not asked for are None. A span is a position in the buffer that was decoded and a length in
-    bytes; a null has length -1.
+    Arrays of columns that were not asked for are None. A span consists of a position in the decoded
+    buffer and a length, both in bytes. A null has length -1.
 
         offset, timestamp           int64; timestamps in milliseconds
         timestamp_type              int32; 0 CreateTime, 1 LogAppendTime, -1 none
-        timestamp_micros            int64; the same in microseconds, MICROS_NONE or MICROS_BEYOND where these are not to be had
+        timestamp_micros            int64; timestamps in microseconds, MICROS_NONE if there is none,
+                                    MICROS_BEYOND if int64 cannot hold it
         key_position, key_length    int64, int32
         value_position, value_length
-        header_start, header_count  int64, int32: a record's headers in the next four arrays
+        header_start, header_count  int64, int32; a record's headers in the next four arrays
         header_key_position, header_key_length, header_value_position, header_value_length
 
-    `rows` and `headers` say how much is filled, `cursor` where decoding goes on: batch, records of it already given
-    out, position behind them, last offset delta seen.
+    Attributes
+    ----------
+    capacity : int
+        Number of records that the arrays can hold.
+    rows, headers : int
+        Number of records and headers that the arrays contain.
+    cursor : array of int64, shape (4,)
+        Where decoding resumes: index of the batch, number of its records already delivered,
+        position after them, last offset delta seen.
     """
 
     collects = False
-    """Whether rows stay until the holder of the columns takes them, or only until the next chunk."""
+    """Whether rows remain until the owner of the columns takes them, or only until the next chunk.
+    """
     full = False
-    """Whether decoding has stopped because nothing more fits: set by RecordReader and `decode_run`."""
+    """Whether decoding stopped because no more rows fit. `RecordReader` and `decode_run` set it."""
     max_headers = 1 << 20
-    """Headers that one record may have. Decoding a record with more gives a TooLargeError."""
+    """Largest number of headers of one record. Decoding a record with more raises a TooLargeError.
+    """
     odd_times = False
-    """Whether timestamp_micros may hold a MICROS_NONE or MICROS_BEYOND: set by decoding, for its reader to set back."""
+    """Whether timestamp_micros can contain MICROS_NONE or MICROS_BEYOND. Decoding sets it; the
+    reader of the column resets it.
+    """
     key_offsets: LengthArray | None = None
     key_data: ByteArray | None = None
     key_validity: ByteArray | None = None
@@ -150,13 +204,13 @@ class RecordColumns:
     def __init__(self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0) -> None:
         unknown = set(names) - set(_ARRAYS)
         if unknown:
-            raise ValueError(f"unknown column {sorted(unknown)[0]!r}; there are {', '.join(_ARRAYS)}")
+            raise ValueError(f"there is no column {sorted(unknown)[0]!r}; there are {', '.join(_ARRAYS)}")
         if capacity < 1:
             raise ValueError("capacity must be at least 1")
         self.capacity = capacity
-        self.names = tuple(n for n in _ARRAYS if n in names)
-        self.rows = 0
-        self.headers = 0
+        self.names: tuple[str, ...] = tuple(n for n in _ARRAYS if n in names)
+        self.rows: int = 0
+        self.headers: int = 0
         self.cursor: IntArray = np.zeros(4, np.int64)
         self.offset: IntArray | None = None
         self.timestamp: IntArray | None = None
@@ -168,7 +222,7 @@ class RecordColumns:
         self.value_length: LengthArray | None = None
         self.header_start: IntArray | None = None
         self.header_count: LengthArray | None = None
-        self.header_capacity = 0
+        self.header_capacity: int = 0
         self.header_key_position: IntArray | None = None
         self.header_key_length: LengthArray | None = None
         self.header_value_position: IntArray | None = None
@@ -178,13 +232,15 @@ class RecordColumns:
             self.grow_headers(header_capacity or max(capacity, 16))
 
     def _make_arrays(self) -> None:
-        """Those that have a row a record."""
+        """Create the arrays that have one item per record."""
         for name in self.names:
             for attribute, dtype in _ARRAYS[name]:
                 setattr(self, attribute, np.empty(self.capacity, dtype))
 
     def grow_headers(self, capacity: int) -> None:
-        """Replace the four header arrays by larger ones; what they held is lost, so only call it with `rows` at 0."""
+        """Replace the four header arrays by larger ones. Their contents are lost, so `rows` must be
+        0.
+        """
         self.header_capacity = capacity
         self.header_key_position = np.empty(capacity, np.int64)
         self.header_key_length = np.empty(capacity, np.int32)
@@ -192,30 +248,34 @@ class RecordColumns:
         self.header_value_length = np.empty(capacity, np.int32)
 
     def clear(self) -> None:
-        """Forget the rows, keep the cursor: decoding goes on into the same arrays."""
+        """Remove the rows and keep the cursor, so that decoding continues in the same arrays."""
         self.rows = self.headers = 0
 
     def grow_data(self) -> None:
-        """Only where keys and values are copied."""
+        """Enlarge the arrays of keys and values. Only `CopiedColumns` has them."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Forget the cursor, and the rows unless they are collected: ready for another table of batches."""
+        """Reset the cursor for another table of batches. Remove the rows too, unless they are
+        collected.
+        """
         if not self.collects:
             self.clear()
         self.cursor[:] = 0
 
 
 class CopiedColumns(RecordColumns):
-    """The same, with the bytes of keys and values copied together in Arrow's binary layout instead of spans.
+    """Record columns that contain copies of keys and values, in Arrow's binary layout, instead of
+    spans.
 
-        key_offsets, value_offsets      int32, one more than the capacity: where each row's bytes begin, and the next one's
+        key_offsets, value_offsets      int32, capacity + 1 items: where the bytes of each row begin
         key_data, value_data            uint8, `room` bytes
-        key_validity, value_validity    uint8, a bit a row, least significant first; 1: not null. Bits of rows to come are 1
+        key_validity, value_validity    uint8, one bit per row, least significant first; 1: not null.
+                                        The bits of rows not yet filled are 1
 
-    Rows of several calls, and of several buffers, stand behind each other until the holder takes them and sets `rows` to 0;
-    headers are spans of the buffer that was decoded last. A record longer than the empty data arrays has them replaced by
-    larger ones (`grow_data`).
+    The rows of several calls, and of several buffers, accumulate until the owner takes them and
+    sets `rows` to 0. Headers are spans of the buffer that was decoded last. If a record is longer
+    than the empty data arrays, `grow_data` replaces these by larger ones.
     """
 
     collects = True
@@ -223,7 +283,7 @@ class CopiedColumns(RecordColumns):
     def __init__(
         self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0, room: int = 1 << 16
     ) -> None:
-        self.rooms = {name: room for name in ("key", "value") if name in names}
+        self.rooms: dict[str, int] = {name: room for name in ("key", "value") if name in names}
         super().__init__(capacity, names, header_capacity)
 
     def _make_arrays(self) -> None:
@@ -248,7 +308,9 @@ class CopiedColumns(RecordColumns):
                 validity[:] = 255
 
     def grow_data(self) -> None:
-        """Replace the data arrays by ones of twice the room; what they held is lost, so only call it with `rows` at 0."""
+        """Replace the data arrays by arrays of twice the size. Their contents are lost, so `rows`
+        must be 0.
+        """
         for name, room in self.rooms.items():
             self.rooms[name] = min(2 * room, 2**31 - 1)
             self._make(f"{name}_data", self.rooms[name], np.uint8)

@@ -1,21 +1,29 @@
-"""The open log as a user holds it: partitions that give records, record batches, tables."""
+"""The public view of logs: `open_log`, `Log`, `Partition` and `Groups`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from . import arguments
 from ._backend import core
 from .constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, NO_END
 from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
 from .log.format.leader_epochs import end_offset_for
-from .log.reading.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
+from .log.reading.discovery import Discovery
+from .log.reading.follow import Follower
+from .log.reading.following import POLL, Followers, paths_to_follow
+from .log.reading.groups import GROUPS_TOPIC, CommittedOffset, Group, groups_dict, read_group_state
 from .log.reading.lookups import find_max_timestamp, find_timestamp
-from .log.reading.selection import like
+from .log.reading.seek import Position, seek
+from .log.reading.selection import like, select_partitions
 from .log.reading.sendfile import HasFileno, Sent, send
+from .notebook import html_table
+from .scan import scan
+from .sharing import SharedIterator
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +33,7 @@ ON_ERROR = ("fail", "skip")
 
 
 class Selection(TypedDict, total=False):
-    """Which records of a partition are meant; see Partition."""
+    """Keyword arguments that select records of a partition; `Partition.records` describes them."""
 
     start: int | None
     end: int | None
@@ -38,16 +46,16 @@ class Selection(TypedDict, total=False):
 
 
 class Partition:
-    """One partition of an open log: iterate it for Record objects, or take it as Arrow.
+    """One partition of a log: iterate it for `Record` objects, or read it as Arrow data.
 
-    Everything takes the same selection, by keyword:
-        start, end: offsets, end exclusive; negative ones count from the log's end.
-        start_time, end_time: instead of an offset, the first one whose timestamp is at or after a time (milliseconds
-            since 1970 UTC, or a datetime with a zone).
-        on_error: "fail" (default) raises DamagedLogError once what precedes the damage was given; "skip" goes on
-            behind it, and `damaged` tells what was left out.
-        control: control records too. below_log_start: records that a broker would hide too.
-        isolation: "read_committed" leaves out aborted records and what is not decided yet.
+    `kafkafmt.open` creates partitions; ``log[topic, partition]`` returns one. pandas, Polars and
+    DuckDB accept a partition directly, through the Arrow C stream interface.
+
+    Attributes
+    ----------
+    damaged : list of Damage
+        The damaged spans that the latest read with ``on_error="skip"`` omitted. Every read begins
+        with an empty list.
     """
 
     def __init__(
@@ -57,58 +65,211 @@ class Partition:
         mapped: bool = False,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self.log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, mapped=mapped, tell=tell)
+        self.log: PartitionLog = PartitionLog(directory, max_batch_bytes=max_batch_bytes, mapped=mapped, tell=tell)
         self.damaged: list[Damage] = []
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Partition {self.topic}-{self.partition} at {str(self.log.directory.path)!r}>"
 
+    def _repr_html_(self) -> str:
+        """Return a table of the segments for notebooks. No file is read."""
+        caption = f"Partition {self.topic}-{self.partition} ({self.state}), log start offset {self.log_start_offset}"
+        rows = [(s.name, f"{s.size:,}") for s in self.log.segments]
+        return html_table(f"{caption}, {self.log.directory.path}", ("segment", "bytes"), rows)
+
     @property
     def topic(self) -> str:
+        """Name of the topic."""
         return self.log.topic
 
     @property
     def partition(self) -> int:
+        """Number of the partition."""
         return self.log.partition
 
     @property
     def state(self) -> str:
-        """live, delete, stray or future."""
+        """State by the directory's name: "live", "delete", "stray" or "future"."""
         return self.log.directory.state
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that a broker would show."""
+        """First offset that a broker shows.
+
+        It is the higher one of the checkpoint ``log-start-offset-checkpoint`` and the first
+        segment's base offset. Kafka: ``UnifiedLog.logStartOffset``.
+        """
         return self.log.log_start_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset that is not decided yet: of the oldest open transaction, else the log's end. Walks the log."""
+        """First offset that is not decided yet: that of the oldest open transaction, else
+        `next_offset`.
+
+        The first use reads the whole log. Kafka: ``UnifiedLog.lastStableOffset``.
+        """
         return self.log.transactions.last_stable_offset
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last sound batch. Reads the last segment's batches."""
+        """Offset after the last valid batch, Kafka's log end offset.
+
+        The first use reads the batches of the last segment.
+        """
         return self.log.next_offset
 
     def offset_at(self, time: Time, below_log_start: bool = False) -> int:
-        """The first offset whose record's timestamp is at or after a time; the log's end where there is none."""
+        """Return the first offset whose record has a given timestamp or a later one.
+
+        Parameters
+        ----------
+        time : int or datetime
+            Milliseconds since 1970-01-01 UTC, or a timezone-aware datetime.
+        below_log_start : bool, default False
+            Consider records below the log start offset too.
+
+        Returns
+        -------
+        int
+            The offset. If no record has such a timestamp, `next_offset`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `time` is not a time, or a datetime has no time zone.
+
+        Notes
+        -----
+        Kafka: ``UnifiedLog.fetchOffsetByTimestamp``, the request ListOffsets.
+        """
         return self._offset_at("time", time, below_log_start)
 
     def _offset_at(self, name: str, time: Time, below_log_start: bool) -> int:
         hit = find_timestamp(self.log, arguments.millis(name, time), below_log_start)
         return self.next_offset if hit is None else hit.offset
 
+    def seek(self, *, offset: int | None = None, timestamp: Time | str | None = None) -> Position:
+        """Return where an offset or a time is, as a broker answers ListOffsets.
+
+        Parameters
+        ----------
+        offset : int, optional
+            Find the first record at or after this offset. Control records are not found.
+        timestamp : int (milliseconds since 1970-01-01 UTC), timezone-aware datetime, or str, optional
+            Find the first record, in offset order, with this timestamp or a later one. Three words are
+            also accepted: "latest" (the log end offset), "earliest" (the log start offset) and
+            "max-timestamp" (the first record with the largest timestamp).
+
+        Returns
+        -------
+        Position
+            Offset, timestamp, segment and position in it. These are None if there is no such record.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Neither or both of the arguments are given, or one is wrong.
+        OSError
+            The partition cannot be read.
+
+        Notes
+        -----
+        Like a broker, a lookup by timestamp trusts the maximum timestamp in a batch header, and sees
+        control batches and aborted records.
+        """
+        return seek(self.log, offset=offset, timestamp=timestamp)
+
+    def follow(
+        self,
+        *,
+        start: int | None = None,
+        start_time: Time | None = None,
+        on_error: str = "fail",
+        control: bool = False,
+        below_log_start: bool = False,
+        isolation: str = "read_uncommitted",
+        poll: float = POLL,
+        idle_timeout: float | None = None,
+        on_message: Callable[[str], None] | None = None,
+    ) -> Iterator[Any]:
+        """Yield the records of a growing partition, and wait for more.
+
+        Parameters
+        ----------
+        start, start_time, on_error, control, below_log_start, isolation
+            Which records are selected; see `Partition`. There is no end.
+        poll : float, default 0.2
+            Seconds between two looks at the files.
+        idle_timeout : float, optional
+            End after this many seconds without a record. By default only if the partition is deleted.
+        on_message : callable, optional
+            Called with a message about a log that was truncated, deleted or shortened by retention.
+
+        Yields
+        ------
+        Record
+            In offset order.
+
+        Raises
+        ------
+        DamagedLogError
+            Damage was found, and `on_error` is "fail".
+        TypeError, ValueError
+            An argument is wrong.
+
+        Notes
+        -----
+        Only complete, valid batches are delivered. An incomplete batch at the end is waited for, because
+        a broker may be writing it. With "read_committed", records are delivered once their transaction
+        has ended.
+        """
+        first = self._offset("start", start, start_time, below_log_start)
+        arguments.one_of("on_error", on_error, ON_ERROR)
+        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
+        self.damaged = []
+        follower = Follower(
+            self.log.directory,
+            [self.log.directory.path],
+            first,
+            committed=isolation == "read_committed",
+            control=control,
+            below_log_start=below_log_start,
+            max_batch_bytes=self.log.max_batch_bytes,
+            tell=on_message or self.log.tell,
+        )
+        on_damage = self.damaged.append if on_error == "skip" else None
+        followers = Followers([self.log.directory], lambda _, __: follower)
+        return (record for _, record in followers.records(lambda _: on_damage, poll, idle_timeout))
+
     @property
     def max_timestamp(self) -> tuple[int, int] | None:
-        """Offset and timestamp (ms) of the first record with the largest timestamp; None where no record has one."""
+        """Offset and timestamp of the first record with the largest timestamp.
+
+        The timestamp is in milliseconds since 1970-01-01 UTC. None if no record has a timestamp.
+        Kafka: ListOffsets with ``MAX_TIMESTAMP`` (KIP-734).
+        """
         hit = find_max_timestamp(self.log)
         return None if hit is None else (hit.offset, hit.timestamp)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """The largest leader epoch not above the one asked for, and the offset where it ended, as OffsetsForLeaderEpoch answers.
+        """Return the largest leader epoch up to `epoch`, and the offset at which it ended.
 
-        By the directory's checkpoint, else by the batches, each of which is then looked at; None where these do not tell.
+        Parameters
+        ----------
+        epoch : int
+            The leader epoch asked for.
+
+        Returns
+        -------
+        tuple of (int, int), or None
+            The epoch and its end offset (exclusive). None if neither the checkpoint nor the batches
+            name such an epoch.
+
+        Notes
+        -----
+        The epochs are those of the checkpoint ``leader-epoch-checkpoint``. If it is missing or
+        damaged, the headers of all batches are read. Kafka: ``LeaderEpochFileCache.endOffsetFor``,
+        the request OffsetsForLeaderEpoch.
         """
         return end_offset_for(self.log.leader_epochs, arguments.integer("epoch", epoch), self.next_offset)
 
@@ -120,33 +281,134 @@ class Partition:
         *,
         whole_batches: bool = True,
     ) -> Sent:
-        """Send the batches from an offset (or the log start) on to a file or socket that blocks, as they lie: how many bytes,
-        and the offset to go on with. A negative offset counts from the log's end. max_bytes: no more, but at least one batch;
-        without whole_batches the last may be cut."""
+        """Send batches, unchanged, to a file or a blocking socket.
+
+        Parameters
+        ----------
+        target : int, or an object with ``fileno()``
+            Where to send the batches: a file descriptor, a file or a socket.
+        start : int, optional
+            Offset in the first batch to send. A negative value counts back from the end of the log.
+            By default the log start offset.
+        max_bytes : int, optional
+            Largest number of bytes to send. The first batch is sent even if it is larger. By
+            default there is no limit.
+        whole_batches : bool, default True
+            Send complete batches only. If False, the last batch may be truncated at `max_bytes`, as
+            in a fetch response.
+
+        Returns
+        -------
+        Sent
+            NamedTuple: `bytes`, the number of bytes sent, and `next_offset`, the `start` of the
+            next call.
+
+        Raises
+        ------
+        KafkaFormatError
+            The header of a batch is damaged. In the last segment, sending ends before this batch.
+        OSError
+            Reading or writing failed.
+
+        Notes
+        -----
+        Only headers are read, and CRCs are not checked, as in a broker. Kafka:
+        ``FileRecords.writeTo``.
+        """
         first = self._offset("start", start, None, False)
         most = arguments.optional_integer("max_bytes", max_bytes)
         return send(
             self.log, target, self.log_start_offset if first is None else first, most, whole_batches=whole_batches
         )
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[core.Record]:
         return self.records()
 
-    def records(self, *, views: bool = False, **selection: Unpack[Selection]) -> Iterator[Any]:
-        """Return an iterator of Record objects, which several threads may share: each record goes to one of them.
+    @overload
+    def records(self, *, views: Literal[False] = False, **selection: Unpack[Selection]) -> Iterator[core.Record]: ...
 
-        With `views`, keys and values are memoryviews. They are valid until the next record, so threads cannot share these.
+    @overload
+    def records(self, *, views: bool, **selection: Unpack[Selection]) -> Iterator[core.Record[bytes | memoryview]]: ...
+
+    def records(
+        self, *, views: bool = False, **selection: Unpack[Selection]
+    ) -> Iterator[core.Record[bytes | memoryview]]:
+        """Return an iterator of the selected records.
+
+        Several threads may share the iterator: each record goes to one thread.
+
+        Parameters
+        ----------
+        views : bool, default False
+            Return keys and values as memoryviews instead of bytes. A view is valid until the next
+            record, so threads cannot share such an iterator.
+        start, end : int, optional
+            Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
+            default the whole partition.
+        start_time, end_time : int (milliseconds since 1970-01-01 UTC) or timezone-aware datetime,
+            optional
+            Replace `start` or `end` by the first offset whose record has this timestamp or a later
+            one. If no record has, it is the end of the log.
+        on_error : {"fail", "skip"}, default "fail"
+            "fail" raises at the first damaged span, after the records before it. "skip" omits
+            damaged spans and lists them in `damaged`.
+        control : bool, default False
+            Include control records (transaction markers).
+        below_log_start : bool, default False
+            Include records below the log start offset, which a broker hides.
+        isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
+            "read_committed" omits aborted records and ends at the last stable offset.
+
+        Returns
+        -------
+        iterator of Record
+
+        Raises
+        ------
+        DamagedLogError
+            The selection contains damage and `on_error` is "fail".
+        TypeError, ValueError
+            A keyword is unknown, a datetime has no time zone, or an offset and a time are both
+            given for one end.
+
+        Notes
+        -----
+        "read_committed" follows Kafka's consumer (``CompletedFetch``). It reads the whole log
+        first, because no broker names the aborted transactions.
         """
         chunks = self.log.chunks(capacity=1024, **self._selected(selection))
-        records: Iterator[Any] = core.RecordIterator(
-            core.make_records(source, columns, views=views) for source, columns in chunks
-        )
-        return records
+        return core.RecordIterator(core.make_records(source, columns, views=views) for source, columns in chunks)
 
     def to_batches(
         self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]
     ) -> Iterator[pa.RecordBatch]:
-        """pyarrow record batches of about 8 MB, in constant memory. columns: names of the schema, None for the standard eight."""
+        """Return an iterator of Arrow record batches of about 8 MB each.
+
+        Memory use does not depend on the size of the partition. Several threads may share the
+        iterator.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names and order of the columns. By default the eight columns that `to_arrow` lists.
+        **selection
+            The keyword arguments that `records` describes: start, end, start_time, end_time,
+            on_error, control, below_log_start and isolation.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+            None of them is empty. Columns and types are those of `to_arrow`.
+
+        Raises
+        ------
+        DamagedLogError
+            The selection contains damage and `on_error` is "fail". The records before it have been
+            returned.
+        TypeError, ValueError
+            A keyword or column is unknown, a datetime has no time zone, or an offset and a time are
+            both given for one end.
+        """
         from . import arrow
 
         schema = arrow.schema_of(columns)
@@ -154,24 +416,114 @@ class Partition:
         return arrow.record_batches(self.log.chunks(builder.columns, **self._selected(selection)), builder)
 
     def to_reader(self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]) -> pa.RecordBatchReader:
-        """The same as a pyarrow RecordBatchReader."""
+        """Return the selected records as a pyarrow RecordBatchReader.
+
+        Memory use does not depend on the size of the partition.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names and order of the columns. By default the eight columns that `to_arrow` lists.
+        **selection
+            The keyword arguments that `records` describes: start, end, start_time, end_time,
+            on_error, control, below_log_start and isolation.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            Its batches are those of `to_batches`. It has a schema even if no record is selected.
+
+        Raises
+        ------
+        DamagedLogError
+            The selection contains damage and `on_error` is "fail". Reading a batch raises it.
+        TypeError, ValueError
+            A keyword or column is unknown, a datetime has no time zone, or an offset and a time are
+            both given for one end.
+        """
         from . import arrow
 
         schema = arrow.schema_of(columns)
         return arrow.reader(schema, self.to_batches(schema.names, **selection))
 
     def to_arrow(self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]) -> pa.Table:
-        """A pyarrow Table of the whole selection."""
+        """Read the selected records into a pyarrow Table.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names and order of the columns. By default all columns listed below except
+            `timestampMillis`.
+        start, end : int, optional
+            Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
+            default the whole partition.
+        start_time, end_time : int (milliseconds since 1970-01-01 UTC) or timezone-aware datetime,
+            optional
+            Replace `start` or `end` by the first offset whose record has this timestamp or a later
+            one. If no record has, it is the end of the log.
+        on_error : {"fail", "skip"}, default "fail"
+            "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
+            `damaged`.
+        control, below_log_start : bool, default False
+            Include control records (transaction markers), and records below the log start offset,
+            which a broker hides.
+        isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
+            "read_committed" omits aborted records and ends at the last stable offset.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per record, in offset order. The schema is that of Spark's Kafka source:
+
+            - key, value: binary; null if the record's key or value is null
+            - topic: string; partition: int32; offset: int64
+            - timestamp: timestamp[us, tz=UTC]; null if the record has none, or one that int64
+              microseconds cannot hold
+            - timestampType: int32; 0 CreateTime, 1 LogAppendTime, -1 none (magic 0)
+            - headers: list<element: struct<key: string, value: binary>>; null if the record has no
+              headers
+            - timestampMillis: int64; the timestamp as stored, in milliseconds; -1 if there is none
+
+        Raises
+        ------
+        DamagedLogError
+            The selection contains damage and `on_error` is "fail". No table is returned;
+            `to_batches` returns the records before the damage.
+        TypeError, ValueError
+            A keyword or column is unknown, a datetime has no time zone, or an offset and a time are
+            both given for one end.
+
+        Notes
+        -----
+        The table is held in memory; `to_batches` and `to_reader` stream Arrow record batches of
+        about 8 MB. "read_committed" follows Kafka's consumer (``CompletedFetch``), and reads the
+        whole log first, because no broker names the aborted transactions.
+        """
         return self.to_reader(columns, **selection).read_all()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The standard columns for whoever takes Arrow streams (pandas, Polars, DuckDB), in constant memory."""
+        """Export the eight default columns of all records as an Arrow C stream, which pandas,
+        Polars and DuckDB read.
+
+        Memory use does not depend on the size of the partition.
+        """
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def _selected(self, selection: Selection) -> dict[str, Any]:
+    @staticmethod
+    def _check(selection: Selection) -> None:
+        """Raise TypeError or ValueError for a selection that is wrong for every partition."""
         for name in selection:
             if name not in Selection.__annotations__:
-                raise TypeError(f"a selection has no {name!r}; it can have {', '.join(Selection.__annotations__)}")
+                raise TypeError(
+                    f"there is no argument {name!r}; the arguments are {', '.join(Selection.__annotations__)}"
+                )
+        arguments.one_of("on_error", selection.get("on_error", "fail"), ON_ERROR)
+        arguments.one_of("isolation", selection.get("isolation", "read_uncommitted"), ISOLATION_LEVELS)
+        _check_bound("start", selection.get("start"), selection.get("start_time"))
+        _check_bound("end", selection.get("end"), selection.get("end_time"))
+
+    def _selected(self, selection: Selection) -> dict[str, Any]:
+        self._check(selection)
         return self._selection(**selection)
 
     def _selection(
@@ -185,8 +537,6 @@ class Partition:
         below_log_start: bool = False,
         isolation: str = "read_uncommitted",
     ) -> dict[str, Any]:
-        arguments.one_of("on_error", on_error, ON_ERROR)
-        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
         self.damaged = []
         return {
             "start": self._offset("start", start, start_time, below_log_start),
@@ -198,21 +548,39 @@ class Partition:
         }
 
     def _offset(self, name: str, offset: int | None, time: Time | None, below_log_start: bool) -> int | None:
-        if offset is not None and time is not None:
-            raise ValueError(f"{name} and {name}_time cannot both be given")
+        offset = _check_bound(name, offset, time)
         if time is not None:
             return self._offset_at(f"{name}_time", time, below_log_start)
         if offset is None:
             return None
-        offset = arguments.integer(name, offset, kind="an offset")
         return min(offset, NO_END) if offset >= 0 else max(self.next_offset + offset, 0)
 
 
-class Groups:
-    """Consumer groups as `__consumer_offsets` has them: committed offsets, also as Arrow, and the groups with their members.
+def _check_bound(name: str, offset: int | None, time: Time | None) -> int | None:
+    """Return `offset` as an int or None; raise an error if it or `time` is wrong, or if both are given."""
+    if offset is not None and time is not None:
+        raise ValueError(f"{name} and {name}_time cannot both be given")
+    if time is not None:
+        arguments.millis(f"{name}_time", time)
+    return arguments.optional_integer(name, offset, kind="an offset")
 
-    offsets: in order of group, topic and partition. groups: by name. damaged: what of the topic could not be read, so that a
-    commit may be older than the last. unreadable: how many records are of no form that is known.
+
+class Groups:
+    """Consumer groups and their committed offsets, decoded from ``__consumer_offsets``.
+
+    `Log.groups` creates this object.
+
+    Attributes
+    ----------
+    offsets : list of CommittedOffset
+        Committed offsets, ordered by group, topic and partition.
+    groups : list of Group
+        Groups with their members, ordered by name.
+    damaged : list of Damage
+        Damaged spans of the topic that were skipped. If there are any, a commit may be older than
+        the last one.
+    unreadable : int
+        Number of records in a format that is not known.
     """
 
     def __init__(self, logs: Iterable[PartitionLog], on_error: str = "fail") -> None:
@@ -221,27 +589,56 @@ class Groups:
         state = read_group_state(logs, (lambda _, damage: self.damaged.append(damage)) if on_error == "skip" else None)
         self.offsets: list[CommittedOffset] = state.offsets
         self.groups: list[Group] = state.groups
-        self.unreadable = state.unreadable
+        self.unreadable: int = state.unreadable
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Groups: {len(self.groups)} with {len(self.offsets)} committed offsets>"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt groups --format json`` prints."""
+        return groups_dict(self.offsets, self.groups)
+
     def to_arrow(self) -> pa.Table:
-        """The committed offsets as a pyarrow Table; timestamps are UTC, in milliseconds."""
+        """Return the committed offsets as a pyarrow Table.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per committed offset, ordered by group, topic and partition:
+
+            - group, topic: string; partition: int32; offset: int64
+            - leader_epoch: int32; null if the commit has none
+            - metadata: string
+            - commit_timestamp: timestamp[ms, tz=UTC]
+            - expire_timestamp: timestamp[ms, tz=UTC]; null unless the commit itself has one (up to
+              Kafka 2.0)
+        """
         from . import arrow
 
         return arrow.committed_offsets(self.offsets)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The same for whoever takes Arrow streams (pandas, Polars, DuckDB)."""
+        """Export the table of `to_arrow` as an Arrow C stream, which pandas, Polars and DuckDB
+        read.
+        """
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
 class Log:
-    """One or several open log directories: `log[topic, partition]`, `log.partitions`, `log.topics`.
+    """The partitions of one or more log directories: ``log[topic, partition]``, or iterate over
+    them.
 
-    messages: what was worth a line, when the log was opened and since: odd names, files that retention removed meanwhile.
+    `kafkafmt.open` creates logs. Files are open only while they are read, so a log need not be
+    closed.
+
+    Attributes
+    ----------
+    messages : list of str
+        Messages about unusual names and about files that retention removed. They are collected when
+        the log is opened and while it is read.
     """
+
+    discovery: Discovery
 
     def __init__(
         self,
@@ -250,63 +647,259 @@ class Log:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         mapped: bool = False,
     ) -> None:
-        found = discover(paths, replicas)
-        self.messages = found.messages
+        self._paths = [os.fspath(path) for path in paths]
+        self._replicas = replicas
+        self.discovery = found = discover(self._paths, replicas)
+        self.messages: list[str] = found.messages
         self._partitions = [Partition(d, max_batch_bytes, mapped, self.messages.append) for d in found.partitions]
 
     @property
     def partitions(self) -> list[Partition]:
-        """Every partition that is live, or that was itself a path; in order of topic and partition."""
-        return [p for p in self._partitions if p.state == "live" or p.log.directory.named]
+        """The partitions that are live or were opened by their own path, ordered by topic and
+        number.
+        """
+        return [p for p in self._partitions if p.log.directory.readable]
 
     @property
     def not_live(self) -> list[Partition]:
-        """The `-delete`, `-stray` and `-future` directories of the log directories."""
-        return [p for p in self._partitions if p.state != "live" and not p.log.directory.named]
+        """The partitions in ``-delete``, ``-stray`` and ``-future`` directories that were not
+        opened by their own path.
+        """
+        return [p for p in self._partitions if not p.log.directory.readable]
 
     @property
     def topics(self) -> list[str]:
+        """Names of the topics of `partitions`, ordered."""
         return sorted({p.topic for p in self.partitions})
 
     def groups(self, on_error: str = "fail") -> Groups:
-        """Consumer groups and their committed offsets, as `__consumer_offsets` among the partitions has them.
+        """Read consumer groups and their committed offsets from ``__consumer_offsets``.
 
-        A broker's directory holds the groups that it coordinates: those of a cluster are in all of them together.
+        A broker's directory contains the groups that this broker coordinates. The directories of
+        all brokers together contain those of the cluster.
+
+        Parameters
+        ----------
+        on_error : {"fail", "skip"}, default "fail"
+            "fail" raises at damage. "skip" omits damaged spans and lists them in `Groups.damaged`.
+
+        Returns
+        -------
+        Groups
+
+        Raises
+        ------
+        NoLogError
+            There is no partition of ``__consumer_offsets``.
+        DamagedLogError
+            The topic is damaged and `on_error` is "fail".
+        ValueError
+            `on_error` is wrong.
+
+        Notes
+        -----
+        Kafka: ``GroupMetadataManager`` and ``GroupCoordinatorService``, which load the topic the
+        same way.
         """
         logs = [p.log for p in self.partitions if p.topic == GROUPS_TOPIC]
         if not logs:
-            raise NoLogError(f"there is no partition of {GROUPS_TOPIC}")
+            raise NoLogError(f"no partition of {GROUPS_TOPIC} was opened; consumer groups are stored there")
         return Groups(logs, on_error)
 
+    def follow(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        start: int | None = None,
+        start_time: Time | None = None,
+        on_error: str = "fail",
+        control: bool = False,
+        below_log_start: bool = False,
+        isolation: str = "read_uncommitted",
+        poll: float = POLL,
+        idle_timeout: float | None = None,
+    ) -> Iterator[tuple[Partition, Any]]:
+        """Yield the records of growing partitions, and wait for more; partitions created later are followed too.
+
+        Parameters
+        ----------
+        topics : str or iterable of str, optional
+            Topic globs. By default all topics except Kafka's own (``__…``).
+        start, start_time, on_error, control, below_log_start, isolation
+            Which records are selected in the partitions that exist now; see `Partition`. Partitions
+            created later are read from their start.
+        poll : float, default 0.2
+            Seconds between two looks at the files. New partitions are found within some 3 seconds.
+        idle_timeout : float, optional
+            End after this many seconds without a record. By default never.
+
+        Yields
+        ------
+        tuple of Partition and Record
+            In offset order within a partition. With `on_error` "skip", `Partition.damaged` lists the
+            damage that was skipped.
+
+        Raises
+        ------
+        DamagedLogError
+            Damage was found, and `on_error` is "fail".
+        OSError
+            A path cannot be read.
+        TypeError, ValueError
+            An argument is wrong.
+
+        Notes
+        -----
+        `messages` gets a message about each new, truncated or deleted partition.
+        """
+        arguments.one_of("on_error", on_error, ON_ERROR)
+        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
+        globs = () if topics is None else [topics] if isinstance(topics, str) else list(topics)
+        known = {(p.topic, p.partition): p for p in self.partitions}
+
+        def make(directory: PartitionDir, at_first: bool) -> Follower:
+            model = known.get(directory.key)
+            if model is None:
+                limit = next((p.log.max_batch_bytes for p in self._partitions), DEFAULT_MAX_BATCH_BYTES)
+                model = known[directory.key] = Partition(directory, limit, tell=self.messages.append)
+            model.damaged = []
+            return Follower(
+                directory,
+                paths_to_follow(directory, self._paths),
+                model._offset("start", start, start_time, below_log_start) if at_first else None,
+                committed=isolation == "read_committed",
+                control=control,
+                below_log_start=below_log_start,
+                max_batch_bytes=model.log.max_batch_bytes,
+                tell=self.messages.append,
+            )
+
+        def rescan() -> list[PartitionDir]:
+            return select_partitions(discover(self._paths, self._replicas).partitions, globs)
+
+        def on_damage(follower: Follower) -> Callable[[Damage], None] | None:
+            return known[follower.log.directory.key].damaged.append if on_error == "skip" else None
+
+        chosen = select_partitions(self.discovery.partitions, globs)
+        followers = Followers(chosen, make, rescan, self.messages.append)
+        records = followers.records(on_damage, poll, idle_timeout)
+        return ((known[follower.log.directory.key], record) for follower, record in records)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        threads: int | None = None,
+        ordered: bool = True,
+        **selection: Unpack[Selection],
+    ) -> Iterator[pa.RecordBatch]:
+        """Read all `partitions`, several at once, and return an iterator of Arrow record batches.
+
+        Each partition is read by one thread. Several threads may share the iterator.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names and order of the columns. By default the eight columns that `Partition.to_arrow`
+            lists.
+        threads : int, optional
+            Number of partitions that are read at once, 1 or higher. By default the number of CPUs.
+        ordered : bool, default True
+            Return the batches of each partition after those of the partitions before it. If False,
+            return batches as they are read. The batches of one partition are in offset order in
+            both cases.
+        **selection
+            The keyword arguments that `Partition.records` describes, applied to every partition:
+            start, end, start_time, end_time, on_error, control, below_log_start and isolation.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+            Batches of about 8 MB, none of them empty. Each has the records of one partition. If it
+            is closed, the threads end at their next batch, and `close` waits for them.
+
+        Raises
+        ------
+        DamagedLogError
+            A partition contains damage and `on_error` is "fail". The batches of this partition
+            before it have been returned, and if `ordered` is True those of earlier partitions.
+        TypeError, ValueError
+            An argument is wrong, a keyword or column is unknown, a datetime has no time zone, or an
+            offset and a time are both given for one end.
+
+        Notes
+        -----
+        At most about four batches per thread are held in memory: two that wait, one that was read
+        and one under construction. With ``on_error="skip"``, `Partition.damaged` of each partition
+        lists its damaged spans. Internal topics (``__consumer_offsets``) are partitions too.
+        """
+        from . import arrow
+
+        names = arrow.schema_of(columns).names
+        Partition._check(selection)
+        count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
+        sources = [partial(p.to_batches, names, **selection) for p in self.partitions]
+        return SharedIterator(scan(sources, count, bool(ordered)))
+
     def __getitem__(self, key: tuple[str, int]) -> Partition:
+        """Return a partition by topic and number, such as ``log["orders", 0]``.
+
+        Raises
+        ------
+        KeyError
+            There is no such partition. The message names similar ones.
+        TypeError
+            The key is not a topic and a number.
+        """
         if not isinstance(key, tuple) or len(key) != 2:
-            raise TypeError(f"log[topic, partition] is a partition; {key!r} is not both of these")
+            raise TypeError(f'log[...] takes a topic and a partition number, such as log["orders", 0], not {key!r}')
         topic, partition = key[0], arguments.integer("partition", key[1])
         for p in self.partitions:
             if (p.topic, p.partition) == (topic, partition):
                 return p
         known = sorted(p.partition for p in self.partitions if p.topic == topic)
-        there = f"that topic has partitions {', '.join(map(str, known))}" if known else like(str(topic), self.topics)
-        raise KeyError(f"{topic}-{partition} is not there; {there}")
+        hint = f"the topic has partitions {', '.join(map(str, known))}" if known else like(str(topic), self.topics)
+        raise KeyError(f"there is no partition {topic}-{partition}; {hint}")
 
     def __contains__(self, key: object) -> bool:
+        """Return whether `key` is a partition of this log, or its topic and number."""
         return any(key == (p.topic, p.partition) or key is p for p in self.partitions)
 
     def __len__(self) -> int:
+        """Return the number of `partitions`."""
         return len(self.partitions)
 
     def __iter__(self) -> Iterator[Partition]:
+        """Return an iterator over `partitions`."""
         return iter(self.partitions)
 
     def __enter__(self) -> Log:
-        """`with kafkafmt.open(…) as log` is as good: files are open only while they are read, so there is nothing to close."""
+        """Return the log itself, so that ``with kafkafmt.open(…) as log`` works. There is nothing
+        to close.
+        """
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        """Do nothing: files are open only while they are read."""
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Log: {len(self.partitions)} partitions of {len(self.topics)} topics>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the partitions for notebooks. No file is read."""
+        rows = [
+            (
+                p.topic,
+                p.partition,
+                p.state,
+                p.log_start_offset,
+                len(p.log.segments),
+                f"{sum(s.size for s in p.log.segments):,}",
+            )
+            for p in self.partitions
+        ]
+        caption = f"{len(rows)} partitions of {len(self.topics)} topics"
+        return html_table(caption, ("topic", "partition", "state", "log start offset", "segments", "bytes"), rows)
 
 
 def open_log(
@@ -322,37 +915,43 @@ def open_log(
     *paths : str, os.PathLike, or a list or tuple of these
         One path or more. The result contains the partitions of all of them.
     replicas : "longest", optional
-        If two paths contain the same partition, read the copy with the higher end offset. By default, such a partition is an error.
+        If two paths contain the same partition, read the copy with the higher end offset. By
+        default, such a partition is an error.
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is reported as damage, with the error "too_large". So
-        is a batch with a record of more than ``max_batch_bytes // 128`` headers, if these are also more than 131,072.
+        Largest size of one batch, in bytes after decompression. A larger batch is reported as
+        damage, with the error "too_large". So is a batch with a record of more than
+        ``max_batch_bytes // 128`` headers, if these are also more than 131,072.
     mapped : bool, default False
-        Map the files into memory instead of reading them. Use it only for directories that no broker writes to. If a mapped file is
-        truncated while it is read, the operating system ends the process with SIGBUS; Python cannot catch this. A file that was
-        truncated before it was mapped is reported as damage.
+        Memory-map the files instead of reading them. Use this only for directories that no broker
+        writes to. If a mapped file is truncated while it is read, the operating system ends the
+        process with SIGBUS; Python cannot catch this. A file that was truncated before it was
+        mapped is reported as damage.
 
     Returns
     -------
     Log
-        ``log[topic, partition]`` is a `Partition`. Files are open only while they are read, so there is nothing to close.
+        ``log[topic, partition]`` is a `Partition`. Files are open only while they are read, so
+        there is nothing to close.
 
     Raises
     ------
     OSError
-        A path does not exist or cannot be read. `NoLogError`, a subclass, if a path contains no Kafka log.
+        A path does not exist or cannot be read. `NoLogError`, a subclass, if a path contains no
+        Kafka log.
     TypeError, ValueError
-        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same partition and `replicas` is not given.
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
+        partition and `replicas` is not given.
 
     Notes
     -----
-    Opening reads directories and checkpoints; Kafka's counterpart is ``LogManager.loadLogs``. Batches are read on demand, or to
-    compare replicas.
+    Opening reads directories and checkpoints; Kafka's counterpart is ``LogManager.loadLogs``.
+    Batches are read on demand, or to compare replicas.
     """
     given: list[str | os.PathLike[str]] = []
     for path in paths:
         for one in path if isinstance(path, list | tuple) else [path]:
             if not isinstance(one, str | os.PathLike):
-                raise TypeError(f"a path is a str or a Path, not {one!r}")
+                raise TypeError(f"a path must be a str or a Path, not {one!r}")
             given.append(one)
     if not given:
         raise TypeError("at least one path is needed")

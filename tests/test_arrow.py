@@ -201,5 +201,5 @@ def test_an_open_log() -> None:
     assert {p.state for p in log.not_live} == {"delete", "future", "stray"}
     with pytest.raises(KeyError, match="partitions 0, 1, 2"):
         log["dots.in.the.name", 9]
-    with pytest.raises(KeyError, match="nothing-0 is not there"):
+    with pytest.raises(KeyError, match="there is no partition nothing-0"):
         log["nothing", 0]

@@ -147,7 +147,7 @@ def test_command_refuses_a_scheme(log: Path, tmp_path: Path, command: list[str],
     done = inside(*(word.format(path) for word in command))
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert f"{path}: only local files can be used so far" in line
+    assert f"{path}: only local files can be used" in line
     assert nothing_made(tmp_path)
 
 

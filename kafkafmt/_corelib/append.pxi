@@ -67,8 +67,8 @@ cdef int take_record(RecordBuffer self, object key, object value, object timesta
     if KF_LIKELY(status <= FULL):
         return status
     if status == NOT_PLAIN:
-        key, value, timestamp = plain_bytes(key, "key"), plain_bytes(value, "value"), int64(timestamp, "timestamp")
-        headers, offset = plain_headers(headers), None if offset is None else int64(offset, "offset")
+        key, value, timestamp = plain_bytes(key, "key"), plain_bytes(value, "value"), checked_int64(timestamp, "timestamp")
+        headers, offset = plain_headers(headers), None if offset is None else checked_int64(offset, "offset")
         status = take_objects(self, key, value, timestamp, headers, offset, dry, &when, &at)
         if status <= FULL:
             return status
@@ -107,7 +107,7 @@ cdef Py_ssize_t append_records(RecordBuffer self, object records, Py_ssize_t i) 
     while i < len(records):
         if listed and self.plain_end and not self.busy and not origins & FROM_RECORD:
             before = i
-            i = fill_tuples(self, records, i)
+            i = append_plain_tuples(self, records, i)
             if i > before:
                 origins |= NEXT
             if i == len(records):
@@ -173,13 +173,13 @@ cdef Py_ssize_t append_rows(RecordBuffer self, object keys, object values, objec
     sources += take_headers(arrays, headers, last, &header)
     if last < first:
         raise ValueError(f"rows {first} to {last} are none")
-    if seal and self.attributes & 7:
+    if seal and self.attributes & CODEC_MASK:
         raise ValueError("batches that are compressed are closed one by one")
     self.enter()
     with nogil:
         while i < last:
             if self.plain_end and header.counts == NULL and at == NULL:
-                i = fill_columns(self, &key, &value, when, i, last)
+                i = append_plain_rows(self, &key, &value, when, i, last)
                 if i == last:
                     break
             status = BUILD_SPAN if column_field(&key, i, &key_field) or column_field(&value, i, &value_field) else PLACED

@@ -7,11 +7,11 @@ cdef uint8_t* writable_bytes(Arrays arrays, buffer, Py_ssize_t* size) except NUL
     return data
 
 
-cdef Py_ssize_t first_outside(const Batch* rows, Py_ssize_t count, Py_ssize_t size) noexcept nogil:
+cdef Py_ssize_t first_row_outside(const Batch* rows, Py_ssize_t count, Py_ssize_t size) noexcept nogil:
     """The first row whose batch does not lie in a buffer, -1 if there is none."""
     cdef Py_ssize_t i
     for i in range(count):
-        if rows[i].position < 0 or rows[i].position > size - 17:
+        if rows[i].position < 0 or rows[i].position > size - MAGIC_END:
             return i
     return -1
 
@@ -28,12 +28,12 @@ def write_offsets(buffer, batches):
     cdef const Batch* rows = <const Batch*>arrays.take(batches, count, sizeof(Batch), False)
     cdef uint8_t* data = writable_bytes(arrays, buffer, &size)
     with nogil:
-        bad = first_outside(rows, count, size)
+        bad = first_row_outside(rows, count, size)
         if bad < 0:
             for i in range(count):
                 put64(data + rows[i].position, rows[i].base_offset)
-                if rows[i].magic == 2:
-                    put32(data + rows[i].position + 12, <uint32_t>rows[i].leader_epoch)
+                if rows[i].magic == MAGIC_V2:
+                    put32(data + rows[i].position + LEADER_EPOCH_AT, <uint32_t>rows[i].leader_epoch)
     if bad >= 0:
         raise ValueError(f"row {bad} of the table: its batch does not lie in the buffer")
 
@@ -48,7 +48,7 @@ def number_batches(buffer, batches, next_offset, leader_epoch=None):
     cdef int64_t offset = next_offset, delta
     check_next_offset(offset)
     with nogil:
-        bad = first_outside(rows, count, size)
+        bad = first_row_outside(rows, count, size)
         if bad < 0:
             for i in range(count):
                 if rows[i].last_offset_delta < 0 or rows[i].last_offset_delta >= INT64_MAX - offset:
@@ -62,7 +62,7 @@ def number_batches(buffer, batches, next_offset, leader_epoch=None):
         for i in range(count):
             delta = rows[i].last_offset_delta
             put64(data + rows[i].position, offset + delta if rows[i].count < 0 else offset)
-            if with_epoch and rows[i].magic == 2:
-                put32(data + rows[i].position + 12, epoch)
+            if with_epoch and rows[i].magic == MAGIC_V2:
+                put32(data + rows[i].position + LEADER_EPOCH_AT, epoch)
             offset += delta + 1
     return offset

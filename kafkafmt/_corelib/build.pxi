@@ -48,7 +48,7 @@ cdef class RecordBuffer:
             raise ValueError(f"magic is {magic}; it can be 0, 1 or 2")
         self.magic = magic
         self.attributes = attributes
-        self.max_size = MAX_LENGTH + 12
+        self.max_size = MAX_BATCH_SIZE
         if max_size is not None and natural(max_size) < self.max_size:
             self.max_size = max_size
         self.base_given = base_offset is not None
@@ -57,7 +57,7 @@ cdef class RecordBuffer:
             raise ValueError(f"base_offset is {base_offset}; it cannot be negative")
         self.leader_epoch, self.producer_id, self.producer_epoch = leader_epoch, producer_id, producer_epoch
         self.base_sequence, self.append_time, self.delete_horizon = base_sequence, append_time, delete_horizon
-        self.head = HEADER if magic == 2 else 0 if not self.attributes & 7 else 34 if magic else 26
+        self.head = BATCH_HEADER_SIZE if magic == MAGIC_V2 else wrapper_head(magic) if self.attributes & CODEC_MASK else 0
         self.grow(FIRST_ROOM)
         self.begin()
 
@@ -76,8 +76,8 @@ cdef class RecordBuffer:
         """A batch behind what is closed: with a place for its header, or for all that stands before a wrapper's value."""
         self.filled = self.start + self.head
         self.plain_end = self.count = 0
-        self.max_timestamp = -1
-        self.base_timestamp = self.delete_horizon if self.attributes & 0x40 else -1
+        self.max_timestamp = NO_TIMESTAMP
+        self.base_timestamp = self.delete_horizon if self.attributes & DELETE_HORIZON_BIT else -1
 
     cdef int grow(self, Py_ssize_t more) except -1:
         if self.reserve(more):
@@ -126,9 +126,9 @@ cdef class RecordBuffer:
             offset = self.next_offset
         if KF_UNLIKELY(offset < self.next_offset or offset == INT64_MAX):
             return BUILD_OFFSET
-        if KF_UNLIKELY(timestamp < -1):
+        if KF_UNLIKELY(timestamp < NO_TIMESTAMP):
             return BUILD_TIMESTAMP
-        if self.magic == 2:
+        if self.magic == MAGIC_V2:
             return self.place_record(key, value, timestamp, offset, headers, header_count, dry)
         if header_count:
             return BUILD_NO_HEADERS
@@ -154,12 +154,12 @@ cdef class RecordBuffer:
         self.next_offset += n
         self.max_timestamp = latest
 
-    cdef inline int fits(self, Py_ssize_t size) noexcept nogil:
+    cdef inline int fits_batch(self, Py_ssize_t size) noexcept nogil:
         cdef Py_ssize_t room = self.max_size - (self.filled - self.start)
         if KF_UNLIKELY(size > room):
             if self.count:
                 return FULL
-            if size > MAX_LENGTH + 12 - (self.filled - self.start):
+            if size > MAX_BATCH_SIZE - (self.filled - self.start):
                 return BUILD_TOO_LARGE
         return PLACED
 
@@ -174,15 +174,15 @@ cdef class RecordBuffer:
     cdef inline int place_record(self, const Field* key, const Field* value, int64_t timestamp, int64_t offset,
                                  const Header* headers, Py_ssize_t header_count, bint dry) noexcept nogil:
         cdef int64_t base = self.base_offset if self.count or self.base_given else offset
-        cdef int64_t base_timestamp = self.base_timestamp if self.count or self.attributes & 0x40 else timestamp
+        cdef int64_t base_timestamp = self.base_timestamp if self.count or self.attributes & DELETE_HORIZON_BIT else timestamp
         cdef uint64_t when = zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp))
         cdef Py_ssize_t size
         cdef uint8_t* p
         cdef int status
-        if KF_UNLIKELY(offset - base > 0x7fffffff):
+        if KF_UNLIKELY(offset - base > MAX_INT32):
             return BUILD_DELTA
         size = record_size(when, zigzag(offset - base), key, value, headers, header_count)
-        status = self.fits(size + varint_size(zigzag(size)))
+        status = self.fits_batch(size + varint_size(zigzag(size)))
         if status or dry:
             return status
         if self.reserve(size + 5):
@@ -196,19 +196,19 @@ cdef class RecordBuffer:
 
     cdef inline int place_message(self, const Field* key, const Field* value, int64_t timestamp, int64_t offset, bint dry) noexcept nogil:
         cdef int64_t base = self.base_offset if self.count or self.base_given else offset
-        cdef bint wrapped = self.attributes & 7
-        cdef Py_ssize_t size = 12 + min_length(<uint8_t>self.magic)
+        cdef bint wrapped = self.attributes & CODEC_MASK
+        cdef Py_ssize_t size = ENTRY_OVERHEAD + min_length(<uint8_t>self.magic)
         cdef int status
-        if KF_UNLIKELY(self.magic == 0 and timestamp != -1):
+        if KF_UNLIKELY(self.magic == MAGIC_V0 and timestamp != NO_TIMESTAMP):
             return BUILD_NO_TIMESTAMP
         size += (key.size if key.size > 0 else 0) + (value.size if value.size > 0 else 0)
-        status = self.fits(size)
+        status = self.fits_batch(size)
         if status or dry:
             return status
         if self.reserve(size):
             return NO_MEMORY
-        encode_message(self.data + self.filled, self.magic, self.attributes & 8, offset - base if wrapped and self.magic else offset,
-                       self.append_time if self.attributes & 8 and not wrapped else timestamp, key, value)
+        encode_message(self.data + self.filled, self.magic, self.attributes & LOG_APPEND_TIME_BIT, offset - base if wrapped and self.magic else offset,
+                       self.append_time if self.attributes & LOG_APPEND_TIME_BIT and not wrapped else timestamp, key, value)
         self.filled += size
         self.placed(timestamp, offset, base)
         return PLACED
@@ -235,7 +235,7 @@ cdef class RecordBuffer:
         cdef Py_ssize_t size = self.filled - self.start
         cdef void* ends
         cdef Batch row
-        cdef int64_t timestamp = self.append_time if self.attributes & 8 else self.max_timestamp
+        cdef int64_t timestamp = self.append_time if self.attributes & LOG_APPEND_TIME_BIT else self.max_timestamp
         if last_offset < 0:
             last_offset = self.next_offset - 1
         if self.end_count == self.end_room:
@@ -246,16 +246,16 @@ cdef class RecordBuffer:
             self.end_room = 2 * self.end_room + 8
         self.ends[self.end_count] = self.filled
         self.end_count += 1
-        if self.magic == 2:
+        if self.magic == MAGIC_V2:
             row.base_offset, row.leader_epoch, row.attributes = self.base_offset, self.leader_epoch, self.attributes
             row.last_offset_delta, row.base_timestamp = <int32_t>(last_offset - self.base_offset), self.base_timestamp
             row.max_timestamp, row.producer_id, row.producer_epoch = timestamp, self.producer_id, self.producer_epoch
             row.base_sequence, row.count = self.base_sequence, self.count
-            put_header(p, size, &row)
-        elif self.attributes & 7:
+            put_batch_header(p, size, &row)
+        elif self.attributes & CODEC_MASK:
             put_wrapper(p, size, self.magic, self.attributes, last_offset, timestamp)
         if self.base_sequence >= 0:
-            self.base_sequence = <int32_t>((self.base_sequence + (last_offset - self.base_offset) + 1) & 0x7fffffff)
+            self.base_sequence = <int32_t>((self.base_sequence + (last_offset - self.base_offset) + 1) & MAX_INT32)
         self.next_offset = last_offset + 1
         self.base_given = False
         self.start = self.filled
@@ -273,13 +273,13 @@ cdef class RecordBuffer:
         if self.count == 0:
             return 0
         if last_offset is not None and (last < self.next_offset - 1 or last == INT64_MAX
-                                        or (self.magic == 2 and last - self.base_offset > 0x7fffffff)):
+                                        or (self.magic == MAGIC_V2 and last - self.base_offset > MAX_INT32)):
             raise ValueError(f"last_offset is {last}, but offsets have reached {self.next_offset - 1}, from {self.base_offset} on")
-        if (compressed is None) != (not self.attributes & 7):
+        if (compressed is None) != (not self.attributes & CODEC_MASK):
             raise ValueError("compressed records are needed for a codec, and only for one")
         if compressed is not None:
             source = Source(compressed)
-            if source.size > MAX_LENGTH + 12 - self.head:
+            if source.size > MAX_BATCH_SIZE - self.head:
                 raise TooLargeError(f"{source.size} compressed bytes do not fit into a batch", self.filled - self.start, self.base_offset)
             self.filled = self.start + self.head
             self.grow(source.size)

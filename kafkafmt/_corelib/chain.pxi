@@ -13,20 +13,26 @@ def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, s
     cdef int64_t* parents = <int64_t*>required(arrays.take(parent, n, 8))
     cdef int64_t* scores = <int64_t*>required(arrays.take(score, n, 8))
     cdef int64_t gap, bonus, highest
+    cdef int64_t* tops = <int64_t*>malloc(max(n, 1) * sizeof(int64_t))     # the highest score up to each run
+    if tops == NULL:
+        raise MemoryError
     with nogil:
         for j in range(n):
             best = -1
             highest = INT64_MIN
-            for k in range(max(0, j - nearest), j):
-                if lasts[k] >= firsts[j]:
-                    continue
-                gap = firsts[j] - lasts[k] - 1
-                bonus = 1 if gap == 0 else 0 if gap == before[j] - before[k + 1] or damaged[k] != damaged[j] else -1
-                if scores[k] + bonus > highest:
-                    highest = scores[k] + bonus
-                    best = k
+            k = j - 1
+            while k >= 0 and k >= j - nearest and (best < 0 or tops[k] + 1 >= highest):    # the bonus is at most 1
+                if lasts[k] < firsts[j]:
+                    gap = firsts[j] - lasts[k] - 1
+                    bonus = 1 if gap == 0 else 0 if gap == before[j] - before[k + 1] or damaged[k] != damaged[j] else -1
+                    if scores[k] + bonus >= highest:        # of equal ones, the first
+                        highest = scores[k] + bonus
+                        best = k
+                k -= 1
             scores[j] = bonuses[j] + weights[j]
             parents[j] = -1
             if best >= 0 and highest > bonuses[j]:
                 scores[j] = highest + weights[j]
                 parents[j] = best
+            tops[j] = scores[j] if j == 0 else max(tops[j - 1], scores[j])
+    free(tops)

@@ -103,7 +103,7 @@ cdef inline uint8_t* put_plain(uint8_t* p, const uint8_t* end, int64_t base_time
     cdef uint64_t key_raw = zigzag(key_size), value_raw = zigzag(value_size)
     cdef Py_ssize_t size = (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0), head
     cdef uint8_t* q
-    if KF_UNLIKELY((time_raw | delta | key_raw | value_raw) >= 0x8000000 or timestamp < -1 or size > end - p - 22):
+    if KF_UNLIKELY((time_raw | delta | key_raw | value_raw) >= 0x8000000 or timestamp < NO_TIMESTAMP or size > end - p - 22):
         return NULL
     if KF_LIKELY(size >= 58 and size < 8174):       # 6 to 18 bytes more in any case
         head = 2
@@ -172,45 +172,50 @@ cdef inline uint8_t* put_long_field(uint8_t* p, const Field* field) noexcept nog
 cdef inline uint8_t* encode_message(uint8_t* message, int magic, int attributes, int64_t offset, int64_t timestamp, const Field* key,
                                     const Field* value) noexcept nogil:
     """A message of format 0 or 1, its CRC and all; the position behind it."""
-    cdef uint8_t* p = message + 18
+    cdef uint8_t* p = message + LEGACY_TIMESTAMP_AT
     if magic:
         put64(p, timestamp)
         p += 8
     p = put_long_field(put_long_field(p, key), value)
     put64(message, offset)
-    put32(message + 8, <uint32_t>(p - message - 12))
-    message[16] = <uint8_t>magic
-    message[17] = <uint8_t>attributes
-    put32(message + 12, crc32_update(0, message + 16, p - message - 16))
+    put32(message + LENGTH_AT, <uint32_t>(p - message - ENTRY_OVERHEAD))
+    message[MAGIC_AT] = <uint8_t>magic
+    message[LEGACY_ATTRIBUTES_AT] = <uint8_t>attributes
+    put32(message + LEGACY_CRC_AT, crc32_update(0, message + MAGIC_AT, p - message - MAGIC_AT))
     return p
 
 
-cdef inline void put_header(uint8_t* p, Py_ssize_t size, const Batch* row) noexcept nogil:
+cdef inline void put_batch_header(uint8_t* p, Py_ssize_t size, const Batch* row) noexcept nogil:
     """The header of a batch of format 2 whose records stand behind it."""
     put64(p, row.base_offset)
-    put32(p + 8, <uint32_t>(size - 12))
-    put32(p + 12, <uint32_t>row.leader_epoch)
-    p[16] = 2
-    put16(p + 21, row.attributes)
-    put32(p + 23, <uint32_t>row.last_offset_delta)
-    put64(p + 27, row.base_timestamp)
-    put64(p + 35, row.max_timestamp)
-    put64(p + 43, row.producer_id)
-    put16(p + 51, row.producer_epoch)
-    put32(p + 53, <uint32_t>row.base_sequence)
-    put32(p + 57, <uint32_t>row.count)
-    put32(p + 17, crc32c_update(0, p + 21, size - 21))
+    put32(p + LENGTH_AT, <uint32_t>(size - ENTRY_OVERHEAD))
+    put32(p + LEADER_EPOCH_AT, <uint32_t>row.leader_epoch)
+    p[MAGIC_AT] = MAGIC_V2
+    put16(p + ATTRIBUTES_AT, row.attributes)
+    put32(p + LAST_OFFSET_DELTA_AT, <uint32_t>row.last_offset_delta)
+    put64(p + BASE_TIMESTAMP_AT, row.base_timestamp)
+    put64(p + MAX_TIMESTAMP_AT, row.max_timestamp)
+    put64(p + PRODUCER_ID_AT, row.producer_id)
+    put16(p + PRODUCER_EPOCH_AT, row.producer_epoch)
+    put32(p + BASE_SEQUENCE_AT, <uint32_t>row.base_sequence)
+    put32(p + COUNT_AT, <uint32_t>row.count)
+    put32(p + CRC_AT, crc32c_update(0, p + CRC_START, size - CRC_START))
+
+
+cdef inline Py_ssize_t wrapper_head(int magic) noexcept nogil:
+    """Return the size of a wrapper message, whose key is null, without its value."""
+    return ENTRY_OVERHEAD + min_length(<uint8_t>magic)
 
 
 cdef inline void put_wrapper(uint8_t* p, Py_ssize_t size, int magic, int attributes, int64_t offset, int64_t timestamp) noexcept nogil:
     """What stands before the value of a wrapper message, whose key is null."""
-    cdef Py_ssize_t head = 34 if magic else 26
+    cdef Py_ssize_t head = wrapper_head(magic)
     put64(p, offset)
-    put32(p + 8, <uint32_t>(size - 12))
-    p[16] = <uint8_t>magic
-    p[17] = <uint8_t>attributes
+    put32(p + LENGTH_AT, <uint32_t>(size - ENTRY_OVERHEAD))
+    p[MAGIC_AT] = <uint8_t>magic
+    p[LEGACY_ATTRIBUTES_AT] = <uint8_t>attributes
     if magic:
-        put64(p + 18, timestamp)
+        put64(p + LEGACY_TIMESTAMP_AT, timestamp)
     put32(p + head - 8, 0xffffffff)
     put32(p + head - 4, <uint32_t>(size - head))
-    put32(p + 12, crc32_update(0, p + 16, size - 16))
+    put32(p + LEGACY_CRC_AT, crc32_update(0, p + MAGIC_AT, size - MAGIC_AT))

@@ -30,19 +30,12 @@ cdef extern from "_corelib/record.h":
     PyObject* kf_record_offset(object o)
     PyObject* kf_record_headers(object o)
 
-cdef enum:
+cdef enum:                      # what placing a record returns, apart from the indexes of BUILD_FAULTS (2 to 7, and 9)
     PLACED = 0
-    FULL = 1
-    BUILD_OFFSET = 2            # from here on indexes of BUILD_FAULTS
-    BUILD_DELTA = 3
-    BUILD_TIMESTAMP = 4
-    BUILD_NO_TIMESTAMP = 5
-    BUILD_NO_HEADERS = 6
-    BUILD_TOO_LARGE = 7
-    BUILD_SPAN = 8
-    BUILD_HEADER_KEY = 9
+    FULL = 1                    # the record does not fit the open batch
+    BUILD_SPAN = 8              # a span is outside its buffer
     NO_MEMORY = 10
-    NOT_PLAIN = 11              # a Python object that is not of the types read without calling anything
+    NOT_PLAIN = 11              # an object is not of a type that can be read without running Python code
 
 cdef struct Column:             # spans of one buffer; no lengths: all null
     const uint8_t* data
@@ -108,7 +101,7 @@ cdef list plain_headers(headers):
     return plain
 
 
-cdef object int64(n, name):
+cdef object checked_int64(n, name):
     """An integer of the caller's that Kafka holds in 64 bits."""
     number = n.__index__() if hasattr(n, "__index__") else None
     if number is None:

@@ -28,7 +28,7 @@ def gather(buffer, positions, lengths, count, offsets, data, validity, row=0, fi
     cdef int32_t k
     cdef bint inside = True
     room = arrays.size()
-    if end > room or room > 2147483647:
+    if end > room or room > MAX_INT32:
         raise ValueError("data filled so far and its room must lie within 0 and 2**31 - 1")
     with nogil:
         offset[at] = <int32_t>end

@@ -4,15 +4,6 @@
 # last offset, which the relative ones of magic 1 count from; its messages go into the columns on the way, if all are wanted and
 # surely fit, else in a second walk.
 
-cdef enum:
-    FAULT_MESSAGE_END = 14
-    FAULT_MESSAGE_MAGIC = 15
-    FAULT_NESTED = 16
-    FAULT_MESSAGE_FIELDS = 17
-    FAULT_MESSAGE_CRC = 18
-    FAULT_EMPTY_SET = 19
-    FAULT_INNER_OFFSET = 20
-
 cdef struct Message:
     int64_t offset
     int64_t timestamp
@@ -23,16 +14,16 @@ cdef struct Message:
     int64_t value_position
 
 
-cdef inline int read_fields(const uint8_t* base, const uint8_t* p, const uint8_t* end, Message* m) noexcept nogil:
+cdef inline int read_message_fields(const uint8_t* base, const uint8_t* p, const uint8_t* end, Message* m) noexcept nogil:
     """The message at `p`, whose first 26 bytes (magic 1: 34) lie before `end`, as spans. The fault, or 0."""
     cdef const uint8_t* stop
-    m.size = int32_at(p + 8)
-    if m.size < min_length(p[16]) or m.size > end - p - 12:
+    m.size = int32_at(p + LENGTH_AT)
+    if m.size < min_length(p[MAGIC_AT]) or m.size > end - p - ENTRY_OVERHEAD:
         return FAULT_MESSAGE_END
-    stop = p + 12 + m.size
+    stop = p + ENTRY_OVERHEAD + m.size
     m.offset = int64_at(p)
-    m.timestamp = int64_at(p + 18) if p[16] else -1
-    p += 26 if p[16] else 18
+    m.timestamp = int64_at(p + LEGACY_TIMESTAMP_AT) if p[MAGIC_AT] else NO_TIMESTAMP
+    p += LEGACY_KEY_AT_V1 if p[MAGIC_AT] else LEGACY_KEY_AT_V0
     m.key_length = int32_at(p)
     p += 4
     if m.key_length > stop - p - 4:
@@ -51,7 +42,13 @@ cdef inline int read_fields(const uint8_t* base, const uint8_t* p, const uint8_t
     return 0 if m.value_length == stop - p else FAULT_MESSAGE_FIELDS
 
 
-cdef inline bint has_room(const Message* m, const Columns* out) noexcept nogil:
+cdef inline int32_t legacy_timestamp_type(const Batch* batch) noexcept nogil:
+    if batch.magic == MAGIC_V0:
+        return TIMESTAMP_TYPE_NONE
+    return LOG_APPEND_TIME if batch.attributes & LOG_APPEND_TIME_BIT else CREATE_TIME
+
+
+cdef inline bint message_fits(const Message* m, const Columns* out) noexcept nogil:
     """Whether the copies of a message's key and value fit, where copies are wanted."""
     return (out.key.offsets == NULL or m.key_length <= out.key.room - out.key.filled) and (
         out.value.offsets == NULL or m.value_length <= out.value.room - out.value.filled
@@ -64,11 +61,11 @@ cdef inline void store_message(const uint8_t* base, const Message* m, int64_t of
     cdef bint slack
     if out.offset != NULL:
         out.offset[row] = offset
-    timestamp = append_time if timestamp_type == 1 else m.timestamp
+    timestamp = append_time if timestamp_type == LOG_APPEND_TIME else m.timestamp
     if out.timestamp != NULL:
         out.timestamp[row] = timestamp
     if out.timestamp_micros != NULL:
-        out.timestamp_micros[row] = micros(out, timestamp, timestamp_type)
+        out.timestamp_micros[row] = micros_of(out, timestamp, timestamp_type)
     if out.timestamp_type != NULL:
         out.timestamp_type[row] = timestamp_type
     if out.key_length != NULL:
@@ -79,36 +76,36 @@ cdef inline void store_message(const uint8_t* base, const Message* m, int64_t of
         out.value_length[row] = m.value_length
     slack = out.source_end - base - m.value_position >= COPY_SLACK
     if out.key.offsets != NULL:
-        put_bytes(&out.key, row, base + m.key_position, m.key_length, slack and out.key.room - out.key.filled >= COPY_SLACK)
+        append_binary(&out.key, row, base + m.key_position, m.key_length, slack and out.key.room - out.key.filled >= COPY_SLACK)
     if out.value.offsets != NULL:
-        put_bytes(&out.value, row, base + m.value_position, m.value_length, slack and out.value.room - out.value.filled >= COPY_SLACK)
+        append_binary(&out.value, row, base + m.value_position, m.value_length, slack and out.value.room - out.value.filled >= COPY_SLACK)
     if out.header_count != NULL:
         out.header_start[row] = out.headers
         out.header_count[row] = 0
 
 
-cdef inline int walk_set(const uint8_t* base, const Batch* batch, Columns* out, bint give, int64_t* count, int64_t* first, int64_t* highest,
+cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, bint give, int64_t* count, int64_t* first, int64_t* highest,
                         Fault* fault) noexcept nogil:
     """Every message of a set: how many there are, what to add to their offsets, the highest of these as it stands. `give` puts them
     into columns, which have room for all, with offsets as they stand."""
     cdef const uint8_t* p = base + batch.payload_position
     cdef const uint8_t* end = p + batch.payload_size
-    cdef bint wrapped = batch.attributes & 7
+    cdef bint wrapped = batch.attributes & CODEC_MASK
     cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
     cdef int code = 0
-    cdef int32_t timestamp_type = -1 if batch.magic == 0 else 1 if batch.attributes & 8 else 0
+    cdef int32_t timestamp_type = legacy_timestamp_type(batch)
     count[0] = 0
     first[0] = 0
     highest[0] = INT64_MIN
     while p < end:
-        if end - p < 12 + min_length(<uint8_t>batch.magic):
+        if end - p < ENTRY_OVERHEAD + min_length(<uint8_t>batch.magic):
             code = FAULT_MESSAGE_END
-        elif p[16] != <uint8_t>batch.magic:
+        elif p[MAGIC_AT] != <uint8_t>batch.magic:
             code = FAULT_MESSAGE_MAGIC
-        elif wrapped and p[17] & 7:
+        elif wrapped and p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK:
             code = FAULT_NESTED
         else:
-            code = read_fields(base, p, end, &m)
+            code = read_message_fields(base, p, end, &m)
             if code == 0 and wrapped and actual_crc(p, m.size) != stored_crc(p):
                 code = FAULT_MESSAGE_CRC
         if code:
@@ -117,10 +114,10 @@ cdef inline int walk_set(const uint8_t* base, const Batch* batch, Columns* out, 
             store_message(base, &m, m.offset, timestamp_type, batch.max_timestamp, out, out.rows + count[0])
         highest[0] = max(highest[0], m.offset)
         count[0] += 1
-        p += 12 + <Py_ssize_t>m.size
+        p += ENTRY_OVERHEAD + <Py_ssize_t>m.size
     if code == 0 and count[0] == 0:
         code = FAULT_EMPTY_SET
-    if code == 0 and wrapped and batch.magic == 1 and batch.base_offset != 0:
+    if code == 0 and wrapped and batch.magic == MAGIC_V1 and batch.base_offset != 0:
         first[0] = <int64_t>(<uint64_t>batch.base_offset - <uint64_t>m.offset)
         if batch.base_offset < m.offset:
             code = FAULT_INNER_OFFSET
@@ -132,21 +129,21 @@ cdef inline int walk_set(const uint8_t* base, const Batch* batch, Columns* out, 
     return WALK_DONE
 
 
-cdef int give_at_once(const uint8_t* base, const Batch* batch, Columns* out, Fault* fault) noexcept nogil:
+cdef int decode_set_at_once(const uint8_t* base, const Batch* batch, Columns* out, Fault* fault) noexcept nogil:
     """A set whose messages are all wanted, if they surely fit, in one walk; WALK_FULL where that cannot be told."""
     cdef Py_ssize_t need = <Py_ssize_t>batch.payload_size, rows = out.rows, i
     cdef int64_t count, first, highest
     cdef int status
-    if need // (12 + min_length(<uint8_t>batch.magic)) > out.capacity - rows:
+    if need // (ENTRY_OVERHEAD + min_length(<uint8_t>batch.magic)) > out.capacity - rows:
         return WALK_FULL
     if (out.key.offsets != NULL and out.key.room - out.key.filled < need) or (
             out.value.offsets != NULL and out.value.room - out.value.filled < need):
         return WALK_FULL
-    status = walk_set(base, batch, out, True, &count, &first, &highest, fault)
+    status = scan_set(base, batch, out, True, &count, &first, &highest, fault)
     if status == WALK_DONE and (first < 0 or highest >= INT64_MAX - first):
         status = WALK_FULL
     if status != WALK_DONE:
-        take_back(out, rows, rows + count)
+        discard_rows(out, rows, rows + count)
         return status
     if first and out.offset != NULL:
         for i in range(rows, rows + count):
@@ -155,54 +152,52 @@ cdef int give_at_once(const uint8_t* base, const Batch* batch, Columns* out, Fau
     return WALK_DONE
 
 
-cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int64_t first_offset, int64_t last_offset,
-                  Fault* fault) noexcept nogil:
+cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, const OffsetRange* wanted,
+                    Fault* fault) noexcept nogil:
     """The messages of a set from the cursor on, whole unless they alone fill the columns."""
     cdef const uint8_t* p
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
-    cdef bint wrapped = batch.attributes & 7
+    cdef bint wrapped = batch.attributes & CODEC_MASK
     cdef int64_t count, first, highest, offset, record = cursor.record
-    cdef int32_t timestamp_type = -1
+    cdef int32_t timestamp_type = legacy_timestamp_type(batch)
     cdef Py_ssize_t row = out.rows
     cdef int full = WALK_DONE
     cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
-    if record == 0 and first_offset == INT64_MIN and last_offset == INT64_MAX:
-        full = give_at_once(base, batch, out, fault)
+    if record == 0 and wanted.first == INT64_MIN and wanted.last == INT64_MAX:
+        full = decode_set_at_once(base, batch, out, fault)
         if full != WALK_FULL:
             return full
         full = WALK_DONE
-    if walk_set(base, batch, out, False, &count, &first, &highest, fault) == WALK_FAULT:
+    if scan_set(base, batch, out, False, &count, &first, &highest, fault) == WALK_FAULT:
         return WALK_FAULT
     if record == 0:
         cursor.position = batch.payload_position
         if count > out.capacity - row and row:
             return WALK_FULL
-    if batch.magic:
-        timestamp_type = 1 if batch.attributes & 8 else 0
     p = base + cursor.position
     while p < end:
         if row == out.capacity:
             full = WALK_FULL
             break
-        if end - p < 12 + min_length(<uint8_t>batch.magic) or p[16] != <uint8_t>batch.magic or read_fields(base, p, end, &m):
+        if end - p < ENTRY_OVERHEAD + min_length(<uint8_t>batch.magic) or p[MAGIC_AT] != <uint8_t>batch.magic or read_message_fields(base, p, end, &m):
             fault.code = FAULT_MESSAGE_END          # a cursor that is no message's, or bytes that changed since they were checked
             fault.position = p - base
-            take_back(out, out.rows, row)
+            discard_rows(out, out.rows, row)
             return WALK_FAULT
         offset = <int64_t>(<uint64_t>first + <uint64_t>m.offset)
-        if offset < first_offset or offset > last_offset:
-            p += 12 + <Py_ssize_t>m.size
+        if offset < wanted.first or offset > wanted.last:
+            p += ENTRY_OVERHEAD + <Py_ssize_t>m.size
             record += 1
             continue
-        if not has_room(&m, out):
+        if not message_fits(&m, out):
             full = WALK_FULL_DATA
             break
-        p += 12 + <Py_ssize_t>m.size
+        p += ENTRY_OVERHEAD + <Py_ssize_t>m.size
         record += 1
         store_message(base, &m, offset, timestamp_type, batch.max_timestamp, out, row)
         row += 1
     if full == WALK_FULL_DATA and cursor.record == 0 and out.rows:
-        take_back(out, out.rows, row)       # the set goes out whole, next time
+        discard_rows(out, out.rows, row)       # the set goes out whole, next time
         return WALK_FULL
     out.rows = row
     cursor.record = record
@@ -210,8 +205,8 @@ cdef int give_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor*
     return WALK_FULL if row and full else full
 
 
-cdef int64_t give_plain(const uint8_t* base, const Batch* batches, int64_t count, int64_t at, Columns* out, int64_t first_offset,
-                        int64_t last_offset) noexcept nogil:
+cdef int64_t decode_plain_messages(const uint8_t* base, const Batch* batches, int64_t count, int64_t at, Columns* out,
+                                   const OffsetRange* wanted) noexcept nogil:
     """Plain messages in a row, a set of one each, up to a row that is something else, or at fault, or finds no room."""
     cdef const Batch* b
     cdef const uint8_t* p
@@ -221,16 +216,16 @@ cdef int64_t give_plain(const uint8_t* base, const Batch* batches, int64_t count
     while at < count and row < out.capacity:
         b = &batches[at]
         p = base + b.payload_position
-        if (b.magic != 0 and b.magic != 1) or b.attributes & 7 or b.payload_size < 12 + min_length(<uint8_t>b.magic) or \
-                p[16] != <uint8_t>b.magic or read_fields(base, p, p + b.payload_size, &m) or m.size + 12 != b.payload_size:
+        if (b.magic != MAGIC_V0 and b.magic != MAGIC_V1) or b.attributes & CODEC_MASK or b.payload_size < ENTRY_OVERHEAD + min_length(<uint8_t>b.magic) or \
+                p[MAGIC_AT] != <uint8_t>b.magic or read_message_fields(base, p, p + b.payload_size, &m) or m.size + ENTRY_OVERHEAD != b.payload_size:
             break
-        if m.offset < first_offset or m.offset > last_offset:
+        if m.offset < wanted.first or m.offset > wanted.last:
             at += 1
             continue
-        if not has_room(&m, out):
+        if not message_fits(&m, out):
             break
         at += 1
-        timestamp_type = -1 if b.magic == 0 else (b.attributes >> 3) & 1
+        timestamp_type = legacy_timestamp_type(b)
         store_message(base, &m, m.offset, timestamp_type, b.max_timestamp, out, row)
         row += 1
     out.rows = row
@@ -241,7 +236,7 @@ cdef inline bint offsets_rise(const uint8_t* p, int64_t count) noexcept nogil:
     """Return whether the offsets of `count` valid messages at `p` increase from one to the next."""
     cdef int64_t i, before = int64_at(p)
     for i in range(1, count):
-        p += 12 + <Py_ssize_t>int32_at(p + 8)
+        p += ENTRY_OVERHEAD + <Py_ssize_t>int32_at(p + LENGTH_AT)
         if int64_at(p) <= before:
             return False
         before = int64_at(p)
@@ -262,10 +257,10 @@ def message_offsets(buffer, batches, first, last, count):
         for i in range(n):
             counts[i] = -1
             firsts[i] = lasts[i] = rows[i].base_offset
-            if rows[i].magic < 0 or rows[i].magic > 1 or rows[i].payload_position < 0 or rows[i].payload_size < 0 or \
+            if rows[i].magic < MAGIC_V0 or rows[i].magic > MAGIC_V1 or rows[i].payload_position < 0 or rows[i].payload_size < 0 or \
                     rows[i].payload_position > source.size or rows[i].payload_size > source.size - rows[i].payload_position:
                 continue
-            if walk_set(source.data, &rows[i], NULL, False, &counts[i], &added, &highest, &fault) == WALK_FAULT:
+            if scan_set(source.data, &rows[i], NULL, False, &counts[i], &added, &highest, &fault) == WALK_FAULT:
                 counts[i] = -1
                 continue
             firsts[i] = <int64_t>(<uint64_t>added + <uint64_t>int64_at(source.data + rows[i].payload_position))

@@ -17,7 +17,7 @@ cdef extern from "_corelib/record.h":
 Record = kf_record_type()
 
 
-cdef inline object span(Source source, object view, int64_t position, int32_t length):
+cdef inline object span_object(Source source, object view, int64_t position, int32_t length):
     """The bytes of a span, a slice of `view` where that is given, or None for a null."""
     if length < 0:
         return None
@@ -28,7 +28,7 @@ cdef inline object span(Source source, object view, int64_t position, int32_t le
     return view[position:position + length]
 
 
-cdef object header_key(Source source, int64_t position, int32_t length):
+cdef object header_key_object(Source source, int64_t position, int32_t length):
     if length < 0 or position < 0 or position > source.size or length > source.size - position:
         raise ValueError(f"a header key of {length} bytes at {position} does not lie in the buffer")
     try:
@@ -69,8 +69,8 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
     cdef object key, value, record, pair, at = -1, when = -1
     cdef int64_t time = -1
     for i in range(first, last):
-        key = span(source, view, key_position[i], key_length[i]) if key_length != NULL else None
-        value = span(source, view, value_position[i], value_length[i]) if value_length != NULL else None
+        key = span_object(source, view, key_position[i], key_length[i]) if key_length != NULL else None
+        value = span_object(source, view, value_position[i], value_length[i]) if value_length != NULL else None
         headers = none
         if header_count != NULL and header_count[i] > 0:
             header = header_start[i]
@@ -80,8 +80,8 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
             headers = PyTuple_New(n)
             for h in range(n):
                 pair = (
-                    header_key(source, hk_position[header + h], hk_length[header + h]),
-                    span(source, view, hv_position[header + h], hv_length[header + h]),
+                    header_key_object(source, hk_position[header + h], hk_length[header + h]),
+                    span_object(source, view, hv_position[header + h], hv_length[header + h]),
                 )
                 Py_INCREF(pair)
                 PyTuple_SET_ITEM(headers, h, pair)
@@ -111,7 +111,7 @@ def make_values(buffer, positions, lengths, count, views=False):
     cdef list values = PyList_New(n)
     cdef object value
     for i in range(n):
-        value = span(source, view, position[i], length[i])
+        value = span_object(source, view, position[i], length[i])
         Py_INCREF(value)
         PyList_SET_ITEM(values, i, value)
     return values

@@ -5,7 +5,7 @@ cdef enum:
     PREFETCH = 2048             # bytes of a column that are loaded ahead
 
 
-cdef Py_ssize_t fill_columns(RecordBuffer self, const Column* key, const Column* value, const int64_t* when, Py_ssize_t i,
+cdef Py_ssize_t append_plain_rows(RecordBuffer self, const Column* key, const Column* value, const int64_t* when, Py_ssize_t i,
                              Py_ssize_t last) noexcept nogil:
     """Append rows of columns, up to the first that is not of this kind; the one to go on with."""
     cdef uint8_t* p = self.data + self.filled
@@ -49,7 +49,7 @@ cdef Py_ssize_t fill_columns(RecordBuffer self, const Column* key, const Column*
     return i
 
 
-cdef Py_ssize_t fill_tuples(RecordBuffer self, list records, Py_ssize_t i) except -1:
+cdef Py_ssize_t append_plain_tuples(RecordBuffer self, list records, Py_ssize_t i) except -1:
     """The same for a list's tuples of exact types; no code of anybody's runs meanwhile, so nothing need be held."""
     cdef uint8_t* p = self.data + self.filled
     cdef uint8_t* end = self.data + self.plain_end

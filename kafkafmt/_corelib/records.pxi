@@ -6,39 +6,39 @@
 include "legacy.pxi"
 
 
-cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int64_t* batch, Cursor* cursor, Columns* out, int want,
-                int64_t first_offset, int64_t last_offset, Fault* fault) noexcept nogil:
+cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t count, int64_t* batch, Cursor* cursor, Columns* out,
+                        int want, const OffsetRange* wanted, Fault* fault) noexcept nogil:
     """Batches from `batch` on, until all are done, the columns are full, or one is at fault."""
     cdef const Batch* b
     cdef Py_ssize_t rows, headers
     cdef Cursor probe
     cdef bint whole, easy
     cdef int status
-    cdef Walk give = chosen_walk(out, want)
+    cdef BatchWalk decode_batch = choose_walk(out, want)
     while batch[0] < count:
         b = &batches[batch[0]]
         rows = out.rows
         headers = out.headers
         whole = cursor.record == 0
-        if b.magic == 0 or b.magic == 1:
-            if whole and not b.attributes & 7:
+        if b.magic == MAGIC_V0 or b.magic == MAGIC_V1:
+            if whole and not b.attributes & CODEC_MASK:
                 rows = batch[0]
-                batch[0] = give_plain(base, batches, count, rows, out, first_offset, last_offset)
+                batch[0] = decode_plain_messages(base, batches, count, rows, out, wanted)
                 if batch[0] > rows:
                     continue
-            status = give_set(base, b, out, cursor, first_offset, last_offset, fault)
+            status = decode_set(base, b, out, cursor, wanted, fault)
             if status != WALK_DONE:
                 return status
             batch[0] += 1
             cursor.record = 0
             continue
         if whole:
-            if b.magic != 2:
+            if b.magic != MAGIC_V2:
                 fault.code = FAULT_UNSUPPORTED
                 fault.position = b.position
                 return WALK_FAULT
-            if b.count < 0 or b.count > b.payload_size // 7:
-                fault.code = FAULT_COUNT_FIELD
+            if b.count < 0 or b.count > b.payload_size // MIN_RECORD_SIZE:
+                fault.code = FAULT_COUNT
                 fault.position = b.payload_position
                 return WALK_FAULT
             cursor.position = b.payload_position
@@ -48,24 +48,24 @@ cdef int decode(const uint8_t* base, const Batch* batches, Py_ssize_t count, int
                     return WALK_FULL
                 whole = False
                 probe = cursor[0]
-                if check(base, b, out, &probe, want, fault, SLACK) == WALK_FAULT:
+                if check_batch(base, b, out, &probe, want, fault) == WALK_FAULT:
                     return WALK_FAULT
         probe = cursor[0]
-        easy = cursor.record == 0 and is_easy(base, b, out, first_offset, last_offset)
-        status = give(base, b, out, cursor, want, first_offset, last_offset, fault, easy, AHEAD)
+        easy = cursor.record == 0 and batch_is_easy(base, b, out, wanted)
+        status = decode_batch(base, b, out, cursor, fault, want, wanted, easy, AHEAD)
         if status == WALK_FAULT:
             return WALK_FAULT
         if status != WALK_DONE:
             if not whole:
                 return WALK_FULL if out.rows else status
-            take_back(out, rows, out.rows)  # its bytes or headers do not fit: it goes out whole next time, or checked and in parts
+            discard_rows(out, rows, out.rows)  # its bytes or headers do not fit: it goes out whole next time, or checked and in parts
             out.headers = headers
             cursor[0] = probe
             if rows:
                 return WALK_FULL
-            if check(base, b, out, &probe, want, fault, SLACK) == WALK_FAULT:
+            if check_batch(base, b, out, &probe, want, fault) == WALK_FAULT:
                 return WALK_FAULT
-            status = give(base, b, out, cursor, want, first_offset, last_offset, fault, False, AHEAD)
+            status = decode_batch(base, b, out, cursor, fault, want, wanted, False, AHEAD)
             return WALK_FULL if out.rows else status
         batch[0] += 1
         cursor.record = 0
@@ -80,18 +80,18 @@ cdef decode_error(const Batch* batch, Fault* fault, int32_t max_headers):
     return StructureError(FAULTS[fault.code], fault.position, batch.base_offset)
 
 
-cdef int take_binary(Arrays arrays, Binary* column, Py_ssize_t capacity, offsets, data, validity) except -1:
+cdef int open_binary(Arrays arrays, Binary* column, Py_ssize_t capacity, offsets, data, validity) except -1:
     column.offsets = <int32_t*>arrays.take(offsets, capacity + 1, 4)
     column.data = column.validity = NULL
     column.filled = column.room = 0
     if column.offsets != NULL:
         column.validity = <uint8_t*>required(arrays.take(validity, (capacity + 7) // 8, 1))
         column.data = <uint8_t*>required(arrays.take(data, 0, 1))
-        column.room = min(arrays.size(), 2147483647)
+        column.room = min(arrays.size(), MAX_INT32)
     return 0
 
 
-cdef int find_filled(Binary* column, Py_ssize_t rows) except -1:
+cdef int load_filled(Binary* column, Py_ssize_t rows) except -1:
     if column.offsets != NULL:
         column.filled = column.offsets[rows]
         if column.filled < 0 or column.filled > column.room:
@@ -117,18 +117,18 @@ cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) excep
     out.header_key_length = <int32_t*>arrays.take(columns.header_key_length, header_capacity, 4)
     out.header_value_position = <int64_t*>arrays.take(columns.header_value_position, header_capacity, 8)
     out.header_value_length = <int32_t*>arrays.take(columns.header_value_length, header_capacity, 4)
-    take_binary(arrays, &out.key, capacity, columns.key_offsets, columns.key_data, columns.key_validity)
-    take_binary(arrays, &out.value, capacity, columns.value_offsets, columns.value_data, columns.value_validity)
+    open_binary(arrays, &out.key, capacity, columns.key_offsets, columns.key_data, columns.key_validity)
+    open_binary(arrays, &out.value, capacity, columns.value_offsets, columns.value_data, columns.value_validity)
     out.capacity = capacity
     out.header_capacity = header_capacity
-    out.max_headers = min(natural(columns.max_headers), 2147483647)
+    out.max_headers = min(natural(columns.max_headers), MAX_INT32)
     out.rows = natural(columns.rows)
     out.headers = natural(columns.headers)
     out.odd_times = False
     if capacity == 0 or out.rows > capacity or out.headers > header_capacity:
         raise ValueError("rows and headers filled so far do not lie within the capacity")
-    find_filled(&out.key, out.rows)
-    find_filled(&out.value, out.rows)
+    load_filled(&out.key, out.rows)
+    load_filled(&out.value, out.rows)
     if out.key_length != NULL or out.key.offsets != NULL:
         want |= WANT_KEY
     if out.value_length != NULL or out.value.offsets != NULL:
@@ -152,16 +152,16 @@ cdef close_columns(columns, Columns* out):
         columns.odd_times = True
 
 
-cdef int64_t last_before(int64_t* first_offset, object end_offset) except? -1:
-    """The last offset before an exclusive end, of which None is none at all. Before the lowest of all is nothing."""
+cdef OffsetRange offset_range(object first_offset, object end_offset) except *:
+    """Return the range from `first_offset` to the exclusive `end_offset`; None is no end."""
+    cdef OffsetRange wanted = OffsetRange(first_offset, INT64_MAX)
     cdef int64_t end
-    if end_offset is None:
-        return INT64_MAX
-    end = end_offset
-    if end == INT64_MIN:
-        first_offset[0] = 0
-        return -1
-    return end - 1
+    if end_offset is not None:
+        end = end_offset
+        if end == INT64_MIN:                        # no offset is below this end
+            return OffsetRange(0, -1)
+        wanted.last = end - 1
+    return wanted
 
 
 def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=None):
@@ -170,7 +170,7 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
     cdef Py_ssize_t count = len(batches), i
     cdef const Batch* table = <const Batch*>arrays.take(batches, count, sizeof(Batch), False)
     cdef int64_t* state = <int64_t*>required(arrays.take(columns.cursor, 4, 8))
-    cdef int64_t first = first_offset, last = last_before(&first, end_offset)
+    cdef OffsetRange wanted = offset_range(first_offset, end_offset)
     cdef int64_t at = state[0]      # a copy: another thread that shares the columns could move the cursor after it is checked
     cdef Columns out
     cdef Cursor cursor
@@ -182,18 +182,18 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
             raise ValueError(f"row {i} of the table: its payload does not lie in the buffer")
     cursor.record, cursor.position, cursor.delta = state[1], state[2], state[3]
     if at < 0 or cursor.record < 0 or (at < count and cursor.record and (
-        (table[at].magic == 2 and cursor.record > table[at].count) or cursor.position < table[at].payload_position
+        (table[at].magic == MAGIC_V2 and cursor.record > table[at].count) or cursor.position < table[at].payload_position
         or cursor.position > table[at].payload_position + table[at].payload_size
     )):
         raise ValueError("the cursor does not lie in the table of batches")
     with nogil:
-        status = decode(source.data, table, count, &at, &cursor, &out, want, first, last, &fault)
+        status = decode_batches(source.data, table, count, &at, &cursor, &out, want, &wanted, &fault)
     close_columns(columns, &out)
     state[0], state[1], state[2], state[3] = at, cursor.record, cursor.position, cursor.delta
     if status == WALK_FAULT:
-        if fault.code != FAULT_UNSUPPORTED and fault.code != FAULT_COUNT_FIELD and fault.code < FAULT_MESSAGE_END:
+        if fault.code != FAULT_UNSUPPORTED and fault.code != FAULT_COUNT and fault.code < FAULT_MESSAGE_END:
             cursor.record, cursor.position, cursor.delta = fault.record, fault.position, fault.delta
-            check(source.data, &table[at], &out, &cursor, want, &fault, PY_SSIZE_T_MAX)
+            check_batch_carefully(source.data, &table[at], &out, &cursor, want, &fault)
         return decode_error(&table[at], &fault, out.max_headers)
     if out.rows == 0 and status != WALK_DONE:
         if status == WALK_FULL_HEADERS:
@@ -205,12 +205,12 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
 
 
 cdef enum:
-    NOT_EASY = 0x27                 # bits of a codec, and a control batch's
-    NEARBY = 32768                  # what the nearest cache holds beside all else
+    NOT_PLAIN_BITS = CODEC_MASK | CONTROL_BIT
+    L1_SIZE = 32768                  # what the nearest cache holds beside all else
 
 
-cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* end, Columns* out, int want, int64_t first_offset,
-                        int64_t last_offset, bint check_crc, bint* full) noexcept nogil:
+cdef const uint8_t* decode_plain(const uint8_t* base, const uint8_t* p, const uint8_t* end, Columns* out, int want,
+                                 const OffsetRange* wanted, bint check_crc, bint* full) noexcept nogil:
     """Easy batches from `p` on, up to the first that is something else, or at fault, or finds no room.
 
     A batch is checked and walked while it is in the nearest cache, and the next one fetched meanwhile: memory is waited for once.
@@ -221,18 +221,18 @@ cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* en
     cdef Py_ssize_t rows, headers
     cdef int32_t length
     cdef int status
-    cdef Walk give = chosen_walk(out, want)
+    cdef BatchWalk decode_batch = choose_walk(out, want)
     full[0] = False
-    while end - p >= HEADER:
-        length = int32_at(p + 8)
-        if p[16] != 2 or length < min_length(2) or length > MAX_LENGTH or length > end - p - 12 or int16_at(p + 21) & NOT_EASY:
+    while end - p >= BATCH_HEADER_SIZE:
+        length = int32_at(p + LENGTH_AT)
+        if p[MAGIC_AT] != MAGIC_V2 or length < MIN_BATCH_LENGTH or length > MAX_BATCH_LENGTH or length > end - p - ENTRY_OVERHEAD or int16_at(p + ATTRIBUTES_AT) & NOT_PLAIN_BITS:
             break
-        read_header(base, p, length, &b)
-        if b.count < 0 or b.count > b.payload_size // 7:
+        read_batch_header(base, p, length, &b)
+        if b.count < 0 or b.count > b.payload_size // MIN_RECORD_SIZE:
             break
-        if not lies_between(&b, first_offset, last_offset) or not has_slack(base, &b, out):
+        if not batch_in_range(&b, wanted) or not batch_has_slack(base, &b, out):
             break
-        if not fits(&b, out):
+        if not batch_fits(&b, out):
             full[0] = True
             break
         if check_crc and actual_crc(p, length) != stored_crc(p):
@@ -242,10 +242,10 @@ cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* en
         cursor.record = 0
         cursor.position = b.payload_position
         cursor.delta = -1
-        status = give(base, &b, out, &cursor, want, first_offset, last_offset, &fault, True, b.size if b.size <= NEARBY else AHEAD)
+        status = decode_batch(base, &b, out, &cursor, &fault, want, wanted, True, b.size if b.size <= L1_SIZE else AHEAD)
         if status != WALK_DONE:
             if status != WALK_FAULT:
-                take_back(out, rows, out.rows)
+                discard_rows(out, rows, out.rows)
                 out.headers = headers
                 full[0] = True
             break
@@ -253,18 +253,18 @@ cdef const uint8_t* run(const uint8_t* base, const uint8_t* p, const uint8_t* en
     return p
 
 
-def decode_run(buffer, columns, start=0, end=None, first_offset=-(2**63), end_offset=None, check_crc=True):
+def decode_plain_batches(buffer, columns, start=0, end=None, first_offset=-(2**63), end_offset=None, check_crc=True):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
     cdef Columns out
     cdef int want = open_columns(arrays, source, columns, &out)
     cdef Py_ssize_t begin, stop
-    cdef int64_t first = first_offset, last = last_before(&first, end_offset)
+    cdef OffsetRange wanted = offset_range(first_offset, end_offset)
     cdef const uint8_t* p
     cdef bint check = check_crc, full
     begin, stop = bounds(source, start, end)
     with nogil:
-        p = run(source.data, source.data + begin, source.data + stop, &out, want, first, last, check, &full)
+        p = decode_plain(source.data, source.data + begin, source.data + stop, &out, want, &wanted, check, &full)
     close_columns(columns, &out)
     columns.full = full
     return p - source.data

@@ -58,7 +58,7 @@ cdef inline bint plausible(const uint8_t* p, Py_ssize_t readable) noexcept nogil
     if p[16] > 2 or p[0] & 0x80 or readable < 12 + min_length(p[16]):
         return False
     length = int32_at(p + 8)
-    if length < min_length(p[16]) or length > MAX_LENGTH:
+    if length < min_length(p[16]) or length > MAX_BATCH_LENGTH:
         return False
     if p[16] == 2:
         return not (p[21] != 0 or p[22] & 0x80 or (p[22] & 7) > 4 or int32_at(p + 23) < 0 or int32_at(p + 57) < 0)
@@ -186,39 +186,320 @@ cdef inline bint continues(const uint8_t* p, int64_t expected) noexcept nogil:
     return not p[17] & 0xF0 and -1 <= key_length <= length - min_length(p[16])
 
 
-cdef inline bint may_begin(const uint8_t* p, const uint8_t* following, int64_t expected) noexcept nogil:
-    """Return whether the plausible header at `p` begins a valid batch that ends by `following`, or one of the log that ends later."""
+cdef inline bint may_begin(const uint8_t* p, const uint8_t* following, Py_ssize_t file_left, int64_t expected, bint* beyond) noexcept nogil:
+    """Return whether the plausible header at `p` begins a valid batch that ends by `following`, or one of the log that ends later.
+
+    A batch that would end after the file, which has `file_left` bytes from `p` on, is not valid: `beyond` reports such a header.
+    """
     if int32_at(p + 8) > following - p - 12:
-        return continues(p, expected)
+        if not continues(p, expected):
+            return False
+        beyond[0] = beyond[0] or int32_at(p + 8) > file_left - 12
+        return int32_at(p + 8) <= file_left - 12
     return actual_crc(p, int32_at(p + 8)) == stored_crc(p)
 
 
-def skip_corrupted(buffer, positions, start=0, end=None, expected=0):
-    cdef Source source = Source(buffer)
-    cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t first, last, n = 0, capacity = len(positions)
-    first, last = bounds(source, start, end)
-    cdef int64_t* found = <int64_t*>required(arrays.take(positions, capacity, 8))
-    cdef const uint8_t* p = source.data + first
-    cdef const uint8_t* stop = source.data + last
+cdef const uint8_t* after_corrupted(const uint8_t* p, const uint8_t* stop, Py_ssize_t file_left, int64_t expected,
+                                    bint* beyond) noexcept nogil:
+    """Return the end of the batch at `p`, whose CRC does not match, if its length field can be trusted, else NULL."""
     cdef const uint8_t* following
     cdef const uint8_t* q
-    cdef int64_t offset = expected
+    beyond[0] = False
+    if stop - p < BATCH_HEADER_SIZE or not continues(p, expected) or int32_at(p + 8) > stop - p - 12:
+        return NULL
+    following = p + 12 + int32_at(p + 8)
+    if stop - following < BATCH_HEADER_SIZE or not continues(following, expected):
+        return NULL
+    q = p + 1
+    while q < following:
+        if q[16] <= 2 and plausible(q, stop - q) and may_begin(q, following, file_left - (q - p), expected, beyond):
+            return NULL
+        q += 1
+    return following
+
+
+def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expected=0, last=None):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t first, stop_at, n = 0, n_spans = 0, taken, capacity = len(table), span_capacity = len(spans)
+    first, stop_at = bounds(source, start, end)
+    cdef Batch* rows = <Batch*>required(arrays.take(table, capacity, sizeof(Batch)))
+    cdef int64_t* span = <int64_t*>required(arrays.take(spans, 7 * span_capacity, 8))
+    cdef Py_ssize_t file_size = source.size if file_end is None else natural(file_end)
+    cdef const uint8_t* p = source.data + first
+    cdef const uint8_t* stop = source.data + stop_at
+    cdef const uint8_t* following
+    cdef Batch* row
+    cdef int64_t lowest = expected, before
+    cdef bint known = last is not None, beyond = False
+    cdef int64_t previous = last if known else 0
+    cdef uint32_t crc = 0
+    cdef int status = SCAN_FULL
     with nogil:
-        while n < capacity and stop - p >= HEADER and continues(p, offset):
-            if int32_at(p + 8) > stop - p - 12:
+        while n < capacity and n_spans < span_capacity:
+            row = &rows[n]
+            status = scan_headers(source.data, &p, stop, row, 1, &taken, True, &crc)
+            if taken:
+                status = SCAN_FULL
+                if (row.count < 0 and row.magic < 2) or row.last_offset_delta < 0 or row.base_offset >= INT64_MAX - row.last_offset_delta:
+                    p = source.data + row.position
+                    status = SCAN_END
+                    break
+                before = previous if known else lowest - 1
+                previous = row.base_offset + row.last_offset_delta
+                lowest = (previous if row.base_offset == before + 1 else min(before, previous)) + 1
+                known = True
+                n += 1
+                continue
+            if status != SCAN_CRC:
                 break
-            following = p + 12 + int32_at(p + 8)
-            if stop - following < HEADER or not continues(following, offset):
+            following = after_corrupted(p, stop, file_size - (p - source.data), lowest, &beyond)
+            if following == NULL:
                 break
-            q = p + 1
-            while q < following and not (q[16] <= 2 and plausible(q, stop - q) and may_begin(q, following, offset)):
-                q += 1
-            if q < following:
-                break
-            found[n] = p - source.data
-            n += 1
+            span[0] = p - source.data
+            span[1] = following - source.data
+            span[2] = n
+            span[3] = p[16]
+            span[4] = crc
+            span[5] = stored_crc(p)
+            span[6] = beyond
+            span += 7
+            n_spans += 1
+            known = False
             p = following
-            if int32_at(p + 8) <= stop - p - 12 and actual_crc(p, int32_at(p + 8)) == stored_crc(p):
+            status = SCAN_FULL
+    at = p - source.data
+    error = None if status <= SCAN_FULL else scan_error(status, source, at, stop_at, crc)
+    return n, n_spans, at, lowest, previous if known else None, error
+
+
+def scan_extents(buffer, table, extents):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = 0, n_extents = 0, taken, capacity = len(table), extent_capacity = len(extents)
+    cdef Batch* rows = <Batch*>required(arrays.take(table, capacity, sizeof(Batch)))
+    cdef const int64_t* extent = <const int64_t*>required(arrays.take(extents, 4 * extent_capacity, 8, False))
+    cdef const uint8_t* p
+    cdef const uint8_t* stop
+    cdef Batch* row
+    cdef int64_t last
+    cdef uint32_t crc = 0
+    with nogil:
+        while n_extents < extent_capacity:
+            if not 0 <= extent[0] <= extent[1] <= source.size or not 0 < extent[2] <= capacity - n:
                 break
-    return n, p - source.data
+            p = source.data + extent[0]
+            stop = source.data + extent[1]
+            scan_headers(source.data, &p, stop, rows + n, capacity - n, &taken, True, &crc)
+            if taken != extent[2] or p != stop:
+                break
+            row = &rows[n + taken - 1]
+            last = max(row.last_offset_delta, 0)
+            last = INT64_MAX if row.base_offset > INT64_MAX - last else row.base_offset + last
+            if last != extent[3]:
+                break
+            n += taken
+            n_extents += 1
+            extent += 4
+    return n_extents, n
+
+
+cdef inline bint stands(const uint8_t* p, int64_t expected) noexcept nogil:
+    """Return whether the 61 bytes at `p` can begin with a header whose offset is `expected` or higher."""
+    cdef int32_t length = int32_at(p + 8), key_length
+    if int64_at(p) < 0 or int64_at(p) < expected or p[16] > 2 or length < min_length(p[16]):
+        return False
+    if p[16] == 2:
+        return True
+    key_length = int32_at(p + (26 if p[16] else 18))
+    return not p[17] & 0xF0 and -1 <= key_length <= length - min_length(p[16])
+
+
+cdef inline bint dense(const uint8_t* p) noexcept nogil:
+    """Return whether the fields of a header of format 2 agree with each other, and there is one record for each offset."""
+    cdef int64_t producer_id = int64_at(p + 43)
+    cdef int16_t epoch = int16_at(p + 51)
+    if int32_at(p + 23) < 0 or int32_at(p + 57) - 1 != int32_at(p + 23) or int32_at(p + 57) < 1:
+        return False
+    if not -1 <= int64_at(p + 27) <= int64_at(p + 35) or int64_at(p + 35) >= (<int64_t>1 << 53):
+        return False
+    return (producer_id == -1 and epoch == -1 and int32_at(p + 53) == -1) or (producer_id >= 0 and epoch >= 0)
+
+
+cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
+    """Return the zigzag varint of 32 bits that consists of the `size` bytes before `p`, or -1 if it is negative or there is none."""
+    cdef uint32_t value = 0
+    cdef int i
+    if p[-1] & 0x80:
+        return -1
+    for i in range(size):
+        if i < size - 1 and not p[i - size] & 0x80:
+            return -1
+        value |= <uint32_t>(p[i - size] & 0x7F) << (7 * i)
+    return -1 if value & 1 else value >> 1
+
+
+cdef enum:
+    CHAIN_REACH = 1 << 16       # LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS of log/reading/search.py
+    LATER_REACH = 1 << 20
+    LATER_FINDS = 16
+
+
+cdef inline uint32_t stored_crc_v2(const uint8_t* p) noexcept nogil:
+    return <uint32_t>int32_at(p + 17)
+
+
+cdef struct Finds:              # positions in the file of the valid batches in [position, scanned_to)
+    const int64_t* at
+    Py_ssize_t count
+
+
+cdef bint is_find(Finds* finds, int64_t position) noexcept nogil:
+    """Return whether a valid batch was found at `position`."""
+    cdef Py_ssize_t low = 0, high = finds.count, middle
+    while low < high:
+        middle = (low + high) >> 1
+        if finds.at[middle] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low < finds.count and finds.at[low] == position
+
+
+cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, Finds* finds, Py_ssize_t i, int64_t origin, int64_t scanned_to,
+                          int64_t reach, const int64_t* lengths, int64_t* last) noexcept nogil:
+    """Return the end of the batches of format 2 directly after each other from find `i` on, in the buffer, and store their last offset.
+
+    The chain may end once it has `reach` bytes. Return -1 if it contains another format, if it may go on where nothing was searched or
+    where the search finds nothing, or if the size of a part of it is one of the six `lengths`.
+    """
+    cdef int64_t start = finds.at[i] - origin, p = start
+    cdef int k
+    while True:
+        if data[p + 16] != 2 or int64_at(data + p) > INT64_MAX - (<int64_t>1 << 31):
+            return -1
+        last[0] = int64_at(data + p) + max(int32_at(data + p + 23), 0)
+        p += 12 + <int64_t>int32_at(data + p + 8)
+        if p + BATCH_HEADER_SIZE > size or p + origin >= scanned_to:
+            return -1
+        for k in range(6):
+            if lengths[k] == p - start:
+                return -1
+        if p - start > reach:
+            return p
+        while i < finds.count and finds.at[i] < p + origin:
+            i += 1
+        if i == finds.count or finds.at[i] != p + origin:
+            break
+    if data[p + 16] <= 2 and int32_at(data + p + 8) >= min_length(data[p + 16]):
+        if int32_at(data + p + 8) > size - p - 12 or actual_crc(data + p, int32_at(data + p + 8)) == stored_crc(data + p):
+            return -1           # the scan of the log goes on here, the search does not
+    return p
+
+
+cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, Finds* finds, int64_t position, int64_t scanned_to,
+                         int64_t file_end, int64_t zero_tail, int64_t expected, bint* own) noexcept nogil:
+    """Return the position for `resume_after`, or -1."""
+    cdef int64_t bad = position - origin, end, covered = 0, at, find = 0, summed, first_offset, next_offset, last, chained
+    cdef int64_t lengths[6]
+    cdef const uint8_t* p
+    cdef const uint8_t* q
+    cdef uint32_t crc = 0
+    cdef Py_ssize_t i, k, n
+    cdef bint head_continues
+    own[0] = False
+    if bad < 0 or bad + BATCH_HEADER_SIZE > size or data[bad + 16] < 2 or expected < 0:
+        return -1
+    p = data + bad
+    first_offset = int64_at(p)
+    next_offset = first_offset + 1
+    head_continues = False
+    if p[16] == 2:
+        if first_offset > INT64_MAX - (<int64_t>1 << 32):
+            return -1
+        next_offset += max(int32_at(p + 23), 0)
+        head_continues = first_offset == expected and dense(p)
+    if first_offset >= expected and int32_at(p + 8) >= 14:
+        end = bad + 12 + <int64_t>int32_at(p + 8)
+        if end + origin == file_end or (end + origin < file_end and (
+                end + BATCH_HEADER_SIZE > size or end + origin >= zero_tail or continues(data + end, expected))):
+            return -1
+        if end + origin < file_end and stands(data + end, expected) and (end + origin >= scanned_to or is_find(finds, end + origin)):
+            return -1
+    summed = bad + 21
+    i = 0
+    while i < finds.count and finds.at[i] <= position:
+        i += 1
+    while i < finds.count:
+        find = finds.at[i] - origin
+        if find + BATCH_HEADER_SIZE > size:
+            return -1
+        q = data + find
+        if find >= summed:
+            crc = crc32c_update(crc, data + summed, find - summed)
+            summed = find
+            if crc == stored_crc_v2(p):
+                own[0] = True
+                return find + origin
+        if find < covered:
+            i += 1
+            continue
+        end = find + 12 + <int64_t>int32_at(q + 8)
+        if q[16] != 2 or find < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
+            return -1
+        lengths[5] = <uint32_t>int32_at(q - 4)
+        chained = lengths[5]
+        for k in range(5):
+            lengths[k] = varint_before(q, k + 1)
+            chained = max(chained, lengths[k])
+        if chained >= end - find and chain_end(data, size, finds, i, origin, scanned_to, chained, lengths, &last) < 0:
+            return -1
+        if head_continues and expected <= int64_at(q) < next_offset:
+            return -1
+        if int64_at(q) < expected and head_continues:
+            covered = end
+            i += 1
+            continue
+        last = int64_at(q) + max(int32_at(q + 23), 0)
+        at = end
+        if head_continues and int64_at(q) != next_offset:
+            for k in range(6):
+                lengths[k] = -1
+            at = chain_end(data, size, finds, i, origin, scanned_to, CHAIN_REACH, lengths, &last)
+            if at < 0:
+                return -1
+        if at + origin >= scanned_to or at + origin >= zero_tail:
+            return -1
+        if at - find > CHAIN_REACH or continues(data + at, last + 1) or int64_at(data + at) == last + 1:
+            break
+        if at == end and is_find(finds, at + origin):
+            break
+        covered = end
+        i += 1
+    if i == finds.count:
+        return -1
+    if int64_at(data + find) == next_offset:
+        return find + origin
+    n = 0
+    for k in range(i + 1, finds.count):
+        if n == LATER_FINDS or finds.at[k] >= find + origin + LATER_REACH:
+            return find + origin
+        n += 1
+        at = finds.at[k] - origin
+        if at + BATCH_HEADER_SIZE > size:
+            return -1
+        if int64_at(data + at) == next_offset:
+            return -1
+    return find + origin if n == LATER_FINDS or scanned_to >= min(find + origin + LATER_REACH, file_end) else -1
+
+
+def resume_after(buffer, found, position, origin, scanned_to, file_end, zero_tail, expected):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t count = len(found)
+    cdef Finds finds = Finds(<const int64_t*>required(arrays.take(found, count, 8, False)), count)
+    cdef int64_t at = position, start = origin, to = scanned_to, end = file_end, zeros = zero_tail, lowest = expected, result
+    cdef bint own = False
+    with nogil:
+        result = resume_from(source.data, source.size, start, &finds, at, to, end, zeros, lowest, &own)
+    return None if result < 0 else (result, own)

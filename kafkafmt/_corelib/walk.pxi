@@ -1,41 +1,46 @@
-# The deep walk through one batch of format 2: its records into the caller's columns, without the GIL.
+# Decode the records of one batch of magic 2 into the caller's columns, without the GIL.
 #
-# Each record's length is checked once against the batch; then its
-# varints are read without further checks while 32 bytes and more lie behind the record, checked otherwise. Keys,
-# values and header fields are compared with the record's end always. An unchecked read may notice a fault late: the
-# record at fault is then walked once more, every read checked, so that the message names what the specification names.
-
-cdef extern from *:
-    """
-    #define KF_MAX_MILLIS (INT64_MAX / 1000)
-    #define KF_MICROS_BEYOND INT64_MIN          /* as in constants.py */
-    #define KF_MICROS_NONE (INT64_MIN + 1)
-    """
-    const int64_t KF_MAX_MILLIS
-    const int64_t KF_MICROS_BEYOND
-    const int64_t KF_MICROS_NONE
+# The length of each record is checked against the batch. If at least SLACK bytes of the batch follow the record, its varints are
+# read unchecked, since they cannot run past the batch. The lengths of key, value and header fields are always checked against the
+# record's end. An unchecked read can detect an error one field late. So decode_records() checks a faulty record again, with every
+# read checked, and reports the same field as the pure-Python core.
 
 cdef enum:
+    # Fields of the record body that the columns need.
     WANT_KEY = 1
     WANT_VALUE = 2
     WANT_HEADERS = 4
-    WALK_DONE = 0
-    WALK_FULL = 1
-    WALK_FULL_HEADERS = 2
-    WALK_FULL_DATA = 3
-    WALK_FAULT = 4
-    FAULT_COUNT_FIELD = 1
-    FAULT_UNSUPPORTED = 100
-    FAULT_MANY_HEADERS = 101        # with their number in Fault.delta
-    SLACK = 32
-    AHEAD = 512
 
-cdef struct Binary:             # a column whose bytes are copied together, in Arrow's layout
-    int32_t* offsets            # NULL where spans are wanted
+    # What walk_batch() and its callers return.
+    WALK_DONE = 0
+    WALK_FULL = 1               # no row is left
+    WALK_FULL_HEADERS = 2       # the header columns are too small for the next record
+    WALK_FULL_DATA = 3          # the Arrow data buffers are too small for the next record
+    WALK_FAULT = 4
+
+    # Codes of Fault that are not indexes of FAULTS.
+    FAULT_UNSUPPORTED = 100
+    FAULT_MANY_HEADERS = 101    # Fault.delta is the number of headers
+
+    SLACK = 32                  # the varints of a record up to its header count, attributes included, take at most 31 bytes
+    AHEAD = 512                 # default prefetch distance in bytes
+
+    # Modes of walk_batch(). They are compile-time constants in every call, so each combination in use becomes a function.
+    STORE = 1                   # fill the columns; without it, records are only checked
+    COPY = 2                    # copy keys and values into Arrow buffers instead of storing their spans
+    EASY = 4                    # every record is in range and fits; copies have COPY_SLACK bytes to spare on both sides
+    CAREFUL = 8                 # check every read
+
+cdef struct OffsetRange:        # both ends inclusive: an exclusive end could not include the offset 2**63 - 1
+    int64_t first
+    int64_t last
+
+cdef struct Binary:             # an Arrow binary column
+    int32_t* offsets            # NULL if the column is not copied
     uint8_t* data
-    uint8_t* validity           # its bits are 1 beforehand, those of nulls are cleared
-    Py_ssize_t filled
-    Py_ssize_t room
+    uint8_t* validity           # all bits are 1 at first; the bits of nulls are cleared
+    Py_ssize_t filled           # bytes of data in use
+    Py_ssize_t room             # bytes of data
 
 cdef struct Columns:
     int64_t* offset
@@ -57,25 +62,25 @@ cdef struct Columns:
     const uint8_t* source_end
     Py_ssize_t capacity
     Py_ssize_t header_capacity
-    int32_t max_headers         # of one record
+    int32_t max_headers         # limit for one record
     Py_ssize_t rows
     Py_ssize_t headers
-    bint odd_times              # a timestamp that microseconds cannot hold, or none, was met
+    bint odd_times              # some value of timestamp_micros is MICROS_BEYOND or MICROS_NONE
 
-cdef struct Cursor:             # inside one batch
-    int64_t record              # records already passed
-    int64_t position            # of the next one
-    int64_t delta               # the last offset delta seen, -1 before the first
+cdef struct Cursor:             # a position between two records of a batch
+    int64_t record              # number of records before it
+    int64_t position            # position of the next record in the buffer
+    int64_t delta               # offset delta of the record before it, -1 before the first record
 
 cdef struct Fault:
-    int code
-    int64_t record              # where the walk stood, as in a Cursor
+    int code                    # an index of FAULTS, or a code above
+    int64_t record              # the faulty record, as in Cursor
     int64_t position
     int64_t delta
 
 
-cdef inline const uint8_t* wild_varint(const uint8_t* p, int32_t* out) noexcept nogil:
-    """A zigzag varint where 5 readable bytes are known to follow; NULL if it is longer."""
+cdef inline const uint8_t* get_varint_unchecked(const uint8_t* p, int32_t* out) noexcept nogil:
+    """Read a zigzag varint of which 5 bytes are readable; return the position after it, or NULL if it is longer."""
     cdef uint32_t raw = p[0]
     if KF_LIKELY(raw < 0x80):
         p += 1
@@ -101,43 +106,46 @@ cdef inline const uint8_t* wild_varint(const uint8_t* p, int32_t* out) noexcept 
 
 
 cdef inline const uint8_t* varint32(const uint8_t* p, const uint8_t* end, int32_t* out, bint checked) noexcept nogil:
-    return get_varint(p, end, out) if checked else wild_varint(p, out)
+    return get_varint(p, end, out) if checked else get_varint_unchecked(p, out)
 
 
-cdef inline int walk_headers(const uint8_t* base, const uint8_t* p, const uint8_t* end, int32_t count, Columns* out,
+cdef inline int decode_headers(const uint8_t* base, const uint8_t* p, const uint8_t* end, int32_t count, Columns* out,
                              Py_ssize_t h) noexcept nogil:
-    """Every header of a record, up to its end; into the columns from `h` on where h is not negative. The fault, or 0."""
+    """Check the `count` headers of a record that ends at `end`, and store them from row `h` on unless `h` is negative.
+
+    Return an index of FAULTS, or 0.
+    """
     cdef int32_t i, n
     for i in range(count):
         p = get_varint(p, end, &n)
         if p == NULL or n < 0 or n > end - p:
-            return 10
+            return FAULT_HEADER_KEY
         if h >= 0:
             out.header_key_position[h] = p - base
             out.header_key_length[h] = n
         p += n
         p = get_varint(p, end, &n)
         if p == NULL or n > end - p:
-            return 11
+            return FAULT_HEADER_VALUE
         if h >= 0:
             out.header_value_position[h] = p - base
             out.header_value_length[h] = n if n >= 0 else -1
             h += 1
         if n > 0:
             p += n
-    return 0 if p == end else 12
+    return 0 if p == end else FAULT_RECORD_REST
 
 
-cdef inline int64_t micros(Columns* out, int64_t millis, int32_t timestamp_type) noexcept nogil:
-    """A timestamp in microseconds, or what stands for none and for one that they cannot hold."""
-    if KF_LIKELY(timestamp_type >= 0 and -KF_MAX_MILLIS <= millis <= KF_MAX_MILLIS):
+cdef inline int64_t micros_of(Columns* out, int64_t millis, int32_t timestamp_type) noexcept nogil:
+    """Return a timestamp in microseconds, or MICROS_NONE or MICROS_BEYOND."""
+    if KF_LIKELY(timestamp_type >= 0 and -MAX_MILLIS <= millis <= MAX_MILLIS):
         return millis * 1000
     out.odd_times = True
-    return KF_MICROS_NONE if timestamp_type < 0 else KF_MICROS_BEYOND
+    return MICROS_NONE if timestamp_type < 0 else MICROS_BEYOND
 
 
-cdef inline void put_bytes(Binary* column, Py_ssize_t row, const uint8_t* p, int32_t n, bint slack) noexcept nogil:
-    """Copy one value, for which there is room; n is -1 for a null."""
+cdef inline void append_binary(Binary* column, Py_ssize_t row, const uint8_t* p, int32_t n, bint slack) noexcept nogil:
+    """Append a value of `n` bytes, which fits, or a null if `n` is -1. slack: as in copy_span()."""
     if KF_LIKELY(n >= 0):
         copy_span(column.data + column.filled, p, n, slack)
         column.filled += n
@@ -146,8 +154,8 @@ cdef inline void put_bytes(Binary* column, Py_ssize_t row, const uint8_t* p, int
     column.offsets[row + 1] = <int32_t>column.filled
 
 
-cdef void take_back(Columns* out, Py_ssize_t rows, Py_ssize_t end) noexcept nogil:
-    """The rows from `rows` to `end` are not given out after all."""
+cdef void discard_rows(Columns* out, Py_ssize_t rows, Py_ssize_t end) noexcept nogil:
+    """Undo what was written for the rows from `rows` to `end`: set their validity bits again and free their data."""
     cdef Py_ssize_t row
     out.rows = rows
     for row in range(rows, end):
@@ -161,13 +169,15 @@ cdef void take_back(Columns* out, Py_ssize_t rows, Py_ssize_t end) noexcept nogi
         out.value.filled = out.value.offsets[rows]
 
 
-cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, bint give,
-                     int64_t first_offset, int64_t last_offset, Fault* fault, Py_ssize_t slack=SLACK, bint copied=False,
-                     bint easy=False, Py_ssize_t ahead=AHEAD) noexcept nogil:
-    """The records of one batch from the cursor on; `give` fills columns, else they are only checked.
+cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want, int mode,
+                           const OffsetRange* wanted, Py_ssize_t ahead) noexcept nogil:
+    """Decode the records of one batch, starting at `cursor`. Return a WALK_ code; WALK_FAULT adds no row.
 
-    easy: all of them are wanted, and fit; copies with room to spare. ahead: bytes from here to what is read after this batch, which
-    is fetched meanwhile.
+    want: WANT_ bits. Fields after the last one wanted are skipped without a check.
+    mode: STORE, COPY, EASY and CAREFUL. With EASY, range and row checks are skipped; header capacity is still checked.
+    wanted: records with other offsets are checked, but not stored. Used with STORE and without EASY only; NULL otherwise.
+    ahead: prefetch distance in bytes. decode_plain() passes the size of the batch, which loads the next batch while this one is
+    decoded.
     """
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
     cdef const uint8_t* p = base + cursor.position
@@ -179,25 +189,28 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
     cdef int64_t key_position = 0, value_position = 0
     cdef int64_t timestamp
     cdef int32_t length, delta, header_count, key_length = -1, value_length = -1
-    cdef int32_t timestamp_type = 1 if batch.attributes & 8 else 0
+    cdef int32_t timestamp_type = LOG_APPEND_TIME if batch.attributes & LOG_APPEND_TIME_BIT else CREATE_TIME
     cdef Py_ssize_t row = out.rows, header = out.headers
-    cdef bint checked, inside
-    cdef int code = 0
+    cdef bint store = mode & STORE, copy = mode & COPY, easy = mode & EASY, checked, inside
+    cdef int fault_code = 0, full = WALK_DONE
+    cdef int64_t first_offset = 0, last_offset = 0
     cdef Binary keys = out.key, values = out.value
+    if store and not easy:
+        first_offset, last_offset = wanted.first, wanted.last
     while record < count:
         start = p
-        if give and not easy and row == out.capacity:
-            code = -1
+        if store and not easy and row == out.capacity:
+            full = WALK_FULL
             break
         if KF_LIKELY(end - p >= SLACK):
-            q = wild_varint(p, &length)
+            q = get_varint_unchecked(p, &length)
         else:
             q = get_varint(p, end, &length)
         if q == NULL:
-            code = 2
+            fault_code = FAULT_LENGTH
             break
         if length < 0 or length > end - q:
-            code = 3
+            fault_code = FAULT_RECORD_END
             break
         stop = q + length
         if ahead == AHEAD:
@@ -207,10 +220,10 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
             while later < stop + ahead:
                 KF_PREFETCH(later)
                 later += 64
-        checked = end - stop < slack
-        p = q + 1                                   # the attributes of a record are unused
+        checked = mode & CAREFUL or end - stop < SLACK
+        p = q + 1                                   # skip the record's attributes, which are unused
         if checked and length < 1:
-            code = 4
+            fault_code = FAULT_TIMESTAMP
             break
         if KF_LIKELY(not checked and p[0] < 0x80):
             timestamp_delta = <int64_t>(p[0] >> 1) ^ -<int64_t>(p[0] & 1)
@@ -222,21 +235,21 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
         else:
             p = get_varlong(p, stop if checked else end, &timestamp_delta)
             if p == NULL:
-                code = 4
+                fault_code = FAULT_TIMESTAMP
                 break
         p = varint32(p, stop, &delta, checked)
         if p == NULL:
-            code = 5
+            fault_code = FAULT_OFFSET
             break
         if KF_UNLIKELY(delta <= last_delta or delta > batch.last_offset_delta):
-            code = 5 if p > stop else 6
+            fault_code = FAULT_OFFSET if p > stop else FAULT_OFFSET_ORDER
             break
         offset = <int64_t>(<uint64_t>batch.base_offset + <uint64_t>delta)
         header_count = 0
         if want:
             p = varint32(p, stop, &key_length, checked)
             if KF_UNLIKELY(p == NULL or p > stop or key_length > stop - p):
-                code = 7
+                fault_code = FAULT_KEY
                 break
             key_position = p - base
             if key_length > 0:
@@ -246,7 +259,7 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
             if want & (WANT_VALUE | WANT_HEADERS):
                 p = varint32(p, stop, &value_length, checked)
                 if KF_UNLIKELY(p == NULL or p > stop or value_length > stop - p):
-                    code = 8
+                    fault_code = FAULT_VALUE
                     break
                 value_position = p - base
                 if value_length > 0:
@@ -256,53 +269,53 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
                 if want & WANT_HEADERS:
                     p = varint32(p, stop, &header_count, checked)
                     if KF_UNLIKELY(p == NULL or p > stop or header_count < 0 or header_count > stop - p):
-                        code = 9
+                        fault_code = FAULT_HEADER_COUNT
                         break
         elif KF_UNLIKELY(p > stop):
-            code = 5
+            fault_code = FAULT_OFFSET
             break
         inside = easy or (offset >= first_offset and offset <= last_offset)
         if want & WANT_HEADERS:
             if header_count:
                 if KF_UNLIKELY(header_count > out.max_headers):
                     last_delta = header_count
-                    code = FAULT_MANY_HEADERS
+                    fault_code = FAULT_MANY_HEADERS
                     break
-                if KF_UNLIKELY(give and inside and header_count > out.header_capacity - header):
-                    code = walk_headers(base, p, stop, header_count, out, -1)
-                    if code == 0:
-                        code = -2
+                if KF_UNLIKELY(store and inside and header_count > out.header_capacity - header):
+                    fault_code = decode_headers(base, p, stop, header_count, out, -1)
+                    if fault_code == 0:
+                        full = WALK_FULL_HEADERS
                     break
-                code = walk_headers(base, p, stop, header_count, out, header if give and inside else -1)
-                if code:
+                fault_code = decode_headers(base, p, stop, header_count, out, header if store and inside else -1)
+                if fault_code:
                     break
             elif p != stop:
-                code = 12
+                fault_code = FAULT_RECORD_REST
                 break
-        if give and copied and not easy and inside:
+        if store and copy and not easy and inside:
             if KF_UNLIKELY((want & WANT_KEY and key_length > keys.room - keys.filled)
                            or (want & WANT_VALUE and value_length > values.room - values.filled)):
-                code = -3
+                full = WALK_FULL_DATA
                 break
         p = stop
         record += 1
         last_delta = delta
-        if give:
+        if store:
             if out.offset != NULL:
                 out.offset[row] = offset
             timestamp = batch.max_timestamp if timestamp_type else <int64_t>(<uint64_t>batch.base_timestamp + <uint64_t>timestamp_delta)
             if out.timestamp != NULL:
                 out.timestamp[row] = timestamp
             if out.timestamp_micros != NULL:
-                out.timestamp_micros[row] = micros(out, timestamp, timestamp_type)
+                out.timestamp_micros[row] = micros_of(out, timestamp, timestamp_type)
             if out.timestamp_type != NULL:
                 out.timestamp_type[row] = timestamp_type
-            if copied:
+            if copy:
                 if inside:
                     if want & WANT_KEY:
-                        put_bytes(&keys, row, base + key_position, key_length, easy)
+                        append_binary(&keys, row, base + key_position, key_length, easy)
                     if want & WANT_VALUE:
-                        put_bytes(&values, row, base + value_position, value_length, easy)
+                        append_binary(&values, row, base + value_position, value_length, easy)
             else:
                 if want & WANT_KEY:
                     out.key_position[row] = key_position
@@ -316,16 +329,16 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
             if inside:
                 row += 1
                 header += header_count
-    if code == 0 and p != end:
+    if fault_code == 0 and full == WALK_DONE and p != end:
         start = p
-        code = 13
-    if give and copied:
+        fault_code = FAULT_BATCH_REST
+    if store and copy:
         out.key.filled = keys.filled
         out.value.filled = values.filled
-        if code > 0:
-            take_back(out, out.rows, row)
-    if code > 0:
-        fault.code = code
+        if fault_code:
+            discard_rows(out, out.rows, row)
+    if fault_code:
+        fault.code = fault_code
         fault.record = record
         fault.position = start - base
         fault.delta = last_delta
@@ -333,79 +346,86 @@ cdef inline int walk(const uint8_t* base, const Batch* batch, Columns* out, Curs
     out.rows = row
     out.headers = header
     cursor.record = record
-    cursor.position = start - base if code else p - base
+    cursor.position = start - base if full else p - base
     cursor.delta = last_delta
-    return -code                    # WALK_DONE, or what was full
+    return full
 
 
-# The walk compiled for the columns that are wanted most, each a function of its own: chosen once a call, by pointer.
+# walk_batch() is compiled for the combinations of columns that are most common. Each is a function, chosen once per call.
 
-ctypedef int (*Walk)(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, int64_t first_offset,
-                     int64_t last_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil
+ctypedef int (*BatchWalk)(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
+                          const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil
 
 
-cdef int give_bodies(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, int64_t first_offset,
-                     int64_t last_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
+cdef int walk_keys_values(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
+                          const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy:
-        return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE, True, 0, 0, fault, SLACK, False, True, ahead)
-    return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE, True, first_offset, last_offset, fault)
+        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE | EASY, NULL, ahead)
+    return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE, wanted, AHEAD)
 
 
-cdef int give_all(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, int64_t first_offset,
-                  int64_t last_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
+cdef int walk_all_fields(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
+                         const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy:
-        return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE | WANT_HEADERS, True, 0, 0, fault, SLACK, False, True, ahead)
-    return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE | WANT_HEADERS, True, first_offset, last_offset, fault)
+        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE | WANT_HEADERS, STORE | EASY, NULL, ahead)
+    return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE | WANT_HEADERS, STORE, wanted, AHEAD)
 
 
-cdef int give_any(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, int64_t first_offset,
-                  int64_t last_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
-    return walk(base, batch, out, cursor, want, True, first_offset, last_offset, fault)
+cdef int walk_any_fields(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
+                         const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
+    return walk_batch(base, batch, out, cursor, fault, want, STORE, wanted, AHEAD)
 
 
-cdef int give_copies(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, int64_t first_offset,
-                     int64_t last_offset, Fault* fault, bint easy, Py_ssize_t ahead) noexcept nogil:
+cdef int walk_copies(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
+                     const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy and want == (WANT_KEY | WANT_VALUE):
-        return walk(base, batch, out, cursor, WANT_KEY | WANT_VALUE, True, 0, 0, fault, SLACK, True, True, ahead)
+        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE | COPY | EASY, NULL, ahead)
     if easy:
-        return walk(base, batch, out, cursor, want, True, 0, 0, fault, SLACK, True, True, ahead)
-    return walk(base, batch, out, cursor, want, True, first_offset, last_offset, fault, SLACK, True)
+        return walk_batch(base, batch, out, cursor, fault, want, STORE | COPY | EASY, NULL, ahead)
+    return walk_batch(base, batch, out, cursor, fault, want, STORE | COPY, wanted, AHEAD)
 
 
-cdef inline Walk chosen_walk(const Columns* out, int want) noexcept nogil:
+cdef inline BatchWalk choose_walk(const Columns* out, int want) noexcept nogil:
     if out.key.offsets != NULL or out.value.offsets != NULL:
-        return give_copies
+        return walk_copies
     if want == (WANT_KEY | WANT_VALUE):
-        return give_bodies
+        return walk_keys_values
     if want == (WANT_KEY | WANT_VALUE | WANT_HEADERS):
-        return give_all
-    return give_any
+        return walk_all_fields
+    return walk_any_fields
 
 
-cdef inline bint is_easy(const uint8_t* base, const Batch* b, const Columns* out, int64_t first_offset, int64_t last_offset) noexcept nogil:
-    """Whether every record of a batch is wanted and fits, copies in whole steps."""
-    return lies_between(b, first_offset, last_offset) and has_slack(base, b, out) and fits(b, out)
+cdef int check_batch(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, Fault* fault) noexcept nogil:
+    """Check the records of a batch from `cursor` on, without storing any."""
+    return walk_batch(base, batch, out, cursor, fault, want, 0, NULL, AHEAD)
 
 
-cdef inline bint lies_between(const Batch* b, int64_t first_offset, int64_t last_offset) noexcept nogil:
-    return b.last_offset_delta >= 0 and first_offset <= b.base_offset <= last_offset \
-        and <uint64_t>last_offset - <uint64_t>b.base_offset >= <uint64_t>b.last_offset_delta
+cdef int check_batch_carefully(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want,
+                               Fault* fault) noexcept nogil:
+    """Check the records of a batch as the pure-Python core does, so that a fault names the same field."""
+    return walk_batch(base, batch, out, cursor, fault, want, CAREFUL, NULL, AHEAD)
 
 
-cdef inline bint has_slack(const uint8_t* base, const Batch* b, const Columns* out) noexcept nogil:
-    """Whether enough of the buffer lies behind a batch for copies in whole steps, where copies are wanted."""
+cdef inline bint batch_is_easy(const uint8_t* base, const Batch* b, const Columns* out, const OffsetRange* wanted) noexcept nogil:
+    """Return whether a batch can be decoded in the mode EASY."""
+    return batch_in_range(b, wanted) and batch_has_slack(base, b, out) and batch_fits(b, out)
+
+
+cdef inline bint batch_in_range(const Batch* b, const OffsetRange* wanted) noexcept nogil:
+    """Return whether all offsets of a batch are wanted."""
+    return b.last_offset_delta >= 0 and wanted.first <= b.base_offset <= wanted.last \
+        and <uint64_t>wanted.last - <uint64_t>b.base_offset >= <uint64_t>b.last_offset_delta
+
+
+cdef inline bint batch_has_slack(const uint8_t* base, const Batch* b, const Columns* out) noexcept nogil:
+    """Return whether COPY_SLACK bytes of the buffer follow a batch, or nothing is copied."""
     return (out.key.offsets == NULL and out.value.offsets == NULL) or \
         out.source_end - base - b.payload_position - b.payload_size >= COPY_SLACK
 
 
-cdef inline bint fits(const Batch* b, const Columns* out) noexcept nogil:
-    """Whether the columns have room for every record of a batch, and behind copies for whole steps."""
+cdef inline bint batch_fits(const Batch* b, const Columns* out) noexcept nogil:
+    """Return whether the columns have space for every record of a batch, and COPY_SLACK bytes after the copies."""
     cdef Py_ssize_t need = <Py_ssize_t>b.payload_size + COPY_SLACK
     return b.count <= out.capacity - out.rows and (
         out.key.offsets == NULL or out.key.room - out.key.filled >= need
     ) and (out.value.offsets == NULL or out.value.room - out.value.filled >= need)
-
-
-cdef int check(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, Fault* fault,
-               Py_ssize_t slack) noexcept nogil:
-    return walk(base, batch, out, cursor, want, False, 0, 0, fault, slack)

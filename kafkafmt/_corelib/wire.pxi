@@ -57,29 +57,15 @@ cdef extern from *:
     Py_ssize_t PySequence_Fast_GET_SIZE(object o)
     PyObject* PySequence_Fast_GET_ITEM(object o, Py_ssize_t i)
 
-cdef enum:                      # as in constants.py
-    KIND_BOOL = 0
-    KIND_INT8
-    KIND_INT16
-    KIND_UINT16
-    KIND_INT32
-    KIND_UINT32
-    KIND_INT64
-    KIND_FLOAT64
-    KIND_UUID
-    KIND_STRING
-    KIND_BYTES
-    KIND_RECORDS
-    KIND_STRUCT
-    MAX_TEXT = 32767
-    MAX_FRAME = 0x7FFFFFFF
+cdef enum:
+    MAX_FRAME = MAX_INT32
 
 cdef object NO_TAGS = ()
 cdef object ZERO_UUID = UUID(int=0)
 
 cdef int64_t[8] LOWEST = [0, -128, -32768, 0, -2147483648, 0, <int64_t>-9223372036854775807 - 1, 0]
 cdef int64_t[8] HIGHEST = [1, 127, 32767, 65535, 2147483647, 4294967295, 9223372036854775807, 0]
-cdef int[9] SIZES = [1, 1, 2, 2, 4, 4, 8, 8, 16]    # of KIND_BOOL to KIND_UUID
+cdef int[9] SIZES = [1, 1, 2, 2, 4, 4, 8, 8, 16]    # of WIRE_BOOL to WIRE_UUID
 
 cdef struct WireField:
     int kind
@@ -138,12 +124,12 @@ cdef class Layout:
         self.smallest = max(1, self.smallest)
         self.fields_end = self.absent_end
         for tag, field in sorted(tagged, key=lambda pair: pair[0]):
-            if field[1] == KIND_RECORDS or (field[5] is not None and not (<Layout?>field[5]).is_tree):
+            if field[1] == WIRE_RECORDS or (field[5] is not None and not (<Layout?>field[5]).is_tree):
                 raise ValueError(f"{field[0]}: record data cannot be tagged")
             self.add(field, tag, True)
         self.tagged_end = self.absent_end
         for name, default, ignorable in absent:
-            self.add((name, KIND_INT8, False, False, False, None, default), 0)
+            self.add((name, WIRE_INT8, False, False, False, None, default), 0)
             self.wire[self.absent_end - 1].ignorable = ignorable
 
     cdef Py_ssize_t slot_of(self, name) except -1:
@@ -156,21 +142,21 @@ cdef class Layout:
         name, kind, array, nullable, compact, layout, default = field
         if not 0 <= kind < len(WIRE_TYPES):
             raise ValueError(f"{name}: there is no kind {kind}")
-        if (kind == KIND_STRUCT) != isinstance(layout, Layout):
+        if (kind == WIRE_STRUCT) != isinstance(layout, Layout):
             raise TypeError(f"{name}: a structure has a layout, nothing else has")
         cdef WireField* wire = &self.wire[self.absent_end]
         wire.kind, wire.array, wire.nullable, wire.compact = kind, array, nullable, compact
         wire.fresh, wire.ignorable, wire.tag = isinstance(default, type), False, tag
         wire.tagged = tagged
         wire.slot = self.slot_of(name)
-        if kind == KIND_STRUCT:
+        if kind == WIRE_STRUCT:
             wire.element = 1 if nullable and not array else (<Layout>layout).smallest
-        elif kind <= KIND_UUID:
+        elif kind <= WIRE_UUID:
             wire.element = SIZES[<int>kind]
         else:
-            wire.element = 1 if compact else 2 if kind == KIND_STRING else 4
+            wire.element = 1 if compact else 2 if kind == WIRE_STRING else 4
         wire.smallest = wire.element if not array else 1 if compact else 4
-        if kind == KIND_RECORDS or (kind == KIND_STRUCT and not (<Layout>layout).is_tree):
+        if kind == WIRE_RECORDS or (kind == WIRE_STRUCT and not (<Layout>layout).is_tree):
             self.is_tree = False
         self.names.append(name)
         self.defaults.append(default)
@@ -185,7 +171,7 @@ cdef class Layout:
         cdef Py_ssize_t p = first
         if self.message_type is None:
             raise TypeError("a layout that was never made")
-        message = read_struct(self, source, &p, last)
+        message = read_wire_struct(self, source, &p, last)
         return message, p
 
     cdef str where(self, int i):

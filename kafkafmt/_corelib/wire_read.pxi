@@ -1,29 +1,29 @@
 # Reading messages, field by field: see wire.pxi. A position is handed from field to field; what lies outside the bytes that are
 # there is noticed before it is read, lengths and counts before anything is made for them.
 
-cdef inline object number_at(const uint8_t* data, int kind):
+cdef inline object wire_number_at(const uint8_t* data, int kind):
     """A value of fixed size."""
     cdef uint64_t bits
     cdef double number
     cdef int i
-    if kind == KIND_INT32:
+    if kind == WIRE_INT32:
         return PyLong_FromLong(int32_at(data))
-    if kind == KIND_INT64:
+    if kind == WIRE_INT64:
         return PyLong_FromLongLong(int64_at(data))
-    if kind == KIND_INT16:
+    if kind == WIRE_INT16:
         return PyLong_FromLong(int16_at(data))
-    if kind == KIND_INT8:
+    if kind == WIRE_INT8:
         return PyLong_FromLong(<int8_t>data[0])
-    if kind == KIND_BOOL:
+    if kind == WIRE_BOOL:
         return data[0] != 0
-    if kind == KIND_UUID:
+    if kind == WIRE_UUID:
         for i in range(16):
             if data[i]:
                 return UUID(bytes=PyBytes_FromStringAndSize(<const char*>data, 16))
         return ZERO_UUID
-    if kind == KIND_UINT16:
+    if kind == WIRE_UINT16:
         return PyLong_FromLong(<uint16_t>int16_at(data))
-    if kind == KIND_UINT32:
+    if kind == WIRE_UINT32:
         return PyLong_FromLongLong(<uint32_t>int32_at(data))
     bits = <uint64_t>int64_at(data)
     memcpy(&number, &bits, 8)
@@ -58,7 +58,7 @@ cdef class WireSource:
         return self.view[start:start + length]
 
 
-cdef object read_struct(Layout form, WireSource source, Py_ssize_t* p, Py_ssize_t end):
+cdef object read_wire_struct(Layout form, WireSource source, Py_ssize_t* p, Py_ssize_t end):
     cdef object message = KF_NEW(form.message_type)
     if form.is_tree:
         PyObject_GC_UnTrack(message)
@@ -66,21 +66,21 @@ cdef object read_struct(Layout form, WireSource source, Py_ssize_t* p, Py_ssize_
     cdef int i
     for i in range(form.fields_end):
         wire = &form.wire[i]
-        if not wire.array and wire.kind < KIND_UUID and wire.smallest <= end - p[0]:
-            kf_fill_slot(message, wire.slot, number_at(source.source.data + p[0], wire.kind))
+        if not wire.array and wire.kind < WIRE_UUID and wire.smallest <= end - p[0]:
+            kf_fill_slot(message, wire.slot, wire_number_at(source.source.data + p[0], wire.kind))
             p[0] += wire.smallest
         else:
-            kf_fill_slot(message, wire.slot, read_field(form, i, source, p, end))
+            kf_fill_slot(message, wire.slot, read_wire_field(form, i, source, p, end))
     for i in range(form.fields_end, form.absent_end):
         kf_fill_slot(message, form.wire[i].slot, (<object>form.defaults[i])() if form.wire[i].fresh else form.defaults[i])
-    kf_fill_slot(message, form.unknown_slot, read_tagged(form, message, source, p, end) if form.flexible else NO_TAGS)
+    kf_fill_slot(message, form.unknown_slot, read_wire_tagged(form, message, source, p, end) if form.flexible else NO_TAGS)
     return message
 
 
-cdef object read_tagged(Layout form, message, WireSource source, Py_ssize_t* p, Py_ssize_t end):
+cdef object read_wire_tagged(Layout form, message, WireSource source, Py_ssize_t* p, Py_ssize_t end):
     """Fills the slots of tagged fields; the ones that are not known."""
     cdef Py_ssize_t start = p[0], stop
-    cdef uint32_t count = read_uvarint(form, -1, source, p, end), tag, size
+    cdef uint32_t count = read_wire_uvarint(form, -1, source, p, end), tag, size
     cdef int64_t last = -1
     cdef int i = form.fields_end
     if count == 0:
@@ -92,19 +92,19 @@ cdef object read_tagged(Layout form, message, WireSource source, Py_ssize_t* p, 
     while count:
         count -= 1
         start = p[0]
-        tag = read_uvarint(form, -1, source, p, end)
-        size = read_uvarint(form, -1, source, p, end)
+        tag = read_wire_uvarint(form, -1, source, p, end)
+        size = read_wire_uvarint(form, -1, source, p, end)
         if tag <= last:
             raise StructureError(f"{form.where(-1)}: tag {tag} follows tag {last}", start)
         if tag > MAX_FRAME:
             raise StructureError(f"{form.where(-1)}: {tag} cannot be a tag", start)
         if size > end - p[0]:
-            raise short(form, -1, size, end - p[0], p[0])
+            raise short_error(form, -1, size, end - p[0], p[0])
         last, stop = tag, p[0] + size
         while i < form.tagged_end and form.wire[i].tag < tag:
             i += 1
         if i < form.tagged_end and form.wire[i].tag == tag:
-            kf_set_slot(message, form.wire[i].slot, read_field(form, i, source, p, stop))
+            kf_set_slot(message, form.wire[i].slot, read_wire_field(form, i, source, p, stop))
             if p[0] != stop:
                 raise StructureError(f"{form.where(i)}: {stop - p[0]} bytes are left over", p[0])
         else:
@@ -113,11 +113,11 @@ cdef object read_tagged(Layout form, message, WireSource source, Py_ssize_t* p, 
     return tuple(unknown)
 
 
-cdef object short(Layout form, int i, Py_ssize_t need, Py_ssize_t left, Py_ssize_t position):
+cdef object short_error(Layout form, int i, Py_ssize_t need, Py_ssize_t left, Py_ssize_t position):
     return TruncatedError(f"{form.where(i)}: {need} bytes are needed, {left} are left", position)
 
 
-cdef uint32_t read_uvarint(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end) except? 0xFFFFFFFF:
+cdef uint32_t read_wire_uvarint(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end) except? 0xFFFFFFFF:
     cdef uint32_t value
     cdef const uint8_t* data = source.source.data
     cdef const uint8_t* after = get_uvarint(data + p[0], data + end, &value)
@@ -129,16 +129,16 @@ cdef uint32_t read_uvarint(Layout form, int i, WireSource source, Py_ssize_t* p,
     return value
 
 
-cdef int64_t read_length(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end, bint wide, bint nullable) except? -2:
+cdef int64_t read_wire_length(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end, bint wide, bint nullable) except? -2:
     """A length or count: an int32 or int16, or a varint; -1 for null."""
     cdef WireField* wire = &form.wire[i]
     cdef int64_t length
     cdef Py_ssize_t start = p[0], width = 4 if wide else 2
     if wire.compact:
-        length = <int64_t>read_uvarint(form, i, source, p, end) - 1
+        length = <int64_t>read_wire_uvarint(form, i, source, p, end) - 1
     else:
         if width > end - start:
-            raise short(form, i, width, end - start, start)
+            raise short_error(form, i, width, end - start, start)
         length = int32_at(source.source.data + start) if wide else int16_at(source.source.data + start)
         p[0] += width
     if length >= 0:
@@ -148,68 +148,68 @@ cdef int64_t read_length(Layout form, int i, WireSource source, Py_ssize_t* p, P
     return -1
 
 
-cdef object read_field(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end):
+cdef object read_wire_field(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end):
     cdef WireField* wire = &form.wire[i]
     if not wire.array:
-        return read_value(form, i, source, p, end, wire.nullable)
+        return read_wire_value(form, i, source, p, end, wire.nullable)
     cdef Py_ssize_t start = p[0]
-    cdef int64_t count = read_length(form, i, source, p, end, True, wire.nullable), n
+    cdef int64_t count = read_wire_length(form, i, source, p, end, True, wire.nullable), n
     if count < 0:
         return None
     if count > (end - p[0]) // wire.element:
         raise TruncatedError(f"{form.where(i)}: {count} elements do not fit the {end - p[0]} bytes that are left", start)
-    source.take(form, i, 1 + count if wire.kind > KIND_UUID else 1, start)
+    source.take(form, i, 1 + count if wire.kind > WIRE_UUID else 1, start)
     cdef list values
-    if wire.kind > KIND_UUID:    # larger in memory than on the wire: the list grows with what is there
+    if wire.kind > WIRE_UUID:    # larger in memory than on the wire: the list grows with what is there
         values = []
         if form.is_tree:
             PyObject_GC_UnTrack(values)
         for n in range(count):
-            PyList_Append(values, read_value(form, i, source, p, end, False))
+            PyList_Append(values, read_wire_value(form, i, source, p, end, False))
         return values
     values = PyList_New(count)
     PyObject_GC_UnTrack(values)
     for n in range(count):
-        value = number_at(source.source.data + p[0], wire.kind)
+        value = wire_number_at(source.source.data + p[0], wire.kind)
         p[0] += wire.element
         Py_INCREF(value)
         PyList_SET_ITEM(values, n, value)
     return values
 
 
-cdef object read_value(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end, bint nullable):
+cdef object read_wire_value(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end, bint nullable):
     cdef WireField* wire = &form.wire[i]
     cdef int kind = wire.kind
     cdef Py_ssize_t start = p[0], size
     cdef const uint8_t* data = source.source.data + start
     cdef int64_t length
-    if kind <= KIND_UUID:
+    if kind <= WIRE_UUID:
         size = SIZES[kind]
         if size > end - start:
-            raise short(form, i, size, end - start, start)
+            raise short_error(form, i, size, end - start, start)
         p[0] += size
-        return number_at(data, kind)
-    if kind == KIND_STRUCT:
+        return wire_number_at(data, kind)
+    if kind == WIRE_STRUCT:
         if nullable:
             if end - start < 1:
-                raise short(form, i, 1, 0, start)
+                raise short_error(form, i, 1, 0, start)
             p[0] += 1
             if data[0] == 0 if form.wire[i].tagged else data[0] > 0x7F:
                 return None
-        return read_struct(<Layout>form.layouts[i], source, p, end)
-    length = read_length(form, i, source, p, end, kind != KIND_STRING, nullable)
+        return read_wire_struct(<Layout>form.layouts[i], source, p, end)
+    length = read_wire_length(form, i, source, p, end, kind != WIRE_STRING, nullable)
     if length < 0:
         return None
-    if kind == KIND_STRING and length > MAX_TEXT:
-        raise StructureError(f"{form.where(i)}: a string of {length} bytes, more than {MAX_TEXT}", start)
+    if kind == WIRE_STRING and length > MAX_STRING:
+        raise StructureError(f"{form.where(i)}: a string of {length} bytes, more than {MAX_STRING}", start)
     if length > end - p[0]:
-        raise short(form, i, length, end - p[0], p[0])
+        raise short_error(form, i, length, end - p[0], p[0])
     start = p[0]
     data = source.source.data + start
     p[0] += length
-    if kind == KIND_RECORDS:
+    if kind == WIRE_RECORDS:
         return source.slice(start, length)
-    if kind == KIND_BYTES:
+    if kind == WIRE_BYTES:
         return PyBytes_FromStringAndSize(<const char*>data, length)
     try:
         return PyUnicode_DecodeUTF8(<const char*>data, length, NULL)

@@ -71,41 +71,41 @@ cdef class WireOutput:
         return 0
 
 
-cdef int write_struct(Layout form, WireOutput out, message) except -1:
+cdef int write_wire_struct(Layout form, WireOutput out, message) except -1:
     if form.message_type is None or not PyType_IsSubtype(Py_TYPE(message), <PyTypeObject*>form.message_type):
         raise TypeError(f"a {form.message_type.__qualname__} is needed, not {message!r}")
     cdef int i
     for i in range(form.tagged_end, form.absent_end):
-        if not form.wire[i].ignorable and not is_default(form, i, message):
+        if not form.wire[i].ignorable and not slot_is_default(form, i, message):
             raise ValueError(f"{form.where(i)} does not exist in version {form.version}")
     for i in range(form.fields_end):
-        write_field(form, i, out, value_of(form, i, message))
+        write_wire_field(form, i, out, slot_value(form, i, message))
     cdef PyObject* unknown = KF_SLOT(message, form.unknown_slot)
     if form.flexible:
-        write_tagged(form, out, message, NO_TAGS if unknown == NULL else <object>unknown)
+        write_wire_tagged(form, out, message, NO_TAGS if unknown == NULL else <object>unknown)
     elif unknown != NULL and <object>unknown:
         raise ValueError(f"{form.message_type.__name__}: version {form.version} has no tagged fields")
     return 0
 
 
-cdef object value_of(Layout form, int i, message):
+cdef object slot_value(Layout form, int i, message):
     cdef PyObject* value = KF_SLOT(message, form.wire[i].slot)
     if value == NULL:
         raise AttributeError(form.where(i))
     return <object>value
 
 
-cdef bint is_default(Layout form, int i, message) except -1:
-    value = value_of(form, i, message)
+cdef bint slot_is_default(Layout form, int i, message) except -1:
+    value = slot_value(form, i, message)
     sample = form.samples[i]
     return value is sample or KF_EQUAL(value, sample)
 
 
-cdef int write_tagged(Layout form, WireOutput out, message, unknown) except -1:
+cdef int write_wire_tagged(Layout form, WireOutput out, message, unknown) except -1:
     cdef list present = []    # (tag, number of the field, or None and the bytes)
     cdef int i
     for i in range(form.fields_end, form.tagged_end):
-        if not is_default(form, i, message):
+        if not slot_is_default(form, i, message):
             present.append((form.wire[i].tag, i, None))
     if unknown:
         for tag, value in unknown:
@@ -122,13 +122,13 @@ cdef int write_tagged(Layout form, WireOutput out, message, unknown) except -1:
         if number is None:
             inside.bytes_((<Source>value).data, (<Source>value).size)
         else:
-            write_field(form, number, inside, value_of(form, number, message))
+            write_wire_field(form, number, inside, slot_value(form, number, message))
         out.uvarint(<uint32_t>inside.size)
         out.bytes_(inside.data, inside.size)
     return 0
 
 
-cdef int write_length(Layout form, int i, WireOutput out, Py_ssize_t length, bint wide, bint nullable) except -1:
+cdef int write_wire_length(Layout form, int i, WireOutput out, Py_ssize_t length, bint wide, bint nullable) except -1:
     """A length or count, -1 for null."""
     if length < 0 and not nullable:
         raise ValueError(f"{form.where(i)} must not be None in this version")
@@ -139,25 +139,25 @@ cdef int write_length(Layout form, int i, WireOutput out, Py_ssize_t length, bin
     return out.integer(<uint64_t>length, 4 if wide else 2)
 
 
-cdef int write_field(Layout form, int i, WireOutput out, value) except -1:
+cdef int write_wire_field(Layout form, int i, WireOutput out, value) except -1:
     cdef WireField* wire = &form.wire[i]
     cdef Py_ssize_t n
     if not wire.array:
-        return write_value(form, i, out, value, wire.nullable)
+        return write_wire_value(form, i, out, value, wire.nullable)
     if value is None:
-        return write_length(form, i, out, -1, True, wire.nullable)
+        return write_wire_length(form, i, out, -1, True, wire.nullable)
     if not isinstance(value, list | tuple):
         raise TypeError(f"{form.where(i)}: a list is needed, not {value!r}")
     cdef Py_ssize_t count = PySequence_Fast_GET_SIZE(value)
-    write_length(form, i, out, count, True, wire.nullable)
+    write_wire_length(form, i, out, count, True, wire.nullable)
     for n in range(count):
         if n >= PySequence_Fast_GET_SIZE(value):
             raise RuntimeError(f"{form.where(i)} changed while it was written")
-        write_value(form, i, out, <object>PySequence_Fast_GET_ITEM(value, n), False)
+        write_wire_value(form, i, out, <object>PySequence_Fast_GET_ITEM(value, n), False)
     return 0
 
 
-cdef int write_value(Layout form, int i, WireOutput out, value, bint nullable) except -1:
+cdef int write_wire_value(Layout form, int i, WireOutput out, value, bint nullable) except -1:
     cdef WireField* wire = &form.wire[i]
     cdef int kind = wire.kind, overflow = 0
     cdef int64_t integer
@@ -166,9 +166,9 @@ cdef int write_value(Layout form, int i, WireOutput out, value, bint nullable) e
     cdef const char* text
     cdef Py_ssize_t size
     cdef Source source
-    if kind == KIND_BOOL:
+    if kind == WIRE_BOOL:
         return out.integer(1 if value else 0, 1)
-    if kind <= KIND_INT64:
+    if kind <= WIRE_INT64:
         try:
             integer = PyLong_AsLongLongAndOverflow(value, &overflow)
         except TypeError:
@@ -176,42 +176,42 @@ cdef int write_value(Layout form, int i, WireOutput out, value, bint nullable) e
         if overflow or integer < LOWEST[kind] or integer > HIGHEST[kind]:
             raise ValueError(f"{form.where(i)}: {value!r} is out of range")
         return out.integer(<uint64_t>integer, SIZES[kind])
-    if kind == KIND_FLOAT64:
+    if kind == WIRE_FLOAT64:
         try:
             number = PyFloat_AsDouble(value)
         except TypeError:
             raise TypeError(f"{form.where(i)}: a number is needed, not {value!r}") from None
         memcpy(&bits, &number, 8)
         return out.integer(bits, 8)
-    if kind == KIND_UUID:
+    if kind == WIRE_UUID:
         if not isinstance(value, UUID):
             raise TypeError(f"{form.where(i)}: a uuid.UUID is needed, not {value!r}")
         raw = value.bytes
         if not isinstance(raw, bytes) or len(raw) != 16:
             raise ValueError(f"{form.where(i)}: {value!r} does not have 16 bytes")
         return out.bytes_(PyBytes_AS_STRING(raw), 16)
-    if kind == KIND_STRUCT:
+    if kind == WIRE_STRUCT:
         if nullable:
             out.integer(1 if value is not None else 0 if form.wire[i].tagged else 0xFF, 1)
             if value is None:
                 return 0
-        return write_struct(<Layout>form.layouts[i], out, value)
+        return write_wire_struct(<Layout>form.layouts[i], out, value)
     if value is None:
-        return write_length(form, i, out, -1, kind != KIND_STRING, nullable)
-    if kind == KIND_STRING:
+        return write_wire_length(form, i, out, -1, kind != WIRE_STRING, nullable)
+    if kind == WIRE_STRING:
         if not PyUnicode_Check(value):
             raise TypeError(f"{form.where(i)}: a str is needed, not {value!r}")
         text = PyUnicode_AsUTF8AndSize(value, &size)
-        if size > MAX_TEXT:
-            raise ValueError(f"{form.where(i)}: a string of {size} bytes, more than {MAX_TEXT}")
-        write_length(form, i, out, size, False, nullable)
+        if size > MAX_STRING:
+            raise ValueError(f"{form.where(i)}: a string of {size} bytes, more than {MAX_STRING}")
+        write_wire_length(form, i, out, size, False, nullable)
         return out.bytes_(text, size)
-    if kind == KIND_BYTES:
+    if kind == WIRE_BYTES:
         try:
             source = Source(value)
         except TypeError:
             raise TypeError(f"{form.where(i)}: bytes are needed, not {value!r}") from None
-        write_length(form, i, out, source.size, True, nullable)
+        write_wire_length(form, i, out, source.size, True, nullable)
         return out.bytes_(source.data, source.size)
     try:
         views = [byte_view(b) for b in (value if isinstance(value, list | tuple) else [value])]
@@ -220,7 +220,7 @@ cdef int write_value(Layout form, int i, WireOutput out, value, bint nullable) e
     size = 0
     for view in views:
         size += view.nbytes
-    write_length(form, i, out, size, True, nullable)
+    write_wire_length(form, i, out, size, True, nullable)
     for view in views:
         out.whole(view)
     return 0
@@ -238,7 +238,7 @@ def write_messages(layouts, messages, framed=False):
     if framed:
         memset(out.extend(4), 0, 4)
     for layout, message in zip(layouts, messages, strict=True):
-        write_struct(<Layout?>layout, out, message)
+        write_wire_struct(<Layout?>layout, out, message)
     out.close_tail()
     if framed:
         size = out.closed - 4

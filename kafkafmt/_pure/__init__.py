@@ -10,8 +10,8 @@ from .gather import gather, total_length
 from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
-from .records import decode_records, decode_run
-from .search import crc32_of_rest, crc32c_of_rest, find_batch, find_batches, skip_corrupted
+from .records import decode_plain_batches, decode_records
+from .search import crc32_of_rest, crc32c_of_rest, find_batch, find_batches, resume_after, scan_damaged, scan_extents
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
@@ -25,8 +25,8 @@ __all__ = [
     "crc32c",
     "crc32c_of_rest",
     "crc32c_way",
+    "decode_plain_batches",
     "decode_records",
-    "decode_run",
     "find_batch",
     "find_batches",
     "gather",
@@ -42,8 +42,10 @@ __all__ = [
     "read_unsigned_varint",
     "read_varint",
     "read_varlong",
+    "resume_after",
     "scan_batches",
-    "skip_corrupted",
+    "scan_damaged",
+    "scan_extents",
     "total_length",
     "validate_buffer",
     "write_messages",

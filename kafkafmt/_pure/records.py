@@ -249,7 +249,7 @@ def decode_records(
     return None
 
 
-def decode_run(
+def decode_plain_batches(
     buffer: Buffer,
     columns: RecordColumns,
     start: int = 0,

@@ -18,6 +18,7 @@ from ..constants import (
     CRC_AT,
     CRC_START,
     ENTRY_OVERHEAD,
+    LAST_OFFSET_DELTA_AT,
     LEGACY_ATTRIBUTES_AT,
     LEGACY_CRC_AT,
     LEGACY_KEY_AT,
@@ -25,17 +26,22 @@ from ..constants import (
     MAGIC_AT,
     MAGIC_V2,
     MAX_BATCH_LENGTH,
+    MAX_OFFSET,
     MAX_RELATIVE_OFFSET,
+    MIN_LEGACY_LENGTH,
     MIN_LENGTHS,
 )
-from ..types import Buffer, IntArray
-from .batch import HEADER, INT32, INT64, UINT32, checksums
+from ..errors import ChecksumError, KafkaFormatError
+from ..types import BatchTable, Buffer, IntArray, last_offsets
+from .batch import HEADER, INT32, INT64, UINT32, checksums, scan_batches
 from .crc import crc32, crc32c
 from .varint import check_range, view_of
 
 CHUNK = 1 << 20
 MAGICS = re.compile(rb"[\x00-\x02]")
 SMALLEST_MESSAGE = 26
+FAR_FUTURE = 1 << 53
+"""A timestamp in ms that no record has: the year 287396."""
 PREFIX_STEP = 1 << 12
 DIRECT_LENGTH = 1 << 14
 POLYNOMIALS = {True: 0x82F63B78, False: 0xEDB88320}
@@ -199,8 +205,13 @@ def in_reach(view: memoryview, p: int, expected: int) -> bool:
 
 def continues(view: memoryview, p: int, expected: int) -> bool:
     """Return whether a header can begin at `p` whose offset is `expected`, or higher but within a segment's reach."""
+    return in_reach(view, p, expected) and possible(view, p)
+
+
+def possible(view: memoryview, p: int) -> bool:
+    """Return whether a header can begin at `p`, whatever its offset."""
     (length,), magic = INT32.unpack_from(view, p + LENGTH_AT), view[p + MAGIC_AT]
-    if not in_reach(view, p, expected) or magic > MAGIC_V2 or length < MIN_LENGTHS[magic]:
+    if magic > MAGIC_V2 or length < MIN_LENGTHS[magic]:
         return False
     if magic == MAGIC_V2:
         return True
@@ -208,29 +219,226 @@ def continues(view: memoryview, p: int, expected: int) -> bool:
     return not view[p + LEGACY_ATTRIBUTES_AT] & 0xF0 and -1 <= key_length <= length - MIN_LENGTHS[magic]
 
 
-def may_begin(view: memoryview, p: int, following: int, expected: int) -> bool:
-    """Return whether the plausible header at `p` begins a valid batch that ends by `following`, or one of the log that ends later."""
+def may_begin(view: memoryview, p: int, following: int, file_end: int, expected: int) -> tuple[bool, bool]:
+    """Return whether the plausible header at `p` begins a valid batch that ends by `following`, or one of the log that ends later.
+
+    A batch that would end after `file_end` is not valid; the second value reports a header of the log that claims this.
+    """
     if not whole(view, p, following):
-        return continues(view, p, expected)
+        continued, beyond = continues(view, p, expected), batch_end(view, p) > file_end
+        return continued and not beyond, continued and beyond
     stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])
-    return stored == actual
+    return stored == actual, False
 
 
-def skip_corrupted(buffer: Buffer, positions: IntArray, start: int = 0, end: int | None = None, expected: int = 0) -> tuple[int, int]:
+def after_corrupted(view: memoryview, p: int, stop: int, file_end: int, expected: int) -> tuple[int | None, bool]:
+    """Return the end of the batch at `p`, whose CRC does not match, if its length field can be trusted, else None.
+
+    The second value tells whether a header in the batch claims to end after the file.
+    """
+    if stop - p < BATCH_HEADER_SIZE or not continues(view, p, expected) or not whole(view, p, stop):
+        return None, False
+    following, any_beyond = batch_end(view, p), False
+    if stop - following < BATCH_HEADER_SIZE or not continues(view, following, expected):
+        return None, False
+    for q in plausible_positions(view, p + 1, following, stop):
+        begins, beyond = may_begin(view, q, following, file_end, expected)
+        if begins:
+            return None, False
+        any_beyond |= beyond
+    return following, any_beyond
+
+
+def scan_damaged(
+    buffer: Buffer,
+    table: BatchTable,
+    spans: IntArray,
+    start: int = 0,
+    end: int | None = None,
+    file_end: int | None = None,
+    expected: int = 0,
+    last: int | None = None,
+) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
     view = view_of(buffer)
-    last = check_range(view, start, end)
-    p, n = start, 0
-    while n < len(positions) and last - p >= BATCH_HEADER_SIZE and continues(view, p, expected) and whole(view, p, last):
-        following = batch_end(view, p)
-        if last - following < BATCH_HEADER_SIZE or not continues(view, following, expected):
+    stop = check_range(view, start, end)
+    size = len(view) if file_end is None else file_end
+    p, n, m = start, 0, 0
+    while n < len(table) and m < len(spans):
+        count, at, error = scan_batches(buffer, table[n : n + 1], p, stop)
+        if count:
+            row = table[n]
+            base, delta = int(row["base_offset"]), int(row["last_offset_delta"])
+            if (row["count"] < 0 and row["magic"] < MAGIC_V2) or delta < 0 or base + delta >= MAX_OFFSET:
+                return n, m, p, expected, last, None
+            before = expected - 1 if last is None else last
+            last = base + delta
+            expected = (last if base == before + 1 else min(before, last)) + 1
+            n, p = n + 1, int(row["position"]) + int(row["size"])
+            continue
+        if not isinstance(error, ChecksumError):
+            return n, m, at, expected, last, error
+        following, beyond = after_corrupted(view, p, stop, size, expected)
+        if following is None:
+            return n, m, at, expected, last, error
+        stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])
+        spans[m] = p, following, n, view[p + MAGIC_AT], actual, stored, beyond
+        m, p, last = m + 1, following, None
+    return n, m, p, expected, last, None
+
+
+def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
+    view, n = view_of(buffer), 0
+    for i, (start, end, count, last) in enumerate(extents.tolist()):
+        if not 0 <= start <= end <= len(view) or not 0 < count <= len(table) - n:
+            return i, n
+        scan = scan_batches(buffer, table[n:], start, end)
+        if scan.count != count or scan.position != end or int(last_offsets(table[n + count - 1 : n + count])[0]) != last:
+            return i, n
+        n += count
+    return len(extents), n
+
+
+CHAIN_REACH = 1 << 16
+LATER_REACH = 1 << 20
+LATER_FINDS = 16
+"""LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS of log/search.py."""
+HIGHEST = MAX_OFFSET - (1 << 32)
+"""A header with a higher offset is none of those that `resume_after` decides on."""
+
+
+def stands(view: memoryview, p: int, expected: int) -> bool:
+    """Return whether a header can begin at `p` whose offset is `expected` or higher."""
+    return bool(INT64.unpack_from(view, p)[0] >= max(expected, 0)) and possible(view, p)
+
+
+def dense(view: memoryview, p: int) -> bool:
+    """Return whether the fields of a header of format 2 agree with each other, and there is one record for each offset."""
+    _, _, _, _, _, _, delta, base_time, max_time, producer_id, epoch, sequence, count = HEADER.unpack_from(view, p)
+    if not 0 <= delta == count - 1 or not -1 <= base_time <= max_time < FAR_FUTURE:
+        return False
+    return (producer_id, epoch, sequence) == (-1, -1, -1) or min(producer_id, epoch) >= 0
+
+
+def varint_before(view: memoryview, p: int, size: int) -> int:
+    """Return the zigzag varint of 32 bits that consists of the `size` bytes before `p`, or -1 if it is negative or there is none."""
+    raw = view[p - size : p]
+    if raw[-1] & 0x80 or any(not b & 0x80 for b in raw[:-1]):
+        return -1
+    value = sum((b & 0x7F) << 7 * i for i, b in enumerate(raw)) & 0xFFFFFFFF
+    return -1 if value & 1 else value >> 1
+
+
+def batch_offsets(view: memoryview, p: int) -> tuple[int, int]:
+    """Return the first offset of the batch of format 2 at `p`, and the offset after its last one."""
+    (first,), (delta,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LAST_OFFSET_DELTA_AT)
+    return first, first + max(delta, 0) + 1
+
+
+def chain_end(
+    view: memoryview, finds: list[int], i: int, scanned_to: int, reach: int, lengths: list[int]
+) -> tuple[int, int] | None:
+    """Return the end of the batches of format 2 directly after each other from find `i` on, and the offset after the last one.
+
+    The chain may end once it has `reach` bytes. Return None if it contains another format, if it may go on where nothing was searched
+    or where the search finds nothing, or if the size of a part of it is one of `lengths`.
+    """
+    known, start = set(finds[i:]), finds[i]
+    p = start
+    while True:
+        first, next_offset = batch_offsets(view, p)
+        if view[p + MAGIC_AT] != MAGIC_V2 or first > MAX_OFFSET - (1 << 31):
+            return None
+        p = batch_end(view, p)
+        if p + BATCH_HEADER_SIZE > len(view) or p >= scanned_to or p - start in lengths:
+            return None
+        if p - start > reach:
+            return p, next_offset
+        if p not in known:
             break
-        if any(may_begin(view, q, following, expected) for q in plausible_positions(view, p + 1, following, last)):
-            break
-        positions[n] = p
-        n += 1
-        p = following
-        if whole(view, p, last):
-            stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])
-            if stored == actual:
-                break
-    return n, p
+    magic, (length,) = view[p + MAGIC_AT], INT32.unpack_from(view, p + LENGTH_AT)
+    if magic <= MAGIC_V2 and length >= MIN_LENGTHS[magic]:
+        if not whole(view, p, len(view)):
+            return None
+        stored, actual = checksums(view, p, length)
+        if stored == actual:
+            return None  # the scan of the log goes on here, the search does not
+    return p, next_offset
+
+
+def resume_after(
+    buffer: Buffer, found: IntArray, position: int, origin: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
+) -> tuple[int, bool] | None:
+    view = view_of(buffer)
+    scanned_to, file_end, zero_tail = scanned_to - origin, file_end - origin, zero_tail - origin
+    finds = [p - origin for p in found.tolist() if p > position]
+    result = _resume_after(view, finds, position - origin, scanned_to, file_end, zero_tail, expected)
+    return None if result is None else (result[0] + origin, result[1])
+
+
+def _resume_after(
+    view: memoryview, finds: list[int], bad: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
+) -> tuple[int, bool] | None:
+    size = len(view)
+    if bad < 0 or bad + BATCH_HEADER_SIZE > size or view[bad + MAGIC_AT] < MAGIC_V2 or expected < 0:
+        return None
+    (first_offset,), (length,) = INT64.unpack_from(view, bad), INT32.unpack_from(view, bad + LENGTH_AT)
+    next_offset, continued = first_offset + 1, False
+    if view[bad + MAGIC_AT] == MAGIC_V2:
+        if first_offset > HIGHEST:
+            return None
+        _, next_offset = batch_offsets(view, bad)
+        continued = first_offset == expected and dense(view, bad)
+    end = bad + ENTRY_OVERHEAD + length
+    if first_offset >= expected and length >= MIN_LEGACY_LENGTH and end <= file_end:
+        if end == file_end or end + BATCH_HEADER_SIZE > size or end >= zero_tail or continues(view, end, expected):
+            return None
+        if stands(view, end, expected) and (end >= scanned_to or end in finds):
+            return None
+    (stored,) = UINT32.unpack_from(view, bad + CRC_AT)
+    summed, crc, covered = bad + CRC_START, 0, 0
+    for i, find in enumerate(finds):
+        if find + BATCH_HEADER_SIZE > size:
+            return None
+        if find >= summed:
+            crc, summed = crc32c(view, crc, summed, find), find
+            if crc == stored:
+                return find, True
+        if find < covered:
+            continue
+        end = batch_end(view, find)
+        (first, after) = batch_offsets(view, find)
+        if view[find + MAGIC_AT] != MAGIC_V2 or find < 5 or end + BATCH_HEADER_SIZE > size or first > HIGHEST:
+            return None
+        lengths = [varint_before(view, find, k) for k in range(1, 6)] + [UINT32.unpack_from(view, find - 4)[0]]
+        if max(lengths) >= end - find and chain_end(view, finds, i, scanned_to, max(lengths), lengths) is None:
+            return None
+        if continued and expected <= first < next_offset:
+            return None
+        if continued and first < expected:
+            covered = end
+            continue
+        at = end
+        if continued and first != next_offset:
+            chain = chain_end(view, finds, i, scanned_to, CHAIN_REACH, [])
+            if chain is None:
+                return None
+            at, after = chain
+        if at >= scanned_to or at >= zero_tail:
+            return None
+        (offset,) = INT64.unpack_from(view, at)
+        if at - find > CHAIN_REACH or continues(view, at, after) or offset == after or (at == end and at in finds):
+            return (find, False) if first == next_offset else _unless_later(view, finds, i, scanned_to, file_end, next_offset)
+        covered = end
+    return None
+
+
+def _unless_later(
+    view: memoryview, finds: list[int], i: int, scanned_to: int, file_end: int, next_offset: int
+) -> tuple[int, bool] | None:
+    """Return find `i`, unless one of the next has the offset `next_offset`, or not all of these are known."""
+    reach = finds[i] + LATER_REACH
+    later = [p for p in finds[i + 1 : i + 1 + LATER_FINDS] if p < reach]
+    if any(p + BATCH_HEADER_SIZE > len(view) or INT64.unpack_from(view, p)[0] == next_offset for p in later):
+        return None
+    beyond = len(finds) > i + 1 + len(later)  # the next one is not among those that count
+    return (finds[i], False) if len(later) == LATER_FINDS or beyond or scanned_to >= min(reach, file_end) else None

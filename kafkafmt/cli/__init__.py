@@ -1,4 +1,4 @@
-"""The command `kafkafmt`: a file per subcommand. It needs the extra `cli` (click and rich)."""
+"""The command `kafkafmt`: one module for each subcommand. It needs the extra `cli` (click and rich)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXIT_UNREADABLE = 3
 
 
 def main() -> NoReturn:
-    """Entry point of the script."""
+    """Run the command, and end the process."""
     code: int | str | None = _interrupt.INTERRUPTED
     try:
         from .main import run
@@ -35,5 +35,5 @@ def main() -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
-        os._exit(_interrupt.INTERRUPTED)  # without waiting for threads that still read
+        os._exit(_interrupt.INTERRUPTED)  # do not wait for threads that are still reading
     sys.exit(code)

@@ -1,9 +1,12 @@
-"""`kafkafmt cat`: records as lines."""
+"""`kafkafmt cat`: print records, one line each."""
 
 from __future__ import annotations
 
-import base64
+import os
+import select
+import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,55 +15,48 @@ import click
 from ..constants import TIMESTAMP_TYPE_NONE
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
 from ..log.reading.follow import Follower
+from ..log.reading.following import POLL, Followers, paths_to_follow
 from ..log.reading.partition import OnDamage
 from ..log.reading.selection import OffsetRange, select_partitions
 from ..text import encode_json, plain
-from .common import (
-    EXIT_DAMAGE,
-    choose,
-    find,
+from .choosing import Choice, choose_range, find
+from .options import (
+    bytes_option,
     isolation_option,
-    moment,
     paths_argument,
     range_options,
     reading_options,
     selection_options,
-    tell,
 )
-from .follow import follow_partitions, places
-from .groups import start_at_group
+from .output import BYTES, EXIT_DAMAGE, moment, tell
 
-BYTES: dict[str, Callable[[bytes], str]] = {
-    "utf8": lambda b: b.decode(errors="backslashreplace"),
-    "base64": lambda b: base64.b64encode(b).decode(),
-    "hex": bytes.hex,
-}
 EXPLAINED = 3
-"""Partitions that a word about an empty range names."""
+"""Largest number of partitions that the message about an empty result names."""
 TYPES = {0: "", 1: " (append)"}
 
 
-@click.command(epilog="Example: kafkafmt cat /var/lib/kafka/data -t orders -p 3 -o @2026-01-01: -n 10")
+@click.command(epilog="\b\nExample: kafkafmt cat /var/lib/kafka/data -t orders -p 3 -o @2026-01-01: -n 10")
 @paths_argument
 @selection_options
 @range_options
-@click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many records in all.")
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N records in total.")
 @click.option(
-    "-f", "--follow", is_flag=True, help="Go on with what is appended, until interrupted; `-o -0:` begins with that."
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="After the last record, wait for new ones and print them, until interrupted. With -o -0:, print only new "
+    "records.",
 )
 @isolation_option
 @click.option(
-    "--on-error", type=click.Choice(["fail", "skip"]), default="fail", show_default=True, help="What damage does."
-)
-@click.option("--control", is_flag=True, help="Control records too, as they lie.")
-@click.option(
-    "--bytes",
-    "encoding",
-    type=click.Choice(list(BYTES)),
-    default="utf8",
+    "--on-error",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
     show_default=True,
-    help="How keys and values appear.",
+    help="On damaged data: fail stops after the records before it; skip reports it and continues. Both exit with 1.",
 )
+@click.option("--control", is_flag=True, help="Include control records, such as transaction markers.")
+@bytes_option
 @reading_options
 def cat(
     paths: tuple[str, ...],
@@ -80,30 +76,34 @@ def cat(
     max_batch_bytes: int,
     output_format: str,
 ) -> int:
-    """Records in the order of topic, partition and offset, a line each."""
+    """Print records, one line each, sorted by topic, partition and offset.
+
+    \b
+    Examples of -o:
+      -o 100:200          offsets 100 to 199
+      -o -10:             the last 10 offsets
+      -o @2026-01-01:     from the first record of 2026 on (UTC)
+      -o :@1767225600000  up to that time, in milliseconds since 1970
+    """
     if follow and offsets.end is not None:
-        raise click.UsageError("-f has no end: -o can only be FROM: beside it")
+        raise click.UsageError("-f never ends: with it, -o can only be FROM:")
     found = find(paths, replicas)
-    chosen = choose(found, topics, numbers, internal)
-    damaged = False
-    if group is not None:
-        chosen, offsets, damaged = start_at_group(found, chosen, group, offsets)
-        if damaged and on_error == "fail":
-            return EXIT_DAMAGE
+    choice = choose_range(found, topics, numbers, internal, group, offsets)
+    if choice.damaged and on_error == "fail":
+        return EXIT_DAMAGE
     show = (json_line if output_format == "json" else text_line)(BYTES[encoding])
-    printer = _Printer(show, limit, on_error, damaged)
+    printer = _Printer(show, limit, on_error, choice.damaged)
     committed = isolation == "read_committed"
     options: dict[str, Any] = {"committed": committed, "control": control, "below_log_start": below_log_start}
     if group is not None:
-        topics = tuple({d.topic for d in chosen})
+        topics = tuple({d.topic for d in choice.partitions})
 
     def make(directory: PartitionDir, at_first: bool) -> Follower:
-        start = offsets.resolve(PartitionLog(directory), below_log_start)[0] if at_first else None
-        follower = Follower(
-            directory, places(directory, paths), start, max_batch_bytes=max_batch_bytes, tell=tell, **options
-        )
+        start = choice.offsets.resolve(PartitionLog(directory), below_log_start)[0] if at_first else None
+        names = paths_to_follow(directory, paths)
+        follower = Follower(directory, names, start, max_batch_bytes=max_batch_bytes, tell=tell, **options)
         if committed:
-            printer.damaged = _undecided(follower.log) or printer.damaged
+            printer.damaged = _report_undecided(follower.log) or printer.damaged
         return follower
 
     def rescan() -> list[PartitionDir]:
@@ -111,18 +111,9 @@ def cat(
 
     try:
         if follow:
-            follow_partitions(chosen, rescan, make, lambda f: printer.write(f.log, f.records(printer.on_damage(f.log))))
-            return EXIT_DAMAGE if printer.damaged else 0
-        for directory in chosen:
-            log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
-            if printer.left == 0:
-                break
-            start, end = offsets.resolve(log, below_log_start)
-            if committed:
-                printer.damaged = _undecided(log) or printer.damaged
-            printer.write(log, log.records(start=start, end=end, on_damage=printer.on_damage(log), **options))
-        if chosen and printer.shown == 0 and limit != 0 and not printer.damaged:
-            tell(why_nothing(chosen, offsets))
+            _follow(Followers(choice.partitions, make, rescan, tell), printer)
+        else:
+            _print(choice, printer, max_batch_bytes, limit, options)
     except DamagedLogError as error:
         sys.stdout.flush()
         tell(error.message)
@@ -130,8 +121,51 @@ def cat(
     return EXIT_DAMAGE if printer.damaged else 0
 
 
+def _print(choice: Choice, printer: _Printer, max_batch_bytes: int, limit: int | None, options: dict[str, Any]) -> None:
+    """Print the selected records of all partitions; if there is none, say why."""
+    for directory in choice.partitions:
+        log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
+        if printer.left == 0:
+            break
+        start, end = choice.offsets.resolve(log, options["below_log_start"])
+        if options["committed"]:
+            printer.damaged = _report_undecided(log) or printer.damaged
+        printer.write(log, log.records(start=start, end=end, on_damage=printer.on_damage(log), **options))
+    if choice.partitions and printer.shown == 0 and limit != 0 and not printer.damaged:
+        tell(why_nothing(choice.partitions, choice.offsets))
+
+
+def _follow(followers: Followers, printer: _Printer) -> None:
+    """Print records until the limit is reached; raise BrokenPipeError when nobody reads them any more."""
+    wait = _waiter(sys.stdout.fileno())
+    while True:
+        for follower in followers.look():
+            if not printer.write(follower.log, follower.records(printer.on_damage(follower.log))):
+                return
+        sys.stdout.flush()
+        wait(POLL)
+
+
+def _waiter(handle: int) -> Callable[[float], None]:
+    """Return a function that waits for some seconds, and raises BrokenPipeError if a pipe or socket is closed meanwhile."""
+    mode = os.fstat(handle).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return time.sleep
+    poll = select.poll()
+    poll.register(handle, 0)  # POLLERR and POLLHUP are always reported
+
+    def wait(seconds: float) -> None:
+        if poll.poll(seconds * 1000):
+            raise BrokenPipeError
+
+    return wait
+
+
 class _Printer:
-    """Prints records until the limit is reached. shown: how many. damaged: something was skipped."""
+    """Prints records until the limit is reached.
+
+    shown: number of records printed. damaged: damage was skipped.
+    """
 
     def __init__(
         self, show: Callable[[PartitionLog, Any], str], limit: int | None, on_error: str, damaged: bool
@@ -150,7 +184,7 @@ class _Printer:
         return skip if self._skips else None
 
     def write(self, log: PartitionLog, records: Iterator[Any]) -> bool:
-        """False once the limit is reached."""
+        """Print records; return False when the limit is reached."""
         for record in records if self.left else ():
             sys.stdout.write(self._show(log, record))
             self.left -= 1
@@ -161,23 +195,25 @@ class _Printer:
 
 
 def why_nothing(chosen: list[PartitionDir], offsets: OffsetRange) -> str:
-    """What to say where no record was shown."""
+    """Return a message that says why no record was printed."""
     start, end = offsets
     if start is not None and end is not None and start.kind == end.kind == "offset" and start.n >= end.n:
-        return f"no offset lies in {start.n}:{end.n}: the end is exclusive"
+        return f"no offset is in {start.n}:{end.n}, because TO is exclusive"
     parts = []
     for log in map(PartitionLog, chosen[:EXPLAINED]):
         first, following = log.log_start_offset, log.next_offset
         has = "no records" if first >= following else f"offsets {first} to {following - 1}"
         if first > following:  # see `checkpoint_beyond_end`
-            has = f"no records: its log start offset is {first}, beyond its end at {following} (--below-log-start shows them all the same)"
+            has = (
+                f"no records: its log start offset {first} is after its end {following} (--below-log-start shows them)"
+            )
         parts.append(f"{log.topic}-{log.partition} has {has}")
     more = [f"and {len(chosen) - EXPLAINED} more"] if len(chosen) > EXPLAINED else []
     return f"no record{'' if offsets == OffsetRange() else ' in that range'}: {', '.join(parts + more)}"
 
 
-def _undecided(log: PartitionLog) -> bool:
-    """Tell what read_committed leaves out beside what was aborted; True where damage is the reason."""
+def _report_undecided(log: PartitionLog) -> bool:
+    """Report what read_committed omits although it was not aborted; return True if damage is the reason."""
     found, name = log.transactions, f"{log.topic}-{log.partition}"
     if found.undecided:
         tell(f"{name}: {found.undecided}")
@@ -187,7 +223,7 @@ def _undecided(log: PartitionLog) -> bool:
 
 
 def json_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
-    """Shows a record of a log, as a line; bytes appear by `text`."""
+    """Return a function that formats a record of a log as a JSON line. text: formats keys and values."""
 
     def show(log: Any, r: Any) -> str:
         return encode_json(json_row(log, r, text)) + "\n"
@@ -196,7 +232,7 @@ def json_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
 
 
 def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
-    """A record as its line of JSON has it; `log` is whatever has a topic and a partition."""
+    """Return a record as the JSON line has it. log: any object with a topic and a partition."""
     return {
         "topic": log.topic,
         "partition": log.partition,
@@ -210,15 +246,14 @@ def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
 
 
 def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
-    """The same for people."""
+    """Return a function that formats a record of a log as a line of text. text: formats keys and values."""
 
     def field(value: bytes | None) -> str:
         if value is None:
             return "null"
         shown = plain(text(value))
-        return (
-            f'"{shown}"' if shown.strip('"') in ("", "null") else shown
-        )  # so that nothing else looks like null, and empty is seen
+        quoted = shown.strip('"') in ("", "null")  # so that an empty value is visible, and only null looks like null
+        return f'"{shown}"' if quoted else shown
 
     def show(log: Any, r: Any) -> str:
         headers = "".join(f"  {plain(k)}={field(v)}" for k, v in r.headers)

@@ -1,4 +1,4 @@
-"""`kafkafmt decode`: frames of the wire protocol, as one side of a connection sent them."""
+"""`kafkafmt decode`: decode frames of the wire protocol, as one side of a connection sent them."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ from ..protocol.frames import (
 from ..protocol.message_classes import REQUEST, RESPONSE
 from ..records import read_records
 from ..text import encode_json, plain
-from .cat import BYTES, json_row, text_line
-from .common import EXIT_DAMAGE, LocalPath, counted, format_option, limit_batch_option, tell
+from .cat import json_row, text_line
+from .options import LocalPath, ParamType, bytes_option, format_option, limit_batch_option
+from .output import BYTES, EXIT_DAMAGE, counted, tell
 
 CHUNK = 1 << 20
 MAX_FRAME = 2**31 - 1
-"""No limit but the protocol's own: no more is kept of a frame than is there."""
+"""The protocol's own limit. A large size field alone costs no memory: only bytes that were read are kept."""
 
 
-class ApiName(click.ParamType):  # type: ignore[type-arg]
+class ApiName(ParamType[int]):
     """The name of an API, in any case, with or without underscores; or its key."""
 
     name = "NAME|KEY"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the key."""
         if isinstance(value, str) and value.isascii() and value.isdigit() and apis.api(int(value)) is not None:
             return int(value)
         try:
@@ -50,20 +52,20 @@ class ApiName(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-@click.command(epilog="Example: kafkafmt decode --requests client.bin --responses broker.bin --format json")
-@click.option("--requests", metavar="FILE", type=LocalPath(), help="What a client sent; - is stdin.")
-@click.option("--responses", metavar="FILE", type=LocalPath(), help="What a broker sent.")
-@click.option("--api", type=ApiName(), help="What responses answer for which there is no request.")
-@click.option("--api-version", type=click.IntRange(0, 32767), help="The version of it.")
-@click.option("--records", is_flag=True, help="Show what record data holds too.")
+@click.command(epilog="\b\nExample: kafkafmt decode --requests client.bin --responses broker.bin --format json")
+@click.option("--requests", metavar="FILE", type=LocalPath(), help="The stream that a client sent; - is stdin.")
+@click.option("--responses", metavar="FILE", type=LocalPath(), help="The stream that a broker sent; - is stdin.")
 @click.option(
-    "--bytes",
-    "encoding",
-    type=click.Choice(list(BYTES)),
-    default="utf8",
-    show_default=True,
-    help="How keys and values appear.",
+    "--api", type=ApiName(), help="API, by name or key, of responses that match no request. Requires --api-version."
 )
+@click.option(
+    "--api-version",
+    metavar="N",
+    type=click.IntRange(0, 32767),
+    help="API version of responses that match no request. Requires --api.",
+)
+@click.option("--records", is_flag=True, help="Print the records in record data too, in the form of `kafkafmt cat`.")
+@bytes_option
 @limit_batch_option
 @format_option
 def decode(
@@ -76,18 +78,21 @@ def decode(
     max_batch_bytes: int,
     output_format: str,
 ) -> int:
-    """Frames of the wire protocol, requests first, one line a frame.
+    """Decode frames of the wire protocol, one line each: first the requests, then the responses.
 
-    FILE is a stream of frames, each with its size before it, as one side of a connection sent them. Responses are matched to
-    requests by correlation id. A frame that cannot be read shows its error, and the next one is read. If its API or version is not
-    known, the error names it, and says how many bytes were not decoded. Bytes after a message are counted ("trailingBytes" in JSON).
+    FILE is a stream of frames, each with its size before it, as one side of a connection sent them. Responses are
+    matched to requests by correlation id.
+
+    A frame that cannot be decoded is printed with its error, the next one is decoded, and the exit code is 1. If the
+    API or its version is unknown, the error names it, and says how many bytes were not decoded. Bytes after a message
+    are counted (trailingBytes in JSON).
     """
     if requests is None and responses is None:
         raise click.UsageError("give --requests, --responses or both")
     if requests == responses == "-":
         raise click.UsageError("stdin can be only one of --requests and --responses")
     if (api is None) != (api_version is None):
-        raise click.UsageError("--api and --api-version go together")
+        raise click.UsageError("--api and --api-version must be given together")
     show = _json_line(records, BYTES[encoding]) if output_format == "json" else _text_lines(records, BYTES[encoding])
     waiting = Correlation()
     failed = False
@@ -105,11 +110,11 @@ def decode(
 
 Row = dict[str, Any]
 Found = Iterator[tuple[Any, Any]]
-"""Where records stand (what has a topic and a partition), and each record."""
+"""Pairs of an object with the topic and partition, and a record."""
 
 
 def _frames(path: str | None) -> Iterator[tuple[int, int, memoryview | None, str]]:
-    """Position, bytes and frame of each; at the end, if the stream ends otherwise, None for the frame and an error."""
+    """Yield position, size, frame and "" for each frame. If the rest is not a frame, yield None and an error for it."""
     if path is None:
         return
     splitter, position = FrameSplitter(MAX_FRAME), 0
@@ -121,9 +126,9 @@ def _frames(path: str | None) -> Iterator[tuple[int, int, memoryview | None, str
             packed
             and not 0 <= int.from_bytes(head[:SIZE_BYTES], "big", signed=True) <= os.path.getsize(path) - SIZE_BYTES
         ):
-            raise NoLogError(f"{path}: no frames: it is {packed}; unpack it first")
+            raise NoLogError(f"{path}: contains no frames, because it is {packed}; unpack it first")
         try:
-            while data := stream.read1(CHUNK):  # what a pipe has, at once
+            while data := stream.read1(CHUNK):  # returns what a pipe has, without waiting for more
                 for frame in splitter.feed(data):
                     yield position, len(frame), frame, ""
                     position += len(frame)
@@ -135,12 +140,12 @@ def _frames(path: str | None) -> Iterator[tuple[int, int, memoryview | None, str
             position,
             splitter.buffered,
             None,
-            f"the stream ends inside a frame, of which {splitter.buffered} bytes are there",
+            f"the stream ends inside a frame, after {splitter.buffered} bytes of it",
         )
 
 
 def _row(direction: str, position: int, size: int) -> Row:
-    """A frame's row with all its keys, as much as is known so far."""
+    """Return the row of a frame with all its keys; those that are not known yet are None."""
     row: Row = {"direction": direction, "position": position, "bytes": size}
     return row | {"apiKey": None, "api": None, "apiVersion": None, "correlationId": None, "header": {}}
 
@@ -161,7 +166,7 @@ def _add_body(row: Row, body: Any, version: int, trailing: bytes) -> None:
 
 
 def _requests(path: str | None, waiting: Correlation) -> Iterator[tuple[Row, Any]]:
-    """Every request's row and body, or None and an error in the row."""
+    """Yield row and body of each request. If it cannot be decoded, the body is None and the row has an error."""
     for position, size, frame, error in _frames(path):
         row, body = _row(REQUEST, position, size), None
         try:
@@ -184,7 +189,7 @@ def _requests(path: str | None, waiting: Correlation) -> Iterator[tuple[Row, Any
 def _responses(
     path: str | None, waiting: Correlation, default: tuple[int | None, int | None]
 ) -> Iterator[tuple[Row, Any]]:
-    """The same for responses."""
+    """Yield row and body of each response. If it cannot be decoded, the body is None and the row has an error."""
     for position, size, frame, error in _frames(path):
         row, body = _row(RESPONSE, position, size), None
         try:
@@ -193,9 +198,7 @@ def _responses(
             row["correlationId"] = correlation_id_of(frame)
             key, version = waiting.take(row["correlationId"]) or default
             if key is None or version is None:
-                what = (
-                    f"no request has correlation id {row['correlationId']}; --api and --api-version say what it answers"
-                )
+                what = f"no request has correlation id {row['correlationId']}; give its --api and --api-version"
                 raise StructureError(what, SIZE_BYTES)
             _name_api(row, key, version)
             header, end = read_response_header(frame, key, version)

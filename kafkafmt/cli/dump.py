@@ -1,12 +1,11 @@
-"""`kafkafmt dump`: a log's files in kafka-dump-log's form, with its flags."""
+"""`kafkafmt dump`: print a log's files in the form of kafka-dump-log, with its flags."""
 
 from __future__ import annotations
 
 import base64
 import json
-import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,29 +13,15 @@ from typing import Any
 import click
 
 from ..internal_topics.decode import coordinator_texts, metadata_text
-from ..log import NoLogError
-from ..log.auditing.dump import (
-    Item,
-    LogDump,
-    index_findings,
-    index_items,
-    index_sanity,
-    snapshot_items,
-    transaction_items,
-)
-from ..log.format import files
-from ..log.reading.recognize import packing
+from ..log.auditing.dump import BOOTSTRAP, METADATA_SNAPSHOT, DumpedFile
+from ..log.auditing.dump import dump as dump_files
 from ..text import json_encoder, plain
-from .cat import BYTES
-from .common import EXIT_DAMAGE, LocalPath, format_option, limit_batch_option, options, raw_in_a_pipe, tell
+from .dump_rows import Row, row_of
 from .dump_text import text_of
+from .options import Decorator, LocalPath, bytes_option, format_option, limit_batch_option, options
+from .output import BYTES, EXIT_DAMAGE, raw_in_a_pipe, tell
 
-SUFFIXES = (".checkpoint", ".index", ".log", ".snapshot", ".timeindex", ".txnindex")
-BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.)|[0-9]{1,19}(?=_)")
-"""Of a segment's file; of an index that was fetched from tiered storage, `<base offset>_<id>.index`."""
-METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
-BOOTSTRAP = "bootstrap.checkpoint"
-encode = json_encoder(default=lambda data: base64.b64encode(data).decode())
+encode: Callable[[Any], str] = json_encoder(default=lambda data: base64.b64encode(data).decode())
 Decoder = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
 DECODERS: dict[str, Decoder] = {
     "offsets": partial(coordinator_texts, "__consumer_offsets"),
@@ -44,51 +29,58 @@ DECODERS: dict[str, Decoder] = {
     "cluster_metadata": lambda offset, _, value: (None, metadata_text(offset, value)),
     "share_group_state": partial(coordinator_texts, "__share_group_state"),
 }
+DECODED_TOPICS = ("__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state")
 
 
 def decoder_flag(name: str) -> str:
+    """Return the flag of a decoder, as kafka-dump-log names it."""
     return f"--{name.replace('_', '-')}-decoder"
 
 
-decoder_options = options(
+decoder_options: Decorator = options(
     *(
-        click.option(decoder_flag(name), f"decode_{name}", is_flag=True, help=f"Records are those of {topic}.")
-        for name, topic in zip(
-            DECODERS,
-            ("__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state"),
-            strict=True,
+        click.option(
+            decoder_flag(name), f"decode_{name}", is_flag=True, help=f"Decode keys and values as records of {topic}."
         )
+        for name, topic in zip(DECODERS, DECODED_TOPICS, strict=True)
     )
 )
 
 
-@click.command(epilog="Example: kafkafmt dump --files /var/lib/kafka/data/orders-3 --print-data-log")
+@click.command(epilog="\b\nExample: kafkafmt dump --files /var/lib/kafka/data/orders-3 --print-data-log")
 @click.option(
-    "--files", "names", multiple=True, required=True, metavar="F[,F…]", help="Files, or directories with such files."
+    "--files",
+    "names",
+    multiple=True,
+    required=True,
+    metavar="F[,F…]",
+    help="Files, or directories with such files. May be repeated.",
 )
-@click.option("--print-data-log", is_flag=True, help="Records with their keys and values.")
+@click.option("--print-data-log", is_flag=True, help="Print the records with their keys and values.")
 @click.option(
-    "--deep-iteration", is_flag=True, help="Records, not batches alone; implied by whatever shows their contents."
+    "--deep-iteration",
+    is_flag=True,
+    help="Print the records of each batch, without keys and values. Options that print keys or values imply it.",
 )
-@click.option("--skip-record-metadata", is_flag=True, help="Of records only keys and values.")
-@click.option("--max-bytes", type=click.IntRange(min=0), help="Only so many bytes from the start of each log.")
 @click.option(
-    "--index-sanity-check", is_flag=True, help="Of indexes only whether they are sound in themselves; exit 1 where not."
+    "--skip-record-metadata", is_flag=True, help="Print only the keys and values of records, not offsets and times."
+)
+@click.option(
+    "--max-bytes", metavar="BYTES", type=click.IntRange(min=0), help="Read only this much from the start of each log."
+)
+@click.option(
+    "--index-sanity-check",
+    is_flag=True,
+    help="For offset and time indexes: check only the index itself, without its log. Exit with 1 if it is wrong.",
 )
 @click.option(
     "--verify-index-only",
     is_flag=True,
-    help="Of indexes only what is wrong beside their logs; exit 1 where something is.",
+    help="For offset and time indexes: compare the entries with the log, and print only what is wrong. Exit with 1 on a "
+    "mismatch.",
 )
 @decoder_options
-@click.option(
-    "--bytes",
-    "encoding",
-    type=click.Choice(list(BYTES)),
-    default="utf8",
-    show_default=True,
-    help="Keys and values in JSON.",
-)
+@bytes_option
 @limit_batch_option
 @format_option
 def dump(
@@ -104,128 +96,89 @@ def dump(
     output_format: str,
     **decoders: bool,
 ) -> int:
-    """Batches, records, index entries and producer snapshots, as kafka-dump-log shows them.
+    """Print batches, records, index entries and producer snapshots in the form of kafka-dump-log.
 
-    Knows .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files. What is damaged is told, and passed over.
+    Reads .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files. Unlike kafka-dump-log, it continues
+    after damage. Damage is reported on stderr, and the exit code is 1.
+
+    --bytes applies to JSON. Text has the bytes as kafka-dump-log prints them.
     """
     asked_for = [name for name in DECODERS if decoders[f"decode_{name}"]]
     if len(asked_for) > 1:
-        raise click.UsageError("one decoder at a time: " + " or ".join(map(decoder_flag, asked_for)))
+        raise click.UsageError(f"only one decoder can be used: {' or '.join(map(decoder_flag, asked_for))}")
     decoder = DECODERS[asked_for[0]] if asked_for else None
     contents = print_data_log or decoder is not None
-    as_json = partial(_json_line, BYTES[encoding])
-    as_text = partial(text_of, contents=contents, skip_metadata=skip_record_metadata)
-    worst = 0
-    for path in _paths(names):
-        base, gaps = _base_offset(path), []
-        show = partial(as_json, path) if output_format == "json" else as_text
-        if output_format == "text":
-            sys.stdout.write(raw_in_a_pipe(f"Dumping {path}") + "\n" + _title(path))
-        for item in _items(
-            path, base, index_sanity_check, verify_index_only, deep_iteration or contents, max_bytes, max_batch_bytes
-        ):
-            if item["type"] == "record" and decoder is not None and "control" not in item:
-                item["key"], item["value"] = decoder(item["offset"], item["key"], item["value"])
-            if item["type"] in ("damage", "finding"):
-                where = "" if item["position"] is None else f" at {item['position']}, {item['length']} bytes"
-                sys.stdout.flush()
-                tell(f"{path}{where}: {item['message']}" + ("" if item["type"] == "damage" else f" [{item['error']}]"))
-                asked = (index_sanity_check or verify_index_only) and path.suffix.endswith("index")
-                worst = EXIT_DAMAGE if item["type"] == "damage" or asked else worst
-            elif item["type"] == "gap":
-                gaps.append(f"  {item['after']} is followed by {item['offset']}")
-            sys.stdout.write(show(item))
-        if gaps and output_format == "text":
-            sys.stdout.flush()
-            click.echo("\n".join([plain(f"Non-consecutive offsets in {path}"), *gaps]), err=True)
-    return worst
-
-
-def _items(
-    path: Path, base: int, sanity: bool, verify_only: bool, deep: bool, max_bytes: int | None, max_batch_bytes: int
-) -> Iterator[Item]:
-    if path.suffix in (".index", ".timeindex"):
-        if sanity:
-            found = index_sanity(path, base)
-            yield from found or [{"type": "sane", "path": str(path)}]
-            return
-        empty = path.suffix == ".index" and files.file_size(path) == 0
-        if empty:
-            yield {"type": "empty", "path": str(path)}
-        elif not verify_only:
-            yield from index_items(path, base)
-        yield from index_findings(path)
-    elif path.suffix == ".txnindex":
-        yield from transaction_items(path)
-    elif path.suffix == ".snapshot":
-        yield from snapshot_items(path)
-    else:
-        yield from LogDump(path, base, deep, max_bytes, max_batch_bytes).items()
-
-
-def _paths(names: tuple[str, ...]) -> Iterator[Path]:
-    """The files meant: those named, and of directories those of a kind that is known, in order."""
-    given = [Path(LocalPath().convert(n, None, None)) for text in names for n in text.split(",") if n]
+    given = [LocalPath().convert(n, None, None) for text in names for n in text.split(",") if n]
     if not given:
         raise click.UsageError("--files names no file")
-    if not any(path.is_dir() or path.suffix in SUFFIXES or not path.exists() for path in given):
-        packed = [f"; {path}: {how}" for path in given if (how := packing(path))]
-        raise NoLogError(
-            f"{', '.join(map(str, given))}: no file that dump knows ({', '.join(SUFFIXES)})" + "".join(packed)
-        )
-    for path in given:
-        path.stat()  # an OSError where it is missing
-        if path.is_dir():
-            found = list(_below(path))
-            if not found:
-                raise NoLogError(f"{path}: no file in it that dump knows ({', '.join(SUFFIXES)})")
-            yield from found
-        elif path.suffix in SUFFIXES:
-            yield path
+    found = dump_files(
+        given,
+        deep=deep_iteration or contents,
+        indexes="sanity" if index_sanity_check else "findings" if verify_index_only else "entries",
+        max_bytes=max_bytes,
+        max_batch_bytes=max_batch_bytes,
+        on_message=tell,
+    )
+    as_json = partial(_json_line, BYTES[encoding])
+    as_text = partial(text_of, contents=contents, skip_metadata=skip_record_metadata)
+    damaged = False
+    for file in found:
+        checks_index = (index_sanity_check or verify_index_only) and file.path.suffix.endswith("index")
+        if output_format == "json":
+            show = partial(as_json, file.path)
         else:
-            how = packing(path)
-            tell(f"Ignoring unknown file {path}" + (f": {how}" if how else ""))
+            show = as_text
+            sys.stdout.write(raw_in_a_pipe(f"Dumping {file.path}") + "\n" + _title(file))
+        gaps = []
+        for item in file:
+            row = row_of(item)
+            if row["type"] == "record" and decoder is not None and "control" not in row:
+                row["key"], row["value"] = decoder(row["offset"], row["key"], row["value"])
+            elif row["type"] in ("damage", "finding"):
+                _tell_problem(file.path, row)
+                damaged = damaged or row["type"] == "damage" or checks_index
+            elif row["type"] == "gap":
+                gaps.append(f"  {row['after']} is followed by {row['offset']}")
+            sys.stdout.write(show(row))
+        if gaps and output_format == "text":
+            sys.stdout.flush()
+            click.echo("\n".join([plain(f"Non-consecutive offsets in {file.path}"), *gaps]), err=True)
+    return EXIT_DAMAGE if damaged else 0
 
 
-def _below(path: Path) -> Iterator[Path]:
-    """Of a partition directory its files, of a log directory those of its partitions."""
-    directories, names = files.list_directory(path)
-    known = (n for n in names if n.endswith(SUFFIXES))
-    yield from (path / n for n in known if BASE_OFFSET.match(n) or METADATA_SNAPSHOT.match(n) or n == BOOTSTRAP)
-    for directory in directories:
-        yield from (p for p in _below(path / directory) if p.parent == path / directory)
+def _tell_problem(path: Path, row: Row) -> None:
+    """Report damage or a finding on stderr."""
+    where = "" if row["position"] is None else f" at {row['position']}, {row['length']} bytes"
+    sys.stdout.flush()
+    tell(f"{path}{where}: {row['message']}" + ("" if row["type"] == "damage" else f" [{row['error']}]"))
 
 
-def _base_offset(path: Path) -> int:
-    found = BASE_OFFSET.match(path.name)
-    return int(found[0]) if found else 0
-
-
-def _title(path: Path) -> str:
-    """The line under a file's name."""
-    if path.name == BOOTSTRAP:
+def _title(file: DumpedFile) -> str:
+    """Return the line that follows a file's name."""
+    name = file.path.name
+    if name == BOOTSTRAP:
         return "KRaft bootstrap snapshot\n"
-    snapshot = METADATA_SNAPSHOT.match(path.name)
+    snapshot = METADATA_SNAPSHOT.match(name)
     if snapshot:
         return f"Snapshot end offset: {int(snapshot[1])}, epoch: {int(snapshot[2])}\n"
-    return f"Log starting offset: {_base_offset(path)}\n" if path.suffix == ".log" else ""
+    return f"Log starting offset: {file.base_offset}\n" if file.path.suffix == ".log" else ""
 
 
-def _json_line(text: Callable[[bytes], str], path: Path, item: Item) -> str:
-    """An item as one line; `file` is the path as it was named."""
-    row: dict[str, Any] = {"type": item["type"], "file": str(path)} | {
-        k: v for k, v in item.items() if k not in ("type", "file", "path")
+def _json_line(text: Callable[[bytes], str], path: Path, row: Row) -> str:
+    """Return a row as a JSON line. `file` is the path as it was given."""
+    shown: Row = {"type": row["type"], "file": str(path)} | {
+        k: v for k, v in row.items() if k not in ("type", "file", "path")
     }
-    if row["type"] == "record":
+    if shown["type"] == "record":
         for name in ("key", "value"):
-            value = row[name]
+            value = shown[name]
             if isinstance(value, bytes):
-                row[name] = text(value)
+                shown[name] = text(value)
             elif isinstance(value, str) and value.startswith("{"):
-                row[name] = json.loads(value)
-        if "headers" in row:
-            row["headers"] = [[k, None if v is None else text(v)] for k, v in row["headers"]]
-        if "control" in row:
-            control = row["control"]
-            row["control"] = {"error": str(control)} if isinstance(control, Exception) else control._asdict()
-    return encode(row) + "\n"
+                shown[name] = json.loads(value)
+        if "headers" in shown:
+            shown["headers"] = [[k, None if v is None else text(v)] for k, v in shown["headers"]]
+        if "control" in shown:
+            control = shown["control"]
+            shown["control"] = {"error": str(control)} if isinstance(control, Exception) else control._asdict()
+    return encode(shown) + "\n"

@@ -1,4 +1,4 @@
-"""Items of a dump as kafka-dump-log prints them, letter for letter."""
+"""Format the items of a dump exactly as kafka-dump-log prints them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from ..constants import MAGIC_V2
 from ..internal_topics.decode import json_text
-from ..log.auditing.dump import Item
 from ..text import decode_header_key
-from .common import raw_in_a_pipe
+from .dump_rows import Row
+from .output import raw_in_a_pipe
 
 CONTROL_TITLES = {
     "LEADER_CHANGE": "LeaderChange:",
@@ -20,15 +20,15 @@ CONTROL_TITLES = {
 }
 
 
-def text_of(item: Item, contents: bool = False, skip_metadata: bool = False) -> str:
-    """The line, or nothing. contents: keys and values of records too."""
+def text_of(item: Row, contents: bool = False, skip_metadata: bool = False) -> str:
+    """Return the line of an item, or "" if it has none. contents: print keys and values of records."""
     kind = item["type"]
     if kind == "record":
         return raw_in_a_pipe(_record(item, contents, skip_metadata)) + "\n"
     return raw_in_a_pipe(LINES[kind](item)) + "\n" if kind in LINES else ""
 
 
-def _batch(b: Item) -> str:
+def _batch(b: Row) -> str:
     tail = f"magic: {b['magic']} compresscodec: {b['codec']} crc: {b['crc']} isvalid: {_java(b['isValid'])}"
     time = f"{b['timestampType']}: {b['maxTimestamp']} size: {b['size']}"
     if b["magic"] < MAGIC_V2:
@@ -47,7 +47,7 @@ def _batch(b: Item) -> str:
     return f"{fields} deleteHorizonMs: {_optional(b['deleteHorizonMs'])} position: {b['position']} {time} {tail}"
 
 
-def _record(r: Item, contents: bool, skip_metadata: bool) -> str:
+def _record(r: Row, contents: bool, skip_metadata: bool) -> str:
     line = "|"
     if not skip_metadata:
         line += f" offset: {r['offset']} {r['timestampType']}: {r['timestamp']} keySize: {r['keySize']} valueSize: {r['valueSize']}"
@@ -76,14 +76,14 @@ def _control(control: Any) -> str:
     return f" endTxnMarker: {control.name} coordinatorEpoch: {control.value['coordinatorEpoch']}"
 
 
-def _snapshot(s: Item) -> str:
+def _snapshot(s: Row) -> str:
     shown = {name: value for name, value in s.items() if name != "type"} | {
         "currentTxnFirstOffset": _optional(s["currentTxnFirstOffset"])
     }
     return " ".join(f"{name}: {value}" for name, value in shown.items())
 
 
-def _fields(item: Item) -> str:
+def _fields(item: Row) -> str:
     return " ".join(f"{name}: {value}" for name, value in item.items() if name != "type")
 
 
@@ -99,7 +99,7 @@ def _text(value: bytes | str) -> str:
     return decode_header_key(value) if isinstance(value, bytes) else value
 
 
-LINES: dict[str, Callable[[Item], str]] = {
+LINES: dict[str, Callable[[Row], str]] = {
     "batch": _batch,
     "index": _fields,
     "timeindex": _fields,

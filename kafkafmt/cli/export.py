@@ -13,23 +13,16 @@ import click
 from ..extras import install_line
 from ..log.reading.selection import OffsetRange
 from ..text import encode_json, plain
-from .common import (
-    EXIT_DAMAGE,
-    EXIT_INTERRUPTED,
-    EXIT_UNREADABLE,
+from .choosing import MissingError, choose_range, find
+from .options import (
     LocalPath,
-    MissingError,
-    choose,
-    find,
     isolation_option,
-    may_be_lost,
     paths_argument,
     range_options,
     reading_options,
     selection_options,
-    tell,
 )
-from .groups import start_at_group
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, may_be_lost, tell
 
 MOST_LINES = 20
 PACKAGES = ("pyspark", "py4j", "pyarrow")
@@ -107,12 +100,9 @@ def export(
 
             prepare_environment()
         found = find(paths, replicas)
-        chosen = choose(found, topics, numbers, internal)
-        damaged = False
-        if group is not None:
-            chosen, offsets, damaged = start_at_group(found, chosen, group, offsets)
-            if damaged and on_error == "fail":
-                return EXIT_DAMAGE
+        choice = choose_range(found, topics, numbers, internal, group, offsets)
+        if choice.damaged and on_error == "fail":
+            return EXIT_DAMAGE
         shown = {
             "topics": list(topics),
             "partitions": numbers,
@@ -123,11 +113,11 @@ def export(
         try:
             job = Export(
                 found,
-                chosen,
+                choice.partitions,
                 ExportOptions(
                     output,
                     paths,
-                    offsets=offsets,
+                    offsets=choice.offsets,
                     below_log_start=below_log_start,
                     committed=isolation == "read_committed",
                     on_error=on_error,
@@ -151,7 +141,10 @@ def export(
                 finally:
                     with contextlib.suppress(Exception):
                         in_thread(lambda: stop_quietly(spark))
-        except (OutputExistsError, OutputPlaceError, SparkError) as error:
+        except OutputExistsError as error:
+            what = f"{error.output} exists already: choose another --output, or replace it with --overwrite"
+            raise click.UsageError(what) from error
+        except (OutputPlaceError, SparkError) as error:
             raise click.UsageError(str(error)) from error
     except KeyboardInterrupt:
         if report is None:
@@ -162,7 +155,7 @@ def export(
         click.echo(encode_json(report))
     else:
         show(report)
-    return 0 if report["ok"] and not damaged else EXIT_DAMAGE
+    return 0 if report["ok"] and not choice.damaged else EXIT_DAMAGE
 
 
 def _setting(text: str) -> tuple[str, str]:

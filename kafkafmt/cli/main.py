@@ -1,4 +1,4 @@
-"""The group of subcommands, and what becomes of the errors that they let through."""
+"""Run a subcommand, and turn its errors into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ from .._backend import backend_reason
 from ..errors import KafkaFormatError
 from ..extras import extra_of, install_line
 from ..log import DuplicatePartitionError
+from ..log.auditing.run import error_text
 from ..text import plain
-from .common import EXIT_DAMAGE, EXIT_UNREADABLE, EXIT_USAGE, MissingError, NotThereError, reason, tell
+from .choosing import MissingError, NotThereError
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, EXIT_USAGE, tell
 
 COMMANDS = {
-    "ls": "Partitions: state, offsets, records, bytes, times.",
-    "cat": "Records, a line each.",
-    "seek": "Where an offset or a time lies, as ListOffsets answers.",
-    "groups": "Consumer groups and what they have committed.",
-    "verify": "What is damaged, to the offset, and what is safe.",
-    "salvage": "What is intact, as a log directory for a broker.",
-    "dump": "A log's files as kafka-dump-log shows them.",
-    "export": "Verified Parquet, on Spark.",
-    "decode": "Frames of the wire protocol.",
+    "ls": "List partitions with offsets, records, sizes and times.",
+    "cat": "Print records, one line each.",
+    "seek": "Find where an offset or a time is.",
+    "groups": "List consumer groups and their committed offsets.",
+    "verify": "Check a log for damage; report which offsets are lost.",
+    "salvage": "Copy what is intact into a log directory for a broker.",
+    "dump": "Print a log's files in the form of kafka-dump-log.",
+    "export": "Write records to verified Parquet files, with Spark.",
+    "decode": "Decode captured frames of the wire protocol.",
 }
-"""Each is the function of that name in the module of that name, imported when it is needed, and so not for this list."""
+"""Each is the function of that name in the module of that name, which is imported only when the command is run."""
 LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "cramjam", "python-snappy", "isal", "crc32c")
 
 
 def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    """Print the versions, and end."""
     if not value or ctx.resilient_parsing:
         return
     click.echo(f"kafkafmt {__version__}")
@@ -49,16 +52,19 @@ def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 class Commands(click.Group):
-    """The subcommands, in an order of their own."""
+    """The subcommands, in the order of `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names."""
         return list(COMMANDS)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of --help without importing the commands."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
+        """Import and return a command."""
         if name not in COMMANDS:
             near = get_close_matches(name, COMMANDS, 1)
             ctx.fail(f"there is no command {name!r}" + "".join(f"; the nearest is {n}" for n in near))
@@ -73,21 +79,27 @@ class Commands(click.Group):
     callback=show_version,
     expose_value=False,
     is_eager=True,
-    help="Version, core and libraries.",
+    help="Show the version, the core in use and the versions of libraries.",
 )
 def group() -> None:
-    """Read Kafka's log directories, and its wire protocol, without a broker.
+    """Read, check and repair Kafka's log directories without a broker, and decode its wire protocol.
 
-    PATH is a .log file, a partition directory, or a log directory. Nothing is ever written into what is read.
+    PATH is a .log file, a partition directory or a log directory. Several may be given. kafkafmt never
+    writes to PATH. `kafkafmt COMMAND --help` describes a command.
 
-    Exit codes: 0 no damage, 1 damage, 2 wrong usage, 3 an input that cannot be read.
+    \b
+    Exit codes:
+      0  no damage
+      1  damage
+      2  wrong usage
+      3  an input cannot be read
     """
 
 
 def _prepare_streams() -> None:
-    """Output is UTF-8 whatever the locale; what UTF-8 cannot hold (names of files) appears as JSON writes it: `\\udcff`.
+    """Make stdout and stderr UTF-8, whatever the locale is; a stream that the caller has closed discards its output.
 
-    A stream that the caller has closed swallows what it is given.
+    File names that are not UTF-8 appear with escapes, as in JSON: `\\udcff`.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -98,7 +110,7 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """What is still buffered goes nowhere, quietly; the interpreter would flush it once more and complain."""
+    """Discard buffered output, if stdout is closed: the interpreter would flush it at its end, and report an error."""
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         return
@@ -106,12 +118,10 @@ def _discard_output() -> None:
 
 
 def run() -> NoReturn:
-    """The command, every error as one line and an exit code."""
+    """Run the command. Each error becomes one line on stderr and an exit code."""
     try:
         _prepare_streams()
-        with group.make_context(
-            "kafkafmt", sys.argv[1:]
-        ) as context:  # group.main would end a closed pipe with status 1
+        with group.make_context("kafkafmt", sys.argv[1:]) as context:  # group.main exits with 1 if a pipe is closed
             code = group.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
@@ -129,9 +139,9 @@ def run() -> NoReturn:
         click.echo(f"{command}: Error: {plain(error.format_message())} (see {command} --help)", err=True)
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
-        code = 130
+        code = EXIT_INTERRUPTED
     except DuplicatePartitionError as error:
-        tell(str(error))
+        tell(f"{error.problem}; name only one of them, or use --replicas longest")
         code = EXIT_USAGE
     except MissingError as error:
         tell(str(error))
@@ -146,7 +156,7 @@ def run() -> NoReturn:
         _discard_output()
         code = 0
     except OSError as error:
-        tell(reason(error))
+        tell(error_text(error))
         _discard_output()
         code = EXIT_UNREADABLE
     except KafkaFormatError as error:

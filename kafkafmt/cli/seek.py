@@ -1,99 +1,78 @@
-"""`kafkafmt seek`: where an offset or a time lies."""
+"""`kafkafmt seek`: find where an offset or a time is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from glob import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from ..constants import NO_TIMESTAMP
 from ..log import PartitionLog
-from ..log.reading.lookups import Place, find_max_timestamp, find_offset, find_timestamp
-from ..log.reading.selection import parse_time
+from ..log.reading.seek import EARLIEST, LATEST, MAX_TIMESTAMP, Position
+from ..log.reading.seek import seek as seek_in
 from ..text import encode_json
-from .common import choose, counted, find, moment, paths_argument, reading_options, show, tell
+from .choosing import choose, find
+from .offset_range import parse_time
+from .options import ParamType, paths_argument, reading_options
+from .output import counted, moment, show, tell
 
 ORDER = "kafkafmt.seek.order"
-LATEST, EARLIEST, MAX_TIMESTAMP = "latest", "earliest", "max-timestamp"
 WORDS = {"-1": LATEST, "-2": EARLIEST, "-3": MAX_TIMESTAMP}
-"""What Kafka's tools take in place of a time, by number; or by these words."""
-
+"""The numbers that Kafka's tools accept in place of a time."""
+QUESTIONS = {"--offset": "offset", "--timestamp": "timestamp"}
 TIME_HELP = (
-    "The first at or after a time: milliseconds or ISO (UTC); or latest (-1), earliest (-2), max-timestamp (-3)."
+    "Find the first record at or after this time: milliseconds, or an ISO time (UTC unless it names a zone). Also latest "
+    "(the log end), earliest (the log start) and max-timestamp (the first record with the largest timestamp), or -1, -2 "
+    "and -3 for these. May be repeated."
 )
 
 
-class Answer(NamedTuple):
-    """A line of output; None for what there is not."""
-
-    offset: int | None = None
-    timestamp: int | None = None
-    segment: str | None = None
-    position: int | None = None
-
-
-def find_time(log: PartitionLog, time: int | str) -> Answer:
-    if time == LATEST:
-        return Answer(log.next_offset)
-    if time == EARLIEST:
-        return _answer(find_offset(log, 0))._replace(offset=log.log_start_offset, timestamp=None)
-    return _answer(find_max_timestamp(log) if isinstance(time, str) else find_timestamp(log, time))
-
-
-def find_record(log: PartitionLog, offset: int) -> Answer:
-    return _answer(find_offset(log, offset))
-
-
-def _answer(place: Place | None) -> Answer:
-    return Answer() if place is None else Answer(*place)
-
-
-LOOKUPS: dict[str, Callable[[PartitionLog, Any], Answer]] = {"--offset": find_record, "--timestamp": find_time}
-
-
-class Time(click.ParamType):  # type: ignore[type-arg]
-    """Milliseconds or ISO, with or without the @ of `cat -o`; or what Kafka's tools take in place of one."""
+class Time(ParamType[int | str]):
+    """Milliseconds or an ISO time, with or without the @ of `cat -o`; or one of the words and numbers in `WORDS`."""
 
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return the milliseconds, or the word."""
         word = WORDS.get(value, value)
         if word in WORDS.values():
             return str(word)
         text = str(value).removeprefix("@")
         if text == value and re.fullmatch("-[0-9]+", text):
-            meant = ", ".join(f"{number} is {name}" for number, name in WORDS.items())
-            self.fail(f"{value} is no time here: {meant}; @{value} is so many milliseconds before 1970", param, ctx)
+            words = ", ".join(f"{number} is {name}" for number, name in WORDS.items())
+            self.fail(f"{value} is not a time: {words}; @{value} is that many milliseconds before 1970", param, ctx)
         try:
             return parse_time(text)
         except ValueError as error:
-            self.fail(f"{value!r} is no time: {error}", param, ctx)
+            self.fail(f"{value!r} is not a time: {error}", param, ctx)
 
 
 class InOrder(click.Command):
-    """Keeps in which order the questions were asked, across both options."""
+    """A command that remembers in which order --offset and --timestamp were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, and note the order."""
         names = (a.partition("=")[0] for a in args)
-        ctx.meta[ORDER] = [LOOKUPS[n] for n in names if n in LOOKUPS]
+        ctx.meta[ORDER] = [QUESTIONS[n] for n in names if n in QUESTIONS]
         return super().parse_args(ctx, args)
 
 
 @click.command(
-    cls=InOrder, epilog="Example: kafkafmt seek /var/lib/kafka/data -t orders -p 3 --timestamp 2026-01-01T12:00"
+    cls=InOrder, epilog="\b\nExample: kafkafmt seek /var/lib/kafka/data -t orders -p 3 --timestamp 2026-01-01T12:00"
 )
 @paths_argument
 @click.option("-t", "--topic", required=True, help="The topic.")
-@click.option("-p", "--partition", type=click.IntRange(min=0), required=True, help="The partition.")
+@click.option("-p", "--partition", metavar="N", type=click.IntRange(min=0), required=True, help="The partition.")
 @click.option(
     "--offset",
     "offsets",
+    metavar="N",
     type=click.IntRange(min=0),
     multiple=True,
-    help="The first record at or after it; may be repeated.",
+    help="Find the first record at or after this offset. May be repeated.",
 )
 @click.option("--timestamp", "times", type=Time(), multiple=True, help=TIME_HELP)
 @reading_options
@@ -109,39 +88,37 @@ def seek(
     max_batch_bytes: int,
     output_format: str,
 ) -> int:
-    """Where an offset or a time lies, as a broker's ListOffsets answers: one line a question, in the order asked."""
+    """Find where an offset or a time is, as a broker answers ListOffsets.
+
+    Prints one line for each --offset and --timestamp, in the order given: the offset, the timestamp, the segment and
+    the position of the batch in it. The indexes are used, so little is read.
+    """
     if not offsets and not times:
-        raise click.UsageError("ask for an --offset or a --timestamp")
+        raise click.UsageError("give an --offset or a --timestamp")
     chosen = choose(find(paths, replicas), (escape(topic),), [partition])
     log = PartitionLog(chosen[0], max_batch_bytes=max_batch_bytes, tell=tell)
-    waiting: dict[Any, Iterator[Any]] = {find_record: iter(offsets), find_time: iter(times)}
-    for look in ctx.meta[ORDER]:
-        question, before = next(waiting[look]), _spent(log)
-        answer = look(log, question)
-        asked = moment(question) if look is find_time and isinstance(question, int) else str(question)
-        _show(
-            log, asked, answer, [after - then for after, then in zip(_spent(log), before, strict=True)], output_format
-        )
+    waiting: dict[str, Iterator[Any]] = {"offset": iter(offsets), "timestamp": iter(times)}
+    for name in ctx.meta[ORDER]:
+        question = next(waiting[name])
+        found = seek_in(log, **{name: question})
+        if output_format == "json":
+            click.echo(encode_json(found.to_dict()))
+        else:
+            is_time = name == "timestamp" and isinstance(question, int)
+            _show(found, moment(question) if is_time else str(question))
     return 0
 
 
-def _spent(log: PartitionLog) -> tuple[int, int, int]:
-    return log.bytes_read, log.reads, log.planned
-
-
-def _show(log: PartitionLog, question: str, answer: Answer, cost: list[int], output_format: str) -> None:
-    way = f"{counted(cost[2], 'segment')} walked whole" if cost[2] else "by the indexes"
-    read = (
-        f"({way}, {cost[0]:,} bytes read)" if cost[2] else f"({way}, {cost[0]:,} bytes in {counted(cost[1], 'read')})"
-    )
-    if output_format == "json":
-        row = {"topic": log.topic, "partition": log.partition} | answer._asdict() | {"bytes_read": cost[0]}
-        click.echo(encode_json(row))
-    elif answer.offset is None:
-        show(f"{question}: nothing at or after it {read}")
+def _show(found: Position, question: str) -> None:
+    if found.segments_planned:
+        cost = f"({counted(found.segments_planned, 'segment')} read completely, {found.bytes_read:,} bytes read)"
     else:
-        time = "" if answer.timestamp is None else f", timestamp {answer.timestamp} ({moment(answer.timestamp)})"
-        time = ", no timestamp" if answer.timestamp == NO_TIMESTAMP else time
-        where = "" if answer.segment is None else f", in {answer.segment} at {answer.position}"
-        what = {LATEST: ", where the log ends", EARLIEST: ", where the log starts"}.get(question, "")
-        show(f"{question}: offset {answer.offset}{what}{time}{where} {read}")
+        cost = f"(by the indexes, {found.bytes_read:,} bytes in {counted(found.reads, 'read')})"
+    if found.offset is None:
+        show(f"{question}: nothing at or after it {cost}")
+        return
+    time = "" if found.timestamp is None else f", timestamp {found.timestamp} ({moment(found.timestamp)})"
+    time = ", no timestamp" if found.timestamp == NO_TIMESTAMP else time
+    where = "" if found.segment is None else f", in {found.segment} at {found.position}"
+    what = {LATEST: ", the log end offset", EARLIEST: ", the log start offset"}.get(question, "")
+    show(f"{question}: offset {found.offset}{what}{time}{where} {cost}")

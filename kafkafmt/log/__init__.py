@@ -1,16 +1,11 @@
 """Kafka's log on disk: log directories, partitions, segments; reading, verifying, salvaging and writing them."""
 
-from .reading.discovery import (
-    Discovery,
-    DuplicatePartitionError,
-    NoLogError,
-    PartitionDir,
-    SegmentFile,
-    discover,
-)
+from .reading.discovery import Discovery, NoLogError, discover
 from .reading.missing import UnavailableSegmentError
 from .reading.partition import DamagedLogError, PartitionLog
+from .reading.partition_dir import PartitionDir, SegmentFile
 from .reading.plan import Damage, Finding
+from .reading.replicas import DuplicatePartitionError
 from .writing.log_directory import LogDirectory
 from .writing.mounting import StrayPartitionWarning
 from .writing.process import WrongProcessError

@@ -26,7 +26,7 @@ from ..constants import (
     MAX_TIMESTAMP_AT,
 )
 from ..errors import InvalidError, OffsetOverflowError, TruncatedError
-from ..types import BATCH_DTYPE, Buffer
+from ..types import BATCH_DTYPE, Buffer, view_of
 from .reader import RecordReader
 
 _INT64, _UINT32 = struct.Struct(">q"), struct.Struct(">I")
@@ -39,8 +39,7 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> np.ndarray:
     Raise the error of the first invalid batch. A batch that the end of the buffer truncates is
     invalid.
     """
-    raw: Any = buffer
-    size, position, rows = memoryview(raw).nbytes, 0, 0
+    size, position, rows = view_of(buffer).nbytes, 0, 0
     table = np.empty(_FIRST_ROWS, BATCH_DTYPE)
     while position < size:
         if rows == len(table):
@@ -152,7 +151,7 @@ def _number(buffer: Buffer, table: np.ndarray, next_offset: int, leader_epoch: i
         _open_wrappers(buffer, table, max_batch_bytes)
     negative = table["last_offset_delta"] < 0
     if np.count_nonzero(negative):
-        row: Any = table[int(np.argmax(negative))]
+        row = table[int(np.argmax(negative))]
         raise InvalidError(
             f"last offset delta is {row['last_offset_delta']}, which is negative",
             int(row["position"]),
@@ -161,15 +160,14 @@ def _number(buffer: Buffer, table: np.ndarray, next_offset: int, leader_epoch: i
         )
     if int(table["last_offset_delta"].sum(dtype=np.int64)) + len(table) > MAX_OFFSET - next_offset:
         raise OffsetOverflowError(next_offset)
-    following: int = core.number_batches(buffer, table, next_offset, leader_epoch)
-    return following
+    return core.number_batches(buffer, table, next_offset, leader_epoch)
 
 
 def _open_wrappers(buffer: Buffer, table: np.ndarray, max_batch_bytes: int) -> None:
     """Set the last offset delta of each wrapper message to its last inner offset."""
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes, check_offsets=False)
     for i in np.flatnonzero(table["count"] < 0).tolist():
-        row: Any = table[i]
+        row = table[i]
         if row["magic"] == MAGIC_V0:
             where = int(row["position"]), int(row["base_offset"])
             raise InvalidError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Literal, overload
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from ..constants import (
 )
 from ..errors import StructureError
 from ..sharing import shared
-from ..types import Buffer
+from ..types import Buffer, byte_view
 from .reader import iter_tables
 from .stream import read_records
 
@@ -87,8 +87,7 @@ class Batch:
     """
 
     def __init__(self, buffer: Buffer, row: np.ndarray) -> None:
-        raw: Any = buffer
-        self._buffer, self._table, self._row = memoryview(raw).cast("B"), row, row[0]
+        self._buffer, self._table, self._row = byte_view(buffer), row, row[0]
 
     def __repr__(self) -> str:
         kind = "batch" if self.magic == MAGIC_V2 else "wrapper" if self.is_compressed else "message"
@@ -289,7 +288,19 @@ class Batch:
             at += max(size, 0)
         return size, field
 
-    def records(self, *, views: bool = False, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Iterator[Any]:
+    @overload
+    def records(
+        self, *, views: Literal[False] = False, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    ) -> Iterator[core.Record]: ...
+
+    @overload
+    def records(
+        self, *, views: bool, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    ) -> Iterator[core.Record[bytes | memoryview]]: ...
+
+    def records(
+        self, *, views: bool = False, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of the batch's records; of a control batch the control records.
 
         Parameters

@@ -8,9 +8,9 @@ of the InvalidError.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from .._backend import core
 from ..arguments import fitting, integer
@@ -34,6 +34,7 @@ from ..errors import InvalidError, TooLargeError
 from ..sharing import shared
 from .columns import Columns
 from .lz4v0 import with_wrong_checksum
+from .signatures import AppendRecord, BatchOptions, BuilderOptions, ExtendRecords, RecordLike
 
 if TYPE_CHECKING:
     from ..codecs import Compressor
@@ -139,9 +140,11 @@ class BatchBuilder:
     [(100, b'value')]
     """
 
-    append: Callable[..., bool]
-    extend: Callable[..., int]
-    has_room_for: Callable[..., bool]
+    append: AppendRecord
+    extend: ExtendRecords
+    has_room_for: AppendRecord
+
+    magic: int
 
     def __init__(
         self,
@@ -221,16 +224,14 @@ class BatchBuilder:
     @property
     def count(self) -> int:
         """Number of records in the current batch."""
-        count: int = self._records.count
-        return count
+        return self._records.count
 
     @property
     def size(self) -> int:
         """Size of the current batch in bytes before compression; without a codec, the size that
         `finish` returns.
         """
-        size: int = self._records.size
-        return size
+        return self._records.size
 
     @property
     def max_size(self) -> int:
@@ -240,8 +241,7 @@ class BatchBuilder:
     @property
     def next_offset(self) -> int:
         """Offset of the next record, unless the record has its own offset."""
-        offset: int = self._records.next_offset
-        return offset
+        return self._records.next_offset
 
     def append_columns(self, columns: Columns, start: int = 0, stop: int | None = None) -> int:
         """Append rows of columns until the batch is full.
@@ -266,8 +266,7 @@ class BatchBuilder:
             A record breaks a rule of Kafka. The rows before it have been appended.
         """
         end = columns.rows if stop is None else min(stop, columns.rows)
-        taken: int = self._records.append_columns(*columns[1:], start, end)
-        return taken
+        return self._records.append_columns(*columns[1:], start, end)
 
     def append_many(self, columns: Columns, start: int = 0) -> tuple[int, list[bytes]]:
         """Append rows of columns, finishing batches that are full.
@@ -318,12 +317,11 @@ class BatchBuilder:
             if self._compressor is None:
                 records.close(None, last_offset)
             elif count := records.count:
-                payload: Any = self._compressor.compress(records.records())
+                payload: bytes | memoryview = self._compressor.compress(records.records())
                 if self.codec == CODEC_NAMES[CODEC_LZ4] and self.magic == MAGIC_V0:
                     payload = with_wrong_checksum(memoryview(payload))
                 records.close(payload, last_offset, count)
-            batch: bytes = records.take_closed()
-            return batch
+            return records.take_closed()
 
 
 def _compressor(codec: int, level: int | None) -> Compressor | None:
@@ -379,7 +377,7 @@ def _check_producer(
         )
 
 
-def build_batch(records: Iterable[Any], **options: Any) -> bytes:
+def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]) -> bytes:
     """Build one batch of all records.
 
     Parameters
@@ -426,7 +424,7 @@ def build_batch(records: Iterable[Any], **options: Any) -> bytes:
 
 @shared
 def build_batches(
-    records: Iterable[Any], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Any
+    records: Iterable[RecordLike], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
 ) -> Iterator[bytes]:
     """Build as many batches as needed from records, each as large as `max_bytes` allows.
 
@@ -465,12 +463,14 @@ def build_batches(
     """
     builder = BatchBuilder(max_bytes=max_bytes, **options)
     source = iter(records)
-    chunks: Iterable[Any] = (
-        [records] if type(records) in (list, tuple) else iter(lambda: list(itertools.islice(source, _CHUNK_ROWS)), [])
+    chunks: Iterable[Sequence[RecordLike]] = (
+        [records]
+        if type(records) is list or type(records) is tuple
+        else iter(lambda: list(itertools.islice(source, _CHUNK_ROWS)), [])
     )
     # Each chunk is preceded by the last record of the previous one, because extend() checks that
     # all records, or none, keep their offsets.
-    before: list[Any] = []
+    before: list[RecordLike] = []
     for chunk in chunks:
         given = [*before, *chunk] if before else chunk
         taken = len(before)
@@ -482,7 +482,9 @@ def build_batches(
 
 
 @shared
-def build_columns(columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Any) -> Iterator[bytes]:
+def build_columns(
+    columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
+) -> Iterator[bytes]:
     """Build as many batches as needed from columns, each as large as `max_bytes` allows.
 
     Several threads can share the iterator.
@@ -527,5 +529,5 @@ def build_columns(columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES,
         yield builder.finish()
 
 
-def _as_list(records: Iterable[Any]) -> list[Any] | tuple[Any, ...]:
+def _as_list(records: Iterable[RecordLike]) -> Sequence[RecordLike]:
     return records if type(records) is list or type(records) is tuple else list(records)

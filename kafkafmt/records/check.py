@@ -133,7 +133,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
             records += chunk.columns.rows
         batches += len(table)
         for i, low in enumerate(first.tolist()):
-            row: Any = table[i]
+            row = table[i]
             at = int(row["position"]), int(row["base_offset"])
             high = at[1] + int(row["last_offset_delta"])
             if not 0 <= low <= high < MAX_OFFSET:

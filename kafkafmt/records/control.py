@@ -19,7 +19,7 @@ from ..constants import CONTROL_ABORT, CONTROL_COMMIT
 from ..errors import KafkaFormatError, StructureError
 from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import parse_messages
-from ..types import Buffer
+from ..types import Buffer, view_of
 from .builder import BatchBuilder
 from .reader import RecordReader
 
@@ -142,6 +142,8 @@ def marker_type(reader: RecordReader, buffer: Buffer, row: np.ndarray) -> int | 
     `row` is a table with only this batch.
     """
     for source, columns in reader.read(buffer, row):
+        assert columns.key_position is not None
+        assert columns.key_length is not None
         (key,) = core.make_values(source, columns.key_position, columns.key_length, 1)
         return _version_and_type(key)[1]
     return None
@@ -217,5 +219,4 @@ def build_marker(
 def _bytes(data: Buffer | None, name: str) -> bytes:
     if data is None:
         raise StructureError(f"the {name} of a control record is null")
-    raw: Any = data
-    return bytes(memoryview(raw))
+    return bytes(view_of(data))

@@ -40,7 +40,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError, KafkaFormatError, TooLargeError, UnsupportedError
-from ..types import Buffer
+from ..types import Buffer, byte_view
 from .assign import codecs_of, scan_all
 from .builder import DEFAULT_BATCH_BYTES, BatchBuilder, codec_id, format_number
 from .columns import decoded
@@ -141,14 +141,13 @@ def convert(
     {'headers': 1}
     """
     magic = format_number(magic)
-    raw: Any = buffer
-    view, table, lost = memoryview(raw).cast("B"), scan_all(buffer), Counter[str]()
+    view, table, lost = byte_view(buffer), scan_all(buffer), Counter[str]()
     first = MIN_OFFSET if start is None else integer("start", start, 0, "an offset")
     reader = RecordReader(max_batch_bytes=max_batch_bytes)
-    parts: list[Any] = []
+    parts: list[bytes | bytearray | memoryview] = []
     converted = kept = 0
     for rows in _runs(table):
-        row: Any = rows[0]
+        row = rows[0]
         if row["magic"] == magic or (not down if row["magic"] > magic else not up):
             parts.append(view[int(row["position"]) : int(rows["position"][-1] + rows["size"][-1])])
             kept += len(rows)
@@ -219,7 +218,7 @@ def _rebuilt(
 
     Records with offsets below `first_offset` are omitted if the target format is 0 or 1.
     """
-    row: Any = rows[0]
+    row = rows[0]
     has_append_time = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and magic > MAGIC_V0
     append_time = int(row["max_timestamp"]) if has_append_time else None
     builder = BatchBuilder(magic=magic, codec=codec, max_bytes=limit, log_append_time=append_time)
@@ -310,19 +309,19 @@ def recompress(
     """
     number = codec_id(codec)
     BatchBuilder(codec=number, level=level)  # raises an error for a wrong level before any work is done
-    raw: Any = buffer
-    view, table = memoryview(raw).cast("B"), scan_all(buffer)
+    view, table = byte_view(buffer), scan_all(buffer)
     packer = _Packer(number, level, max_batch_bytes)
     reader = RecordReader(max_batch_bytes=max_batch_bytes)
-    parts: list[Any] = []
+    parts: list[bytes | bytearray | memoryview] = []
     sizes: list[tuple[int, int]] = []
+    part: bytes | bytearray | memoryview
     for rows in _runs(table):
-        row: Any = rows[0]
+        row = rows[0]
         whole = view[int(row["position"]) : int(rows["position"][-1] + rows["size"][-1])]
         source = int(row["attributes"]) & CODEC_MASK
         if row["magic"] == MAGIC_V2:
             same = (row["attributes"] & CONTROL_BIT and source == CODEC_NONE) or row["count"] == 0
-            part: Any = whole if same or source == number == CODEC_NONE else packer.batch(whole, row)
+            part = whole if same or source == number == CODEC_NONE else packer.batch(whole, row)
         elif number == CODEC_ZSTD:
             raise InvalidError(
                 f"format {row['magic']} does not support zstd; give another codec",
@@ -341,7 +340,7 @@ def recompress(
 
 def _in_codec(reader: RecordReader, buffer: Buffer, rows: np.ndarray, codec: int, level: int | None) -> Iterator[bytes]:
     """Yield messages of format 0 or 1 in another codec, in the same format."""
-    row: Any = rows[0]
+    row = rows[0]
     has_append_time = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and row["magic"] > MAGIC_V0
     builder = BatchBuilder(
         magic=int(row["magic"]),
@@ -370,7 +369,7 @@ class _Packer:
 
     def batch(self, whole: memoryview, row: Any) -> bytearray:
         """Return a batch with its records in the other codec, and an updated length, codec and CRC."""
-        payload: Any = whole[BATCH_HEADER_SIZE:]
+        payload = whole[BATCH_HEADER_SIZE:]
         source, where = int(row["attributes"]) & CODEC_MASK, (int(row["position"]), int(row["base_offset"]))
         if source != CODEC_NONE:
             self._arena.filled = 0

@@ -14,7 +14,7 @@ import numpy as np
 from .._backend import core
 from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET
 from ..errors import ChecksumError, KafkaFormatError, StructureError
-from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan
+from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan, view_of
 
 CRC_BUDGET = 4
 """CRCs that do not match, and those of probes, may cover this many times the buffer. Each batch with a corrupted byte takes two."""
@@ -26,9 +26,8 @@ class DamageScanner:
     """Scan the batches of one buffer, and find those after damage."""
 
     def __init__(self, buffer: Buffer) -> None:
-        raw: Any = buffer
         self.buffer = buffer
-        self.size: int = memoryview(raw).nbytes
+        self.size: int = view_of(buffer).nbytes
         self._budget = CRC_BUDGET * self.size
         self._found = np.empty(0, np.int64)
         self._from = self._to = 0
@@ -62,8 +61,10 @@ class DamageScanner:
             return self.find(position) == position
         probe = np.empty(1, BATCH_DTYPE)
         scan = core.scan_batches(self.buffer, probe, position)
-        if scan.count or isinstance(scan.error, ChecksumError):
-            self._budget -= (scan.position if scan.count else scan.error.resume or self.size) - position
+        if scan.count:
+            self._budget -= scan.position - position
+        elif isinstance(scan.error, ChecksumError):
+            self._budget -= (scan.error.resume or self.size) - position
         return bool(scan.count)
 
     def _search(self) -> None:

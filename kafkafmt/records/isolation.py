@@ -9,7 +9,6 @@ because a broker returns nothing above it to a fetch with read_committed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -81,7 +80,7 @@ class AbortedTransactions:
             (table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0
         )
         for i in np.flatnonzero(concerned).tolist():
-            row: Any = table[i]
+            row = table[i]
             while self._waiting and self._waiting[-1][0] <= reached[i]:
                 self._open.add(self._waiting.pop()[1])
             producer_id, attributes = int(row["producer_id"]), int(row["attributes"])

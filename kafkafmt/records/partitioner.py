@@ -54,7 +54,7 @@ class Partitioner:
     """
 
     def __init__(self, partitions: int, first: int = 0) -> None:
-        self.partitions = integer("partitions", partitions)
+        self.partitions: int = integer("partitions", partitions)
         if not 1 <= self.partitions <= _POSITIVE:
             raise ValueError(f"partitions is {partitions}; it must be 1 to {_POSITIVE}")
         self._next = integer("first", first) % self.partitions

@@ -26,7 +26,7 @@ from ..constants import (
     MIN_OFFSET,
 )
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
-from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns, Scan
+from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns, Scan, byte_view, view_of
 from .lz4v0 import with_right_checksum
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ class RecordReader:
     ) -> None:
         if max_batch_bytes < 1:
             raise ValueError("max_batch_bytes must be at least 1")
-        self.columns = names if isinstance(names, RecordColumns) else RecordColumns(capacity, names)
+        self.columns: RecordColumns = names if isinstance(names, RecordColumns) else RecordColumns(capacity, names)
         self.columns.max_headers = max(MANY_HEADERS, max_batch_bytes // HEADER_MEMORY)
         if first_offset > MAX_OFFSET:
             first_offset = end_offset = MAX_OFFSET  # no record
         self.first_offset = first_offset
-        self.end_offset = None if end_offset is None or end_offset > MAX_OFFSET else end_offset
+        self.end_offset: int | None = None if end_offset is None or end_offset > MAX_OFFSET else end_offset
         self._max_batch_bytes = max_batch_bytes
         self._check_offsets = check_offsets
 
@@ -105,7 +105,9 @@ class RecordReader:
         last_offset = base_offset + table["last_offset_delta"]
         impossible = last_offset < base_offset  # the delta is negative, or the sum has wrapped
         if self.first_offset > MIN_OFFSET or self.end_offset is not None:
-            wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)  # no offset is negative: a corrupted one
+            wanted = (
+                (last_offset >= self.first_offset) | impossible | (base_offset < 0)
+            )  # no offset is negative: a corrupted one
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
             wanted |= table["count"] < 0  # a wrapper: its offset is that of its last message, and no CRC covers it
@@ -129,12 +131,14 @@ class RecordReader:
             else:
                 yield from self._decode(buffer, table[start:end], table[start:end], on_error)
 
-    def read_run(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
+    def read_plain_batches(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
         """The records of what lies at `start`, without a table, while these are plain batches; where the first other one begins."""
         columns = self.columns
         columns.reset()
         while True:
-            position: int = core.decode_run(buffer, columns, start, None, self.first_offset, self.end_offset, check_crc)
+            position: int = core.decode_plain_batches(
+                buffer, columns, start, None, self.first_offset, self.end_offset, check_crc
+            )
             if position == start:
                 return position
             start, stopped_for_room = position, columns.full
@@ -146,10 +150,11 @@ class RecordReader:
                 return position
 
     def _read_compressed(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
-        raw: Any = buffer
-        view, arena = memoryview(raw).cast("B"), self._arena
+        view, arena = byte_view(buffer), self._arena
         decompress = self._decompressor.decompress
-        codecs, starts, sizes, counts = (table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count"))
+        codecs, starts, sizes, counts = (
+            table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count")
+        )
         magics, deltas = table["magic"].tolist(), table["last_offset_delta"].tolist()
         good: list[int] = []
         placed: list[tuple[int, int]] = []
@@ -161,7 +166,9 @@ class RecordReader:
             try:
                 payload = view[start : start + sizes[i]]
                 codec = codecs[i] & CODEC_MASK
-                size = decompress(codec, payload if magics[i] == MAGIC_V2 else legacy_payload(magics[i], codec, payload), arena)
+                size = decompress(
+                    codec, payload if magics[i] == MAGIC_V2 else legacy_payload(magics[i], codec, payload), arena
+                )
             except KafkaFormatError as error:
                 failure = error
             else:
@@ -175,16 +182,19 @@ class RecordReader:
         if good:
             yield from self._decode_arena(table[good], placed, on_error)
 
-    def _decode_arena(self, table: np.ndarray, placed: list[tuple[int, int]], on_error: OnError | None) -> Iterator[Chunk]:
+    def _decode_arena(
+        self, table: np.ndarray, placed: list[tuple[int, int]], on_error: OnError | None
+    ) -> Iterator[Chunk]:
         """The batches of a table whose decompressed records were placed in the arena, which is empty afterwards."""
         moved = table.copy()
         moved["payload_position"], moved["payload_size"] = zip(*placed, strict=True)
         arena = self._arena
-        data: Any = arena.data
-        yield from self._decode(memoryview(data)[: arena.filled], moved, table, on_error)
+        yield from self._decode(arena.view[: arena.filled], moved, table, on_error)
         arena.filled = 0
 
-    def _decode(self, source: Buffer, table: np.ndarray, original: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
+    def _decode(
+        self, source: Buffer, table: np.ndarray, original: np.ndarray, on_error: OnError | None
+    ) -> Iterator[Chunk]:
         columns = self.columns
         columns.reset()
         while columns.cursor[0] < len(table):
@@ -234,8 +244,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
     What is wrong raises its error, after the batches before it were given.
     """
     table = np.empty(TABLE_ROWS, BATCH_DTYPE)
-    raw: Any = buffer
-    position, last = start, memoryview(raw).nbytes if end is None else end
+    position, last = start, view_of(buffer).nbytes if end is None else end
     while position < last:
         scan = scan_window(buffer, table, position, last, check_crc)
         if scan.count:
@@ -250,7 +259,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
 def scan_window(buffer: Buffer, table: np.ndarray, position: int, last: int, check_crc: bool) -> Scan:
     """As many batches as are best decoded at once; one, if it is larger."""
     window = min(last, position + WINDOW_BYTES)
-    scan: Scan = core.scan_batches(buffer, table, position, window, check_crc)
+    scan = core.scan_batches(buffer, table, position, window, check_crc)
     if scan.count == 0 and scan.error is None and window < last:
         scan = core.scan_batches(buffer, table[:1], position, last, check_crc)
     return scan

@@ -153,7 +153,7 @@ class Rules(NamedTuple):
             rules.append(("producer_id_in_format", f"format {self.magic} has no producer ids", v2 & producer))
         for rule, message, wrong in rules:
             if wrong.any():
-                row: Any = table[int(np.argmax(wrong))]
+                row = table[int(np.argmax(wrong))]
                 raise InvalidError(message, int(row["position"]), int(row["base_offset"]), rule=rule)
 
     def check_records(self, table: np.ndarray, seen: Records, now: int) -> None:
@@ -189,7 +189,7 @@ class Rules(NamedTuple):
             return
         found = tuple(errors[i] for i in sorted(errors))
         at = int(np.searchsorted(seen.ends, found[0].batch_index, "right"))
-        row: Any = table[at]
+        row = table[at]
         of_batch = (e.rule for e in found if e.batch_index < seen.ends[at])
         rule = next((rule for rule in of_batch if KAFKA_ERRORS.get(rule) == "INVALID_TIMESTAMP"), found[0].rule)
         message = "; ".join(f"record {e.batch_index}: {e.message}" for e in found[:_MAX_DESCRIBED])

@@ -3,16 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Literal, overload
 
 import numpy as np
 
 from .. import arguments
 from .._backend import core
 from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MIN_OFFSET
-from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns
+from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns, view_of
 from .isolation import AbortedTransactions
 from .reader import TABLE_ROWS, Chunk, RecordReader, scan_window
+
+
+@overload
+def read_records(
+    buffer: Buffer | None,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    control: bool = False,
+    aborted: Iterable[tuple[int, int]] | None = None,
+    check_crc: bool = True,
+    views: Literal[False] = False,
+    columns: Collection[str] = COLUMNS,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[core.Record]: ...
+
+
+@overload
+def read_records(
+    buffer: Buffer | None,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    control: bool = False,
+    aborted: Iterable[tuple[int, int]] | None = None,
+    check_crc: bool = True,
+    views: bool,
+    columns: Collection[str] = COLUMNS,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[core.Record[bytes | memoryview]]: ...
 
 
 def read_records(
@@ -26,7 +56,7 @@ def read_records(
     views: bool = False,
     columns: Collection[str] = COLUMNS,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-) -> Iterator[Any]:
+) -> Iterator[core.Record[bytes | memoryview]]:
     """Return an iterator over the records of a buffer of batches.
 
     Several threads can share the iterator.
@@ -89,10 +119,9 @@ def read_records(
         check_crc=check_crc,
         max_batch_bytes=max_batch_bytes,
     )
-    records: Iterator[Any] = core.RecordIterator(  # not a generator, which would cost 25 ns per record to resume
+    return core.RecordIterator(  # not a generator, which would cost 25 ns per record to resume
         core.make_records(source, rows, views=views and source is buffer) for source, rows in chunks
     )
-    return records
 
 
 def read_chunks(
@@ -147,20 +176,18 @@ def read_chunks(
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)
     if buffer is None:
         return iter(())
-    raw: Any = buffer
-    memoryview(raw)  # raises TypeError now, not at the first record, if `buffer` is not a buffer
+    view_of(buffer)  # raises TypeError now, not at the first record, if `buffer` is not a buffer
     return _chunks(buffer, reader, transactions, control, check_crc)
 
 
 def _chunks(
     buffer: Buffer, reader: RecordReader, transactions: AbortedTransactions | None, control: bool, check_crc: bool
 ) -> Iterator[Chunk]:
-    raw: Any = buffer
     table = np.empty(TABLE_ROWS, BATCH_DTYPE)
-    position, last = 0, memoryview(raw).nbytes
+    position, last = 0, view_of(buffer).nbytes
     while position < last:
         if transactions is None:
-            position = yield from reader.read_run(buffer, position, check_crc)
+            position = yield from reader.read_plain_batches(buffer, position, check_crc)
             if position == last:
                 return
         scan = scan_window(buffer, table, position, last, check_crc)

@@ -15,7 +15,7 @@ the slow path, which reports errors exactly.
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError, KafkaFormatError, OffsetOverflowError, StructureError, TooLargeError
-from ..types import BATCH_DTYPE, Buffer
+from ..types import BATCH_DTYPE, Buffer, byte_view, view_of
 from .assign import codecs_of, next_offset_of, scan_all, set_timestamp
 from .builder import BatchBuilder, codec_id, format_number
 from .columns import decoded
@@ -46,6 +46,7 @@ from .reader import RecordReader
 from .record_bytes import RecordBytes
 from .renumber import with_increasing_deltas
 from .rules import Records, Rules
+from .signatures import ValidatorOptions
 
 ORIGINS = ("client", "coordinator", "raft_leader")
 TIMESTAMP_TYPES = {"CreateTime": CREATE_TIME, "LogAppendTime": LOG_APPEND_TIME}
@@ -58,7 +59,7 @@ _MAX_KEPT_BYTES = 1 << 22
 
 
 class _ValidatedFields(NamedTuple):
-    records: Any
+    records: Buffer
     rebuilt: str | None
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody misses
     first_offset: int
@@ -149,16 +150,13 @@ class _RecordChecker:
         """
         self._arena.filled = 0
         size = self._decompressor.decompress(codec, payload, self._arena)
-        seen: tuple[int, int, int, bool] | None = core.look_at_payload(
-            self._arena.view[:size], count, last_offset_delta
-        )
-        return seen
+        return core.look_at_payload(self._arena.view[:size], count, last_offset_delta)
 
 
 REASONS = (None, "codec", "format", "inner_offsets")
 
 
-def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Any) -> Validated:
+def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Unpack[ValidatorOptions]) -> Validated:
     """Validate record batches as a broker does before it appends them, and assign their offsets.
 
     To validate much data with the same settings, create a `LogValidator` once.
@@ -332,8 +330,8 @@ class LogValidator:
         """
         next_offset = next_offset_of(next_offset)
         now = now_millis() if self._now is None else self._now
-        raw: Any = buffer
-        target: Any = bytearray(raw) if memoryview(raw).readonly and memoryview(raw).c_contiguous else raw
+        must_copy = view_of(buffer).readonly and view_of(buffer).c_contiguous
+        target = bytearray(view_of(buffer)) if must_copy else buffer
         result = self._fast_path(target, next_offset, now)
         if result is not None:
             return result
@@ -345,7 +343,7 @@ class LogValidator:
                 raise
             return result
 
-    def _fast_path(self, buffer: Any, next_offset: int, now: int) -> Validated | None:
+    def _fast_path(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
         """Validate v2 batches that are not rebuilt; return None if the slow path is needed."""
         if self._magic != MAGIC_V2 or now > MAX_OFFSET // 2:
             return None
@@ -358,27 +356,26 @@ class LogValidator:
         return Validated(buffer, None, count, next_offset, following, max_timestamp, offset_of_max)
 
     def _validate_buffer(
-        self, buffer: Any, next_offset: int, now: int, check_records: bool
+        self, buffer: Buffer, next_offset: int, now: int, check_records: bool
     ) -> tuple[int, int, int, int] | None:
         """Check and change batches in one pass of the core.
 
         Return the number of records, the next offset, the largest timestamp and its offset; None if
         the core leaves the decision to the slow path.
         """
-        facts: tuple[int, int, int, int] | None = core.validate_buffer(
+        return core.validate_buffer(
             buffer, next_offset, self._leader_epoch, self._client, self._codec, self._rules.max_message_bytes, check_records,
             self._rules.compacted, *self._rules.time_bounds(now), None if self._create_time else now,
         )  # fmt: skip
-        return facts
 
-    def _validate_compressed(self, buffer: Any, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
+    def _validate_compressed(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
         """Check and change a single compressed v2 batch; return as `_validate_buffer` does."""
         table = np.empty(1, BATCH_DTYPE)
-        row: Any = table[0]
+        row = table[0]
         if not core.scan_batches(buffer, table, 0, None, False).count or row["magic"] != MAGIC_V2:
             return None
         codec, end = int(row["attributes"]) & CODEC_MASK, int(row["position"] + row["size"])
-        view = memoryview(buffer).cast("B")
+        view = byte_view(buffer)
         if not CODEC_NONE < codec <= CODEC_ZSTD or end < len(view) or self._codec not in (None, codec):
             return None
         try:
@@ -401,7 +398,7 @@ class LogValidator:
             return facts
         return (*facts[:3], next_offset + offset_delta_of_latest)
 
-    def _slow_path(self, buffer: Any, next_offset: int, now: int) -> Validated:
+    def _slow_path(self, buffer: Buffer, next_offset: int, now: int) -> Validated:
         """Validate any batches: report what is wrong, and rebuild the batches that need it."""
         table = scan_all(buffer)
         self._rules.check_batches(table)
@@ -419,7 +416,7 @@ class LogValidator:
             target, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, end_offset, *latest
         )
 
-    def _renumbered(self, buffer: Any, next_offset: int, now: int) -> Validated | None:
+    def _renumbered(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
         """Validate a client's v2 batch again with its offset deltas renumbered.
 
         Return None if the batch is not rebuilt for another codec or format, or still fails. A
@@ -430,7 +427,7 @@ class LogValidator:
         stays = self._magic == MAGIC_V2 and self._codec in (None, int(codecs_of(table)[0]))
         if not self._client or len(table) > 1 or table["magic"][0] != MAGIC_V2 or stays:
             return None
-        batch = with_increasing_deltas(memoryview(buffer).cast("B"), self._max_batch_bytes)
+        batch = with_increasing_deltas(byte_view(buffer), self._max_batch_bytes)
         if batch is None:
             return None
         try:
@@ -512,7 +509,7 @@ class LogValidator:
 
     def _build(self, buffer: Buffer, table: np.ndarray, groups: _Groups, i: int, now: int) -> bytes:
         """Rebuild a group as one batch in the topic's codec and format."""
-        row: Any = table[groups.start[i]]
+        row = table[groups.start[i]]
         where = int(row["position"]), int(row["base_offset"])
         try:
             return self._append_all(self._builder(row, groups, i, now), buffer, table[groups.start[i] : groups.stop[i]])
@@ -548,7 +545,7 @@ class LogValidator:
                 raise TooLargeError("the rebuilt batch would exceed the largest batch size", int(table["position"][0]))
         return builder.finish()
 
-    def _write(self, buffer: Any, table: np.ndarray, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
+    def _write(self, buffer: Buffer, table: np.ndarray, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
         """Write offsets and timestamps into the batches that are not rebuilt.
 
         Return the largest timestamp of all batches, and its offset.
@@ -571,7 +568,7 @@ class LogValidator:
         timestamps = latest[stays] if self._create_time else np.full(len(rows), now)
         bit = 0 if self._create_time else LOG_APPEND_TIME_BIT
         changes = ((rows["attributes"] & LOG_APPEND_TIME_BIT) != bit) | (rows["max_timestamp"] != timestamps)
-        view = memoryview(buffer).cast("B")
+        view = byte_view(buffer)
         for i in np.flatnonzero(changes & (rows["magic"] > MAGIC_V0)).tolist():
             set_timestamp(view, rows[i], not self._create_time, int(timestamps[i]))
         return best, best_offset
@@ -599,10 +596,10 @@ class LogValidator:
         return best, int(groups.offset[group] + i - groups.first[group])
 
 
-def _joined(buffer: Any, table: np.ndarray, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
+def _joined(buffer: Buffer, table: np.ndarray, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
     """Return the groups in order: rebuilt ones from `parts`, the others from the buffer."""
-    view, out = memoryview(buffer), bytearray()
+    view, out = view_of(buffer), bytearray()
     for i, (start, stop) in enumerate(zip(groups.start.tolist(), groups.stop.tolist(), strict=True)):
-        last: Any = table[stop - 1]
+        last = table[stop - 1]
         out += parts[i] if i in parts else view[int(table["position"][start]) : int(last["position"] + last["size"])]
     return out

@@ -6,14 +6,14 @@ the field can be wrong although the CRC matches.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from .._backend import core
 from ..constants import CODEC_MASK, DEFAULT_MAX_BATCH_BYTES
 from ..errors import KafkaFormatError
-from ..types import BatchTable, Buffer, IntArray
+from ..types import BatchTable, Buffer, IntArray, byte_view
 from .reader import ARENA_BYTES, legacy_payload
 
 if TYPE_CHECKING:
@@ -48,15 +48,14 @@ class WrapperReader:
 
             self._tools = Arena(), Decompressor(self._max_batch_bytes)
         arena, decompressor = self._tools
-        raw: Any = buffer
-        view = memoryview(raw).cast("B")
+        view = byte_view(buffer)
         result = InnerOffsets(
             table["base_offset"].copy(), table["base_offset"].copy(), np.full(len(table), -1, np.int64)
         )
         placed, rows = table.copy(), []
         arena.filled = 0
         for i in range(len(table)):
-            row: Any = placed[i]
+            row = placed[i]
             magic, codec, start = int(row["magic"]), int(row["attributes"]) & CODEC_MASK, int(row["payload_position"])
             at = arena.filled
             try:
@@ -79,9 +78,8 @@ def _read(arena: Arena, placed: BatchTable, rows: list[int], result: InnerOffset
     """Set the results of the wrappers whose decompressed messages are in the arena, and empty the
     arena.
     """
-    data: Any = arena.data
     found = InnerOffsets(*(np.empty(len(rows), np.int64) for _ in range(3)))
-    core.message_offsets(memoryview(data)[: arena.filled], placed[rows], *found)
+    core.message_offsets(arena.view[: arena.filled], placed[rows], *found)
     for target, values in zip(result, found, strict=True):
         target[rows] = values
     arena.filled = 0

@@ -66,7 +66,7 @@ def test_empty_range_prints_a_message_and_exits_with_0(thirty: Path, spec: str) 
     done = inside("cat", thirty, "-o", spec)
     why = "no record in that range: t-0 has offsets 0 to 29"
     if spec in ("5:5", "8:5"):
-        why = f"no offset lies in {spec}: the end is exclusive"
+        why = f"no offset is in {spec}, because TO is exclusive"
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: {why}\n")
 
 
@@ -85,7 +85,7 @@ def test_logs_without_a_record(tmp_path: Path) -> None:
 def test_log_start_beyond_the_end_hides_all_records_with_a_message(thirty: Path) -> None:
     (thirty.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
     done = inside("cat", thirty)
-    why = "t-0 has no records: its log start offset is 99, beyond its end at 30 (--below-log-start shows them all the same)"
+    why = "t-0 has no records: its log start offset 99 is after its end 30 (--below-log-start shows them)"
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: no record: {why}\n")
     assert len(records(thirty, "--below-log-start")) == 30
 
@@ -212,7 +212,7 @@ def test_a_single_file_and_odd_names(tmp_path: Path) -> None:
     odd = shutil.copy(golden, tmp_path / "what is this" / f"{0:020}.log")
     done = kafkafmt("cat", odd, "-n", 1, "--format", "json")
     assert '"what is this", "partition": 0' in done.stdout
-    assert "no topic-partition" in done.stderr
+    assert "is not TOPIC-PARTITION" in done.stderr
 
 
 def test_moved_partitions_are_read_when_named() -> None:

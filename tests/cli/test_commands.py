@@ -15,8 +15,8 @@ from building import COMMIT, batch, control_batch, record
 from command import kafkafmt, report
 from golden_cases import case
 
-from kafkafmt.cli.common import say, show_table
 from kafkafmt.cli.main import COMMANDS
+from kafkafmt.cli.output import say, show_table
 
 
 @pytest.mark.parametrize("backend", ["native", "pure"])
@@ -200,7 +200,7 @@ def test_ls_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch, capsy
     shown = capsys.readouterr()
     assert max(map(len, shown.out.splitlines())) <= width
     left_out = {80: [], 60: ["format"], 200: []}[width]
-    assert shown.err == (f"kafkafmt: left out for this terminal's width: {', '.join(left_out)}\n" if left_out else "")
+    assert shown.err == (f"kafkafmt: columns omitted to fit the terminal: {', '.join(left_out)}\n" if left_out else "")
     assert all((word in shown.out) == (word not in left_out) for word in names)
 
 

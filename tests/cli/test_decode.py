@@ -131,7 +131,7 @@ def test_a_size_that_cannot_be_ends_the_stream_with_an_error(tmp_path):
     done = kafkafmt("decode", "--requests", tmp_path / "request", "--format", "json")
     (row,) = map(json.loads, done.stdout.splitlines())
     assert done.returncode == 1
-    assert "-2 bytes" in row["error"]
+    assert "size field is -2" in row["error"]
 
 
 def test_responses_without_requests(tmp_path):
@@ -156,7 +156,7 @@ def test_responses_without_requests(tmp_path):
         ((), "--requests, --responses or both"),
         (("--requests", "-", "--responses", "-"), "only one"),
         (("--responses", "x", "--api", "Fetch"), "go together"),
-        (("--responses", "x", "--api", "Nonsense", "--api-version", "1"), "no API that is known"),
+        (("--responses", "x", "--api", "Nonsense", "--api-version", "1"), "there is no API 'Nonsense'"),
     ],
 )
 def test_wrong_usage(arguments, says):

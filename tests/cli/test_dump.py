@@ -148,7 +148,7 @@ def test_indexes_held_against_their_log(hurt: Path) -> None:
     index.write_bytes(bytes(range(1, 30)))
     assert kafkafmt("dump", "--files", index, "--index-sanity-check").returncode == 1
     (hurt / f"{0:020}.log").unlink()
-    assert "is not there to hold it against" in kafkafmt("dump", "--files", index).stderr
+    assert "is missing, so the index cannot be checked" in kafkafmt("dump", "--files", index).stderr
 
 
 def test_what_is_in_the_way(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_what_dump_does_not_know(tmp_path: Path) -> None:
     (tmp_path / f"{0:020}.log").write_bytes(batch([record(0)]))
     done = inside("dump", "--files", tmp_path / "README.md")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
-    assert "README.md: no file that dump knows (.checkpoint, " in done.stderr
+    assert "README.md: not a file that can be dumped (.checkpoint, " in done.stderr
     done = inside("dump", "--files", f"{tmp_path / 'README.md'},{tmp_path / f'{0:020}.log'}")
     assert (done.returncode, done.stderr) == (0, f"kafkafmt: Ignoring unknown file {tmp_path / 'README.md'}\n")
     assert "baseOffset: 0" in done.stdout

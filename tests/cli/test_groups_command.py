@@ -61,7 +61,7 @@ def test_cat_begins_at_the_committed_offset() -> None:
     ("arguments", "word"),
     [
         (("-g", "nobody"), "has committed no offset"),
-        (("-g", "classic-static", "-t", "sink"), "but of topic source"),
+        (("-g", "classic-static", "-t", "sink"), "it has for source"),
         (("-g", "classic-static", "-o", "3:"), "-o can only be :TO"),
     ],
 )
@@ -88,8 +88,8 @@ def test_cat_of_a_group_without_offset_starts_at_the_log_start(tmp_path: Path) -
         (1, 0),
         (1, 1),
     ]
-    assert "t-0: group g is at offset 3, below the log start; read from 5 on" in done.stderr
-    assert "t-1: group g has committed no offset of it; read from the log start" in done.stderr
+    assert "t-0: group g is at offset 3, below the log start offset; read from 5" in done.stderr
+    assert "t-1: group g has committed no offset; read from the log start offset" in done.stderr
 
 
 def test_damaged_commits(tmp_path: Path) -> None:
@@ -100,4 +100,4 @@ def test_damaged_commits(tmp_path: Path) -> None:
     (path / f"{0:020}.log").write_bytes(bytes(hurt) + batch([record(0)], base_offset=1))
     done = kafkafmt("groups", tmp_path)
     assert done.returncode == 1
-    assert "may be older" in done.stderr
+    assert "may not be the last" in done.stderr

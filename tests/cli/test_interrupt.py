@@ -117,6 +117,28 @@ def test_interrupts_in_a_row_are_quiet(directory: Path) -> None:
         assert end(process) == b""
 
 
+def test_interrupt_in_a_callback_of_a_weak_reference_ends_the_command() -> None:
+    program = """
+import sys, weakref
+sys.argv = ["kafkafmt"]
+from kafkafmt import _interrupt
+
+class Target:
+    pass
+
+def interrupt(_):
+    raise KeyboardInterrupt
+
+_interrupt.raise_again()
+target = Target()
+reference = weakref.ref(target, interrupt)
+del target
+print("still running")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_import_in_another_program_leaves_its_handler_alone() -> None:
     program = "import signal, kafkafmt; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

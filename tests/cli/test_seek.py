@@ -61,7 +61,7 @@ def test_seek_text_names_the_index_that_was_used(tmp_path: Path) -> None:
     assert (
         "offset 1, timestamp 1 (1970-01-01T00:00:00.001Z), in 00000000000000000000.log at 68 (by the indexes, " in found
     )
-    assert "(1 segment walked whole, " in kafkafmt(*ask, "--offset", 2).stdout  # a gap: what stands elsewhere decides
+    assert "(1 segment read completely, " in kafkafmt(*ask, "--offset", 2).stdout  # a gap: what stands elsewhere decides
 
 
 def test_what_kafkas_tools_take_in_place_of_a_time(tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def test_what_kafkas_tools_take_in_place_of_a_time(tmp_path: Path) -> None:
     assert [(a["offset"], a["timestamp"]) for a in answers] == [(7, None)] * 2 + [(4, None)] * 2 + [(4, 9)] * 5
     assert [(a["segment"], a["position"]) for a in answers[:4:2]] == [(None, None), (f"{3:020}.log", len(batches[0]))]
     lines = inside(*ask).stdout.splitlines()
-    assert lines[0].startswith("latest: offset 7, where the log ends (")
-    assert lines[2].startswith("earliest: offset 4, where the log starts, in 00000000000000000003.log at 68 (")
+    assert lines[0].startswith("latest: offset 7, the log end offset (")
+    assert lines[2].startswith("earliest: offset 4, the log start offset, in 00000000000000000003.log at 68 (")
     assert lines[8].startswith("1970-01-01T00:00:00.006Z: offset 4, timestamp 9 (1970-01-01T00:00:00.009Z), in ")
     done = inside(*ask[:-9], "--timestamp", "-4")
     assert (done.returncode, "-2 is earliest" in done.stderr) == (2, True)

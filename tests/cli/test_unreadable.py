@@ -11,7 +11,7 @@ from golden_cases import case
 
 from kafkafmt.log.format.files import FileView
 
-salvage = import_module("kafkafmt.cli.salvage")
+salvage = import_module("kafkafmt.log.auditing.salvage")
 
 
 @pytest.fixture

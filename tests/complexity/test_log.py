@@ -7,11 +7,11 @@ import struct
 import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, simple_batch
 from fuzz.work import counted
+from reports import verify_partition
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.auditing.dump import LogDump, index_items
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
 from kafkafmt.log.reading.follow import Follower
 

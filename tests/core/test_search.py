@@ -1,4 +1,4 @@
-"""`find_batch`, `find_batches`, `skip_corrupted` and the CRC arithmetic below them, on both cores."""
+"""`find_batch`, `find_batches`, `scan_damaged`, `scan_extents` and the CRC arithmetic below them, on both cores."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from building import message, mutate, simple_batch
 
 from kafkafmt import _pure
+from kafkafmt.types import BATCH_DTYPE
 
 MANY = 64
 
@@ -26,9 +27,11 @@ def find(
 
 
 def skip(core: Any, data: bytes, start: int = 0, expected: int = 0, room: int = MANY) -> tuple[list[int], int]:
-    positions = np.empty(room, np.int64)
-    n, position = core.skip_corrupted(data, positions, start, None, expected)
-    return positions[:n].tolist(), position
+    """Return the positions of the corrupted batches that are skipped before the first valid one, and where the skip ends."""
+    spans = np.empty((room, 7), np.int64)
+    _, n, position, *_ = core.scan_damaged(data, np.empty(MANY, BATCH_DTYPE), spans, start, None, None, expected)
+    first = spans[:n][spans[:n, 2] == 0]
+    return first[:, 0].tolist(), int(first[-1, 1]) if len(first) else position
 
 
 def fake_header(claimed: int, offset: int = 7) -> bytes:
@@ -97,7 +100,7 @@ def test_headers_that_claim_large_batches_are_no_batches(core: Any) -> None:
     assert core.find_batch(data + simple_batch([b"v"], 3)) == len(data)
 
 
-def test_skip_corrupted_ends_at_a_valid_batch(core: Any) -> None:
+def test_scan_damaged_skips_up_to_a_valid_batch(core: Any) -> None:
     parts = [simple_batch([b"v%d" % i * 9], i) for i in range(6)]
     for i in (1, 2, 3):
         parts[i] = mutate(parts[i], 65, b"\xff")
@@ -109,12 +112,12 @@ def test_skip_corrupted_ends_at_a_valid_batch(core: Any) -> None:
 
 
 @pytest.mark.parametrize("junk", [b"\xff" * 100, bytes(100), simple_batch([b"v"], 2**60)])
-def test_skip_corrupted_does_not_skip_a_batch_that_no_header_follows(core: Any, junk: bytes) -> None:
+def test_scan_damaged_does_not_skip_a_batch_that_no_header_follows(core: Any, junk: bytes) -> None:
     bad = mutate(simple_batch([b"value"], 0), 65, b"\xff")
     assert skip(core, bad + junk) == ([], 0)
 
 
-def test_skip_corrupted_does_not_skip_a_batch_that_may_contain_another(core: Any) -> None:
+def test_scan_damaged_does_not_skip_a_batch_that_may_contain_another(core: Any) -> None:
     bad = mutate(simple_batch([simple_batch([b"inner"], 7)], 0), 17, b"\xff\xff")
     assert skip(core, bad + simple_batch([b"v"], 1) + bytes(61)) == ([], 0)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from building import message, simple_batch
+from reports import verify_partition
 
 import kafkafmt
 from kafkafmt import StructureError, check_batches, iter_batches, read_records
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.records import assign_offsets
 
 GOOD = {0: message(0, None, b"a"), 1: message(1, None, b"a", timestamp=5), 2: simple_batch([b"a"])}

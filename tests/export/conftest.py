@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from exporting import assert_nothing_beside
 
+from kafkafmt.cli.offset_range import parse_offsets
 from kafkafmt.log import discover
-from kafkafmt.log.reading.selection import parse_offsets, select_partitions
+from kafkafmt.log.reading.selection import select_partitions
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import blind
@@ -71,11 +72,18 @@ def left_over(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_export_fails_if_a_task_sees_another_directory(run_export, folder, tmp_path, view):
-    act = VIEWS[view]
+    act, first, changed = VIEWS[view], tmp_path / "first", tmp_path / "changed"
 
     def late(number, split, settings):
-        if number == 0:
+        try:
+            first.mkdir()
+        except FileExistsError:  # another task changes the view at this moment, or has changed it
+            deadline = time.monotonic() + 60
+            while not changed.exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+        else:
             act(folder)
+            changed.touch()
         return write_split(number, split, settings)
 
     with pytest.raises(TaskOSError, match=rf"{folder}/\d+\.log: .*\(on host"):

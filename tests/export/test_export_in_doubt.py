@@ -74,7 +74,7 @@ def test_export_reports_where_an_open_transaction_begins(run_export, tmp_path):
     report, out = run_export([log(tmp_path, at0=plain(0) + sent(2) + plain(4))], committed=True, tell=told.append)
     assert report["ok"]
     assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == [0, 1]
-    assert told == ["t-0: undecided from offset 2 on: producer 7 has a transaction open there"]
+    assert told == ["t-0: undecided from offset 2 on: producer 7 has an open transaction there"]
 
 
 def test_export_that_fails_on_damage_fails_on_doubt_too(run_export, tmp_path):
@@ -103,6 +103,6 @@ def test_command_prints_transactions_in_doubt_and_exits_with_1(tmp_path):
     )
     assert done.returncode == 1
     assert (
-        "DOUBT   t-0: damage may hide how producer 7's transaction ended: offsets 2 to 3 of it are left out"
+        "DOUBT   t-0: damage may hide how producer 7's transaction ended: its records at offsets 2 to 3 are omitted"
         in done.stdout
     )

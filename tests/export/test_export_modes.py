@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from exporting import assert_nothing_beside, in_micros, read_with_pyarrow, rows_of, wanted
 from golden_cases import case, same_rows
+from reports import verify_partition
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.reading.selection import OffsetBound, OffsetRange
 from kafkafmt.spark.export.job import OutputPlaceError
 from kafkafmt.spark.export.parquet import QUARANTINE_BYTES, escape, write_split

@@ -8,9 +8,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from reports import verify_partition
+
 import kafkafmt
 from kafkafmt.log.auditing import dump
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format.names import base_offset_of
 from kafkafmt.log.reading.discovery import NoLogError
 from kafkafmt.log.reading.follow import Follower

@@ -119,7 +119,7 @@ def decode_run(case: Case) -> Any:
     columns, at = kind(*options), 0
     taken: list[Any] = []
     while True:
-        end = core.decode_run(data, columns, at, None, p["first"], p["end"], p["check_crc"])
+        end = core.decode_plain_batches(data, columns, at, None, p["first"], p["end"], p["check_crc"])
         check(at <= end <= len(data), f"went from {at} to {end} of {len(data)}")
         taken += _without_spans(rows_of(columns), data)
         columns.clear()

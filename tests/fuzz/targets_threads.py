@@ -92,7 +92,7 @@ def _calls(name: str, data: bytes, chance: Random) -> list[Callable[[], Any]]:
         rows_ = RecordColumns(20)
         return [lambda: [core.decode_records(data, t, rows_) for t in tables], rows_.clear, rows_.reset,
                 lambda: core.make_records(data, rows_),
-                lambda: core.decode_run(data, rows_), lambda: rows_.grow_headers(chance.choice((1, 100)))]  # fmt: skip
+                lambda: core.decode_plain_batches(data, rows_), lambda: rows_.grow_headers(chance.choice((1, 100)))]  # fmt: skip
     if name == "validator":
         validator = kafkafmt.LogValidator(codec=chance.choice(("producer", "lz4", "zstd")), max_batch_bytes=LIMIT)
         buffer = bytearray(data)

@@ -24,8 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FRONT = "kafkafmt/__init__.py"
 WITHOUT_ARROW = (FRONT, "kafkafmt/view.py")
 LAYERS = {
-    "errors": 0, "constants": 0, "text": 0, "arguments": 0, "paths": 0, "sharing": 0, "extras": 0, "_interrupt": 0,
-    "types": 0.5,
+    "errors": 0, "constants": 0, "text": 0, "arguments": 0, "paths": 0, "sharing": 0, "extras": 0, "scan": 0, "_interrupt": 0,
+    "types": 0.5, "notebook": 0.5,
     "_core": 1, "_corelib": 1, "_pure": 1,
     "_backend": 2,
     "codecs": 3, "messages": 3,
@@ -53,7 +53,7 @@ THIRD_PARTY = {
     "lz4": ("kafkafmt/codecs.py",),
     "snappy": ("kafkafmt/codecs.py",),
     "zstandard": ("kafkafmt/codecs.py",),
-    "pyarrow": ("kafkafmt/arrow.py", "kafkafmt/scan.py", "kafkafmt/spark/"),
+    "pyarrow": ("kafkafmt/arrow.py", "kafkafmt/spark/"),
     "pyspark": ("kafkafmt/spark/", "pyspark_kafkafmt/"),
     "py4j": ("kafkafmt/spark/",),
     "pandas": ("kafkafmt/spark/",),
@@ -61,6 +61,9 @@ THIRD_PARTY = {
     "rich": ("kafkafmt/cli/",),
 }
 C_LEVEL = {"cython", "cpython", "libc"}
+
+TYPES_ONLY = "kafkafmt/protocol/_classes.pyi"
+"""A stub file without a module, imported under TYPE_CHECKING only."""
 
 
 class Import(NamedTuple):
@@ -187,7 +190,7 @@ def sources() -> list[str]:
 
 def import_graph() -> dict[str, set[str]]:
     """Return the modules that each Python module imports. Imports from the front, `kafkafmt` itself, are left out."""
-    paths = {module_name(path): path for path in sources() if path.endswith(".py")}
+    paths = {module_name(path): path for path in [*sources(), TYPES_ONLY] if path.endswith((".py", ".pyi"))}
     graph = {}
     for name, path in paths.items():
         graph[name] = set()

@@ -55,7 +55,7 @@ def test_apis_by_name() -> None:
         protocol.read_response(frame, api_key="Fech", api_version=12)
     with pytest.raises(ValueError, match="kind is 'answer'; it can be 'request' or 'response'"):
         protocol.message_class("Fetch", "answer")
-    with pytest.raises(TypeError, match="api_key is an API's key or name"):
+    with pytest.raises(TypeError, match="api_key must be an API's key or name"):
         protocol.read_response(frame, api_key=None, api_version=12)  # type: ignore[arg-type]
 
 

@@ -84,7 +84,7 @@ def test_last_offset_is_in_the_columns_of_every_reader(package: object, data: by
 def test_last_offset_is_decoded_by_both_entry_points(core: object) -> None:
     data = BUFFERS["format 2"]
     columns = RecordColumns(10)
-    core.decode_run(data, columns)  # type: ignore[attr-defined]
+    core.decode_plain_batches(data, columns)  # type: ignore[attr-defined]
     table = next(iter_tables(data)).copy()
     if not columns.rows:
         assert core.decode_records(data, table, columns) is None  # type: ignore[attr-defined]
@@ -93,7 +93,7 @@ def test_last_offset_is_decoded_by_both_entry_points(core: object) -> None:
     for first, end in ((LAST, LAST), (-(2**63), -(2**63)), (LAST, -(2**63))):
         columns = RecordColumns(10)
         assert core.decode_records(data, table, columns, first, end) is None  # type: ignore[attr-defined]
-        assert core.decode_run(data, columns, 0, None, first, end) == 0  # type: ignore[attr-defined]
+        assert core.decode_plain_batches(data, columns, 0, None, first, end) == 0  # type: ignore[attr-defined]
         assert columns.rows == 0
 
 
@@ -184,7 +184,7 @@ def test_builder_takes_no_more_records_than_there_are_offsets(
     package: object, append: str, options: dict[str, Any]
 ) -> None:
     builder = BatchBuilder(base_offset=LAST - 2, **options)
-    with pytest.raises(kafkafmt.InvalidError, match=f"offset {LAST} is refused") as caught:
+    with pytest.raises(kafkafmt.InvalidError, match=f"offset {LAST} is rejected") as caught:
         APPEND[append](builder)
     assert caught.value.rule == "offset_order"
     assert (builder.count, builder.next_offset) == (2, LAST)
@@ -195,7 +195,7 @@ def test_builder_takes_no_more_records_than_there_are_offsets(
                                    lambda records, **o: list(build_columns(columns_of(key=[k for k, _ in records]), **o))])  # fmt: skip
 def test_building_beyond_the_last_offset_is_an_invalid_error(package: object, build: Any) -> None:
     for first in (LAST - 2, LAST - 1, LAST):
-        with pytest.raises(kafkafmt.InvalidError, match="refused"):
+        with pytest.raises(kafkafmt.InvalidError, match="rejected"):
             build(RECORDS, base_offset=first)
 
 

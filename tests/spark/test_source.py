@@ -4,10 +4,10 @@ import pyarrow as pa
 import pytest
 from golden_cases import CASES, case, same_rows
 from pyspark.errors import AnalysisException
+from reports import verify_partition
 from source_rows import COLUMNS, micros, rows
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.spark import register
 from kafkafmt.spark.schema import ddl_of
 

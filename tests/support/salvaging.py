@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record
+from reports import verify_partition
 
-from kafkafmt.log import Damage, PartitionLog, discover
+from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.auditing import verify
 from kafkafmt.log.auditing.salvage import Salvaged, finish_directory, salvage_partition
-from kafkafmt.log.auditing.verify import add_damage, verify_partition
 from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
 
 NAME = f"{0:020}.log"
@@ -56,11 +57,10 @@ def salvaged(source: Path, output: Path, **options: Any) -> tuple[Salvaged, dict
     output.mkdir()
     (directory,) = discover([source]).partitions
     log = PartitionLog(directory)
-    entry = verify_partition(log)
-    made = salvage_partition(log, [Damage(**d) for d in entry["damaged"]], output, **options)
-    add_damage(entry, log, made.damaged)
+    report = verify.verify_partition(log)
+    made = salvage_partition(log, report.damaged, output, **options)
     finish_directory(output, [made], [source])
-    return made, entry
+    return made, verify.add_damage(report, log, made.damaged).to_dict()
 
 
 def aborted_entries(folder: Path) -> list[tuple[int, ...]]:

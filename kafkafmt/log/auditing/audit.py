@@ -1,14 +1,12 @@
-"""Everything beside the batches held against them: indexes, snapshots, leader epochs, checkpoints."""
+"""Compare indexes, producer snapshots, leader epochs and checkpoints of a partition with its batches."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
-from ...types import last_offsets
+from ...types import Buffer, last_offsets
 from ..format import files
 from ..format.checkpoints import (
     HIGH_WATERMARKS,
@@ -20,28 +18,32 @@ from ..format.checkpoints import (
     read_partition_metadata,
 )
 from ..format.names import base_offset_of
-from ..reading.discovery import SegmentFile
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import Finding, SegmentPlan
 from .audit_indexes import IndexAudit
 from .audit_states import StateAudit
 
 BEYOND = {
-    LOG_STARTS: "a broker deletes every segment of such a log at its start",
-    RECOVERY_POINTS: "what lay between was on disk once",
-    HIGH_WATERMARKS: "what lay between had been handed to consumers",
+    LOG_STARTS: "a broker that starts with it deletes every segment of the log",
+    RECOVERY_POINTS: "the offsets between were on disk once",
+    HIGH_WATERMARKS: "the offsets between have been delivered to consumers",
 }
-"""The offset checkpoints that cannot lie behind a log's end, and what it means where they do."""
+"""The offset checkpoints that cannot be after a log's end, and what it means if one is."""
 
 
 class PartitionAudit:
-    """Of one partition. Open every segment before it is planned, since a live broker writes an entry after its batch."""
+    """The comparison for one partition.
+
+    For each segment, call `open`, add its batches with `add`, and call `close`. `open` must precede the plan
+    of the segment: a running broker writes an index entry after its batch, so indexes are read first.
+    """
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
         try:
             self._names = files.list_directory(log.directory.path)[1]
-        except FileNotFoundError:  # which log.plan has words for
+        except FileNotFoundError:  # log.plan reports it
             self._names = []
         self._found: list[Finding] = []
         epochs = self._read_epochs()
@@ -68,7 +70,7 @@ class PartitionAudit:
         return epochs
 
     def open(self, segment: SegmentFile) -> None:
-        """Read what lies beside a segment; its batches follow."""
+        """Read the files next to a segment. Its batches are added afterwards."""
         if self._states:
             self._states.open(segment)
         self._indexes = None if segment.base_offset is None else IndexAudit(segment, segment.base_offset)
@@ -77,25 +79,25 @@ class PartitionAudit:
             self._states.mark()
 
     def take_back(self) -> None:
-        """Forget the batches of the segment at hand."""
+        """Forget the batches of the current segment."""
         self._expected = self._before
         if self._states:
             self._states.take_back()
         if self._indexes:
             self._indexes.begin()
 
-    def add(self, segment: SegmentFile, position: int, buffer: Any, table: np.ndarray) -> None:
+    def add(self, segment: SegmentFile, position: int, buffer: Buffer, table: np.ndarray) -> None:
         """Add batches in the order of offsets; `position` is the file position of their buffer."""
         if self._states and self._states.whole and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
-            if len(gaps):  # what is before the first gap is compared with nothing missing
+            if len(gaps):  # the batches before the first gap can still be compared in full
                 n = int(gaps[0]) + 1
                 self._add(segment, position, buffer, table[:n])
                 table = table[n:]
         self._add(segment, position, buffer, table)
 
-    def _add(self, segment: SegmentFile, position: int, buffer: Any, table: np.ndarray) -> None:
+    def _add(self, segment: SegmentFile, position: int, buffer: Buffer, table: np.ndarray) -> None:
         first, last = (
             int(table["base_offset"][0]),
             int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0),
@@ -111,7 +113,7 @@ class PartitionAudit:
             self._states.add(segment, buffer, table)
 
     def close(self, plan: SegmentPlan) -> None:
-        """All batches of a segment were given that its plan delivers."""
+        """Finish a segment, after all batches that its plan delivers were added."""
         if self._states and any(not d.empty for d in plan.damaged):
             self._states.incomplete()
         if not plan.extents:
@@ -121,31 +123,34 @@ class PartitionAudit:
         self._found += self._indexes.findings(plan) if self._indexes else []
 
     def findings(self) -> list[Finding]:
-        """What is wrong, once every segment was given."""
+        """Return what is wrong. Call it after the last segment."""
         end = self._log.next_offset
         found = self._found + (self._states.findings(end) if self._states else []) + self._missing_indexes()
         for name, meaning in BEYOND.items():
             offset = self._log.directory.checkpoints.get(name, 0)
             if end < offset <= MAX_OFFSET:
-                message = f"it says {offset}, but the log ends at {end}: {meaning}"
+                message = f"it has offset {offset}, but the log ends at {end}: {meaning}"
                 found.append(Finding(name, "checkpoint_beyond_end", message))
         return found
 
     def read_committed_findings(self) -> list[Finding]:
-        """Return what a broker's consumers at read_committed see otherwise than we do, once every segment was given."""
+        """Return where a broker's consumers at read_committed get other records than kafkafmt delivers. Call it last."""
         return self._states.read_committed(self._log.transactions) if self._states else []
 
     def _missing_indexes(self) -> list[Finding]:
-        """A segment without an index where others have theirs; a copy of bare `.log` files lacks nothing."""
+        """Return a finding for each segment without an index, if other segments have one.
+
+        A copy that consists of `.log` files only lacks nothing.
+        """
         found = []
         for suffix, meaning in (
-            (".index", "a broker makes it anew"),
-            (".timeindex", "a broker leaves it empty and finds no time in it"),
+            (".index", "a broker rebuilds it"),
+            (".timeindex", "a broker creates an empty one, and finds no time in it"),
         ):
             if not any(n.endswith(suffix if suffix == ".timeindex" else (".index", ".timeindex")) for n in self._names):
                 continue
             for segment in self._log.segments:
                 name = segment.path.with_suffix(suffix).name
                 if segment.base_offset is not None and segment.size and name not in self._names:
-                    found.append(Finding(name, "index_missing", f"it is not there; {meaning}"))
+                    found.append(Finding(name, "index_missing", f"the file is missing; {meaning}"))
         return found

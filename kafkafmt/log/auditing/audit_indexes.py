@@ -1,10 +1,18 @@
-"""A segment's offset and time index held against its batches, entry by entry.
+"""Compare a segment's offset and time index with its batches, entry by entry.
 
-Entries may be missing: an index is only a help. What is there must be right: a broker believes it.
-An offset index entry says where a batch begins, and an offset: its last one, up to Kafka 4.0 the last one of the batches
-appended together, up to 1.1 the first one of these; where the log was compacted perhaps another one of the batch's. A
-time index entry names a batch's last offset (some releases: its record's) and its largest timestamp, and no batch up to
-there has a larger one.
+Entries may be missing, because an index only speeds up lookups. But the entries that exist must be right,
+because a broker trusts them.
+
+An entry of the offset index has the position of a batch, and an offset. Which offset that is depends on the
+release:
+
+- Kafka 4.1 and later: the last offset of the batch.
+- Up to Kafka 4.0: the last offset of the batches that were appended together.
+- Up to Kafka 1.1: the first offset of the batches that were appended together.
+- After compaction, it can be another offset of the batch.
+
+An entry of the time index has the last offset of a batch (in some releases, the offset of its record with
+the largest timestamp), and the largest timestamp of all batches up to it.
 """
 
 from __future__ import annotations
@@ -27,7 +35,7 @@ from ..format.index_entries import (
     read_offset_index,
     read_time_index,
 )
-from ..reading.discovery import SegmentFile
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import Finding, SegmentPlan
 
 MANY = np.iinfo(np.int64).max
@@ -35,7 +43,7 @@ MANY = np.iinfo(np.int64).max
 
 @dataclass
 class _File:
-    """An index file: its entries in use, and what is wrong with it without a look at the log."""
+    """An index file: its entries in use, and what is wrong with it regardless of the log."""
 
     name: str
     columns: Columns
@@ -62,13 +70,13 @@ def _load(
     rest = data[n * entry : len(data) // entry * entry]
     if rest.strip(b"\0"):
         first, second = (int(c[n]) for c in whole(data, base))
-        message = f"entry {n} ({first}, {second}) does not rise above the one before it, and is no zero tail"
+        message = f"entry {n} ({first}, {second}) is not larger than the one before it, and is not part of a tail of zeros"
         found.append(Finding(path.name, "index_garbage", message))
     return _File(path.name, columns, found)
 
 
 class IndexAudit:
-    """The two indexes of one segment. Give it every table of the segment's batches, in the order of offsets."""
+    """The comparison for the two indexes of one segment. Add every table of its batches, in the order of offsets."""
 
     def __init__(self, segment: SegmentFile, base: int) -> None:
         self._segment = segment
@@ -78,21 +86,22 @@ class IndexAudit:
         self.begin()
 
     def begin(self) -> None:
-        """No batch was given yet."""
+        """Start again, without any batch."""
         n = len(self._offset)
-        self._first_of = np.full(n, MANY)  # of each entry's position, the offset after the batch before it
-        self._last_at = np.full(n, -1)  # and the last offset of the batch that begins there
-        self._last_of = np.full(n, -1)  # of each entry's offset, where the batch begins whose last offset it is
-        self._timestamp_of = np.full(
-            len(self._time), -2
-        )  # of each entry's offset, the timestamp of the batch that holds it
+        # For the batch at each entry's position: the offset after the batch before it, and its last offset.
+        self._first_of = np.full(n, MANY)
+        self._last_at = np.full(n, -1)
+        # For each entry's offset: the position of the batch whose last offset it is.
+        self._last_of = np.full(n, -1)
+        # For each time entry's offset: the timestamp of the batch that contains it, and the largest one up to there.
+        self._timestamp_of = np.full(len(self._time), -2)
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
         self._largest = -1
         self._expected = self._base
 
     def add(self, table: np.ndarray, position: int) -> None:
-        """Batches of the segment; `position` is where the buffer begins that their positions count from."""
+        """Add batches of the segment. position: file position of the buffer from which their positions count."""
         starts = table["position"] + position
         lasts = last_offsets(table)
         offsets, positions = self._offset.columns
@@ -113,13 +122,12 @@ class IndexAudit:
         holds = (table["base_offset"][at] <= offsets[here]) | (table["magic"][at] < MAGIC_V2)
         self._timestamp_of[here] = np.where(holds, table["max_timestamp"][at], self._timestamp_of[here])
         self._largest_upto[here] = np.where(holds, largest[at], self._largest_upto[here])
-        self._untimed[here] |= holds & (
-            table["magic"][at] == MAGIC_V0
-        )  # brokers of 0.10 indexed times that such messages lack
+        # Brokers of 0.10 indexed times for messages of magic 0, although these have none.
+        self._untimed[here] |= holds & (table["magic"][at] == MAGIC_V0)
         self._largest, self._expected = int(largest[-1]), int(lasts[-1]) + 1
 
     def findings(self, plan: SegmentPlan) -> list[Finding]:
-        """What is wrong, once every table was given."""
+        """Return what is wrong. Call it after the last table."""
         end = self._segment.next_base if self._segment.next_base is not None else self._expected
         return (
             self._offset.findings + self._time.findings + self._wrong_offsets(plan, end) + self._wrong_times(plan, end)
@@ -132,19 +140,19 @@ class IndexAudit:
         following = np.append(positions[1:], MANY)[: len(positions)]
         appended_together = (self._last_of >= positions) & (self._last_of < following)
         right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
-        if plan.damaged or not all(e.dense for e in plan.extents):  # the cleaner names a batch by a record that it kept
+        if plan.damaged or not all(e.dense for e in plan.extents):  # the cleaner may enter the offset of a record that it kept
             right |= (self._first_of <= offsets) & (offsets <= self._last_at)
         wrong = known & ~right & ~beyond
 
         def why(i: int) -> str:
-            said = f"says offset {offsets[i]} at position {positions[i]}"
+            entry = f"has offset {offsets[i]} at position {positions[i]}"
             if self._first_of[i] == MANY:
-                return f"{said}, where no batch begins"
+                return f"{entry}, but no batch starts there"
             if self._last_of[i] < 0:
-                return f"{said}, where the batch from offset {self._first_of[i]} to {self._last_at[i]} begins"
-            return f"{said}; the batch that ends with that offset begins at {self._last_of[i]}"
+                return f"{entry}, but the batch there has offsets {self._first_of[i]} to {self._last_at[i]}"
+            return f"{entry}, but the batch that ends with that offset starts at {self._last_of[i]}"
 
-        return _told(self._offset, wrong, beyond, why, lambda i: f"offset {offsets[i]} at position {positions[i]}")
+        return _findings(self._offset, wrong, beyond, why, lambda i: f"offset {offsets[i]} at position {positions[i]}")
 
     def _wrong_times(self, plan: SegmentPlan, end: int) -> list[Finding]:
         times, offsets = self._time.columns
@@ -154,17 +162,17 @@ class IndexAudit:
         wrong = known & ~right & ~self._untimed & ~beyond
 
         def why(i: int) -> str:
-            said = f"says timestamp {times[i]} at offset {offsets[i]}"
+            entry = f"has timestamp {times[i]} at offset {offsets[i]}"
             if self._timestamp_of[i] == -2:
-                return f"{said}, which no batch holds"
+                return f"{entry}, but no batch contains that offset"
             if self._timestamp_of[i] != times[i]:
-                return f"{said}, whose batch has {self._timestamp_of[i]}"
-            return f"{said}, before which a batch has {self._largest_upto[i]}"
+                return f"{entry}, but the batch with that offset has {self._timestamp_of[i]}"
+            return f"{entry}, but a batch before that offset has {self._largest_upto[i]}"
 
-        return _told(self._time, wrong, beyond, why, lambda i: f"timestamp {times[i]} at offset {offsets[i]}")
+        return _findings(self._time, wrong, beyond, why, lambda i: f"timestamp {times[i]} at offset {offsets[i]}")
 
 
-def _told(
+def _findings(
     file: _File, wrong: np.ndarray, beyond: np.ndarray, why: Callable[[int], str], what: Callable[[int], str]
 ) -> list[Finding]:
     found = []
@@ -173,27 +181,37 @@ def _told(
         found.append(Finding(file.name, "index_mismatch", f"entry {first} {why(first)}" + _others(wrong)))
     if beyond.any():
         first = int(np.argmax(beyond))
-        message = f"entry {first}, {what(first)}, lies beyond the segment's end"
+        message = f"entry {first}, {what(first)}, is beyond the end of the segment"
         found.append(Finding(file.name, "index_beyond_end", message + _others(beyond)))
     return found
 
 
 def _between(values: np.ndarray, low: int, high: int) -> slice:
-    """The part of rising values that lies within [low, high]."""
+    """Return the slice of increasing values that are within [low, high]."""
     return slice(int(np.searchsorted(values, low)), int(np.searchsorted(values, high, "right")))
 
 
 def _others(mask: np.ndarray) -> str:
     n = int(mask.sum())
-    return f"; so do {n} of {len(mask)} entries" if n > 1 else ""
+    return f"; {n} of {len(mask)} entries are wrong in this way" if n > 1 else ""
 
 
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
-    """Which entries speak of damage or of an unfinished tail, where nothing can be held against them."""
-    unknown = np.zeros(len(offsets), bool)
-    for d in plan.damaged:
-        low, high = d.first_offset or 0, MANY if d.last_offset is None else d.last_offset
-        unknown |= (offsets >= low) & (offsets <= high)
-        if positions is not None:
-            unknown |= (positions >= d.position) & (positions < d.position + d.length)
+    """Return a mask of the entries that refer to damage or to an unfinished tail. They cannot be checked."""
+    damaged = plan.damaged
+    if not len(offsets) or not damaged:
+        return np.zeros(len(offsets), bool)
+    unknown = _inside(offsets, [d.first_offset or 0 for d in damaged], [MANY if d.last_offset is None else d.last_offset for d in damaged])
+    if positions is not None:
+        unknown |= _inside(positions, [d.position for d in damaged], [d.position + d.length - 1 for d in damaged])
     return unknown
+
+
+def _inside(values: np.ndarray, low: list[int], high: list[int]) -> np.ndarray:
+    """Return whether each value is in one of the ranges [low, high]."""
+    lows, highs = np.array(low, np.int64), np.array(high, np.int64)
+    order = np.argsort(lows, kind="stable")
+    at = np.searchsorted(lows[order], values, "right") - 1
+    highest = np.maximum.accumulate(highs[order])
+    inside: np.ndarray = (at >= 0) & (values <= highest[at])
+    return inside

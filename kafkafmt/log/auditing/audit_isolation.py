@@ -1,8 +1,9 @@
 """Compare what kafkafmt delivers at read_committed with what a consumer gets from a broker on the same directory.
 
-A broker sends its consumers the entries of the transaction indexes. From the first offset of an entry on, a consumer drops
-the producer's transactional batches until it meets an abort marker of that producer (Kafka: CompletedFetch). kafkafmt goes
-by the markers. The two differ if an index lies, or if a marker that it names is missing.
+A broker sends its consumers the entries of the transaction indexes. From the first offset of an entry on, a
+consumer drops the producer's transactional batches until it reads an abort marker of that producer (Kafka:
+CompletedFetch). kafkafmt uses the markers only. The two differ if an index is wrong, or if a marker that it
+names is missing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from ..reading.transactions import Transactions
 
 
 class Ended(NamedTuple):
-    """A transaction's batches in the log, and the marker that ended it. first is -1 if the log has none of its batches."""
+    """A transaction that has ended: the offsets of its batches, and its marker.
+
+    first is -1 if the log has none of its batches.
+    """
 
     first: int
     last: int
@@ -29,7 +33,7 @@ class Ended(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Offsets that a broker's consumers see otherwise than we do."""
+    """Offsets of a producer that a broker's consumers get and kafkafmt omits, or the reverse."""
 
     producer_id: int
     first: int
@@ -38,7 +42,7 @@ class Difference(NamedTuple):
 
 
 class IsolationAudit:
-    """Collects the ended transactions of each producer. Give it every table of batches, in the order of offsets."""
+    """Collects the ended transactions of each producer. Add every table of batches, in the order of offsets."""
 
     def __init__(self) -> None:
         self._open: dict[int, tuple[int, int]] = {}
@@ -51,7 +55,7 @@ class IsolationAudit:
         self._before, self._ended_before = {}, len(self._ended)
 
     def take_back(self) -> None:
-        """Return to the point of the last `mark`. The cost is that of what has been added since."""
+        """Return to the point of the last `mark`. The cost depends on what was added since then."""
         del self._ended[self._ended_before :]
         for producer_id, span in self._before.items():
             if span is None:
@@ -89,7 +93,7 @@ class IsolationAudit:
             self._open[producer_id] = (int(rows["base_offset"][first]) if span is None else span[0]), end
 
     def differences(self, ours: Transactions, entries: Iterable[Aborted]) -> Iterator[Difference]:
-        """Yield the differences, producer by producer. entries: those of the indexes that a broker loads."""
+        """Yield the differences, producer by producer. entries: those of all transaction indexes."""
         by_producer: dict[int, list[Ended]] = defaultdict(list)
         for producer_id, end in self._ended:
             by_producer[producer_id].append(end)
@@ -107,7 +111,7 @@ class IsolationAudit:
 
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
-    """Cut transactions where a missing marker ended one."""
+    """Split transactions at the offsets of markers that are missing."""
     for e in ended:
         at = bisect_right(borders, e.first)
         if 0 <= e.first and at < len(borders) and borders[at] < e.last:
@@ -120,6 +124,10 @@ def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
 def _of_producer(
     producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], named: list[Aborted]
 ) -> Iterator[Difference]:
+    """Yield the differences of one producer.
+
+    ended: its transactions. aborted: the ranges that kafkafmt omits. named: its entries in the indexes.
+    """
     firsts = [first for first, _ in aborted]
     at, until, filtered = 0, -1, False
     for e in ended:
@@ -134,7 +142,7 @@ def _of_producer(
                     producer_id,
                     e.first,
                     e.last,
-                    "kafkafmt leaves them out as aborted, but no transaction index names them",
+                    "kafkafmt omits them as aborted, but no transaction index names them",
                 )
             elif not ours and filtered and until >= e.first:
                 yield Difference(
@@ -146,10 +154,10 @@ def _of_producer(
             elif not ours and filtered:
                 yield Difference(
                     producer_id, e.first, e.last,
-                    "kafkafmt delivers them, but a consumer may drop them: it filters this producer from an aborted transaction on "
-                    "that has lost its marker",
+                    "kafkafmt delivers them, but a consumer may drop them, because it drops this producer's records after an "
+                    "aborted transaction that has lost its marker",
                 )  # fmt: skip
-        if e.kind == CONTROL_ABORT:  # which ends every entry that has begun
+        if e.kind == CONTROL_ABORT:  # it ends all entries of the producer that started before it
             filtered, until = False, -1
             while at < len(named) and named[at].first <= e.marker:
                 at += 1

@@ -1,7 +1,7 @@
-"""Producer snapshots, transaction indexes and leader epochs of a partition held against its batches.
+"""Compare producer snapshots, transaction indexes and leader epochs of a partition with its batches.
 
-What producers did is followed through the whole log, from what the first segment's snapshot knows. Where the log was
-compacted, or damage hides batches, less can be held against a file: then only what it says of batches that are there.
+The state of the producers is computed through the whole log, starting with the snapshot of the first segment.
+If the log was compacted, or if damage hides batches, only the statements about existing batches are compared.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import itertools
 from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2
 from ...errors import KafkaFormatError
-from ...types import last_offsets
+from ...types import Buffer, last_offsets
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS
 from ..format.index_entries import TRANSACTION_ENTRY, partial_entry_message, read_transaction_index
@@ -24,17 +23,20 @@ from ..format.leader_epochs import Epochs
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Aborted, Producers, marker_reader, read_markers
 from ..format.snapshots import ProducerEntry, read_snapshot
-from ..reading.discovery import SegmentFile
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import Finding
 from ..reading.transactions import Transactions
 from .audit_isolation import IsolationAudit
 
 FIELDS = ("epoch", "last_sequence", "last_offset", "offset_delta", "txn_first_offset")
-"""What is compared of a producer: not its time, which releases took from different batches."""
+"""The fields of a producer that are compared. Its timestamp is not: releases took it from different batches."""
 
 
 class StateAudit:
-    """Give it every table of the partition's batches, in the order of offsets. names: the files in its directory."""
+    """The comparison for one partition. Add every table of its batches, in the order of offsets.
+
+    names: all files in the partition's directory.
+    """
 
     def __init__(self, segments: list[SegmentFile], names: list[str], epochs: Epochs, max_batch_bytes: int) -> None:
         self._segments = segments
@@ -51,14 +53,14 @@ class StateAudit:
         self._aborted: dict[str, list[Aborted]] = defaultdict(list)
         self._abort_markers: set[tuple[int, int]] = set()
         self._epochs = epochs
-        self._epochs_told: set[int] = set()
-        self.whole = True
-        """Nothing is known to be missing so far: neither to compaction nor to damage."""
+        self._epochs_reported: set[int] = set()
+        self.whole: bool = True
+        """Whether no batch is known to be missing so far, neither because of compaction nor of damage."""
         self._undo: list[Callable[[], None]] = []
-        """What to do, from the last to the first, to return to the last `mark`."""
+        """Functions that restore the state of the last `mark`, to be called from the last to the first."""
 
     def _load(self, offset: int) -> list[ProducerEntry] | None:
-        """The snapshot at an offset; None where there is none, or none that can be read."""
+        """Return the snapshot at an offset; None if it does not exist or cannot be read."""
         name = self._snapshots.get(offset)
         data = files.read_bytes(self._folder / name) if name is not None else None
         if name is None or data is None:
@@ -67,12 +69,12 @@ class StateAudit:
             return read_snapshot(data)
         except KafkaFormatError as error:
             self._found.append(
-                Finding(name, "unreadable_snapshot", f"{error.message}; a broker drops it and takes the one before")
+                Finding(name, "unreadable_snapshot", f"{error.message}; a broker deletes it and uses the previous one")
             )
             return None
 
     def mark(self) -> None:
-        """Remember this point, so that `take_back` can return to it. The cost does not depend on how much is known."""
+        """Remember this point, so that `take_back` can return to it. The cost does not depend on the size of the state."""
         found, whole = len(self._found), self.whole
 
         def restore() -> None:
@@ -84,7 +86,7 @@ class StateAudit:
         self._isolation.mark()
 
     def take_back(self) -> None:
-        """Return to the point of the last `mark`. The cost is that of what has been added since."""
+        """Return to the point of the last `mark`. The cost depends on what was added since then."""
         while self._undo:
             self._undo.pop()()
         self._producers.take_back()
@@ -96,10 +98,11 @@ class StateAudit:
         self._indexes[segment.name] = files.read_bytes(segment.path.with_suffix(".txnindex")) or b""
 
     def incomplete(self) -> None:
-        """From here on batches are known to be missing."""
+        """Note that batches are missing from here on."""
         self.whole = False
 
-    def add(self, segment: SegmentFile, buffer: Any, table: np.ndarray) -> None:
+    def add(self, segment: SegmentFile, buffer: Buffer, table: np.ndarray) -> None:
+        """Add batches of a segment, and compare the snapshots whose offsets they reach."""
         lasts = last_offsets(table)
         while self._pending and lasts[-1] >= self._pending[0]:
             cut = int(np.searchsorted(lasts, self._pending[0]))
@@ -110,7 +113,7 @@ class StateAudit:
             table, lasts = table[cut:], lasts[cut:]
         self._follow(segment, buffer, table)
 
-    def _follow(self, segment: SegmentFile, buffer: Any, table: np.ndarray) -> None:
+    def _follow(self, segment: SegmentFile, buffer: Buffer, table: np.ndarray) -> None:
         if not len(table):
             return
         markers = read_markers(self._reader, buffer, table[(table["attributes"] & CONTROL_BIT) != 0])
@@ -128,7 +131,11 @@ class StateAudit:
         self._check_epochs(segment, table)
 
     def _check_epochs(self, segment: SegmentFile, table: np.ndarray) -> None:
-        """Within an entry's offsets every batch names its epoch; batches before the first and behind the last entry are free."""
+        """Compare the epochs of batches with the checkpoint.
+
+        Within the offsets of an entry, every batch must have its epoch. Batches before the first entry and
+        after the last one may have others.
+        """
         if not self._epochs:
             return
         starts = np.array([offset for _, offset in self._epochs])
@@ -139,16 +146,16 @@ class StateAudit:
         at_end = np.searchsorted(starts, last_offsets(rows), "right") - 1
         wrong = (at >= 0) & (np.where(last, rows["leader_epoch"] < said, rows["leader_epoch"] != said) | (at_end != at))
         for i in np.flatnonzero(wrong).tolist():
-            if int(at[i]) not in self._epochs_told:
-                self._epochs_told.add(int(at[i]))
-                self._undo.append(partial(self._epochs_told.remove, int(at[i])))
+            if int(at[i]) not in self._epochs_reported:
+                self._epochs_reported.add(int(at[i]))
+                self._undo.append(partial(self._epochs_reported.remove, int(at[i])))
                 epoch, offset = self._epochs[int(at_end[i])]
-                batch = f"the batch from offset {rows['base_offset'][i]} on in {segment.name} has epoch {rows['leader_epoch'][i]}"
-                message = f"epoch {epoch} begins at offset {offset}, but {batch}"
+                batch = f"the batch at offset {rows['base_offset'][i]} in {segment.name} has epoch {rows['leader_epoch'][i]}"
+                message = f"it says that epoch {epoch} begins at offset {offset}, but {batch}"
                 self._found.append(Finding(LEADER_EPOCHS, "leader_epoch_mismatch", message))
 
     def _compare(self, offset: int) -> None:
-        """A snapshot with what the batches before its offset tell."""
+        """Compare a snapshot with the batches before its offset."""
         producers = self._load(offset)
         if producers is None:
             return
@@ -156,42 +163,44 @@ class StateAudit:
         count, own = self._producers.open_besides(p.producer_id for p in producers) if self.whole else (0, None)
         count += len(wrong)
         if own is not None:
-            why = f"not at all, although its transaction from offset {own.txn_first_offset} on is open there"
+            why = f"is missing, although its transaction that began at offset {own.txn_first_offset} is open there"
             wrong.append((own.producer_id, why))
         if wrong:
-            message = f"it has producer {wrong[0][0]} {wrong[0][1]}" + _others(count, len(producers))
+            message = f"producer {wrong[0][0]} {wrong[0][1]}" + _others(count, len(producers))
             self._found.append(Finding(self._snapshots[offset], "snapshot_mismatch", message))
 
     def _why_wrong(self, theirs: ProducerEntry, offset: int) -> str | None:
+        """Return what is wrong with an entry of the snapshot at `offset`, as the predicate of a sentence; None if nothing is."""
         highest = max(theirs.last_offset, theirs.txn_first_offset)
         if highest >= offset:
-            return f"at offset {highest}, behind the snapshot's own"
+            return f"has offset {highest}, which is not before the snapshot's own offset {offset}"
         own = self._producers.entries.get(theirs.producer_id)
         if own is None:
             if self.whole and theirs.last_offset >= self._start:
-                return f"with a batch that ends at offset {theirs.last_offset}, where the log has none of it"
+                return f"has a batch that ends at offset {theirs.last_offset}, but the log has no batch of this producer"
         elif own.last_offset == theirs.last_offset or (
             self.whole and max(own.last_offset, theirs.last_offset) >= self._start
         ):
             for field in FIELDS if self.whole else FIELDS[:-1]:
                 if getattr(own, field) != getattr(theirs, field):
-                    return f"with {field.replace('_', ' ')} {getattr(theirs, field)} where the log has {getattr(own, field)}"
+                    name = field.replace("_", " ")
+                    return f"has {name} {getattr(theirs, field)}, but according to the log it is {getattr(own, field)}"
         return None
 
     def findings(self, next_offset: int) -> list[Finding]:
-        """What is wrong, once every table was given."""
+        """Return what is wrong. Call it after the last table."""
         for offset in self._pending:
             if offset <= next_offset:
                 self._compare(offset)
             else:
-                message = f"it was taken at offset {offset}, beyond the log's end at {next_offset}"
+                message = f"it was taken at offset {offset}, after the log's end at {next_offset}"
                 self._found.append(Finding(self._snapshots[offset], "snapshot_beyond_end", message))
         for segment in self._segments:
             self._found += self._wrong_transactions(segment)
         return self._found
 
     def read_committed(self, ours: Transactions) -> list[Finding]:
-        """Return a finding if a broker's consumers at read_committed get other records than we deliver."""
+        """Return a finding if a broker's consumers at read_committed get other records than kafkafmt delivers."""
         if not self._indexed:  # a broker rebuilds the indexes from the batches
             return []
         entries = [Aborted(*e[1:]) for data in self._indexes.values() for e in read_transaction_index(data).tolist()]
@@ -200,7 +209,7 @@ class StateAudit:
             return []
         first = min(wrong, key=lambda d: d.first)
         base = max((s.base_offset or 0 for s in self._segments if (s.base_offset or 0) <= first.first), default=0)
-        more = f"; so it is with {len(wrong)} transactions" if len(wrong) > 1 else ""
+        more = f"; {len(wrong)} transactions differ" if len(wrong) > 1 else ""
         message = f"at read_committed, offsets {first.first} to {first.last} of producer {first.producer_id}: {first.what}{more}"
         return [Finding(file_name(base, ".txnindex"), "read_committed_differs", message)]
 
@@ -214,37 +223,37 @@ class StateAudit:
             message = partial_entry_message(len(data), TRANSACTION_ENTRY.itemsize)
             found.append(Finding(path.name, "index_length", message))
         if any(b.last <= a.last for a, b in itertools.pairwise(theirs)):
-            found.append(Finding(path.name, "index_garbage", "its entries do not rise"))
+            found.append(Finding(path.name, "index_garbage", "its entries do not increase"))
         wrong = [
             (i, why) for i, e in enumerate(theirs) if (why := self._why_not(e, ours.pop((e.producer_id, e.last), None)))
         ]
         if wrong:
             message = f"entry {wrong[0][0]} says that {wrong[0][1]}" + _others(len(wrong), len(theirs))
             found.append(Finding(path.name, "index_mismatch", message))
-        for own in list(ours.values())[:1] if self._indexed else ():  # a copy of bare `.log` files lacks nothing
+        for own in list(ours.values())[:1] if self._indexed else ():  # a copy that consists of `.log` files only lacks nothing
             message = (
-                f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, which the index does not say"
+                f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for it"
             )
-            message += f" (nor {len(ours) - 1} more)" if len(ours) > 1 else ""
+            message += f" (nor for {len(ours) - 1} more)" if len(ours) > 1 else ""
             found.append(
-                Finding(path.name, "index_mismatch", f"{message}: a broker that trusts it delivers them as committed")
+                Finding(path.name, "index_mismatch", f"{message}; a broker that uses it delivers them as committed")
             )
         return found
 
     def _why_not(self, entry: Aborted, own: Aborted | None) -> str | None:
         if not self.whole:
             return None
-        said = f"producer {entry.producer_id} aborted offsets {entry.first} to {entry.last}"
+        claim = f"producer {entry.producer_id} aborted offsets {entry.first} to {entry.last}"
         if own is None:
             return (
                 None
                 if (entry.producer_id, entry.last) in self._abort_markers
-                else f"{said}, and no such marker is there"
+                else f"{claim}, but there is no such marker"
             )
         if entry.first != own.first and entry.first >= self._start:
-            return f"{said}, but that transaction begins at {own.first}"
+            return f"{claim}, but that transaction begins at offset {own.first}"
         if entry.stable != own.stable and entry.stable >= self._start:
-            return f"all below {entry.stable} is decided once offset {entry.last} is written, but that is all below {own.stable}"
+            return f"the last stable offset after offset {entry.last} is {entry.stable}, but it is {own.stable}"
         return None
 
 

@@ -1,20 +1,23 @@
-"""The files of a log, item by item, as kafka-dump-log goes through them (Kafka: DumpLogSegments): batches and records of `.log`
-and `.checkpoint` files, entries of the three indexes, producers of snapshots.
+"""Read the files of a log item by item, as Kafka's DumpLogSegments does.
 
-Items are plain dicts, `type` first, with the names that the tool prints. It stops where a size field cannot be right, and at zeros;
-here the walk goes on behind damage, which becomes an item too: `damage` cannot be delivered, a `finding` is all else. A batch whose
-CRC fails is shown as it stands, with isValid false.
+Items are batches and records of `.log` and `.checkpoint` files, entries of the three indexes, and producers
+of snapshots. DumpLogSegments stops at a size field that cannot be right, and at zeros. Here reading resumes
+after damage, which becomes an item too (`Problem`). A batch with a wrong CRC is an item with `is_valid`
+False.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ... import arguments
 from ..._backend import core
 from ...constants import (
     BATCH_HEADER_SIZE,
@@ -34,8 +37,9 @@ from ...constants import (
     TRANSACTIONAL_BIT,
 )
 from ...errors import KafkaFormatError
+from ...paths import local_path
 from ...records import RecordReader, decode_control_record
-from ...types import BATCH_DTYPE, last_offsets
+from ...types import BATCH_DTYPE, Buffer, last_offsets
 from ..format import files
 from ..format.files import FileView
 from ..format.index_entries import (
@@ -53,15 +57,298 @@ from ..format.snapshots import read_snapshot, sequence_after
 from ..reading.discovery import NoLogError, discover
 from ..reading.partition import PartitionLog
 from ..reading.plan import Finding
+from ..reading.recognize import packing
 from ..reading.segment_walker import Walker
 from .audit_indexes import IndexAudit
+from .run import Path_, paths_of
 
-Item = dict[str, Any]
-TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
+SUFFIXES = (".checkpoint", ".index", ".log", ".snapshot", ".timeindex", ".txnindex")
+BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.)|[0-9]{1,19}(?=_)")
+"""The base offset in a file's name. Indexes fetched from tiered storage are named `<base offset>_<id>.index`."""
+METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
+BOOTSTRAP = "bootstrap.checkpoint"
+INDEXES = ("entries", "findings", "sanity")
+
+
+class DumpedBatch(NamedTuple):
+    """A batch of a `.log` or `.checkpoint` file. Fields from `base_offset` on are None for magic 0 and 1.
+
+    timestamp_type: -1 none (magic 0), 0 CreateTime, 1 LogAppendTime. max_timestamp, delete_horizon: milliseconds
+    since 1970-01-01 UTC; delete_horizon is None if the batch has none. position, size: bytes.
+    """
+
+    position: int
+    size: int
+    magic: int
+    codec: str
+    crc: int
+    is_valid: bool
+    timestamp_type: int
+    max_timestamp: int
+    last_offset: int
+    base_offset: int | None = None
+    record_count: int | None = None
+    base_sequence: int | None = None
+    last_sequence: int | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    leader_epoch: int | None = None
+    is_transactional: bool | None = None
+    is_control: bool | None = None
+    delete_horizon: int | None = None
+
+
+class DumpedRecord(NamedTuple):
+    """A record of a batch. `sequence` and `headers` are None for magic 0 and 1, `is_valid` and `crc` for magic 2.
+
+    control: a decoded control record (`kafkafmt.decode_control_record`), or the error if it cannot be decoded. None for
+    data records.
+    """
+
+    offset: int
+    timestamp_type: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    sequence: int | None = None
+    headers: Any = None
+    is_valid: bool | None = None
+    crc: int | None = None
+    control: Any = None
+
+
+class OffsetIndexEntry(NamedTuple):
+    """An entry of a `.index` file."""
+
+    offset: int
+    position: int
+
+
+class TimeIndexEntry(NamedTuple):
+    """An entry of a `.timeindex` file. timestamp: milliseconds since 1970-01-01 UTC."""
+
+    timestamp: int
+    offset: int
+
+
+class TransactionIndexEntry(NamedTuple):
+    """An entry of a `.txnindex` file: an aborted transaction."""
+
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class DumpedProducer(NamedTuple):
+    """A producer of a `.snapshot` file.
+
+    transaction_first_offset: None if the producer has no open transaction. Fields from `first_sequence` on are None if the
+    producer has no batch.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    transaction_first_offset: int | None
+    timestamp: int
+    first_sequence: int | None = None
+    last_sequence: int | None = None
+    last_offset: int | None = None
+    offset_delta: int | None = None
+
+
+class Problem(NamedTuple):
+    """Damage, which cannot be delivered, or a finding, which is any other problem.
+
+    kind: "damage" or "finding". position, length: of damage, in bytes; else None.
+    """
+
+    kind: str
+    file: str
+    error: str
+    message: str
+    position: int | None = None
+    length: int | None = None
+
+
+class OffsetGap(NamedTuple):
+    """The offsets of two successive records differ by more than 1."""
+
+    file: str
+    after: int
+    offset: int
+
+
+class InvalidBytes(NamedTuple):
+    """Bytes at the end of a file that are no batch."""
+
+    file: str
+    bytes: int
+
+
+class EmptyIndex(NamedTuple):
+    """A `.index` file of 0 bytes."""
+
+    path: Path
+
+
+class SaneIndex(NamedTuple):
+    """An index without a problem, if only that was asked for."""
+
+    path: Path
+
+
+Item = (
+    DumpedBatch
+    | DumpedRecord
+    | OffsetIndexEntry
+    | TimeIndexEntry
+    | TransactionIndexEntry
+    | DumpedProducer
+    | Problem
+    | OffsetGap
+    | InvalidBytes
+    | EmptyIndex
+    | SaneIndex
+)
+
+
+@dataclass(frozen=True)
+class DumpedFile:
+    """A file of a log. Iterate over it for its items; each iteration reads the file again.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    base_offset : int
+        From its name; 0 if the name has none.
+    """
+
+    path: Path
+    base_offset: int
+    deep: bool = False
+    indexes: str = "entries"
+    max_bytes: int | None = None
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+    def __iter__(self) -> Iterator[Item]:
+        suffix = self.path.suffix
+        if suffix in (".index", ".timeindex"):
+            return self._index_items()
+        if suffix == ".txnindex":
+            return transaction_items(self.path)
+        if suffix == ".snapshot":
+            return snapshot_items(self.path)
+        return LogDump(self.path, self.base_offset, self.deep, self.max_bytes, self.max_batch_bytes).items()
+
+    def _index_items(self) -> Iterator[Item]:
+        if self.indexes == "sanity":
+            problems = index_sanity(self.path, self.base_offset)
+            yield from problems if problems else (SaneIndex(self.path),)
+            return
+        if self.path.suffix == ".index" and files.file_size(self.path) == 0:
+            yield EmptyIndex(self.path)
+        elif self.indexes == "entries":
+            yield from index_items(self.path, self.base_offset)
+        yield from index_findings(self.path)
+
+
+def dump(
+    paths: Path_ | Iterable[Path_],
+    *,
+    deep: bool = False,
+    indexes: str = "entries",
+    max_bytes: int | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    on_message: Callable[[str], None] = lambda _: None,
+) -> Iterator[DumpedFile]:
+    """Yield the files of a log; iterate over each of them for its batches, records or entries.
+
+    Parameters
+    ----------
+    paths : str, os.PathLike, or an iterable of these
+        `.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot` and `.checkpoint` files, or directories
+        with such files.
+    deep : bool, default False
+        Yield the records of each batch too.
+    indexes : {"entries", "findings", "sanity"}, default "entries"
+        For `.index` and `.timeindex` files: "entries" yields all entries, and what is wrong with them
+        compared with the log. "findings" yields only what is wrong. "sanity" checks the index alone,
+        without its log, and yields `SaneIndex` if nothing is wrong.
+    max_bytes : int, optional
+        Read only this many bytes from the start of each log. By default all.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    on_message : callable, optional
+        Called with a sentence about each file that is not read.
+
+    Yields
+    ------
+    DumpedFile
+        In the order of `paths`; of a directory, its files by name, then those of its subdirectories.
+
+    Raises
+    ------
+    OSError
+        A path does not exist or cannot be read. `NoLogError`, a subclass, if there is no file to dump.
+    TypeError, ValueError
+        An argument is wrong.
+
+    Notes
+    -----
+    Kafka: ``kafka.tools.DumpLogSegments``. Damage is an item (`Problem`), and reading continues after it.
+    """
+    arguments.one_of("indexes", indexes, INDEXES)
+    most = arguments.optional_integer("max_bytes", max_bytes, 0)
+    limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
+    given = [Path(local_path(path)) for path in paths_of(paths)]
+    for path in _files(given, on_message):
+        yield DumpedFile(path, base_offset_in(path.name), deep, indexes, most, limit)
+
+
+def base_offset_in(name: str) -> int:
+    """Return the base offset in a file's name; 0 if it has none."""
+    found = BASE_OFFSET.match(name)
+    return int(found[0]) if found else 0
+
+
+def _files(given: list[Path], on_message: Callable[[str], None]) -> Iterator[Path]:
+    """Yield the files among the paths, and those of the directories."""
+    if not any(path.is_dir() or path.suffix in SUFFIXES or not path.exists() for path in given):
+        packed = [f"; {path}: {how}" for path in given if (how := packing(path))]
+        names = ", ".join(map(str, given))
+        raise NoLogError(f"{names}: not a file that can be dumped ({', '.join(SUFFIXES)})" + "".join(packed))
+    for path in given:
+        path.stat()  # raises OSError if it does not exist
+        if path.is_dir():
+            found = list(_below(path))
+            if not found:
+                raise NoLogError(f"{path}: contains no file that can be dumped ({', '.join(SUFFIXES)})")
+            yield from found
+        elif path.suffix in SUFFIXES:
+            yield path
+        else:
+            how = packing(path)
+            on_message(f"Ignoring unknown file {path}" + (f": {how}" if how else ""))
+
+
+def _below(path: Path) -> Iterator[Path]:
+    """Yield the files of a partition directory, or those of the partitions of a log directory."""
+    directories, names = files.list_directory(path)
+    known = (n for n in names if n.endswith(SUFFIXES))
+    yield from (path / n for n in known if BASE_OFFSET.match(n) or METADATA_SNAPSHOT.match(n) or n == BOOTSTRAP)
+    for directory in directories:
+        yield from (p for p in _below(path / directory) if p.parent == path / directory)
 
 
 class LogDump:
-    """A `.log` or `.checkpoint` file. deep: records too. max_bytes: only what lies within the file's first bytes."""
+    """Yields the items of a `.log` or `.checkpoint` file.
+
+    deep: records too. max_bytes: read only this many bytes from the start of the file.
+    """
 
     def __init__(
         self,
@@ -80,7 +367,8 @@ class LogDump:
         self._last: int | None = None
 
     def items(self) -> Iterator[Item]:
-        bad: list[Item] = []
+        """Yield batches and records in the order of the file; then, if something is wrong, the problems."""
+        bad: list[Problem] = []
         rising = True
         with FileView(self.path) as view:
             whole = view.size
@@ -90,7 +378,7 @@ class LogDump:
             position, expected = 0, self.base_offset
             while position < view.size:
                 error: KafkaFormatError | None = None
-                for start, buffer, rows, error in walker.tables(position, view.size):  # noqa: B007 (the last one, below)
+                for start, buffer, rows, error in walker.tables(position, view.size):  # noqa: B007 (used after the loop)
                     for i in range(len(rows)):
                         yield from self._batch(start, buffer, rows[i : i + 1], True)
                     if len(rows):
@@ -100,39 +388,34 @@ class LogDump:
                 if error is None or (cut and error.code == "truncated"):
                     break
                 end, _ = walker.search.resume(position, expected)
-                bad.append(self._problem("damage", error.code, error.message, position, end - position))
+                bad.append(self._damage(error.code, error.message, position, end - position))
                 yield from self._bad(view, position, end)
                 position = end
         if bad or not rising:
             yield from self._judged(bad)
 
-    def _judged(self, bad: list[Item]) -> list[Item]:
-        """What the plan tells of bad spans and contradicting offsets: an unfinished tail is no damage, nor a batch repeated."""
+    def _judged(self, bad: list[Problem]) -> list[Problem]:
+        """Return the problems according to the segment's plan.
+
+        The plan also finds offsets that contradict each other. To it, an unfinished tail and a repeated
+        batch are findings, not damage.
+        """
         if self.path.suffix != ".log":
             return bad
         try:
             log = PartitionLog(discover([self.path]).partitions[0], max_batch_bytes=self.max_batch_bytes)
-        except NoLogError:  # its name is no segment's, and it has no valid batch
+        except NoLogError:  # not named like a segment, and without a valid batch
             return bad
         plan = log.plan(log.segments[0])
         near = [d for d in plan.damaged if self.max_bytes is None or d.position < self.max_bytes]
-        damaged = [self._problem("damage", d.error, f"{d.message}; {d.lost}", d.position, d.length) for d in near]
-        return damaged + [self._problem("finding", f.error, f.message) for f in plan.findings]
+        damaged = [self._damage(d.error, f"{d.message}; {d.lost}", d.position, d.length) for d in near]
+        return damaged + [Problem("finding", self.path.name, f.error, f.message) for f in plan.findings]
 
-    def _problem(
-        self, kind: str, error: str, message: str, position: int | None = None, length: int | None = None
-    ) -> Item:
-        return {
-            "type": kind,
-            "file": self.path.name,
-            "error": error,
-            "message": message,
-            "position": position,
-            "length": length,
-        }
+    def _damage(self, error: str, message: str, position: int, length: int) -> Problem:
+        return Problem("damage", self.path.name, error, message, position, length)
 
     def _bad(self, view: FileView, position: int, end: int) -> Iterator[Item]:
-        """What can be shown of a span that is no sound batch: a header that fits the file, or how many bytes are left over."""
+        """Yield what can be shown of a span without a valid batch: a batch whose header fits the file, or its size."""
         head = view.read(position, BATCH_HEADER_SIZE)
         size = (
             int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
@@ -141,96 +424,85 @@ class LogDump:
         )
         if len(head) < MAGIC_END or size > view.size - position:
             if end == view.size and self.max_bytes is None:
-                yield {"type": "rest", "file": self.path.name, "bytes": end - position}
+                yield InvalidBytes(self.path.name, end - position)
         elif MIN_LEGACY_LENGTH + ENTRY_OVERHEAD <= size <= self.max_batch_bytes:
             data, table = view.read(position, size), np.zeros(1, BATCH_DTYPE)
             if core.scan_batches(data, table, check_crc=False).count:
                 yield from self._batch(position, data, table, False, position + size == end)
 
-    def _batch(self, start: int, buffer: Any, row: np.ndarray, valid: bool, deep: bool = True) -> Iterator[Item]:
+    def _batch(self, start: int, buffer: Buffer, row: np.ndarray, valid: bool, deep: bool = True) -> Iterator[Item]:
         item = batch_item(row[0], start, valid)
         yield item
         if not (self.deep and deep):
             return
-        hurt: list[KafkaFormatError] = []
-        number, crcs = 0, [item["crc"]]
-        for source, columns in self._reader.read(buffer, row, lambda _, error: hurt.append(error)):
-            if item["magic"] < MAGIC_V2 and item["codec"] != "none" and number == 0:
+        errors: list[KafkaFormatError] = []
+        number, crcs = 0, [item.crc]
+        for source, columns in self._reader.read(buffer, row, lambda _, error: errors.append(error)):
+            if item.magic < MAGIC_V2 and item.codec != "none" and number == 0:
                 crcs = _inner_crcs(source)
             for record in core.make_records(source, columns):
                 yield from self._gap(record.offset)
                 yield _record_item(record, item, crcs[min(number, len(crcs) - 1)])
                 number += 1
         if valid:
-            for error in hurt:
-                yield self._problem("damage", error.code, error.message, item["position"], item["size"])
+            for error in errors:
+                yield self._damage(error.code, error.message, item.position, item.size)
 
     def _gap(self, offset: int) -> Iterator[Item]:
         if self._last is not None and offset != self._last + 1:
-            yield {"type": "gap", "file": self.path.name, "after": self._last, "offset": offset}
+            yield OffsetGap(self.path.name, self._last, offset)
         self._last = offset
 
 
-def batch_item(row: Any, start: int, valid: bool) -> Item:
-    """A row of a table of batches; `start` is the file position of its buffer."""
+def batch_item(row: Any, start: int, valid: bool) -> DumpedBatch:
+    """Return the item of a row of a table of batches. start: file position of its buffer."""
     attributes, magic, sequence = int(row["attributes"]), int(row["magic"]), int(row["base_sequence"])
-    append_time = attributes & LOG_APPEND_TIME_BIT and magic > MAGIC_V0
     codec = attributes & CODEC_MASK
-    item: Item = {
-        "type": "batch",
-        "position": start + int(row["position"]),
-        "size": int(row["size"]),
-        "magic": magic,
-        "codec": CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})",
-        "crc": int(row["crc"]),
-        "isValid": valid,
-        "timestampType": TYPES[-1 if magic == MAGIC_V0 else int(bool(append_time))],
-        "maxTimestamp": int(row["max_timestamp"]),
-        "lastOffset": int(row["base_offset"]) + int(row["last_offset_delta"]),
-    }
+    common = (
+        start + int(row["position"]),
+        int(row["size"]),
+        magic,
+        CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})",
+        int(row["crc"]),
+        valid,
+        -1 if magic == MAGIC_V0 else int(bool(attributes & LOG_APPEND_TIME_BIT)),
+        int(row["max_timestamp"]),
+        int(row["base_offset"]) + int(row["last_offset_delta"]),
+    )
     if magic < MAGIC_V2:
-        return item
-    horizon = int(row["base_timestamp"]) if attributes & DELETE_HORIZON_BIT else None
-    return item | {
-        "baseOffset": int(row["base_offset"]),
-        "count": int(row["count"]),
-        "baseSequence": sequence,
-        "lastSequence": -1 if sequence < 0 else sequence_after(sequence, int(row["last_offset_delta"])),
-        "producerId": int(row["producer_id"]),
-        "producerEpoch": int(row["producer_epoch"]),
-        "partitionLeaderEpoch": int(row["leader_epoch"]),
-        "isTransactional": bool(attributes & TRANSACTIONAL_BIT),
-        "isControl": bool(attributes & CONTROL_BIT),
-        "deleteHorizonMs": horizon,
-    }
+        return DumpedBatch(*common)
+    return DumpedBatch(
+        *common,
+        base_offset=int(row["base_offset"]),
+        record_count=int(row["count"]),
+        base_sequence=sequence,
+        last_sequence=-1 if sequence < 0 else sequence_after(sequence, int(row["last_offset_delta"])),
+        producer_id=int(row["producer_id"]),
+        producer_epoch=int(row["producer_epoch"]),
+        leader_epoch=int(row["leader_epoch"]),
+        is_transactional=bool(attributes & TRANSACTIONAL_BIT),
+        is_control=bool(attributes & CONTROL_BIT),
+        delete_horizon=int(row["base_timestamp"]) if attributes & DELETE_HORIZON_BIT else None,
+    )
 
 
-def _record_item(record: Any, batch: Item, crc: int) -> Item:
-    item: Item = {
-        "type": "record",
-        "offset": record.offset,
-        "timestampType": TYPES[record.timestamp_type],
-        "timestamp": record.timestamp,
-        "keySize": -1 if record.key is None else len(record.key),
-        "valueSize": -1 if record.value is None else len(record.value),
-        "key": record.key,
-        "value": record.value,
-    }
-    if batch["magic"] < MAGIC_V2:
-        return item | {"isValid": batch["isValid"], "crc": crc}
-    base = batch["baseSequence"]
-    item["sequence"] = -1 if base < 0 else sequence_after(base, record.offset - batch["baseOffset"])
-    item["headers"] = record.headers
-    if batch["isControl"]:
+def _record_item(record: Any, batch: DumpedBatch, crc: int) -> DumpedRecord:
+    common = (record.offset, record.timestamp_type, record.timestamp, record.key, record.value)
+    base, first = batch.base_sequence, batch.base_offset
+    if base is None or first is None:
+        return DumpedRecord(*common, is_valid=batch.is_valid, crc=crc)
+    sequence = -1 if base < 0 else sequence_after(base, record.offset - first)
+    control: Any = None
+    if batch.is_control:
         try:
-            item["control"] = decode_control_record(record.key, record.value)
+            control = decode_control_record(record.key, record.value)
         except KafkaFormatError as error:
-            item["control"] = error
-    return item
+            control = error
+    return DumpedRecord(*common, sequence=sequence, headers=record.headers, control=control)
 
 
 def _inner_crcs(source: Any) -> list[int]:
-    """The CRC of each message in a wrapper's message set, which was checked when it was decoded."""
+    """Return the CRC of each message in a wrapper's message set; they were checked when it was decoded."""
     crcs, at, data = [], 0, memoryview(source)
     while at < len(data):
         crcs.append(int.from_bytes(data[at + LEGACY_CRC_AT : at + LEGACY_CRC_AT + 4], "big"))
@@ -238,46 +510,46 @@ def _inner_crcs(source: Any) -> list[int]:
     return crcs
 
 
-def index_items(path: Path, base_offset: int) -> Iterator[Item]:
-    """Entries of a `.index` or `.timeindex`, up to where its zero tail begins; a first entry of zeros is given, as the tool gives it."""
+def index_items(path: Path, base_offset: int) -> Iterator[OffsetIndexEntry | TimeIndexEntry]:
+    """Yield the entries of a `.index` or `.timeindex` up to its tail of zeros.
+
+    A first entry of zeros is yielded too, as DumpLogSegments does.
+    """
     data = files.read_bytes(path) or b""
     times = path.suffix == ".timeindex"
     first, second = (all_time_entries if times else all_offset_entries)(data, base_offset)
     offsets = second if times else first
     tail = np.flatnonzero(offsets[1:] == base_offset)
     n = int(tail[0]) + 1 if len(tail) else len(offsets)
-    names = ("timestamp", "offset") if times else ("offset", "position")
+    kind: Callable[[int, int], OffsetIndexEntry | TimeIndexEntry] = TimeIndexEntry if times else OffsetIndexEntry
     for a, b in zip(first[:n].tolist(), second[:n].tolist(), strict=True):
-        yield {"type": "timeindex" if times else "index", names[0]: a, names[1]: b}
+        yield kind(a, b)
 
 
-def index_sanity(path: Path, base_offset: int) -> list[Item]:
-    """What is wrong with an index without a look at its log: its length, or entries that do not rise."""
+def index_sanity(path: Path, base_offset: int) -> list[Problem]:
+    """Return what is wrong with an index alone, without its log: its length, or entries that do not increase."""
     data, times = files.read_bytes(path) or b"", path.suffix == ".timeindex"
     size = (TIME_ENTRY if times else OFFSET_ENTRY).itemsize
     used, _ = (read_time_index if times else read_offset_index)(data, base_offset)
     if len(data) % size:
         return [_finding(path, "index_length", partial_entry_message(len(data), size))]
     if data[len(used) * size :].strip(b"\0"):
-        return [
-            _finding(
-                path, "index_garbage", f"entry {len(used)} does not rise above the one before it, and is no zero tail"
-            )
-        ]
+        message = f"entry {len(used)} is not larger than the one before it, and is not part of a tail of zeros"
+        return [_finding(path, "index_garbage", message)]
     return []
 
 
-def index_findings(path: Path) -> list[Item]:
-    """What is wrong with an index beside its log, entry by entry."""
+def index_findings(path: Path) -> list[Problem]:
+    """Return what is wrong with an index compared with its log."""
     log_file = path.with_suffix(".log")
     if not log_file.exists():
-        return [_finding(path, "log_missing", f"{log_file.name} is not there to hold it against")]
+        return [_finding(path, "log_missing", f"{log_file.name} is missing, so the index cannot be checked")]
     return [_finding(path, f.error, f.message) for f in _audit(log_file) if f.file == path.name]
 
 
 @lru_cache(maxsize=1)
 def _audit(log_file: Path) -> list[Finding]:
-    """The findings of both indexes of a segment; kept for the other one, which is most often asked next."""
+    """Return the findings of both indexes of a segment. They are cached, because the other index is mostly dumped next."""
     log = PartitionLog(discover([log_file]).partitions[0])
     segment = log.segments[0]
     audit, plan = IndexAudit(segment, segment.base_offset or 0), log.plan(segment)
@@ -288,39 +560,34 @@ def _audit(log_file: Path) -> list[Finding]:
     return audit.findings(plan)
 
 
-def transaction_items(path: Path) -> Iterator[Item]:
-    """Entries of a `.txnindex`."""
+def transaction_items(path: Path) -> Iterator[TransactionIndexEntry | Problem]:
+    """Yield the entries of a `.txnindex`."""
     data = files.read_bytes(path) or b""
-    for version, producer_id, first, last, stable in read_transaction_index(data).tolist():
-        item = {"type": "txnindex", "version": version, "producerId": producer_id, "firstOffset": first}
-        yield item | {"lastOffset": last, "lastStableOffset": stable}
+    for entry in read_transaction_index(data).tolist():
+        yield TransactionIndexEntry(*entry)
     if len(data) % TRANSACTION_ENTRY.itemsize:
         yield _finding(path, "index_length", partial_entry_message(len(data), TRANSACTION_ENTRY.itemsize))
 
 
-def snapshot_items(path: Path) -> Iterator[Item]:
-    """Producers of a `.snapshot`."""
+def snapshot_items(path: Path) -> Iterator[DumpedProducer | Problem]:
+    """Yield the producers of a `.snapshot`."""
     try:
         producers = read_snapshot(files.read_bytes(path) or b"")
     except KafkaFormatError as error:
         yield _finding(path, "unreadable_snapshot", error.message)
         return
     for p in producers:
-        item = {
-            "type": "snapshot",
-            "producerId": p.producer_id,
-            "producerEpoch": p.epoch,
-            "coordinatorEpoch": p.coordinator_epoch,
-        }
-        item |= {
-            "currentTxnFirstOffset": None if p.txn_first_offset < 0 else p.txn_first_offset,
-            "lastTimestamp": p.timestamp,
-        }
+        transaction = None if p.txn_first_offset < 0 else p.txn_first_offset
+        item = DumpedProducer(p.producer_id, p.epoch, p.coordinator_epoch, transaction, p.timestamp)
         if p.last_offset >= 0:
-            item |= {"firstSequence": p.first_sequence, "lastSequence": p.last_sequence, "lastOffset": p.last_offset}
-            item |= {"offsetDelta": p.offset_delta, "timestamp": p.timestamp}
+            item = item._replace(
+                first_sequence=p.first_sequence,
+                last_sequence=p.last_sequence,
+                last_offset=p.last_offset,
+                offset_delta=p.offset_delta,
+            )
         yield item
 
 
-def _finding(path: Path, error: str, message: str) -> Item:
-    return {"type": "finding", "file": path.name, "error": error, "message": message, "position": None, "length": None}
+def _finding(path: Path, error: str, message: str) -> Problem:
+    return Problem("finding", path.name, error, message)

@@ -1,197 +1,291 @@
-"""Write what is intact of damaged logs into a log directory that a broker can mount.
-
-The result is built in `.kafkafmt-salvage` below the output directory and moved up when all of it is complete. So an
-interrupted run leaves no directory that looks healthy: as long as `.kafkafmt-salvage` is there, nothing of ours reads the
-output directory. `copying` copies the partitions.
-"""
+"""Copy what is intact of damaged logs into a log directory that a broker can mount."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
-import shutil
-from collections.abc import Iterable
-from contextlib import suppress
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ...errors import StructureError
+from ... import arguments
+from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ..format import files
-from ..format.checkpoints import (
-    CLEAN_SHUTDOWN,
-    META_PROPERTIES,
-    OFFSET_CHECKPOINTS,
-    clean_shutdown_text,
-    offset_checkpoint_text,
-    read_meta_properties,
+from ..reading.partition import PartitionLog
+from ..reading.partition_dir import PartitionDir
+from ..writing.mounting import metadata_logs, strays
+from .open_transactions import OpenTransaction, abort_transactions, find_open_transactions
+from .reports import (
+    EXIT_DAMAGE,
+    EXIT_UNREADABLE,
+    PartitionReport,
+    UnreadablePartition,
+    report_html,
+    unreadable_dict,
 )
-from ..reading.discovery import INCOMPLETE
-from .salvage_copy import CLUSTER_METADATA, OWNER, Salvaged, copy_file, salvage_partition
-from .salvage_source import ALL_FILE_BITS, BOOTSTRAP, Bounds, restrict
+from .run import Globs, Numbers, OnMessage, Path_, Progress, Run, paths_of
+from .salvage_copy import Salvaged, salvage_partition
+from .salvage_output import Output, OutputPlaceError, finish_directory, output_directory
+from .salvage_source import Bounds, LeftOut
+from .verify import add_damage, verify_partition
 
-__all__ = ["CLUSTER_METADATA", "Output", "Salvaged", "finish_directory", "salvage_partition"]
+__all__ = [
+    "OutputPlaceError",
+    "SalvageReport",
+    "Salvaged",
+    "SalvagedPartition",
+    "finish_directory",
+    "salvage",
+    "salvage_partition",
+]
+
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
-def finish_directory(
-    output: Path, partitions: Iterable[Salvaged], roots: Iterable[Path], bounds: Bounds | None = None
-) -> list[str]:
-    """Write the files of the log directory itself, once its partitions are complete, and return messages for the user.
+@dataclass(frozen=True)
+class SalvagedPartition:
+    """A partition that `kafkafmt.salvage` copied.
 
-    Parameters
+    Attributes
+    ----------
+    source : PartitionReport
+        What was found in the source.
+    path : str
+        Directory of the copy.
+    segments, batches, bytes : int
+        Counts of the copy's `.log` files.
+    next_offset : int
+        End offset of the copy.
+    open_transactions : tuple of OpenTransaction
+        Transactions that no copied marker ends, the oldest first.
+    restored_markers : tuple of int
+        Offsets of abort markers that were lost, and that were written again because a transaction
+        index of the source names them.
+    """
+
+    source: PartitionReport
+    path: str
+    segments: int
+    batches: int
+    bytes: int
+    next_offset: int
+    open_transactions: tuple[OpenTransaction, ...] = ()
+    restored_markers: tuple[int, ...] = ()
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+        return self.source.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition number."""
+        return self.source.partition
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object: the report on the source, `open_transactions`, and `restored_markers` if there are any."""
+        row = self.source.to_dict() | {"open_transactions": [t.to_dict() for t in self.open_transactions]}
+        return row | ({"restored_markers": list(self.restored_markers)} if self.restored_markers else {})
+
+
+@dataclass(frozen=True)
+class SalvageReport:
+    """The result of `kafkafmt.salvage`.
+
+    Attributes
     ----------
     output : Path
-        The log directory to finish.
-    partitions : iterable of Salvaged
-        Its partitions.
-    roots : iterable of Path
-        Log directories that the partitions came from. The first one with a valid `meta.properties` gives the broker's identity.
-    bounds : Bounds, optional
-        Links that lead out of these paths are not followed. By default out of `roots`.
+        The log directory that was written.
+    partitions : tuple of SalvagedPartition
+        The partitions that were copied.
+    unreadable : tuple of UnreadablePartition
+        Partitions and files that were not copied, with the reason.
+    messages : tuple of str
+        Other messages. The JSON does not have them.
     """
-    messages = []
-    made, sources = list(partitions), list(roots)
-    bounds = bounds or Bounds(sources)
-    foreign = {entry.path for root in sources for entry in bounds.foreign_root_files(root)}
-    mode = ALL_FILE_BITS
-    for partition in made:
-        mode &= partition.mode
-    for name in OFFSET_CHECKPOINTS:
-        offsets = {(p.topic, p.partition): p.offsets[name] for p in made if name in p.offsets}
-        known = files.narrowed(mode, *(root / name for root in sources))
-        files.write_new(output / name, offset_checkpoint_text(offsets).encode(), known | OWNER)
-    identity = None
-    for root in sources:
-        source = root / META_PROPERTIES
-        if source in foreign:
-            continue
-        try:
-            text = files.read_text(source)
-            if text is None:
-                continue
-            read_meta_properties(text)
-        except StructureError as error:
-            messages.append(f"{source}: left out, {error.message}")
-            continue
-        if identity is not None:
-            messages.append(f"{output}: has the {META_PROPERTIES} of {identity}, not that of {root}")
-            continue
-        identity = root
-    if identity is None:
-        messages.append(f"{output}: no {META_PROPERTIES}; a broker needs one (kafka-storage format writes it)")
-    elif identity / BOOTSTRAP not in foreign and files.file_size(identity / BOOTSTRAP) is not None:
-        _copy(identity / BOOTSTRAP, output / BOOTSTRAP)
-    files.write_new(output / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), mode | OWNER)
-    if identity is not None:
-        _copy(identity / META_PROPERTIES, output / META_PROPERTIES)
-    files.sync_directory(output)
-    return messages
+
+    output: Path
+    partitions: tuple[SalvagedPartition, ...]
+    unreadable: tuple[UnreadablePartition, ...] = ()
+    messages: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether all was read and nothing was damaged."""
+        return not self.unreadable and all(p.source.ok for p in self.partitions)
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the command: 0 if `ok`, 3 if something could not be read, else 1."""
+        if self.unreadable:
+            return EXIT_UNREADABLE
+        return 0 if self.ok else EXIT_DAMAGE
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt salvage --format json`` prints."""
+        report: dict[str, Any] = {"ok": self.ok, "partitions": [p.to_dict() for p in self.partitions]}
+        return report | unreadable_dict(self.unreadable)
+
+    def _repr_html_(self) -> str:
+        return report_html([p.source for p in self.partitions], self.unreadable)
 
 
-def _copy(source: Path, target: Path) -> None:
-    copy_file(source, target, files.narrowed(ALL_FILE_BITS, source) | OWNER)
-
-
-class Output:
-    """A directory that is filled out of sight, and shown when it is complete.
+def salvage(
+    paths: Path_ | Iterable[Path_],
+    output: Path_,
+    *,
+    topics: Globs | None = None,
+    partitions: Numbers | None = None,
+    stop_at_first: bool = False,
+    abort_open_transactions: bool = False,
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    on_message: OnMessage | None = None,
+) -> SalvageReport:
+    """Copy all intact batches, byte for byte, into a new log directory that a broker can mount.
 
     Parameters
     ----------
-    target : Path
-        New, empty, or what an interrupted run left before it could show anything: that is removed.
-    mode : int
-        Permissions of `target` if it is created. The umask narrows them.
+    paths : str, os.PathLike, or an iterable of these
+        Log directories, partition directories or `.log` files. They are never written to.
+    output : str or os.PathLike
+        The log directory to write. It must be new or empty, and outside `paths`.
+    topics : str or iterable of str, optional
+        Topic globs. By default all topics, Kafka's own (``__…``) included.
+    partitions : int or iterable of int, optional
+        Partition numbers. By default all.
+    stop_at_first : bool, default False
+        Keep only the batches before a partition's first damage, as a broker's recovery does.
+    abort_open_transactions : bool, default False
+        End every transaction that is open in the copy with an abort marker at the copy's end. By
+        default such transactions are only reported.
+    replicas : "longest", optional
+        If two paths contain the same partition, copy the one with the higher end offset. By default,
+        such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+    threads : int, optional
+        Number of partitions to copy at a time. By default one per core.
+    progress : callable, optional
+        Called as ``progress(done, total)``, in bytes. Each `.log` file counts twice, because it is
+        verified and then copied. The calls come from worker threads, never two at a time.
+    on_message : callable, optional
+        Called with each message at once, like `progress`. The report has them in `messages`.
+
+    Returns
+    -------
+    SalvageReport
+        `SalvageReport.to_dict` gives the JSON of ``kafkafmt salvage``. A partition that cannot be read
+        does not end the run; it is in `SalvageReport.unreadable`.
+
+    Raises
+    ------
+    FileExistsError
+        `output` is not empty.
+    BlockingIOError
+        Another process is salvaging into `output`.
+    OSError
+        A path cannot be read, or `output` cannot be written. `NoLogError`, a subclass, if a path
+        contains no Kafka log.
+    PartitionNotFoundError
+        `topics` or `partitions` are given, and no partition matches. A LookupError.
+    TypeError, ValueError
+        An argument is wrong. `OutputPlaceError`, a ValueError, if `output` is inside a path or is not
+        a directory. `DuplicatePartitionError`, a ValueError, if two paths contain the same partition
+        and `replicas` is not given.
 
     Notes
     -----
-    Call `open`, fill the directory `work`, and call `show`. If anything fails, call `discard`.
+    Indexes, producer snapshots, leader epochs and checkpoints are rebuilt. If an error is raised,
+    nothing is left in `output`. Symbolic links are followed only to places below `paths`. No file gets
+    a permission that its source lacks. If a path contains Kafka's metadata log, it is always copied too.
     """
+    limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
+    given = paths_of(paths)
+    run, bounds = Run(progress, on_message), Bounds(given)
+    run.threads(threads)
+    found = run.find(given, replicas)
+    chosen = run.choose(found, topics, partitions)
+    chosen += metadata_logs(found, chosen)
+    roots = list(dict.fromkeys(d.path.parent for d in chosen))
+    chosen = [d for d in chosen if _is_usable(d, bounds, run)]
+    target = output_directory(output, chosen)
+    logs = list(_opened(chosen, limit, run))
+    _note_links((entry for root in roots for entry in bounds.foreign_root_files(root)), run, None)
+    total = 2 * sum(s.size for log in logs for s in log.segments)
+    filled = Output(target, files.narrowed(0o777, *roots))
 
-    def __init__(self, target: Path, mode: int = 0o777) -> None:
-        self.target = target
-        self.work = target / INCOMPLETE
-        self._mode = mode
-        self._created = self._working = False
-        self._shown: list[str] = []
-        self._lock = -1
+    def copy(log: PartitionLog) -> tuple[PartitionReport, Salvaged, list[OpenTransaction]] | None:
+        with run.reading(log.directory, _is_output_error):
+            report = verify_partition(log, progress=run.advance)
+            made = salvage_partition(log, report.damaged, filled.work, stop_at_first, bounds)
+            run.advance(report.bytes)
+            return add_damage(report, log, made.damaged), made, find_open_transactions(log, report.damaged, made)
+        return None
 
-    def open(self) -> None:
-        """Create the directories.
+    try:
+        filled.open()
+        run.begin(total)
+        copied = run.map(copy, logs, threads, wait=True)
+        transactions = [t for _, _, those in copied for t in those]
+        messages = finish_directory(filled.work, [made for _, made, _ in copied], roots, bounds)
+        if abort_open_transactions:
+            transactions = abort_transactions(filled.work, transactions)
+        filled.publish([made for _, made, _ in copied])
+    except BaseException:
+        filled.discard()
+        raise
+    for message in messages:
+        run.tell(message.replace(str(filled.work), str(target)))
+    if any(not mode & 0o200 for _, made, _ in copied for mode in [made.mode, *made.modes.values()]):
+        remedy = f"chmod -R u+w {shlex.quote(str(target))}"
+        run.tell(f"{target}: some files are read-only, as in the source; a broker must be able to write: {remedy}")
+    for message in strays(target, [(made.topic, made.partition) for _, made, _ in copied]):
+        run.tell(message)
+    done = [_salvaged(report, made, target, transactions) for report, made, _ in copied]
+    return SalvageReport(target, tuple(done), tuple(run.unreadable), tuple(run.messages))
 
-        Raises
-        ------
-        FileExistsError
-            The directory contains other things.
-        BlockingIOError
-            Another process is filling it.
-        """
-        if not self.target.exists():
-            self._created = True
-            self.target.parent.mkdir(parents=True, exist_ok=True)
-            self.target.mkdir(self._mode)
-        there = os.listdir(self.target)
-        if INCOMPLETE in there:
-            self._take_lock()
-            if there != [INCOMPLETE]:
-                why = "an interrupted salvage left it incomplete; delete the directory and salvage again"
-                raise FileExistsError(errno.EEXIST, why, str(self.target))
-            shutil.rmtree(self.work)
-            self._release_lock()
-        elif there:
-            raise FileExistsError(errno.EEXIST, "it is not empty; name a new or an empty directory", str(self.target))
-        self._working = True
-        try:
-            self.work.mkdir(0o700)
-        except FileExistsError:
-            self._working = False  # another process was faster
-            raise BlockingIOError(errno.EAGAIN, "another process salvages into it", str(self.target)) from None
-        self._take_lock()
 
-    def _take_lock(self) -> None:
-        self._lock = os.open(self.work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._working = False
-            raise BlockingIOError(errno.EAGAIN, "another process salvages into it", str(self.target)) from None
+def _salvaged(
+    report: PartitionReport, made: Salvaged, target: Path, transactions: Iterable[OpenTransaction]
+) -> SalvagedPartition:
+    own = tuple(t for t in transactions if (t.topic, t.partition) == (made.topic, made.partition))
+    return SalvagedPartition(
+        source=report,
+        path=str(target / made.path.name),
+        segments=made.segments,
+        batches=made.batches,
+        bytes=made.bytes,
+        next_offset=made.next_offset,
+        open_transactions=own,
+        restored_markers=tuple(made.restored),
+    )
 
-    def _release_lock(self) -> None:
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
 
-    def show(self, made: Iterable[Salvaged]) -> None:
-        """Move everything to its place, each partition whole and `meta.properties` last."""
-        partitions = {m.path.name: m for m in made}
-        mode = ALL_FILE_BITS
-        for partition in partitions.values():
-            mode &= partition.mode
-        directories, names = files.list_directory(self.work)
-        for name in directories:
-            if name in partitions:
-                partitions[name].narrow(self.work / name)
-        for name in names:
-            if name not in (META_PROPERTIES, BOOTSTRAP):
-                restrict(self.work / name, mode)
-        last = [META_PROPERTIES] if META_PROPERTIES in names else []
-        for name in [*directories, *(n for n in names if n != META_PROPERTIES), *last]:
-            self._shown.append(name)
-            os.rename(self.work / name, self.target / name)
-        files.sync_directory(self.target)
-        self.work.rmdir()
-        files.sync_directory(self.target)
-        self._release_lock()
+def _is_output_error(error: OSError) -> bool:
+    """Return whether an error concerns the output, so that all other partitions would fail too."""
+    return error.errno in OUTPUT_ERRORS
 
-    def discard(self) -> None:
-        """Remove what was written, and the directory itself if it was created here."""
-        for name in self._shown:
-            path = self.target / name
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-        if self._working:
-            shutil.rmtree(self.work, ignore_errors=True)
-        if self._created:
-            with suppress(OSError):  # somebody else has put something there
-                self.target.rmdir()
-        self._release_lock()
+
+def _is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
+    """Return whether a partition can be salvaged; report what is left out of it, or all of it."""
+    with run.reading(directory):
+        bounds.check_partition(directory)
+        _note_links(bounds.without_foreign_files(directory), run, directory)
+        return True
+    return False
+
+
+def _opened(chosen: Iterable[PartitionDir], max_batch_bytes: int, run: Run) -> Iterator[PartitionLog]:
+    """Yield the log of each partition whose directory can be listed; report the others."""
+    for directory in chosen:
+        with run.reading(directory):
+            yield PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=run.tell)
+
+
+def _note_links(left_out: Iterable[LeftOut], run: Run, directory: PartitionDir | None) -> None:
+    for entry in left_out:
+        run.note(directory, entry.path, f"left out, {entry.reason}")

@@ -1,8 +1,8 @@
 """Copy the valid batches of one damaged partition, byte for byte, and rebuild the files next to them.
 
-Each segment keeps its name. Its batches are copied in the order of offsets, inside the kernel. Then the copy is read
-once: every CRC is checked again, and indexes, producer snapshots and leader epochs are rebuilt. A segment is split if an
-index could not hold it.
+Each segment keeps its name. Its batches are copied in the order of offsets, inside the kernel
+(``copy_file_range``). Then the copy is read once: every CRC is checked again, and indexes, producer snapshots and
+leader epochs are rebuilt. A segment is split if an index could not hold it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from ..format.leader_epochs import Epochs, believable_runs, contradicted, epochs
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
-from ..reading.discovery import SegmentFile
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import Damage
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import State, read_through
@@ -89,7 +89,10 @@ class Salvaged:
     """Permissions that all segments of the source have in common."""
 
     def narrow(self, folder: Path) -> None:
-        """Give the copy, which is now at `folder`, the permissions of its source. Files added since get those of the segments."""
+        """Give the copy, which is now at `folder`, the permissions of its source.
+
+        Files that were added since get those of the segments.
+        """
         for name in files.list_directory(folder)[1]:
             restrict(folder / name, self.modes.get(name, self.mode))
         restrict(folder, self.modes[""])
@@ -109,19 +112,21 @@ def salvage_partition(
     log : PartitionLog
         The source.
     damaged : iterable of Damage
-        What `verify_partition` found, batches with unreadable records included.
+        The damage that `verify_partition` found, including batches with unreadable records.
     output : Path
         An existing directory. If an error is raised, the partition's directory there is removed.
     stop_at_first : bool, default False
         Keep only the batches before the first damage, as a broker does.
     bounds : Bounds, optional
-        Links that lead out of these paths are not followed. By default the log directory, or the partition if it was named.
+        Links that lead out of these paths are not followed. By default out of the log directory, or out of the
+        partition if it was a path of its own.
 
     Raises
     ------
     OSError
-        The source or the copy fails; the source has changed since it was verified (EIO); or the partition is left out, because a
-        broker does not accept its name or because it is a link out of `bounds`.
+        The source cannot be read, or the copy cannot be written. Or the source has changed since it was verified
+        (EIO). Or the partition is not copied, because a broker does not accept its name or because it is a link out
+        of `bounds`.
     """
     directory = log.directory
     bounds = bounds or Bounds([directory.path if directory.named else directory.path.parent])
@@ -156,7 +161,7 @@ class _RefusedError(Exception):
 
 
 class _Copy:
-    """A partition's copy while it grows."""
+    """A partition's copy while it is written."""
 
     def __init__(self, log: PartitionLog, folder: Path, left_out: list[LeftOut]) -> None:
         self.log = log
@@ -171,15 +176,15 @@ class _Copy:
         self.state = State(marker_reader(log.max_batch_bytes))
         self.bases: list[int] = []
         self.unsure = True
-        """Batches are missing that a snapshot knows of."""
+        """Whether batches may be missing whose producers only a snapshot of the source has."""
 
-    def is_copied(self, source: SegmentFile, pieces: list[Piece], hurt: bool) -> bool:
+    def is_copied(self, source: SegmentFile, pieces: list[Piece], damaged: bool) -> bool:
         """Return whether a segment gets a file. The last one always does, because its name gives the log's end."""
-        return bool(pieces) or source.last or not (hurt or source.size)
+        return bool(pieces) or source.last or not (damaged or source.size)
 
-    def segment(self, source: SegmentFile, pieces: list[Piece], hurt: bool, markers: list[Restored]) -> None:
+    def segment(self, source: SegmentFile, pieces: list[Piece], damaged: bool, markers: list[Restored]) -> None:
         """Copy one segment, unless nothing of it is left."""
-        if not self.is_copied(source, pieces, hurt):
+        if not self.is_copied(source, pieces, damaged):
             self.unsure = True
             return
         with FileView(source.path) as view:
@@ -203,10 +208,10 @@ class _Copy:
                 walker = Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
                 pieces, damage = indexable(walker, source.name, pieces, source.base_offset or 0, source.next_base)
                 self.made.damaged += damage
-                hurt = True
-                if self.is_copied(source, pieces, hurt):
+                damaged = True
+                if self.is_copied(source, pieces, damaged):
                     self._write_again(view, source, pieces, markers)
-        self.unsure = self.unsure or hurt
+        self.unsure = self.unsure or damaged
 
     def _write_again(self, view: FileView, source: SegmentFile, pieces: list[Piece], markers: list[Restored]) -> None:
         try:
@@ -239,11 +244,11 @@ class _Copy:
             finally:
                 os.close(target)
             self._index(path, part_base)
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # by which old formats are retained
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # Kafka uses it for retention if batches have no timestamps
         self.made.restored += [m.offset for m in markers]
 
     def _changed(self, view: FileView, source: SegmentFile, pieces: list[Piece], written: list[int]) -> bool:
-        """Return whether the source has changed since its plan was made, or gives other bytes than it did when it was copied."""
+        """Return whether the source has changed since it was planned, or reads otherwise than when it was copied."""
         known = self.log.stamps.get(source.name)
         if known is not None and files.stamp(source.path) != known:
             return True
@@ -270,7 +275,10 @@ class _Copy:
         files.write_new(path, data, mode | OWNER)
 
     def _snapshot(self, offset: int) -> list[ProducerEntry] | None:
-        """Return the newest readable source snapshot up to an offset; None if it contradicts the batches or lacks some of the copy's."""
+        """Return the newest readable snapshot of the source up to an offset.
+
+        Return None if it contradicts the batches, or does not include all batches of the copy.
+        """
         for at in sorted(
             (o for n in self.names if (o := snapshot_offset_of(n)) is not None and o <= offset), reverse=True
         ):
@@ -289,7 +297,7 @@ class _Copy:
         for theirs in known:
             own = self.state.producers.entries.get(theirs.producer_id)
             if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
-                return True  # a newer epoch begins without a batch
+                return True  # a newer epoch can begin without a batch
             fields = ("epoch", "last_sequence", "offset_delta")
             if (
                 own is not None
@@ -336,9 +344,9 @@ class _Copy:
                 self._path(end, ".snapshot"), snapshot_bytes(self.state.producers.entries.values()), self.made.mode
             )
         known = {name: offset for name, offset in self.log.directory.checkpoints.items() if offset >= 0}
-        log_start = min(known.get(LOG_STARTS, start), end)  # below the first segment if that is in tiered storage
+        log_start = min(known.get(LOG_STARTS, start), end)  # it is below the first segment if older segments are in tiered storage
         self._new(folder / LEADER_EPOCHS, leader_epochs_text(self._epochs(log_start, end)).encode(), self.made.mode)
-        self._copy_as_it_is()
+        self._copy_unchanged_files()
         files.sync_directory(folder)
         if self.log.topic == CLUSTER_METADATA:
             return self.made
@@ -350,7 +358,10 @@ class _Copy:
         return self.made
 
     def _epochs(self, start: int, end: int) -> Epochs:
-        """Return the source's leader epochs, with later ones of the batches; only those of the batches if the two contradict each other."""
+        """Return the leader epochs of the source's checkpoint, and later ones of the batches.
+
+        If the two contradict each other, return only those of the batches.
+        """
         try:
             kept = (
                 read_leader_epochs(files.read_text(self.source / LEADER_EPOCHS) or "")
@@ -359,24 +370,24 @@ class _Copy:
             )
         except StructureError:
             kept = []
-        if contradicted(kept, ()):  # by itself
+        if contradicted(kept, ()):  # its entries contradict each other
             kept = []
         believed = believable_runs(self.state.epoch_runs, kept)
-        told = epochs_from(believed)
+        of_batches = epochs_from(believed)
         if not kept or contradicted(kept, believed):
-            return within(told, start, end)
-        newer = [(e, o) for e, o in told if e > kept[-1][0] and o >= kept[-1][1]]
+            return within(of_batches, start, end)
+        newer = [(e, o) for e, o in of_batches if e > kept[-1][0] and o >= kept[-1][1]]
         return within([*kept, *newer], start, end)
 
-    def _copy_as_it_is(self) -> None:
-        """Copy the topic's id, and of the metadata log its snapshots and what its voters agreed on."""
+    def _copy_unchanged_files(self) -> None:
+        """Copy the file with the topic's id; of the metadata log also its snapshots and the state of its quorum."""
         for name in self.names:
             if name == PARTITION_METADATA:
                 try:
                     read_partition_metadata(files.read_text(self.source / name) or "")
                 except StructureError as error:
                     self.log.tell(
-                        f"{self.source / name}: left out, {error.message}: a broker would call the partition a stray"
+                        f"{self.source / name}: not copied, {error.message}; a broker would treat the partition as a stray"
                     )
                     continue
             elif name != QUORUM_STATE and not name.endswith(KRAFT_SNAPSHOT):

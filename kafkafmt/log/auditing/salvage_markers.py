@@ -1,10 +1,13 @@
 """Restore abort markers that damage destroyed and that a transaction index proves.
 
-An entry of a transaction index names producer, first offset and marker offset of an aborted transaction. A broker serves
-such a range as aborted even if the marker is gone. But a consumer stops filtering a producer only at its next abort
-marker, so without the marker it also drops later records that this producer committed (seen with Kafka 3.9.2 and 4.3.1).
-And a broker that rebuilds the index after a crash no longer knows the range. The marker is therefore written again, at
-the offset that the index names.
+An entry of a transaction index has the producer, the first offset and the marker's offset of an aborted
+transaction. A broker reports such a range as aborted even if the marker is missing. But without the marker:
+
+- A consumer also drops later records that this producer committed, because it stops dropping a producer's
+  records only at its next abort marker (seen with Kafka 3.9.2 and 4.3.1).
+- A broker that rebuilds the index after a crash no longer knows the range.
+
+So the marker is written again, at the offset that the index names.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ from ..format.files import FileView
 from ..format.names import snapshot_offset_of
 from ..format.producers import Aborted
 from ..format.snapshots import ProducerEntry, read_snapshot
-from ..reading.discovery import PartitionDir, SegmentFile
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.segment_walker import Walker
 from .salvage_pieces import Piece, Restored
 
@@ -41,7 +44,7 @@ class _Lost(NamedTuple):
 
 
 class _Search:
-    """Finds the place of each marker among the batches of a copy, which arrive in the order of their offsets."""
+    """Finds the place of each marker among the batches of a copy, which are added in the order of their offsets."""
 
     def __init__(self, entries: Iterable[Aborted]) -> None:
         self.entries = sorted({e.last: e for e in entries}.values(), key=lambda e: e.last)
@@ -53,6 +56,7 @@ class _Search:
         self._end = 0
 
     def add(self, table: np.ndarray) -> None:
+        """Add batches."""
         lasts = last_offsets(table)
         start = 0
         while self.at < len(self.entries) and len(table) and self.entries[self.at].last <= lasts[-1]:
@@ -85,7 +89,8 @@ class _Search:
     def finish(self, lost: int) -> None:
         """Place the markers after the last batch.
 
-        lost: bytes after that batch. An offset further away than this comes from a corrupted index.
+        lost: number of bytes after that batch. At most that many offsets can follow it, so a larger offset is
+        that of a corrupted index entry.
         """
         for entry in self.entries[self.at :]:
             if entry.last - self._end <= lost:
@@ -156,7 +161,8 @@ def _snapshots(directory: PartitionDir) -> list[tuple[int, dict[int, ProducerEnt
 def _marker_epoch(lost: _Lost, snapshots: Sequence[tuple[int, dict[int, ProducerEntry]]]) -> int:
     """Return the producer epoch of a lost marker.
 
-    Since Kafka 4.0 a marker raises the epoch (KIP-890). The next snapshot shows that, as long as no batch has followed.
+    Since Kafka 4.0, a marker increases the epoch (KIP-890). The next snapshot has the new epoch, unless another
+    batch of the producer precedes it.
     """
     at = bisect_right(snapshots, lost.entry.last, key=lambda s: s[0])
     known = snapshots[at][1].get(lost.entry.producer_id) if at < len(snapshots) else None

@@ -36,7 +36,7 @@ Items = list[Piece | Restored]
 
 
 def around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
-    """Return the parts of `piece` between the holes, which are in order."""
+    """Return the parts of `piece` that are outside the holes. The holes are sorted."""
     start, end = piece
     parts = []
     for a, b in holes:
@@ -57,7 +57,7 @@ class Batches:
 
 
 def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece, KafkaFormatError]]) -> Batches:
-    """Read the headers of the pieces' batches. Spans whose batches have become invalid are added to `bad`."""
+    """Read the batch headers of the pieces. Add spans whose batches are no longer valid to `bad`."""
     found = Batches([], [], [], [])
     for piece in pieces:
         start = piece.position
@@ -74,6 +74,7 @@ def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece,
 
 
 def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, table: np.ndarray) -> None:
+    """Add the batches of a table. position: file position of its buffer."""
     if not len(table):
         return
     firsts = table["base_offset"].copy()
@@ -86,7 +87,7 @@ def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, tabl
             inner += columns.offset[: columns.rows].tolist()
         if inner and inner[-1] == lasts[i]:
             firsts[i] = inner[0]
-        else:  # an index, and a broker, go by the wrapper's own offset
+        else:  # indexes and brokers use the offset of the wrapper message
             firsts[i] = lasts[i] + 1
     starts = table["position"] + position
     found.positions += starts.tolist()
@@ -96,7 +97,7 @@ def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, tabl
 
 
 def rising(batches: Batches) -> list[int]:
-    """Return the indexes of the longest chain of batches whose offsets rise; the others contradict it."""
+    """Return the indexes of the longest chain of batches with increasing offsets; the others contradict it."""
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -158,6 +159,7 @@ def indexable(
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """Join pieces that are back to back in the file."""
     joined: list[Piece] = []
     for piece in pieces:
         if joined and joined[-1].end == piece.position:
@@ -191,9 +193,9 @@ def size_of(items: Items) -> int:
 
 
 def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tuple[int, Items]]:
-    """Yield the items as segments that an index can hold, each with its base offset; mostly a single one.
+    """Split the items into segments that an index can hold; yield the base offset and the items of each.
 
-    highest: the largest offset in the items.
+    Usually there is one segment. highest: the largest offset in the items.
     """
     if size_of(items) <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
         yield base, items

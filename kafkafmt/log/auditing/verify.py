@@ -1,127 +1,225 @@
-"""The report on a partition: what is damaged, what is merely worth knowing, what can be delivered."""
+"""Verify partitions: which spans are damaged, which other problems there are, and what can be delivered."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import asdict, fields
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import attrgetter
 
 import numpy as np
 
+from ... import arguments
 from ..._backend import core
-from ...constants import CONTROL_BIT
+from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
 from ...types import BATCH_DTYPE
 from ..format.files import FileView
-from ..reading.partition import OnDamage, PartitionLog
+from ..reading.partition import OnDamage, Part, PartitionLog
+from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.plan import Damage, Finding, SegmentPlan
-from ..reading.segment_walker import Run
+from ..reading.segment_walker import Run as Extent
 from .audit import PartitionAudit
-from .verify_pass import Sweep
+from .reports import PartitionReport, VerifyReport
+from .run import Globs, Numbers, OnMessage, Progress, Run, Source
+from .verify_pass import VerifyPass
 
-REPORTED = tuple(f.name for f in fields(Damage) if f.name != "records")
-"""Fields of a damaged span in the report."""
+
+def verify(
+    paths: Source,
+    *,
+    topics: Globs | None = None,
+    partitions: Numbers | None = None,
+    shallow: bool = False,
+    strict: bool = False,
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    on_message: OnMessage | None = None,
+) -> VerifyReport:
+    """Check every batch, record, index and checkpoint of Kafka logs, and report which offsets are lost.
+
+    Parameters
+    ----------
+    paths : str, os.PathLike, an iterable of these, or Log
+        Log directories, partition directories or `.log` files; or what `kafkafmt.open` returned.
+    topics : str or iterable of str, optional
+        Topic globs. By default all topics, Kafka's own (``__…``) included.
+    partitions : int or iterable of int, optional
+        Partition numbers. By default all.
+    shallow : bool, default False
+        Check batch headers and CRCs only. Nothing is decompressed, no record is decoded, and no file
+        next to the segments is read.
+    strict : bool, default False
+        Let findings make the report fail (`VerifyReport.ok`).
+    replicas : "longest", optional
+        If two paths contain the same partition, check the copy with the higher end offset. By
+        default, such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+    threads : int, optional
+        Number of partitions to check at a time. By default one per core.
+    progress : callable, optional
+        Called as ``progress(done, total)``, in bytes of `.log` files: first with 0, then after each
+        segment. The calls come from worker threads, never two at a time.
+    on_message : callable, optional
+        Called with each message at once, like `progress`. The report has them in `messages`.
+
+    Returns
+    -------
+    VerifyReport
+        `VerifyReport.to_dict` gives the JSON of ``kafkafmt verify``. A partition that cannot be read
+        does not end the run; it is in `VerifyReport.unreadable`.
+
+    Raises
+    ------
+    OSError
+        A path does not exist or cannot be read. `NoLogError`, a subclass, if a path contains no
+        Kafka log.
+    PartitionNotFoundError
+        `topics` or `partitions` are given, and no partition matches. A LookupError.
+    TypeError, ValueError
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
+        partition and `replicas` is not given.
+
+    Notes
+    -----
+    Damage is data that cannot be read. A finding is any other problem, such as a wrong index entry, a
+    missing segment or an incomplete last batch. Nothing is written.
+    """
+    limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
+    run = Run(progress, on_message)
+    chosen = run.choose(run.find(paths, replicas), topics, partitions)
+    run.begin(sum(s.size for d in chosen for s in d.segments))
+
+    def check(directory: PartitionDir) -> PartitionReport | None:
+        with run.reading(directory):
+            log = PartitionLog(directory, max_batch_bytes=limit, tell=run.tell)
+            return verify_partition(log, shallow, run.advance)
+        return None
+
+    reports = run.map(check, chosen, threads)
+    return VerifyReport(tuple(reports), tuple(run.unreadable), strict, tuple(run.messages))
 
 
-def verify_partition(log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
-    """One partition's entry of the verify report, as the README gives it.
+def verify_partition(
+    log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None
+) -> PartitionReport:
+    """Check one partition.
 
-    Checks every batch and, unless `shallow`, every record and every file beside the segments. progress: called with the
-    bytes of each segment once done.
+    Parameters
+    ----------
+    log : PartitionLog
+        The partition. Its plans and transactions are computed on the way, and kept.
+    shallow : bool, default False
+        Check batches and CRCs only, not the records nor the files next to the segments.
+    progress : callable, optional
+        Called after each segment with its size in bytes.
+
+    Raises
+    ------
+    OSError
+        The partition cannot be read.
     """
     low = log.log_start_offset
     damaged: list[Damage] = []
     findings = [Finding(*problem) for problem in log.directory.problems]
     audit = None if shallow else PartitionAudit(log)
-    sweep = Sweep(log, audit)
+    first_pass = VerifyPass(log, audit)
     records = 0
     for segment in log.segments:
         if audit:
             audit.open(segment)
-        sweep.begin(segment)
-        plan = log.plan(segment, sweep.see)
+        first_pass.begin(segment)
+        plan = log.plan(segment, first_pass.see)
         findings += plan.findings
         damaged += plan.damaged
         deep: list[Damage] = []
-        stands = sweep.stands(plan)
+        complete, audited = first_pass.is_complete(plan), False
         if plan.extents:
             if shallow:
                 records += _count_headers(log, plan, low, deep)
-            elif stands:
-                records += sweep.records
+            elif complete:
+                records += first_pass.records
+            elif audit is not None and low <= plan.extents[0].first_offset:
+                audited = True
+                records += _count_records(log, plan, low, deep, partial(_add_to_audit, audit, segment))
             else:
                 records += _count_records(log, plan, low, deep)
-        planned = set(plan.damaged)
-        damaged += [d for d in deep if d not in planned]
+        planned = set(map(id, plan.damaged))
+        damaged += [d for d in deep if id(d) not in planned]
         if audit:
-            if not stands and plan.extents:
-                for part in log.parts(plan.extents[0].first_offset, plan.extents[-1].last_offset + 1, lambda _: None, grouped=True):
-                    audit.add(segment, part.position, part.buffer, part.table)
+            if not complete and not audited and plan.extents:
+                start, end = plan.extents[0].first_offset, plan.extents[-1].last_offset + 1
+                for part in log.parts(start, end, lambda _: None, grouped=True):
+                    _add_to_audit(audit, segment, part)
             audit.close(plan)
         if progress is not None:
             progress(plan.size)
-    sweep.finish()
+    first_pass.finish()
     findings += _segment_gaps(log) + (audit.findings() if audit else [])
     for doubt in log.transactions.doubts:
-        whose = f"the transaction of producer {doubt.producer_id} from offset {doubt.first_offset} on"
+        whose = f"the transaction of producer {doubt.producer_id} that began at offset {doubt.first_offset}"
         message = f"{doubt.hidden_by} may hide how {whose} ended"
         findings.append(Finding(doubt.file, "transaction_in_doubt", message))
     findings += audit.read_committed_findings() if audit else []
-    damaged.sort(key=lambda d: (d.file, d.position))
+    damaged.sort(key=attrgetter("file", "position"))
     lost = _lost_records(damaged, low)
-    return {
-        "topic": log.topic,
-        "partition": log.partition,
-        "path": str(log.directory.path),
-        "segments": len(log.segments),
-        "batches": sum(log.plan(s).stats.batches for s in log.segments),
-        "records": None if lost is None else records + lost,
-        "records_recovered": records,
-        "bytes": sum(log.plan(s).size for s in log.segments),
-        "log_start_offset": low,
-        "next_offset": log.next_offset,
-        "last_stable_offset": log.transactions.last_stable_offset,
-        "damaged": [_shown(d) for d in damaged],
-        "findings": [asdict(f) for f in findings],
-    }
+    return PartitionReport(
+        topic=log.topic,
+        partition=log.partition,
+        path=str(log.directory.path),
+        segments=len(log.segments),
+        batches=sum(log.plan(s).stats.batches for s in log.segments),
+        records=None if lost is None else records + lost,
+        records_recovered=records,
+        bytes=sum(log.plan(s).size for s in log.segments),
+        log_start_offset=low,
+        next_offset=log.next_offset,
+        last_stable_offset=log.transactions.last_stable_offset,
+        damaged=tuple(damaged),
+        findings=tuple(findings),
+    )
 
 
-def add_damage(entry: dict[str, Any], log: PartitionLog, damaged: list[Damage]) -> None:
-    """Add damage that was found later to a partition's entry. The records in it count as lost."""
-    if not damaged:
-        return
-    known = [Damage(**d) for d in entry["damaged"]] + damaged
-    entry["damaged"] = [_shown(d) for d in sorted(known, key=lambda d: (d.file, d.position))]
-    for d in damaged:
-        with FileView(log.directory.path / d.file) as view:
-            batch = view.read(d.position, d.length)
+def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Damage]) -> PartitionReport:
+    """Return a partition's report with damage that was found later. The records in it count as lost."""
+    spans = list(damaged)
+    if not spans:
+        return report
+    records = 0
+    for span in spans:
+        with FileView(log.directory.path / span.file) as view:
+            batch = view.read(span.position, span.length)
         table = np.empty(1, BATCH_DTYPE)
         if core.scan_batches(batch, table).count:
             reader = RecordReader(("offset",), first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
-            entry["records_recovered"] -= sum(c.columns.rows for c in reader.read(batch, table, lambda _, __: None))
+            records += sum(c.columns.rows for c in reader.read(batch, table, lambda _, __: None))
+    return report.with_damage(spans, records)
 
 
-def _shown(damage: Damage) -> dict[str, Any]:
-    return {name: getattr(damage, name) for name in REPORTED}
+def _add_to_audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> None:
+    audit.add(segment, part.position, part.buffer, part.table)
 
 
-def verify_report(partitions: list[dict[str, Any]], strict: bool = False) -> dict[str, Any]:
-    """The whole report: `ok` is no damage, and with `strict` no finding either."""
-    ok = not any(p["damaged"] or (strict and p["findings"]) for p in partitions)
-    return {"ok": ok, "partitions": partitions}
+def _count_records(
+    log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage], see: Callable[[Part], None] | None = None
+) -> int:
+    """Decode the records of a segment; return how many data records from `low` on can be delivered.
 
-
-def _count_records(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
-    """Data records of a segment that can be delivered from `low` on, every one of them decoded."""
+    `see` is called with each part that is read.
+    """
     start, end = max(low, plan.extents[0].first_offset), plan.extents[-1].last_offset + 1
-    return sum(c.columns.rows for c in log.chunks(start=start, end=end, below_log_start=True, on_damage=deep.append))
+    chunks = log.chunks(start=start, end=end, below_log_start=True, on_damage=deep.append, see=see)
+    return sum(c.columns.rows for c in chunks)
 
 
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
     """Return the number of data records of a segment from `low` on, according to the headers.
 
-    Only the batch that contains `low` is decoded, or, if a segment contains wrapper messages, whose headers give no number, all of it.
+    Only the batch that contains `low` is decoded. If the segment contains wrapper messages, whose
+    headers give no number, all of it is decoded.
     """
     if any(extent.records is None for extent in plan.extents):
         return _count_records(log, plan, low, deep)
@@ -134,10 +232,11 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Da
     return total
 
 
-def count_from(log: PartitionLog, extent: Run, low: int, on_damage: OnDamage) -> tuple[int, int]:
-    """Data records and control records of an extent without wrapper messages from an offset on that lies in it.
+def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
+    """Return the numbers of data records and control records of an extent from the offset `low` on.
 
-    By the headers' word; only the batch that the offset lies in is decoded.
+    The numbers come from the headers; only the batch that contains `low` is decoded. The extent must
+    contain no wrapper messages.
     """
     counts = [0, 0]
     reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)
@@ -151,7 +250,7 @@ def count_from(log: PartitionLog, extent: Run, low: int, on_damage: OnDamage) ->
 
 
 def _lost_records(damaged: list[Damage], low: int) -> int | None:
-    """Data records known to be lost from the log start on; None where a span leaves that open."""
+    """Return the number of data records lost from `low` on; None if a span leaves it unknown."""
     lost = 0
     for d in damaged:
         if d.empty or (d.last_offset is not None and d.last_offset < low):
@@ -163,17 +262,18 @@ def _lost_records(damaged: list[Damage], low: int) -> int | None:
 
 
 def _segment_gaps(log: PartitionLog) -> list[Finding]:
-    """Offsets missing between two segments, unless the log was compacted, or damage explains them.
+    """Return a finding for each gap between two segments that neither compaction nor damage explains.
 
-    Only between neighbours: of single `.log` files named as PATHs others may stand between. A segment of which nothing is delivered
-    ends where the one before it did.
+    Only segments that are neighbours in the directory are compared. If single `.log` files were given
+    as paths, there may be others between them. A segment of which nothing is delivered ends where the
+    segment before it ended.
     """
     if log.compacted:
         return []
     findings = []
     end: int | None = None
     for segment, following in itertools.pairwise(log.segments):
-        plan, behind, base = log.plan(segment), log.plan(following), following.base_offset
+        plan, next_plan, base = log.plan(segment), log.plan(following), following.base_offset
         if plan.next_offset is not None or segment.size == 0:
             end = plan.next_offset if plan.next_offset is not None else segment.base_offset
         if base is None or base != segment.next_base or any(d.last_offset is None for d in plan.damaged):
@@ -181,8 +281,8 @@ def _segment_gaps(log: PartitionLog) -> list[Finding]:
         elif any(d.last_offset == base - 1 for d in plan.damaged):
             end = base
         begins = base
-        if behind.extents and not behind.damaged:
-            begins = behind.extents[0].first_offset
+        if next_plan.extents and not next_plan.damaged:
+            begins = next_plan.extents[0].first_offset
         if end is not None and begins is not None and end < begins:
             findings.append(Finding(following.name, "segment_gap", f"offsets {end} to {begins - 1} are in no segment"))
     return findings

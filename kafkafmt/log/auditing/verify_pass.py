@@ -1,7 +1,8 @@
-"""All that verify asks of a segment's batches, in the one pass in which the segment is planned.
+"""Collect what verify needs of a segment's batches while the segment is planned, to read it only once.
 
-While the plan is made nobody knows yet whether every sound batch will be delivered, in the order of the file. Most often it is
-so, and then what was seen stands; else it is taken back, and the plan's extents are read once more.
+When a batch is seen, it is not yet known whether all valid batches are delivered, in the order of the
+file. If they are, as is usual, what was collected is kept. Otherwise it is taken back, and the extents
+of the finished plan are read again.
 """
 
 from __future__ import annotations
@@ -13,49 +14,67 @@ import numpy as np
 from ...constants import CONTROL_BIT, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import BATCH_DTYPE
-from ..reading.discovery import SegmentFile
+from ...types import BATCH_DTYPE, Buffer
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import SegmentPlan
 from ..reading.segment_walker import TABLE_ROWS
 from ..reading.transactions import TransactionWalk, misses_a_segment, settle
 from .audit import PartitionAudit
 
 
-class Sweep:
-    """One partition. Call `begin` for each segment, hand `see` to its plan, and ask `stands`.
+class VerifyPass:
+    """The first pass over one partition.
 
-    audit: None for a shallow look, which decodes no records. records: of the segment at hand, data records from the log start on.
+    Call `begin` for each segment, pass `see` to its plan, and then call `is_complete`. Call `finish`
+    after the last segment.
+
+    Parameters
+    ----------
+    log : PartitionLog
+        The partition.
+    audit : PartitionAudit or None
+        Gets the batches. None for a shallow check, which decodes no records.
+
+    Attributes
+    ----------
+    records : int
+        Data records of the current segment, from the log start offset on.
     """
 
     def __init__(self, log: PartitionLog, audit: PartitionAudit | None) -> None:
         self.log = log
         self.audit = audit
-        self.records = 0
+        self.records: int = 0
         self._walk: TransactionWalk | None = TransactionWalk(log)
         self._before: tuple[SegmentFile, int] | None = None
-        names = ("headers",)  # what stands last in a record: all before it is looked at too
+        names = ("headers",)  # the last field of a record, so that all fields before it are checked too
         self._reader = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
         self._waiting = np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def begin(self, segment: SegmentFile) -> None:
+        """Start with a segment."""
         self._segment = segment
         self._batches = self._waits = self.records = 0
         self._readable = True
 
-    def see(self, position: int, buffer: Any, rows: np.ndarray) -> None:
-        """Batches that lie in a buffer, whose first byte is the file's at `position`."""
+    def see(self, position: int, buffer: Buffer, rows: np.ndarray) -> None:
+        """Take valid batches, in the order of the file. position: file position of the buffer's first byte."""
         self._batches += len(rows)
         bits = int(np.bitwise_or.reduce(rows["attributes"]))
         if self.audit is not None and self._readable:
             data = rows[(rows["attributes"] & CONTROL_BIT) == 0] if bits & CONTROL_BIT else rows
             self.records += sum(c.columns.rows for c in self._reader.read(buffer, data, self._note)) if len(data) else 0
         if bits & CONTROL_BIT:  # markers are read from the buffer
-            self._hand_on()
+            self._flush()
             self._add(position, buffer, rows)
-        elif self.audit is not None or bits & TRANSACTIONAL_BIT or (self._walk is not None and self._walk.entries is not None):
+        elif (
+            self.audit is not None
+            or bits & TRANSACTIONAL_BIT
+            or (self._walk is not None and self._walk.entries is not None)
+        ):
             if self._waits + len(rows) > len(self._waiting):
-                self._hand_on()
+                self._flush()
             waiting = self._waiting[self._waits : self._waits + len(rows)]
             waiting.view(np.uint8)[:] = rows.view(np.uint8)
             waiting["position"] += position
@@ -64,22 +83,27 @@ class Sweep:
     def _note(self, _: Any, error: KafkaFormatError) -> None:
         self._readable = False
 
-    def _hand_on(self) -> None:
-        """Those that wait, so that many are looked at together."""
+    def _flush(self) -> None:
+        """Hand on the rows collected so far. One call for many rows is much faster than one for each table."""
         if self._waits:
             self._add(0, b"", self._waiting[: self._waits])
             self._waits = 0
 
-    def _add(self, position: int, buffer: Any, rows: np.ndarray) -> None:
+    def _add(self, position: int, buffer: Buffer, rows: np.ndarray) -> None:
         if self.audit is not None:
             self.audit.add(self._segment, position, buffer, rows)
         if self._walk is not None:
             self._walk.add(buffer, rows, self._segment.name)
 
-    def stands(self, plan: SegmentPlan) -> bool:
-        """Was all that the plan delivers seen, that alone, and in its order? Else what was seen of the segment is forgotten."""
-        if self._readable and not plan.damaged and sum(e.batches for e in plan.extents) == self._batches and len(plan.extents) < 2:
-            self._hand_on()
+    def is_complete(self, plan: SegmentPlan) -> bool:
+        """Return whether exactly the delivered batches were seen, in their order; if not, forget them."""
+        if (
+            self._readable
+            and not plan.damaged
+            and sum(e.batches for e in plan.extents) == self._batches
+            and len(plan.extents) < 2
+        ):
+            self._flush()
             self._follow(plan)
             return True
         self._walk = None
@@ -88,13 +112,15 @@ class Sweep:
         return False
 
     def _follow(self, plan: SegmentPlan) -> None:
-        """Where a segment is missing before this one, the walk has gone on as if none were: it has to be made anew."""
+        """Give up the walk over transactions if a segment is missing before this one; it did not notice the gap."""
         for extent in plan.extents:
-            if self._before is not None and misses_a_segment(self.log, *self._before, plan.segment, extent.first_offset):
+            if self._before is not None and misses_a_segment(
+                self.log, *self._before, plan.segment, extent.first_offset
+            ):
                 self._walk = None
             self._before = plan.segment, extent.last_offset + 1
 
     def finish(self) -> None:
-        """Every segment was looked at: tell the log what became of transactions, if that is known."""
+        """Store the outcome of transactions in the log, if every batch was seen."""
         if self._walk is not None:
             self.log.transactions = settle(self._walk)

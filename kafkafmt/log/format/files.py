@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from ..._backend import core
 from ...errors import StructureError
+from ...types import Buffer, byte_view
 
 ALIGNMENT = 64
 CRC_STEP = 1 << 20
@@ -89,11 +90,11 @@ class FileView:
     """
 
     def __init__(self, path: str | os.PathLike[str], mapped: bool = False) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._fd = _open(path)
-        self.size = os.fstat(self._fd).st_size
-        self.bytes_read = 0
-        self.reads = 0
+        self.size: int = os.fstat(self._fd).st_size
+        self.bytes_read: int = 0
+        self.reads: int = 0
         self.data: npt.NDArray[np.uint8] | None = None
         if mapped and self.size:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
@@ -207,9 +208,9 @@ def write_all(target: int, data: bytes) -> None:
         rest = rest[os.write(target, rest) :]
 
 
-def write_at(target: int, data: Any, position: int) -> None:
+def write_at(target: int, data: Buffer, position: int) -> None:
     """Write all bytes of `data` at `position` of the descriptor `target`."""
-    rest = memoryview(data).cast("B")
+    rest = byte_view(data)
     while rest:
         written = os.pwrite(target, rest, position)
         rest, position = rest[written:], position + written

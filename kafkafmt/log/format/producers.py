@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ...constants import (
     TRANSACTIONAL_BIT,
 )
 from ...records import RecordReader
+from ...types import Buffer, byte_view
 from .snapshots import ProducerEntry, sequence_after
 
 
@@ -54,7 +55,7 @@ def marker_reader(max_batch_bytes: int) -> RecordReader:
     return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
 
 
-def read_markers(reader: RecordReader, buffer: Any, rows: np.ndarray) -> dict[int, Marker]:
+def read_markers(reader: RecordReader, buffer: Buffer, rows: np.ndarray) -> dict[int, Marker]:
     """Return the markers of the control batches `rows` by offset; markers that cannot be read are
     omitted.
 
@@ -66,8 +67,7 @@ def read_markers(reader: RecordReader, buffer: Any, rows: np.ndarray) -> dict[in
         assert columns.offset is not None
         assert columns.key_position is not None
         assert columns.key_length is not None
-        raw: Any = source
-        data = np.frombuffer(raw, np.uint8)
+        data = np.frombuffer(byte_view(source), np.uint8)
         for i in np.flatnonzero(columns.key_length[: columns.rows] >= 4).tolist():
             key, epoch = int(columns.key_position[i]), b"\xff"
             if columns.value_position is not None and columns.value_length is not None and columns.value_length[i] >= 6:
@@ -89,7 +89,7 @@ class Producers:
     """
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
-        self.entries = {e.producer_id: e for e in entries}
+        self.entries: dict[int, ProducerEntry] = {e.producer_id: e for e in entries}
         self._open = {e.producer_id: e.txn_first_offset for e in self.entries.values() if e.txn_first_offset >= 0}
         self._oldest = [(first, producer_id) for producer_id, first in self._open.items()]
         """Heap of (first offset, producer id) of the open transactions; it can also contain ended

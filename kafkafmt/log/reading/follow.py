@@ -1,10 +1,11 @@
-"""Following a log that grows: what was appended to a partition since the last look.
+"""Follow a log that grows: find what was appended to a partition since the last look.
 
-A look reads the batches behind those already seen, in the segment that was last and in those that came after it, and takes
-whole, sound ones; so the cost is that of what is new. What is no sound batch at the end may still be being written: it is
-waited for. If it stays while the file goes on behind it, or once the segment is no longer the last, the whole segment is
-planned, and that decides what is damage. Records are then read as from any log, up to what was seen; at read_committed up to
-the last stable offset, for which the walk over transactions goes along.
+A look reads the batches after those already seen, in the last segment and in new ones, and accepts
+complete, valid batches. Its cost therefore depends only on the new data. If the end of the log is
+not a valid batch, it may be a write in progress, so the follower waits. If it persists while the
+file grows, or if the segment is no longer the last, the whole segment is planned, which decides
+what is damage. Records are then read as from any log, up to the last batch seen. At read_committed
+they are read up to the last stable offset, and the follower keeps the state of transactions.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ..._backend import core
 from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from ...errors import KafkaFormatError
-from ...types import last_offsets
+from ...types import Buffer, last_offset, last_offsets
 from ..format.files import FileView
-from .discovery import NoLogError, PartitionDir, SegmentFile, discover
+from .discovery import NoLogError, discover
 from .partition import OnDamage, PartitionLog
+from .partition_dir import PartitionDir, SegmentFile
 from .segment_walker import FIRST_READ, Walker
 from .transactions import TransactionWalk, settle_hidden
 
@@ -29,9 +31,29 @@ Stamp = tuple[int, ...]
 
 
 class Follower:
-    """One partition. start: the first offset wanted, None for the log start. paths: what to discover it by again.
+    """Follows one partition.
 
-    next: the offset up to which records have been given. gone: the partition is no longer there.
+    Parameters
+    ----------
+    directory : PartitionDir
+        The partition.
+    paths : collection of Path
+        The paths by which to discover the partition again.
+    start : int, optional
+        First offset to deliver. By default the log start offset.
+    committed, control, below_log_start : bool, default False
+        As in `PartitionLog.chunks`.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    tell : callable, optional
+        Receives messages.
+
+    Attributes
+    ----------
+    next : int
+        Offset up to which records have been delivered.
+    gone : bool
+        Whether the partition no longer exists.
     """
 
     def __init__(
@@ -46,8 +68,8 @@ class Follower:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.name = f"{directory.topic}-{directory.partition}"
-        self.gone = False
+        self.name: str = f"{directory.topic}-{directory.partition}"
+        self.gone: bool = False
         self._paths = paths
         self._committed = committed
         self._control = control
@@ -55,18 +77,18 @@ class Follower:
         self._max_batch_bytes = max_batch_bytes
         self._tell = tell
         self._stamp: Stamp = ()
-        self.log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
+        self.log: PartitionLog = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
         self._begin()
-        self.next = max(self._low, start or 0)
+        self.next: int = max(self._low, start or 0)
 
     @property
     def _low(self) -> int:
-        """The first offset that is there to be read."""
+        """The first offset that can be read."""
         segments = self.log.segments
         return (segments[0].base_offset or 0 if segments else 0) if self._below_log_start else self.log.log_start_offset
 
     def _begin(self) -> None:
-        """Take the log as it is: all of its sound batches are seen."""
+        """Accept the log in its present state: all its valid batches count as seen."""
         self._walk = TransactionWalk(self.log)
         if self._committed:
             self._walk.found = self.log.transactions
@@ -77,42 +99,50 @@ class Follower:
         self._judged: tuple[int, int] | None = None
 
     def _seen_of(self, segment: SegmentFile) -> int:
-        """Up to where the plan of a segment tells what its bytes are; behind it there is an unfinished tail at most."""
+        """Return the position up to which the plan of a segment covers it, in bytes. Only an
+        incomplete last batch may follow.
+        """
         plan = self.log.plan(segment)
         return max([e.end for e in plan.extents] + [d.position + d.length for d in plan.damaged], default=0)
 
-    def records(self, on_damage: OnDamage | None = None) -> Iterator[Any]:
-        """The records seen that were not given yet."""
+    def records(self, on_damage: OnDamage | None = None) -> Iterator[core.Record]:
+        """Yield the records that were seen and not delivered yet."""
         if self.next < self._low:
             self._tell(
-                f"{self.name}: offsets {self.next} to {self._low - 1} are gone before they were read (retention)"
+                f"{self.name}: offsets {self.next} to {self._low - 1} were removed before they were read (retention)"
             )
             self.next = self._low
         end = self._end
         if self._committed:
             for doubt in settle_hidden(self._walk):
-                self._tell(f"{self.name}: {doubt.message}; its records are left out")
+                self._tell(f"{self.name}: {doubt.message}")
             end = min([end, *self._walk.found.open.values()])
             self._walk.found.last_stable_offset = end
             self.log.transactions = self._walk.found
         if end > self.next:
-            selection: dict[str, Any] = {
-                "below_log_start": self._below_log_start,
-                "control": self._control,
-                "committed": self._committed,
-            }
-            yield from self.log.records(start=self.next, end=end, on_damage=on_damage, **selection)
+            yield from self.log.records(
+                start=self.next,
+                end=end,
+                on_damage=on_damage,
+                below_log_start=self._below_log_start,
+                control=self._control,
+                committed=self._committed,
+            )
             self.next = end
 
     def look(self, closely: bool = False) -> None:
-        """See what has come. Files whose times and sizes are those of the last look are left alone, unless `closely`."""
+        """Find new batches.
+
+        If the times and sizes of the files are those of the last look, nothing is read unless
+        `closely` is True.
+        """
         try:
             stamp = self._stamp_now()
             if stamp == self._stamp and not closely:
                 return
             log = self._fresh_log()
         except (FileNotFoundError, NotADirectoryError, NoLogError):
-            self._tell(f"{self.name}: no longer there (its topic was deleted, or it was moved)")
+            self._tell(f"{self.name}: the partition no longer exists (its topic was deleted, or it was moved)")
             self.gone = True
             return
         self._stamp, self.log, self._walk.log = stamp, log, log
@@ -128,7 +158,9 @@ class Follower:
                 self._read(segment)
 
     def _stamp_now(self) -> Stamp:
-        """What changes when the partition does: the times of its directory and of its last segment, and the size of that."""
+        """Return values that change with the partition: the mtimes of its directory and last
+        segment, and that segment's size.
+        """
         folder = os.stat(self.log.directory.path)
         if self._segment is None:
             return (folder.st_mtime_ns,)
@@ -145,17 +177,17 @@ class Follower:
         raise NoLogError(self.name)
 
     def _shrunk(self) -> bool:
-        """Has the log lost what was its end?"""
+        """Return whether the end of the log that was seen is missing."""
         if self._segment is None:
             return False
         for segment in self.log.segments:
             if segment.name == self._segment.name:
                 return segment.size < self._position
-        behind = [s for s in self.log.segments if (s.base_offset or 0) > (self._segment.base_offset or 0)]
-        return not behind  # else retention took it
+        later = [s for s in self.log.segments if (s.base_offset or 0) > (self._segment.base_offset or 0)]
+        return not later  # if there are later segments, retention removed this one
 
     def _read(self, segment: SegmentFile) -> None:
-        """Take the sound batches behind what was seen of a segment."""
+        """Accept the valid batches of a segment after those seen."""
         if self._segment is None or segment.name != self._segment.name:
             self._segment, self._position, self._stuck, self._judged = segment, 0, None, None
         error: KafkaFormatError | None = None
@@ -167,7 +199,7 @@ class Follower:
                     if len(rows[:rising]):
                         self._take(start, buffer, rows[:rising], segment.name)
                     if rising < len(rows):
-                        error = KafkaFormatError("offsets fall back", self._position)
+                        error = KafkaFormatError("offsets decrease", self._position)
                         break
                 if error is not None and (not segment.last or self._is_damage(view, error)):
                     self._judge(segment)
@@ -176,7 +208,9 @@ class Follower:
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: np.ndarray) -> int:
-        """How many of these batches follow what was seen, each with higher offsets than the one before."""
+        """Return how many of these batches follow those seen, each with higher offsets than the one
+        before.
+        """
         first, last = rows["base_offset"], last_offsets(rows)
         before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last
         falls = np.flatnonzero(
@@ -186,14 +220,16 @@ class Follower:
         )
         return int(falls[0]) if len(falls) else len(rows)
 
-    def _take(self, start: int, buffer: Any, rows: np.ndarray, file: str) -> None:
+    def _take(self, start: int, buffer: Buffer, rows: np.ndarray, file: str) -> None:
         if self._committed:
             self._walk.add(buffer, rows, file)
-        self._end = int(rows[-1]["base_offset"]) + int(rows[-1]["last_offset_delta"]) + 1
+        self._end = last_offset(rows[-1]) + 1
         self._position = start + int(rows[-1]["position"]) + int(rows[-1]["size"])
 
     def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:
-        """Is it time to judge what stands behind the last sound batch of the last segment? It may still be being written."""
+        """Return whether to judge the bytes after the last valid batch of the last segment. They
+        may be a write in progress.
+        """
         here = self._position, view.size
         if not view.read(self._position, BATCH_HEADER_SIZE).strip(b"\0") or self._judged == here:
             return False
@@ -203,7 +239,9 @@ class Follower:
         return error.code != "truncated" or before[1] != view.size
 
     def _judge(self, segment: SegmentFile) -> None:
-        """Let the plan of the whole segment decide; what it delivers behind damage is seen then."""
+        """Plan the whole segment, which decides what is damage. Batches that it delivers after
+        damage count as seen.
+        """
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size
         for late in [e for e in plan.extents if e.position >= self._position and e.first_offset < self._end]:

@@ -1,14 +1,16 @@
-"""What the group coordinator keeps in `__consumer_offsets`: committed offsets, and the groups with their members.
+"""Decode what the group coordinator stores in `__consumer_offsets`: committed offsets, and groups
+with their members.
 
-The topic is compacted: of each key the latest record counts, and one without a value deletes it. Offsets committed in a
-transaction count once it has been committed, in the place where they were written, not that of the marker: so does a
-coordinator that loads the topic, which also reads on behind a transaction that is still open.
+The topic is compacted: the latest record of each key counts, and a record without a value deletes
+its key. Offsets committed in a transaction count once the transaction is committed, at the position
+where they were written, not at that of the marker. A coordinator that loads the topic does the
+same. It also reads past a transaction that is still open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,13 +27,32 @@ from .plan import Damage
 GROUPS_TOPIC = "__consumer_offsets"
 COMMIT = 1
 COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
-"""What keys of offset commits begin with; the other fields of both are the same."""
+"""First bytes of the keys of offset commits. The other fields of both versions are equal."""
 GROUPS = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
 MEMBERS = {5: "consumer", 10: "share", 19: "streams"}
 
 
 class CommittedOffset(NamedTuple):
-    """Timestamps in milliseconds; expire_timestamp only where the commit itself names one (up to Kafka 2.0)."""
+    """An offset that a consumer group committed for a partition.
+
+    Attributes
+    ----------
+    group, topic : str
+        The group, and the topic of the partition.
+    partition : int
+        Number of the partition.
+    offset : int
+        The next offset that the group reads.
+    leader_epoch : int or None
+        Leader epoch of the last record that was read. None if the commit has none.
+    metadata : str
+        Text that the consumer added.
+    commit_timestamp : int
+        Time of the commit, in milliseconds since 1970-01-01 UTC.
+    expire_timestamp : int or None
+        Time at which the commit expires, in milliseconds. None unless the commit itself has one (up
+        to Kafka 2.0).
+    """
 
     group: str
     topic: str
@@ -44,7 +65,20 @@ class CommittedOffset(NamedTuple):
 
 
 class Member(NamedTuple):
-    """instance_id: of a static member. topics: what it subscribed to, None where that cannot be read (another protocol than `consumer`)."""
+    """A member of a consumer group.
+
+    Attributes
+    ----------
+    member_id : str
+        Id of the member.
+    instance_id : str or None
+        ``group.instance.id`` of a static member; None for other members.
+    client_id, client_host : str
+        The client and its address.
+    topics : list of str or None
+        Topics that the member subscribed to. None if they cannot be decoded, because the protocol
+        is not `consumer`.
+    """
 
     member_id: str
     instance_id: str | None
@@ -55,7 +89,21 @@ class Member(NamedTuple):
 
 @dataclass
 class Group:
-    """type: classic, consumer, share or streams. epoch: the generation of a classic one. protocol: of a classic one, the assignor."""
+    """A consumer group.
+
+    Attributes
+    ----------
+    group : str
+        Name of the group.
+    type : str
+        "classic", "consumer", "share" or "streams".
+    epoch : int
+        Epoch of the group; the generation of a classic group. -1 if only members are stored.
+    protocol_type, protocol : str or None
+        Protocol type and assignor of a classic group; None for other types.
+    members : list of Member
+        The members.
+    """
 
     group: str
     type: str
@@ -67,7 +115,17 @@ class Group:
 
 @dataclass
 class GroupState:
-    """offsets in order of group, topic and partition; groups by name. unreadable: records whose key or value cannot be decoded."""
+    """The latest state of the groups.
+
+    Attributes
+    ----------
+    offsets : list of CommittedOffset
+        Committed offsets, ordered by group, topic and partition.
+    groups : list of Group
+        Groups, ordered by name.
+    unreadable : int
+        Number of records whose key or value cannot be decoded.
+    """
 
     offsets: list[CommittedOffset]
     groups: list[Group]
@@ -77,7 +135,11 @@ class GroupState:
 def read_group_state(
     logs: Iterable[PartitionLog], on_damage: Callable[[PartitionLog, Damage], None] | None = None
 ) -> GroupState:
-    """The latest state in the partitions of `__consumer_offsets`."""
+    """Return the latest state in partitions of `__consumer_offsets`.
+
+    Damage is passed to `on_damage` with its log, or raised as DamagedLogError if `on_damage` is
+    None.
+    """
     state = GroupState([], [])
     commits: list[CommittedOffset] = []
     groups: dict[tuple[str, str], Group] = {}
@@ -107,7 +169,10 @@ def read_group_state(
 
 
 def _latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
-    """Every key that was not deleted, in the order of its latest record, and its value; old commits' keys as today's."""
+    """Return an iterator of keys and values: the latest value of each key that was not deleted.
+
+    Keys are in the order of their latest records. Keys of old commits are converted to today's.
+    """
     latest: dict[bytes, bytes | None] = {}
     for record in log.records(committed=True, past_open=True, on_damage=on_damage):
         key = record.key or b""
@@ -149,3 +214,9 @@ def _member(record: CoordinatorRecord) -> Member:
     m = record.value
     topics = getattr(m, "subscribed_topic_names", None)
     return Member(record.key.member_id, getattr(m, "instance_id", None), m.client_id, m.client_host, topics)
+
+
+def groups_dict(offsets: Iterable[CommittedOffset], groups: Iterable[Group]) -> dict[str, Any]:
+    """Return the JSON object that ``kafkafmt groups --format json`` prints."""
+    rows = [asdict(g) | {"members": [m._asdict() for m in g.members]} for g in groups]
+    return {"offsets": [c._asdict() for c in offsets], "groups": rows}

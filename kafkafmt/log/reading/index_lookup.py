@@ -1,7 +1,7 @@
-"""Looking up in offset and time indexes, as far as they can be believed.
+"""Look up offsets and timestamps in offset and time indexes, as far as the indexes are correct.
 
-They are searched as a broker does it, in halves, so that the cost is that of some entries; an entry is used only after
-the batch that it names was found in the log.
+Indexes are searched by bisection, as a broker does, so only some entries are read. An entry is used
+only after the batch that it names was found in the log.
 """
 
 from __future__ import annotations
@@ -14,28 +14,45 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
-from ...types import BATCH_DTYPE, last_offsets
+from ...types import BATCH_DTYPE, last_offset, last_offsets
 from ..format.files import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, in_use
-from .discovery import SegmentFile
+from .partition_dir import SegmentFile
 from .segment_walker import FIRST_READ, Walker
 
 BLOCK_ENTRIES = 512
 SCAN_BYTES = 4 << 20
-"""How far behind an entry's position its batch may begin: up to Kafka 4.0 entries name the batches of a whole append."""
+"""Largest distance of a batch after its entry's position, in bytes. Up to Kafka 4.0, an entry names
+the batches of a whole append.
+"""
 
 
 class Entry(NamedTuple):
-    """Of the offset index: offset - base, position. Of the time index: timestamp, offset - base."""
+    """An entry of an index.
+
+    Attributes
+    ----------
+    first : int
+        In an offset index, the offset minus the base offset. In a time index, the timestamp in ms.
+    second : int
+        In an offset index, the position in bytes. In a time index, the offset minus the base
+        offset.
+    """
 
     first: int
     second: int
 
 
 class TimeBounds(NamedTuple):
-    """What a time index tells about a time: no record at or below `after` is as late.
+    """What a time index says about a timestamp.
 
-    One at or below `upto` should be, where that is not None: the next entry says so, which was not looked up.
+    Attributes
+    ----------
+    after : int
+        No record up to this offset has the timestamp or a later one.
+    upto : int or None
+        A record up to this offset should have it. The next entry says so, but its batch was not
+        looked up. None if there is no such entry.
     """
 
     after: int
@@ -43,10 +60,11 @@ class TimeBounds(NamedTuple):
 
 
 def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
-    """Where a walk may begin that has to meet every batch with offsets from `offset` on; 0 where the index tells nothing.
+    """Return a position in bytes from which a walk meets every batch with offsets from `offset` on.
 
-    exactly: only an entry counts whose offset the batch itself holds; where gaps are no wonder nothing else shows that it has its
-    own base offset.
+    Return 0 if the index does not help. If `exactly` is True, an entry is used only if its batch
+    contains the entry's offset. In a compacted log, where gaps are expected, this alone confirms
+    the base offset of the batch.
     """
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
@@ -58,16 +76,16 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
     batch = _batch_at(view, entry.second)
     if batch is None or not segment.base_offset <= int(batch["base_offset"]) <= segment.base_offset + entry.first:
         return 0
-    if (
-        exactly
-        and int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0) < segment.base_offset + entry.first
-    ):
+    if exactly and last_offset(batch) < segment.base_offset + entry.first:
         return 0
     return entry.second
 
 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
-    """Where the first record at or after a time cannot be; None where the time index tells nothing that holds."""
+    """Return where the first record at or after a timestamp (in ms) cannot be.
+
+    Return None if the time index has no entry that the log confirms.
+    """
     if segment.base_offset is None:
         return None
     before, following = _around(segment.path.with_suffix(".timeindex"), TIME_ENTRY, timestamp - 1, view)
@@ -82,7 +100,11 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
 
 
 def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
-    """The largest timestamp of a segment, by the last entry of its time index and the batches behind it; None where that tells nothing."""
+    """Return the largest timestamp of a segment, in ms.
+
+    It comes from the last entry of the time index and from the batches after it. Return None if the
+    log does not confirm this entry.
+    """
     if segment.base_offset is None:
         return None
     entry, _ = _around(segment.path.with_suffix(".timeindex"), TIME_ENTRY, MAX_OFFSET, view)
@@ -100,10 +122,10 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
 
 
 def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> tuple[Entry | None, Entry | None]:
-    """Of an index's entries in use, the last whose first field is at or below a value, and the next one.
+    """Return the last index entry whose first field is at most `value`, and the next entry.
 
-    Read are single entries, each in the middle of where it may be, until a block is left. Zeros lie beyond the last entry. What was
-    read counts as read of the log.
+    Single entries are read, by bisection, until one block is left. After the last entry in use
+    there are zeros. The bytes read are counted as read from `log`.
     """
     try:
         with FileView(path) as view:
@@ -116,7 +138,7 @@ def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> 
             data = view.read(low * size, (high + 1 - low) * size)
             log.bytes_read += view.bytes_read
             log.reads += view.reads
-    except OSError:  # missing, or not to be read: the log tells all by itself
+    except OSError:  # missing or unreadable: the log itself is read instead
         return None, None
     block = np.frombuffer(data, entry, len(data) // size)
     firsts, seconds = (block[name].astype(np.int64) for name in entry.names or ())
@@ -127,7 +149,9 @@ def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> 
 
 
 def _batches_from(view: FileView, position: int, offset: int) -> Iterator[np.ndarray]:
-    """Tables of sound batches from a position to the batch that holds an offset, or not far behind it."""
+    """Yield tables of valid batches from a position to the batch with an offset, at most some MB
+    further.
+    """
     for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(
         position, min(view.size, position + SCAN_BYTES)
     ):
@@ -137,7 +161,7 @@ def _batches_from(view: FileView, position: int, offset: int) -> Iterator[np.nda
 
 
 def _batch_at(view: FileView, position: int) -> np.void | None:
-    """The header of the sound batch at a position, None where there is none."""
+    """Return the header of the valid batch at a position, or None."""
     table = np.zeros(1, BATCH_DTYPE)
     size = int.from_bytes(view.read(position + 8, 4), "big", signed=True) + 12
     scan = core.scan_batches(view.read(position, max(min(size, view.size - position), 0)), table)

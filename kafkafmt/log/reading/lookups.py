@@ -1,4 +1,8 @@
-"""Lookups: by time as a broker answers them, the first offset, in offset order, at or after a timestamp; by offset."""
+"""Find records by timestamp, as a broker does, and by offset.
+
+The result of a search by timestamp is the first record, in offset order, with this timestamp or a
+later one.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,25 @@ import numpy as np
 
 from ...constants import CONTROL_BIT, NO_END, NO_TIMESTAMP
 from ...records import RecordReader
-from .discovery import SegmentFile
 from .index_lookup import largest_timestamp, time_bounds
 from .partition import UNKNOWN, Part, PartitionLog
+from .partition_dir import SegmentFile
 
 
 class Place(NamedTuple):
-    """Where the answer lies: offset and timestamp of the record, its segment's file name, its batch's position there."""
+    """Place of a record.
+
+    Attributes
+    ----------
+    offset : int
+        Offset of the record.
+    timestamp : int
+        Timestamp of the record, in milliseconds.
+    segment : str
+        File name of its segment.
+    position : int
+        Position of its batch in that file, in bytes.
+    """
 
     offset: int
     timestamp: int
@@ -25,10 +41,12 @@ class Place(NamedTuple):
 
 
 def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = False) -> Place | None:
-    """The first record from the log start on (or from the first that is there) with that timestamp (ms) or a later one.
+    """Return the place of the first record with a timestamp (in ms) or a later one, or None.
 
-    A batch header's maximum timestamp is believed; control batches and aborted records are seen, as by a broker.
-    Damage on the way is passed over: what it held cannot be the answer.
+    The search starts at the log start offset, or at the first offset that exists if
+    `below_log_start` is True. The maximum timestamp in a batch's header is trusted. Control batches
+    and aborted records count, as for a broker. Damage is skipped. Kafka:
+    ``UnifiedLog.fetchOffsetByTimestamp``.
     """
     low = 0 if below_log_start else log.log_start_offset
     reader = _reader(log, low)
@@ -54,7 +72,11 @@ def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = Fa
 
 
 def find_max_timestamp(log: PartitionLog) -> Place | None:
-    """The first record with the largest timestamp, by the headers' word; None where no record has a timestamp."""
+    """Return the place of the first record with the largest timestamp according to the batch
+    headers.
+
+    Return None if no record has a timestamp.
+    """
     first = log.first_segment(log.log_start_offset)
     for i in range(first, len(log.segments)):
         if log.largest_timestamps[i] == UNKNOWN:
@@ -64,9 +86,11 @@ def find_max_timestamp(log: PartitionLog) -> Place | None:
 
 
 def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
-    """The segments from the one that holds an offset on whose largest timestamp is at or after a time.
+    """Yield the segments from the one with the offset `low` on whose largest timestamp is at least
+    `timestamp`.
 
-    As a broker does, the largest timestamp of each is looked up once and kept; timestamps need not rise, so there is no shorter way.
+    The largest timestamp of each segment is looked up once and kept, as in a broker. Timestamps
+    need not increase, so every segment must be checked.
     """
     largest, at = log.largest_timestamps, log.first_segment(low)
     while len(ahead := np.flatnonzero((largest[at:] >= timestamp) | (largest[at:] == UNKNOWN))):
@@ -89,12 +113,14 @@ def _largest(log: PartitionLog, segment: SegmentFile) -> int:
 
 
 def find_offset(log: PartitionLog, offset: int) -> Place | None:
-    """The first record at or after an offset (or the log start); control records are none."""
+    """Return the place of the first record at or after an offset and the log start offset, or None.
+
+    Control records do not count.
+    """
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low)
-    for part in chain.from_iterable(
-        log.parts(low, end, lambda _: None) for end in (low + 1, NO_END)
-    ):  # most often it is there
+    ends = (low + 1, NO_END)  # usually the offset itself exists, so a search for it alone comes first
+    for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in ends):
         for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
             place = _first_record(reader, part, i, None)
             if place is not None:
@@ -120,7 +146,10 @@ def _first_in_segment(
 
 
 def _first_record(reader: RecordReader, part: Part, i: int, timestamp: int | None) -> Place | None:
-    """The first record of the i-th batch that the reader wants, at or after a time where one is given."""
+    """Return the place of the first record of batch `i` that the reader returns, or None.
+
+    If `timestamp` is given, the record must have this timestamp or a later one.
+    """
     batch = part.table[i : i + 1]
     for _, columns in reader.read(part.buffer, batch, lambda _, __: None):
         assert columns.timestamp is not None

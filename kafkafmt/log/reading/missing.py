@@ -1,30 +1,37 @@
 """Decide whether retention explains a segment that is missing, and raise an error if it does not.
 
-Kafka deletes the oldest segments of a log (``UnifiedLog.deleteOldSegments``), also while the log is read. A reader that has listed
-such a segment may skip it. A missing file alone proves nothing: the directory may have been moved or unmounted, or this host may
-see another directory under the same path. Retention is therefore accepted only if the directory is the one that was listed, the
-file is gone on a second look, and its offsets are below the log start offset that the directory has now.
+Kafka deletes the oldest segments of a log (``UnifiedLog.deleteOldSegments``), also while the log is
+read. A reader that has listed such a segment may skip it. A missing file alone proves nothing: the
+directory may have been moved or unmounted, or this host may see another directory under the same
+path. Retention is therefore accepted only if all of these are true:
+
+- The directory is the one that was listed.
+- The file is missing on a second look.
+- The offsets of the file are below the present log start offset of the directory.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
 
 from ...errors import StructureError
 from ..format import files
 from ..format.checkpoints import LOG_STARTS, read_offset_checkpoint
 from ..format.names import base_offset_of
-
-if TYPE_CHECKING:
-    from .discovery import PartitionDir, SegmentFile
+from .partition_dir import PartitionDir, SegmentFile
 
 
 class UnavailableSegmentError(OSError):
-    """Raised if a segment that was listed or planned is missing or has changed, and retention does not explain it.
+    """Raised if a segment that was listed or planned is missing or has changed, and retention does
+    not explain it.
 
-    `filename` is the path of the segment, `strerror` the reason.
+    Attributes
+    ----------
+    filename : str
+        Path of the segment.
+    strerror : str
+        The reason.
     """
 
     def __str__(self) -> str:
@@ -37,7 +44,9 @@ def unavailable(segment: SegmentFile, reason: str, code: int = errno.ENOENT) -> 
 
 
 def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
-    """Return if retention has removed `segment` since `directory` was listed; otherwise raise `UnavailableSegmentError`."""
+    """Raise `UnavailableSegmentError` unless retention has removed `segment` since `directory` was
+    listed.
+    """
     try:
         inode = os.stat(directory.path).st_ino
         _, names = files.list_directory(directory.path)
@@ -53,12 +62,13 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
         )
     if os.path.lexists(segment.path):
         raise unavailable(
-            segment, "the file is listed but cannot be opened (a link that leads nowhere, or not a regular file)"
+            segment,
+            "the file is listed but cannot be opened (a link whose target does not exist, or not a regular file)",
         )
     bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
     if not bases:
         raise unavailable(
-            segment, "the file is missing, and its directory holds no segment any more: it was emptied or unmounted"
+            segment, "the file is missing, and its directory no longer contains a segment: it was emptied or unmounted"
         )
     start = max(bases[0], _log_start_checkpoint(directory))
     if segment.base_offset is None or not _end(segment, bases[0]) <= start:
@@ -67,9 +77,10 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
 
 
 def _end(segment: SegmentFile, first_base: int) -> int:
-    """Return the offset after the last one that `segment` can hold.
+    """Return the offset after the last one that `segment` can contain.
 
-    The last segment has no successor when it is listed. Retention rolls it before it deletes it, so a later segment follows.
+    The last segment has no successor when it is listed. Before retention deletes it, the broker
+    rolls it, so a later segment exists.
     """
     assert segment.base_offset is not None
     if segment.next_base is not None:
@@ -78,7 +89,7 @@ def _end(segment: SegmentFile, first_base: int) -> int:
 
 
 def _log_start_checkpoint(directory: PartitionDir) -> int:
-    """Return the log start offset in the checkpoint next to the directory, or 0 if it says nothing."""
+    """Return the log start offset in the checkpoint next to the directory, or 0 if there is none."""
     if directory.state != "live":
         return 0
     try:

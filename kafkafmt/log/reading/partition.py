@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,19 +18,21 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET, NO_END
 from ...errors import KafkaFormatError, StructureError
 from ...records import Chunk, RecordReader
-from ...types import BATCH_DTYPE, COLUMNS, IntArray, RecordColumns, last_offsets
+from ...types import BATCH_DTYPE, COLUMNS, Buffer, IntArray, RecordColumns
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from ..format.files import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
-from .discovery import PartitionDir, SegmentFile
 from .index_lookup import position_before
 from .missing import check_retention, unavailable
+from .partition_dir import PartitionDir, SegmentFile
+from .parts import Run
 from .plan import Damage, SegmentPlan, plan_segment
 from .ranges import MAX_HEADERS_READ, reach, sound_runs
-from .segment_walker import FIRST_READ, TABLE_ROWS, Run, See, Walker
+from .segment_walker import FIRST_READ, TABLE_ROWS, See, Walker
 from .transactions import Transactions, find_transactions
 
+Event = TypeVar("Event", Run, Damage)
 OnDamage = Callable[[Damage], None]
 Tell = Callable[[str], None]
 FEW_EXTENTS = 4
@@ -43,11 +46,14 @@ UNKNOWN = MIN_OFFSET
 class DamagedLogError(KafkaFormatError):
     """Damage in a log that was read to fail at it; `damage` says what, `code` its kind, `path` in which partition directory."""
 
+    damage: Damage
+    path: str
+
     def __init__(self, damage: Damage, path: str) -> None:
         super().__init__(f"{path}/{damage.file}: {damage.message}; {damage.lost}", damage.position)
         self.damage, self.path = damage, path
-        self.resume = damage.position + damage.length
-        self.code = damage.error
+        self.resume: int = damage.position + damage.length
+        self.code: str = damage.error
 
     def __reduce__(self) -> Any:
         return type(self), (self.damage, self.path)
@@ -60,6 +66,9 @@ class PartitionLog:
     kills the process. tell: called with a line about something that is not damage, such as a file that retention removed.
     on_missing: called with the segment of such a file. `bytes_read` and `reads` count what has been read of the segments and indexes.
     """
+
+    bytes_read: int
+    reads: int
 
     def __init__(
         self,
@@ -77,7 +86,7 @@ class PartitionLog:
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
         self.mapped = mapped
-        self.tell = tell or (lambda _: None)
+        self.tell: Tell = tell or (lambda _: None)
         self._on_missing = on_missing or (lambda _: None)
         self._adopted: set[str] = set()
         self.bytes_read = self.reads = 0
@@ -201,18 +210,18 @@ class PartitionLog:
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
         """Extents and damage that concern offsets in [start, end), in the order of offsets."""
+        for events in self._events_by_segment(start, end):
+            for event in events:
+                yield events.plan, event
+
+    def _events_by_segment(self, start: int, end: int) -> Iterator[_Events]:
         for segment in self.segments[self.first_segment(start) :]:
             if segment.base_offset is not None and segment.base_offset >= end:
                 return
             if segment.next_base is not None and segment.next_base <= start:
                 continue
             plan = self._plan_of_range(segment, start, end) or self.plan(segment)
-            events: list[tuple[int, int, Run | Damage]] = [(e.first_offset, 1, e) for e in plan.extents]
-            events += [(d.first_offset or 0, 0, d) for d in plan.damaged]
-            for _, _, event in sorted(events, key=lambda e: e[:2]):
-                first, last = event.first_offset or 0, MAX_OFFSET if event.last_offset is None else event.last_offset
-                if first < end and max(first, last) >= start:
-                    yield plan, event
+            yield _Events(plan, start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
         """A plan of the batches with offsets in [start, end) alone, by the offset index or the headers, where nothing calls for more.
@@ -247,78 +256,67 @@ class PartitionLog:
 
         grouped: a part can hold several extents, and batches below `start`. Damage between them is handed over after the part.
         """
-        group: _Group | None = None
+        for events in self._events_by_segment(start, end):
+            yield from self._segment_parts(events, start, end, on_damage, grouped)
+
+    def _segment_parts(self, events: _Events, start: int, end: int, on_damage: OnDamage | None, grouped: bool) -> Iterator[Part]:
+        plan, extents, damaged, before = events.plan, events.extents, events.damaged, events.damage_before
         view: FileView | None = None
-        walker: Walker | None = None
-        missing: SegmentFile | None = None
+        group: _Group | None = None
         try:
-            for plan, event in self.events(start, end):
-                if isinstance(event, Damage):
-                    if group and on_damage is not None:
-                        group.damage.append(event)
-                        continue
-                    if group:
-                        yield from self._flush(group, on_damage)
-                    self.damage(event, on_damage)
-                    continue
-                if missing is plan.segment:
-                    continue
-                if view is None or view.path != plan.segment.path:
-                    if group:
-                        yield from self._flush(group, on_damage)
-                    if view is not None:
-                        self._close(view)
-                        view = group = None
+            self._damage_of(damaged[: before[0]], on_damage)
+            k = 0
+            while k < len(extents):
+                if view is None:
                     try:
                         view = FileView(plan.segment.path, self.mapped)
                     except FileNotFoundError:
-                        missing = plan.segment
-                        self.skip_missing(missing, "while")
-                        continue
-                    walker = Walker(view, event.first_offset, self.max_batch_bytes)
+                        self.skip_missing(plan.segment, "while")
+                        self._damage_of(damaged[before[0] :], on_damage)
+                        return
+                    walker = Walker(view, extents[k].first_offset, self.max_batch_bytes)
                     if grouped and len(plan.extents) > FEW_EXTENTS:
-                        group = _Group(plan, walker, view)
-                assert walker is not None
-                if group is not None and group.takes(event):
-                    continue
-                if group:
-                    yield from self._flush(group, on_damage)
-                    if group.takes(event):
-                        continue
-                adopted = plan.segment.name in self._adopted
-                if adopted and view.size < event.end:
-                    raise _changed(plan.segment, f"it has {view.size} bytes, but had at least {event.end}")
-                begin, before = event.position, event.first_offset - 1
-                long = event.end - begin > MAX_HEADERS_READ
-                if before + 1 < start and long and (found := reach(view, start, begin, event.end, before)):
-                    begin, before = found.position, found.last
-                batches = 0
-                for position, buffer, table, error in walker.tables(begin, event.end):
-                    part = Part(plan, event, walker, position, buffer, table, before)
-                    batches += len(table)
-                    if len(table):
-                        before = part.last_offset(len(table) - 1)
-                        if before >= start:
-                            yield part
-                    if error is not None:
-                        if adopted:
-                            raise _changed(plan.segment, f"{error.message} at position {error.position}")
-                        self.damage(part.unreadable_rest(error), on_damage)
-                    if before + 1 >= end:
-                        break
+                        group = _Group(events, walker, ends_at_damage=on_damage is None)
+                following = k + 1
+                if group is not None and (part := group.read(k)):
+                    yield part
+                    following = k + len(part.group)
                 else:
-                    if adopted and begin == event.position and (batches, before) != (event.batches, event.last_offset):
-                        raise _changed(plan.segment, f"{batches} batches up to offset {before} are where {event.batches} were planned")
-            if group:
-                yield from self._flush(group, on_damage)
+                    yield from self._extent_parts(plan, extents[k], walker, start, end, on_damage)
+                self._damage_of(damaged[before[k] : before[following]], on_damage)
+                k = following
         finally:
             if view is not None:
                 self._close(view)
 
-    def _flush(self, group: _Group, on_damage: OnDamage | None) -> Iterator[Part]:
-        """Yield what a group has read, then hand over the damage met meanwhile."""
-        yield group.part()
-        damaged, group.damage = group.damage, []
+    def _extent_parts(
+        self, plan: SegmentPlan, extent: Run, walker: Walker, start: int, end: int, on_damage: OnDamage | None
+    ) -> Iterator[Part]:
+        view, adopted = walker.view, plan.segment.name in self._adopted
+        if adopted and view.size < extent.end:
+            raise _changed(plan.segment, f"it has {view.size} bytes, but had at least {extent.end}")
+        begin, before = extent.position, extent.first_offset - 1
+        long = extent.end - begin > MAX_HEADERS_READ
+        if before + 1 < start and long and (found := reach(view, start, begin, extent.end, before)):
+            begin, before = found.position, found.last
+        batches = 0
+        for position, buffer, table, error in walker.tables(begin, extent.end):
+            part = Part(plan, extent, walker, position, buffer, table, before)
+            batches += len(table)
+            if len(table):
+                before = part.last_offset(len(table) - 1)
+                if before >= start:
+                    yield part
+            if error is not None:
+                if adopted:
+                    raise _changed(plan.segment, f"{error.message} at position {error.position}")
+                self.damage(part.unreadable_rest(error), on_damage)
+            if before + 1 >= end:
+                return
+        if adopted and begin == extent.position and (batches, before) != (extent.batches, extent.last_offset):
+            raise _changed(plan.segment, f"{batches} batches up to offset {before} are where {extent.batches} were planned")
+
+    def _damage_of(self, damaged: list[Damage], on_damage: OnDamage | None) -> None:
         for damage in damaged:
             self.damage(damage, on_damage)
 
@@ -345,6 +343,7 @@ class PartitionLog:
         committed: bool = False,
         past_open: bool = False,
         capacity: int = 16384,
+        see: Callable[[Part], None] | None = None,
     ) -> Iterator[Chunk]:
         """The records with offsets in [start, end) as decoded columns, in the order of offsets.
 
@@ -352,6 +351,7 @@ class PartitionLog:
         after what precedes it was given, or goes to `on_damage` and reading goes on behind it. committed: what a
         consumer at read_committed would see, up to the last stable offset; with past_open what lies behind it too, less
         what belongs to an open transaction: so a coordinator loads its topic. names, capacity: as RecordReader takes them.
+        see: called with each part before its records are decoded.
         """
         low = 0 if below_log_start else self.log_start_offset
         low = low if start is None else max(start, low)
@@ -360,6 +360,8 @@ class PartitionLog:
             high = min(high, self.transactions.last_stable_offset)
         reader = RecordReader(names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes)
         for part in self.parts(low, high, on_damage, grouped=True):
+            if see is not None:
+                see(part)
             table = part.table if control else part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
             if committed:
                 table = self.transactions.committed(table)
@@ -379,10 +381,70 @@ class PartitionLog:
             for damage in hurt:
                 self.damage(damage, on_damage)
 
-    def records(self, *, views: bool = False, **selection: Any) -> Iterator[Any]:
+    def records(
+        self,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        control: bool = False,
+        below_log_start: bool = False,
+        on_damage: OnDamage | None = None,
+        committed: bool = False,
+        past_open: bool = False,
+    ) -> Iterator[core.Record]:
         """The same selection as Record objects."""
-        for source, columns in self.chunks(capacity=1024, **selection):
-            yield from core.make_records(source, columns, views=views)
+        for source, columns in self.chunks(
+            start=start,
+            end=end,
+            control=control,
+            below_log_start=below_log_start,
+            on_damage=on_damage,
+            committed=committed,
+            past_open=past_open,
+            capacity=1024,
+        ):
+            yield from core.make_records(source, columns)
+
+
+class _Events:
+    """The extents and the damage of a plan that concern offsets in [start, end), each in the order of offsets.
+
+    damage_before: the number of damaged spans before each extent, and of all of them. Damage precedes an extent with the same offset.
+    """
+
+    def __init__(self, plan: SegmentPlan, start: int, end: int) -> None:
+        self.plan = plan
+        self.extents, offsets = _select(plan.extents, start, end)
+        self.damaged, damage_offsets = _select(plan.damaged, start, end)
+        self.damage_before: list[int] = np.searchsorted(damage_offsets, offsets, "right").tolist()
+        self.damage_before.append(len(self.damaged))
+
+    def __iter__(self) -> Iterator[Run | Damage]:
+        at = 0
+        for extent, before in zip(self.extents, self.damage_before, strict=False):
+            yield from self.damaged[at:before]
+            yield extent
+            at = before
+        yield from self.damaged[at:]
+
+
+def _select(events: list[Event], start: int, end: int) -> tuple[list[Event], IntArray]:
+    """Return the extents or damaged spans that concern offsets in [start, end), in the order of offsets, and their first offsets."""
+    first = np.array([e.first_offset or 0 for e in events], np.int64)
+    last = np.array([MAX_OFFSET if e.last_offset is None else e.last_offset for e in events], np.int64)
+    keep = np.full(len(events), start <= MAX_OFFSET)
+    if start <= MAX_OFFSET:
+        keep &= np.maximum(first, last) >= start
+    if end <= MAX_OFFSET:
+        keep &= first < end
+    if (first[1:] < first[:-1]).any():
+        order = np.argsort(first, kind="stable")
+        order = order[keep[order]]
+    elif keep.all():
+        return events, first
+    else:
+        order = np.flatnonzero(keep)
+    return [events[i] for i in order.tolist()], first[order]
 
 
 def _changed(segment: SegmentFile, how: str) -> OSError:
@@ -396,17 +458,18 @@ class Part:
     """Batches in a buffer, whose first byte is the file's at `position`. Reused: valid until the next one.
 
     extent: the extent that the batches are in; the last one if they are in several. before: the last offset before the first batch.
-    group: if they are in several extents, these, each with the number of batches before it in the table.
+    group, group_rows: if they are in several extents, these, and for each of them the number of batches before it in the table.
     """
 
     plan: SegmentPlan
     extent: Run
     walker: Walker
     position: int
-    buffer: Any
+    buffer: Buffer
     table: np.ndarray
     before: int
-    group: Sequence[tuple[int, Run]] = ()
+    group: Sequence[Run] = ()
+    group_rows: Sequence[int] = ()
 
     def last_offset(self, i: int) -> int:
         row = self.table[i]
@@ -417,7 +480,8 @@ class Part:
         i = int(np.argmax(self.table["position"] == row["position"]))
         extent, begin, before = self.extent, 0, self.before
         if self.group:
-            begin, extent = self.group[bisect_right(self.group, i, key=lambda g: g[0]) - 1]
+            at = bisect_right(self.group_rows, i) - 1
+            begin, extent = self.group_rows[at], self.group[at]
             before = extent.first_offset - 1
         start = self.position + int(row["position"])
         first = (self.last_offset(i - 1) if i > begin else before) + 1
@@ -446,44 +510,39 @@ class Part:
 
 
 class _Group:
-    """Small extents that are near each other in the file, read together. Without it, each would cost as much as a large one."""
+    """Reads small extents that are near each other in the file together. Without it, each would cost as much as a large one.
 
-    def __init__(self, plan: SegmentPlan, walker: Walker, view: FileView) -> None:
-        self._plan = plan
+    ends_at_damage: whether a group ends before the next damage.
+    """
+
+    def __init__(self, events: _Events, walker: Walker, ends_at_damage: bool) -> None:
+        self._plan = events.plan
         self._walker = walker
-        self._view = view
-        self._buffer = files.aligned_buffer(min(GROUP_BYTES, max(view.size, 1)))
+        self._extents = extents = events.extents
+        self._buffer = files.aligned_buffer(min(GROUP_BYTES, max(walker.view.size, 1)))
         self._rows = np.zeros(TABLE_ROWS, BATCH_DTYPE)
-        self._position = self._got = self._count = 0
-        self._extents: list[tuple[int, Run]] = []
-        self.damage: list[Damage] = []
-        """Damage that was met after the first of these extents."""
+        self._columns = np.empty((len(extents), 4), np.int64)
+        for i, name in enumerate(("position", "end", "batches", "last_offset")):
+            self._columns[:, i] = list(map(attrgetter(name), extents))
+        self._damage_before = np.array(events.damage_before, np.int64) if ends_at_damage else None
 
-    def __len__(self) -> int:
-        return len(self._extents)
-
-    def takes(self, extent: Run) -> bool:
-        """Read an extent, if it is near those before it, and as it was planned."""
-        if extent.end - extent.position > SMALL_EXTENT:
-            return False
-        if not self._extents:
-            self._position, self._count = max(extent.position - SMALL_EXTENT, 0), 0  # offsets out of order are near each other
-            self._got = self._view.read_into(self._buffer, self._position)
-        end = extent.end - self._position
-        if extent.position < self._position or end > self._got or self._count + extent.batches > len(self._rows):
-            return False
-        scan = core.scan_batches(self._buffer, self._rows[self._count :], extent.position - self._position, end)
-        if scan.count != extent.batches or scan.position != end:
-            return False
-        rows = self._rows[self._count : self._count + scan.count]
-        if int(last_offsets(rows[-1:])[0]) != extent.last_offset:
-            return False
-        self._extents.append((self._count, extent))
-        self._count += scan.count
-        return True
-
-    def part(self) -> Part:
-        """Return the batches of the extents, and begin with new ones."""
-        extents, self._extents = self._extents, []
-        before = extents[0][1].first_offset - 1
-        return Part(self._plan, extents[-1][1], self._walker, self._position, self._buffer, self._rows[: self._count], before, extents)
+    def read(self, k: int) -> Part | None:
+        """Return the batches of the extents from `k` on that are near it, as they were planned; None if there are none."""
+        columns = self._columns[k : k + TABLE_ROWS]
+        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)  # offsets out of order are near each other
+        near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
+        if not near[0]:
+            return None
+        got = self._walker.view.read_into(self._buffer, position)
+        near &= (columns[:, 0] >= position) & (columns[:, 1] <= position + got)
+        if self._damage_before is not None:
+            near &= self._damage_before[k : k + len(near)] == self._damage_before[k]
+        columns = columns[: len(near) if near.all() else int(np.argmin(near))].copy()
+        columns[:, :2] -= position
+        n, count = core.scan_extents(self._buffer, self._rows, columns)
+        if not n:
+            return None
+        extents = self._extents[k : k + n]
+        rows = (np.cumsum(columns[:n, 2]) - columns[:n, 2]).tolist()
+        before = extents[0].first_offset - 1
+        return Part(self._plan, extents[-1], self._walker, position, self._buffer, self._rows[:count], before, extents, rows)

@@ -1,4 +1,8 @@
-"""A range of a segment without the rest of it: where it begins, by headers alone, and whether it is sound by itself."""
+"""Read a range of offsets of a segment without the rest of it.
+
+Batch headers show where the range begins. The range is used only if its batches are valid and
+consistent by themselves.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +27,24 @@ from ..format.files import FileView, aligned_buffer
 from .segment_walker import GROWTH, TABLE_ROWS, Run, Walker, total
 
 HEADERS_READ = 64 << 10
-"""What is read at least where headers alone are wanted: only a batch that is longer is jumped over."""
+"""Smallest read, in bytes, if only headers are needed. Only a batch longer than this is skipped
+without reading it.
+"""
 MAX_HEADERS_READ = 1 << 20
 
 
 class Reached(NamedTuple):
-    """Where a batch begins, the last offset in front of it, and where the batch in front of it begins (or itself, if it is the first)."""
+    """The result of `reach`.
+
+    Attributes
+    ----------
+    position : int
+        Position of the batch found, in bytes.
+    last : int
+        Last offset before it.
+    before : int
+        Position of the batch before it, or its own if it is the first.
+    """
 
     position: int
     last: int
@@ -36,10 +52,27 @@ class Reached(NamedTuple):
 
 
 def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps: bool = True) -> Reached | None:
-    """The first batch from `position` on that reaches an offset, told by headers alone: no CRC is checked.
+    """Return the first batch from `position` on that has an offset or a later one, by headers
+    alone.
 
-    last: the last offset in front of `position`. None where the headers lead to no batch's, or the offsets do not rise, or
-    (without `gaps`) leave one out.
+    CRCs are not checked.
+
+    Parameters
+    ----------
+    offset : int
+        The offset to reach.
+    position, end : int
+        Range of the file to search, in bytes.
+    last : int
+        Last offset before `position`.
+    gaps : bool, default True
+        Allow gaps between the offsets of batches.
+
+    Returns
+    -------
+    Reached or None
+        None if a header is damaged, or if offsets do not increase, or have a gap that is not
+        allowed.
     """
     buffer, table = aligned_buffer(MAX_HEADERS_READ), np.empty(TABLE_ROWS, BATCH_DTYPE)
     step, before = HEADERS_READ, position
@@ -75,15 +108,31 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
 
 
 def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool = False) -> list[Run] | None:
-    """Runs from a position on that reach from `start` to `end` or the end of the file, sound and (unless `gaps` are no wonder) gapless.
-
-    None where they do not, or where the next header's offset contradicts them. They may begin before `start` and end behind
+    """Return the runs of valid batches from `position` on that contain the offsets from `start` to
     `end`.
+
+    They may begin before `start` and end after `end`. They end at the end of the file if that comes
+    first.
+
+    Parameters
+    ----------
+    position : int
+        Position of the first batch, in bytes.
+    start, end : int
+        Offsets; `end` is exclusive.
+    gaps : bool, default False
+        Allow gaps between offsets.
+
+    Returns
+    -------
+    list of Run or None
+        None if a batch is damaged, if there is a gap that is not allowed, or if the next header
+        contradicts the offsets.
     """
     runs: list[Run] = []
     for at, _, rows, error in walker.tables(position, walker.size):
         if ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any():
-            return None  # only the plan of the whole segment compares the offsets of wrapper messages with what they contain
+            return None  # only the plan of the whole segment checks the offsets of wrapper messages
         for part in walker.runs(rows, at, cut_gaps=True) if len(rows) else []:
             expected = runs[-1].last_offset + 1 if runs else min(start, part.first_offset)
             follows = part.dense and part.first_offset == expected
@@ -109,7 +158,10 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
 
 
 def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
-    """Does the header behind a run say that the run's own offsets are wrong? sure: the batch before it has said that they are right."""
+    """Return whether the header after a run shows that the run's last offsets are wrong.
+
+    `sure` means that the batch before the last one has confirmed them.
+    """
     if run.end == view.size:
         return False
     try:
@@ -120,13 +172,16 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
 
 
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
-    """First offset (of a wrapper message: its last), last offset and size of a batch, by its header."""
+    """Return the first offset, the last offset and the size in bytes of a batch, by its header.
+
+    A wrapper message has the offset of its last message, which is returned as both offsets.
+    """
     head = view.read(position, BATCH_HEADER_SIZE)
     size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
     if len(head) <= MAGIC_AT or size > view.size - position:
         raise TruncatedError("the file ends inside a batch", position)
     if size < MIN_LEGACY_LENGTH + ENTRY_OVERHEAD or not 0 <= head[MAGIC_AT] <= MAGIC_V2:
-        raise StructureError("no batch can be told from what stands here", position)
+        raise StructureError("there is no batch here: its size or magic is impossible", position)
     base = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
     delta = (
         int.from_bytes(head[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], "big", signed=True)

@@ -1,4 +1,6 @@
-"""Recognize files that are no Kafka log: compressed or packed ones, and `.log` files of other programs."""
+"""Recognize files that are no Kafka log: compressed or packed files, and `.log` files of other
+programs.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ from ..format.names import base_offset_of, parse_partition_name
 from .search import Search
 
 SEARCHED = 16 << 20
-"""How many bytes of a file that is not named by a base offset are searched for a valid batch."""
+"""Number of bytes that are searched for a valid batch, in a file that is not named by a base
+offset.
+"""
 FOLLOWED = 1000
-"""How many batches of such a file are followed by their length fields."""
+"""Number of batches of such a file that are found by their length fields."""
 HEAD_BYTES = 512
 _TAR_MAGIC_AT = 257
 _MAGICS = (
@@ -36,13 +40,13 @@ _SUFFIX = re.compile(rf"((?:\.tar)?\.({'|'.join(_NAMES)}))\Z", re.IGNORECASE)
 
 
 def packing_of_name(name: str) -> str | None:
-    """Return how a file is compressed or packed, by the end of its name."""
+    """Return the format of a compressed or packed file by its file name extension, or None."""
     found = _SUFFIX.search(name)
     return _NAMES[found[2].lower()] if found else None
 
 
 def packing_of_content(head: bytes) -> str | None:
-    """Return how a file is compressed or packed, by its first 512 bytes."""
+    """Return the format of a compressed or packed file by its first 512 bytes, or None."""
     for at, magic, name in _MAGICS:
         if head[at : at + len(magic)] == magic:
             return name
@@ -50,7 +54,9 @@ def packing_of_content(head: bytes) -> str | None:
 
 
 def packing(path: Path) -> str | None:
-    """Return the part of a message that says how a file is compressed or packed; None if it is neither."""
+    """Return the part of a message that names the format of a compressed or packed file; None for
+    other files.
+    """
     with FileView(path) as view:
         found = packing_of_content(view.read(0, HEAD_BYTES))
     if found is not None:
@@ -60,34 +66,37 @@ def packing(path: Path) -> str | None:
 
 
 def packed_segments(names: list[str]) -> list[str]:
-    """Return the names of files that would be segments if they were unpacked."""
+    """Return the names of files that would be segments after unpacking."""
     return [name for name, stem in _stems(names) if base_offset_of(stem) is not None]
 
 
 def packed_logs(names: list[str]) -> list[str]:
-    """Return the names of files that would be segments or partition directories if they were unpacked."""
+    """Return the names of files that would be segments or partition directories after unpacking."""
     return [
         name for name, stem in _stems(names) if base_offset_of(stem) is not None or parse_partition_name(stem).parsed
     ]
 
 
 def _stems(names: list[str]) -> list[tuple[str, str]]:
-    """Return the names that end as those of packed files do, each with the name without that end."""
+    """Return the names with an extension of a packed file, each with the name without the
+    extension.
+    """
     return [(name, name[: found.start()]) for name in names if (found := _SUFFIX.search(name))]
 
 
 def has_valid_batch(path: Path) -> bool:
-    """Return whether a file has a valid batch in its first 16 MiB. A file that is gone, may not be read, or is packed has none."""
+    """Return whether a file has a valid batch in its first 16 MiB.
+
+    The result is False for a file that is missing, unreadable or packed.
+    """
     try:
         view = FileView(path)
     except (FileNotFoundError, PermissionError):
         return False
     with view:
         search = Search(view)
-        if packing_of_content(view.read(0, HEAD_BYTES)) and not search.valid(
-            0
-        ):  # a tar archive contains batches as they are
-            return False
+        if packing_of_content(view.read(0, HEAD_BYTES)) and not search.valid(0):
+            return False  # a tar archive contains batches unchanged, but it is no log
         return (
             any(search.valid(at) for at in _by_length(view))
             or next(search.find(0, min(view.size, SEARCHED)), None) is not None
@@ -95,7 +104,10 @@ def has_valid_batch(path: Path) -> bool:
 
 
 def _by_length(view: FileView) -> Iterator[int]:
-    """Yield where batches begin if their length fields are right. The search does not find messages of formats 0 and 1."""
+    """Yield the positions of batches according to their length fields.
+
+    The search does not find messages of formats 0 and 1, so these positions are tried too.
+    """
     position = 0
     for _ in range(FOLLOWED):
         head = view.read(position, MAGIC_END)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import struct
-from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -70,15 +69,16 @@ class Search:
 
     def __init__(self, view: FileView) -> None:
         self.view = view
-        self.size = view.size
+        self.size: int = view.size
         self.among_plain: bool | None = None
-        self.crcs = SpanCrcs(view)
-        self.bytes_scanned = 0
+        self.crcs: SpanCrcs = SpanCrcs(view)
+        self.bytes_scanned: int = 0
         self._scanned, self._looked = Window(), Window()
         self._from = self._to = self._lowest = 0
-        self._found: list[int] = []
+        self._found = np.empty(ROWS, np.int64)
+        self._n_found = 0
         self._first = 0
-        """Index of the first position that is not before `_from`."""
+        """Index of the first position in `_found` that is not before `_from`."""
         self._chained = 0
         self._zero_tail: int | None = None
 
@@ -105,6 +105,8 @@ class Search:
         `expected` is the lowest offset that the damaged batch can have.
         """
         self._lowest = expected
+        if self._from <= position < self._to and (known := self._resume_in_window(position, expected)):
+            return known
         bad = Head(position, self.head(position))
         own = OwnCrc(self, bad)
         if bad.may_be_right(expected) and self._header_or_end(bad.end, expected):
@@ -116,12 +118,22 @@ class Search:
         end = self._scan(bad, own, expected)
         return end, own.matches(end)
 
+    def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
+        """Return what `resume` returns if the window that was scanned last is enough to decide, and the case is a common one."""
+        window = self._scanned
+        self._first += int(np.searchsorted(self._found[self._first : self._n_found], position + 1))
+        found = self._found[self._first : self._n_found]
+        known: tuple[int, bool] | None = core.resume_after(
+            window.data, found, position, window.at, self._to, self.size, self.zero_tail(), expected
+        )
+        return known
+
     def _is_spanned(self, position: int) -> bool:
         """Return whether a valid batch that begins after the damaged one ends after `position`."""
         while self._to < min(position, self.size):
             self._scan_on(position)
-        end = bisect_left(self._found, position, self._first)
-        near = self._found[max(end - SPANNING_FINDS, self._first) : end]
+        end = self._index_of(position)
+        near = self._found[max(end - SPANNING_FINDS, self._first) : end].tolist()
         return any(Head(at, self.head(at)).end > position for at in near) and not self.valid(position)
 
     def _scan(self, bad: Head, own: OwnCrc, expected: int) -> int:
@@ -267,22 +279,25 @@ class Search:
         """Yield the positions in [start, end) at which a valid batch begins. Each part of the file is scanned once."""
         if not self._from <= start <= self._to:
             self._from = self._to = start
-            self._found, self._first = [], 0
+            self._first = self._n_found = 0
         self._from = start
-        self._first = bisect_left(self._found, start, self._first)
-        if self._first > ROWS:
-            del self._found[: self._first]
-            self._first = 0
+        self._first = self._index_of(start)
         i = self._first
         while True:
-            while i < len(self._found):
+            while i < self._n_found:
                 if self._found[i] >= end:
                     return
-                yield self._found[i]
+                yield int(self._found[i])
                 i += 1
             if self._to >= min(end, self.size):
                 return
+            i -= self._first
             self._scan_on(end)
+            i += self._first
+
+    def _index_of(self, position: int) -> int:
+        """Return the index in `_found` of the first position that is not before `position`."""
+        return self._first + int(np.searchsorted(self._found[self._first : self._n_found], position))
 
     def _scan_on(self, end: int) -> None:
         """Scan from where the last scan ended, up to `end` or the end of a window."""
@@ -294,18 +309,30 @@ class Search:
         stop = len(window.data) if window.end == self.size else len(window.data) - BATCH_HEADER_SIZE + 1
         stop = min(stop, end - window.at)
         n, n_beyond, at = core.find_batches(window.data, self._rows, self._beyond, start - window.at, stop, self._lowest)
-        found = (self._rows[:n] + window.at).tolist()
-        if n_beyond:
-            found = sorted(found + self.crcs.valid(self.size, window.data, window.at, self._beyond[:n_beyond]))
-        self._found += found
+        found = self._rows[:n] + window.at
+        if n_beyond and (more := self.crcs.valid(self.size, window.data, window.at, self._beyond[:n_beyond])):
+            found = np.sort(np.concatenate((found, np.array(more, np.int64))))
+        self._keep(found)
         self._to = window.at + at
         self.bytes_scanned += self._to - start
+
+    def _keep(self, found: IntArray) -> None:
+        """Append positions to those that were found."""
+        n = self._n_found + len(found)
+        if n > len(self._found):
+            kept = self._found[self._first : self._n_found]
+            n = len(kept) + len(found)
+            larger = np.empty(max(2 * n, ROWS), np.int64)
+            larger[: len(kept)] = kept
+            self._found, self._first = larger, 0
+        self._found[n - len(found) : n] = found
+        self._n_found = n
 
     def valid(self, position: int) -> bool:
         """Return whether a batch or message, whole and with a matching CRC, begins at `position`."""
         if self._from <= position < self._to:
-            i = bisect_left(self._found, position, self._first)
-            return i < len(self._found) and self._found[i] == position
+            i = self._index_of(position)
+            return i < self._n_found and int(self._found[i]) == position
         head = Head(position, self.head(position))
         if len(head.data) < MAGIC_END or head.magic > MAGIC_V2 or head.length < MIN_LENGTHS[head.magic] or head.end > self.size:
             return False
@@ -393,24 +420,24 @@ class Head:
     def __init__(self, position: int, data: bytes) -> None:
         self.position = position
         self.data = data
-        self.magic = data[MAGIC_AT] if len(data) >= MAGIC_END else MAGIC_V2 + 1
-        self.length = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
-        self.end = position + ENTRY_OVERHEAD + self.length
-        self.first_offset = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
+        self.magic: int = data[MAGIC_AT] if len(data) >= MAGIC_END else MAGIC_V2 + 1
+        self.length: int = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
+        self.end: int = position + ENTRY_OVERHEAD + self.length
+        self.first_offset: int = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
         """Of a wrapper message, the last offset."""
         delta = 0
-        self.dense = self.magic < MAGIC_V2
+        self.dense: bool = self.magic < MAGIC_V2
         """The fields agree with each other, and there is one record for each offset."""
         if self.magic == MAGIC_V2 and len(data) == BATCH_HEADER_SIZE:
             delta, base_time, max_time, producer_id, epoch, sequence, count = CONSISTENT_FIELDS.unpack_from(data, LAST_OFFSET_DELTA_AT)
             no_producer = (producer_id, epoch, sequence) == (-1, -1, -1)
             times = -1 <= base_time <= max_time < FAR_FUTURE
             self.dense = 0 <= delta == count - 1 and times and (no_producer or min(producer_id, epoch) >= 0)
-        self.last_offset = self.first_offset + max(delta, 0)
-        self.next_offset = self.last_offset + 1
+        self.last_offset: int = self.first_offset + max(delta, 0)
+        self.next_offset: int = self.last_offset + 1
         legacy = self.magic < MAGIC_V2 and len(data) > LEGACY_ATTRIBUTES_AT
-        self.wrapper = legacy and 0 < data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < 4
-        self.plain_message = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
+        self.wrapper: bool = legacy and 0 < data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < 4
+        self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 
     def may_be_right(self, expected: int) -> bool:
         """Return whether offset and length are possible, whatever the magic."""
@@ -426,9 +453,9 @@ class OwnCrc:
 
     def __init__(self, search: Search, head: Head) -> None:
         legacy = head.magic < MAGIC_V2
-        self.usable = len(head.data) >= (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH if legacy else BATCH_HEADER_SIZE)
+        self.usable: bool = len(head.data) >= (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH if legacy else BATCH_HEADER_SIZE)
         at = LEGACY_CRC_AT if legacy else CRC_AT
-        self.stored = int.from_bytes(head.data[at : at + 4], "big")
+        self.stored: int = int.from_bytes(head.data[at : at + 4], "big")
         self._start = self._at = crc_covers(head.position, head.magic if legacy else MAGIC_V2)
         self._value = 0
         self._castagnoli = not legacy

@@ -6,7 +6,6 @@ only their messages contain. A reused buffer and table hold the batches; besides
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,17 +32,13 @@ from ...constants import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
 )
-from ...errors import (
-    ChecksumError,
-    KafkaFormatError,
-    StructureError,
-    TooLargeError,
-    TruncatedError,
-)
+from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ...records.reader import offset_range_error
 from ...records.wrappers import WrapperReader
-from ...types import BATCH_DTYPE, BatchTable, IntArray, last_offsets
+from ...types import BATCH_DTYPE, BatchTable, Buffer, IntArray, last_offsets
 from ..format.files import FileView, aligned_buffer
+from .parts import UNKNOWN_COUNT, UNTOLD, Bad, BadColumns, Parts, RunColumns, corrupted_message
+from .parts import Run as Run  # for the modules that read extents
 from .search import Head, OwnCrc, Search
 
 BUFFER_BYTES = 4 << 20
@@ -51,7 +46,9 @@ FIRST_READ = 32 << 10
 """What a lookup reads first; each further read is four times the one before, up to BUFFER_BYTES."""
 GROWTH = 4
 TABLE_ROWS = 8192
-SKIPPED_ROWS = 4096
+SPAN_ROWS = 8192
+TOLD_AGAIN = 4096
+"""Of so many consecutive damaged batches, the message of the first can contain its CRCs."""
 SINGLE_SPANS = 16
 """Number of consecutive damaged spans that are reported one by one."""
 MERGED_BYTES = 4 << 20
@@ -64,33 +61,6 @@ Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
 
 
 See = Callable[[int, Any, np.ndarray], None]
-
-
-@dataclass(slots=True)
-class Run:
-    """Sound batches that lie back to back with rising offsets.
-
-    records: data records, as the headers count them; None where a wrapper message does not say. dense: there is a
-    record for every offset, so nothing was compacted.
-    """
-
-    position: int
-    end: int
-    first_offset: int
-    last_offset: int
-    batches: int
-    records: int | None
-    dense: bool = True
-
-
-@dataclass(slots=True)
-class Bad:
-    """A span that is not sound batches. records: how many data records it holds, where its own CRC vouches for the count."""
-
-    position: int
-    end: int
-    error: KafkaFormatError
-    records: int | None = None
 
 
 @dataclass
@@ -139,19 +109,19 @@ class Walker:
         first_read: int = BUFFER_BYTES,
     ) -> None:
         self.view = view
-        self.size = view.size
+        self.size: int = view.size
         self.base_offset = base_offset
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
         self.first_read = first_read
-        self.search = Search(view)
-        self.stats = Stats()
+        self.search: Search = Search(view)
+        self.stats: Stats = Stats()
         self._wrappers = WrapperReader(max_batch_bytes)
         self._buffer = aligned_buffer(0 if view.data is not None else min(BUFFER_BYTES, max(self.size, 1)))
         self._buffer_at = self._buffered = 0
         """Position in the file of the buffer, and how many of its bytes are the file's."""
         self._table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
-        self._skipped = np.empty(SKIPPED_ROWS, np.int64)
+        self._spans = np.empty((SPAN_ROWS, 7), np.int64)
         self._before_read: Callable[[], None] = lambda: None
         """Called before the buffer is filled again."""
 
@@ -253,8 +223,8 @@ class Walker:
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
         return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
 
-    def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Iterator[Run | Bad]:
-        """Yield every byte of the segment, as runs and damaged spans in the order of the file.
+    def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Parts:
+        """Return every byte of the segment, as runs and damaged spans in the order of the file.
 
         Parameters
         ----------
@@ -271,33 +241,61 @@ class Walker:
         self._before_read = seen.show
         position, expected = 0, self.base_offset
         last: int | None = self.base_offset - 1
+        damaged, scanned_to = False, -1
         while position < self.size:
             error = None
-            for start, buffer, table, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
-                for rows, firsts, wrong in self._split(start, buffer, table):
-                    if len(rows):
-                        seen.add(start, buffer, rows)
-                        if pending.full(rows, start):
-                            yield from pending.take()
-                        pending.add(rows, firsts, start)
-                        self.search.note(rows)
-                        expected, last = _expected(rows, firsts, last, expected)
-                        position = start + int(rows["position"][-1]) + int(rows["size"][-1])
-                    if wrong is not None:
-                        pending.damage(wrong)
-                        position, last = wrong.end, None
+            if damaged and self._in_buffer(position) and 0 <= expected <= MAX_OFFSET and (last is None or last <= MAX_OFFSET):
+                at = self._buffer_at
+                rows, spans, position, expected, last, error = self._scan_damaged(position, expected, last)
+                if len(rows):
+                    seen.add(at, self._buffer, rows)
+                    self.search.note(rows)
+                pending.add_scan(rows, spans, at)
+                scanned_to = position
+                if len(rows) == TABLE_ROWS or len(spans) == SPAN_ROWS:
+                    continue
             if error is None:
-                break
-            for bad in self._bad(position, error, expected):
-                pending.damage(bad)
-                position = bad.end
-            last = None
-            if len(pending.bad) >= TABLE_ROWS:
-                yield from pending.take()
+                for start, buffer, table, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
+                    for rows, firsts, wrong in self._split(start, buffer, table):
+                        if len(rows):
+                            seen.add(start, buffer, rows)
+                            pending.add(rows, firsts, start)
+                            self.search.note(rows)
+                            expected, last = _expected(rows, firsts, last, expected)
+                            position = start + int(rows["position"][-1]) + int(rows["size"][-1])
+                        if wrong is not None:
+                            pending.damage(wrong)
+                            position, last = wrong.end, None
+                if error is None:
+                    break
+                damaged = True
+                if isinstance(error, ChecksumError) and position != scanned_to and self._in_buffer(position):
+                    scanned_to = position
+                    continue
+            bad = self._bad(position, error, expected)
+            pending.damage(bad)
+            position, last = bad.end, None
+            pending.limit()
         seen.show()
-        yield from pending.take(last=True)
+        return pending.parts()
 
-    def _split(self, start: int, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
+    def _in_buffer(self, position: int) -> bool:
+        return 0 <= position - self._buffer_at < self._buffered
+
+    def _scan_damaged(
+        self, position: int, expected: int, last: int | None
+    ) -> tuple[BatchTable, IntArray, int, int, int | None, KafkaFormatError | None]:
+        """Scan the rest of the buffer with `core.scan_damaged`. Positions are the file's, but the buffer's in the rows."""
+        start, at = position - self._buffer_at, self._buffer_at
+        stop = min(self._buffered, self.size - at)
+        n, m, end, expected, last, error = core.scan_damaged(
+            self._buffer, self._table, self._spans, start, stop, self.size - at, expected, last
+        )
+        spans = self._spans[:m]
+        spans[:, :2] += at
+        return self._table[:n], spans, end + at, expected, last, error
+
+    def _split(self, start: int, buffer: Buffer, table: BatchTable) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
         """Yield the rows of a table with their first offsets, up to each batch whose own offsets are wrong, and that one.
 
         These are wrapper messages whose messages have other offsets, and batches with a negative last offset delta.
@@ -334,27 +332,11 @@ class Walker:
             return int(self._wrappers.offsets(entry, row).first[0])
         return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)
 
-    def _bad(self, position: int, error: KafkaFormatError, expected: int) -> list[Bad]:
-        """Return the damaged spans from `position` on, up to where reading resumes."""
-        if isinstance(error, ChecksumError) and 0 <= (at := position - self._buffer_at) < self._buffered:
-            count, end = core.skip_corrupted(self._buffer, self._skipped, at, self._buffered, expected)
-            if count:
-                return self._corrupted([*(self._skipped[:count] + self._buffer_at).tolist(), self._buffer_at + end], error)
+    def _bad(self, position: int, error: KafkaFormatError, expected: int) -> Bad:
+        """Return the damaged span from `position` on, up to where reading resumes."""
         end, own_crc_matches = self.search.resume(position, expected)
         known = own_crc_matches or isinstance(error, TooLargeError)
-        return [Bad(position, end, error, self._count(position) if known else None)]
-
-    def _corrupted(self, borders: list[int], error: KafkaFormatError) -> list[Bad]:
-        """Return the spans of batches whose CRC does not match. Only the first few can be reported one by one, with their CRCs."""
-        bads = [Bad(borders[0], borders[1], error)]
-        for start, end in itertools.pairwise(borders[1:]):
-            problem = None
-            if len(bads) < SINGLE_SPANS:
-                problem = core.scan_batches(self._buffer, self._table[:1], start - self._buffer_at, self._buffered).error
-            problem = problem or ChecksumError("the CRC does not match the crc field", start)
-            problem.position, problem.resume = start, end
-            bads.append(Bad(start, end, problem))
-        return bads
+        return Bad(position, end, error.code, error.message, self._count(position) if known else None)
 
     def _count(self, position: int) -> int | None:
         """The number of data records that a header states, None where that cannot be."""
@@ -375,9 +357,9 @@ class _Seen:
         self._rows = np.empty(TABLE_ROWS if see else 0, BATCH_DTYPE)
         self._count = 0
         self._start = 0
-        self._buffer: Any = None
+        self._buffer: Buffer | None = None
 
-    def add(self, start: int, buffer: Any, rows: BatchTable) -> None:
+    def add(self, start: int, buffer: Buffer, rows: BatchTable) -> None:
         if self._see is None:
             return
         if self._count and (self._count + len(rows) > TABLE_ROWS or start != self._start or buffer is not self._buffer):
@@ -393,84 +375,174 @@ class _Seen:
 
 
 class _Pending:
-    """Valid batches and damaged spans that a walk has met but not yet yielded. Many batches are turned into runs together."""
+    """Valid batches and damaged spans that a walk has met. Many batches are turned into runs together."""
 
     def __init__(self, walker: Walker, cut_gaps: bool, cut_at: set[int] | None) -> None:
         self.walker = walker
         self.cut_gaps = cut_gaps
         self.cut_at = cut_at or set()
         self._cut_at = np.array(sorted(o for o in self.cut_at if o <= MAX_OFFSET), np.int64)
-        self.count = 0
-        self.bad: list[tuple[int, Bad]] = []
-        """Damaged spans, each with the number of pending batches before it."""
+        self._count = 0
         self._rows = np.empty(TABLE_ROWS, BATCH_DTYPE)
         self._firsts = np.empty(TABLE_ROWS, np.int64)
-        self._run: Run | None = None
+        self._bads = BadColumns.empty()
+        """Damaged spans since the last `_take`."""
+        self._bad_rows: list[int] = []
+        """The number of pending batches before each of them."""
         self._consecutive = self._merged = 0
         self._first_message = ""
+        self._runs: list[RunColumns] = []
+        self._run_at: list[IntArray] = []
+        self._all_bads = BadColumns.empty()
+        self._bad_at: list[IntArray] = []
+        self._parts = 0
 
-    def full(self, rows: BatchTable, start: int) -> bool:
-        """Return whether `take` has to be called before these rows are added."""
-        if self.count == 0:
-            return False
-        return self.count + len(rows) > TABLE_ROWS or start - int(self._rows["position"][0]) >= self.walker.run_bytes
+    def limit(self) -> None:
+        """Limit the number of damaged spans that are pending."""
+        if len(self._bads) >= TABLE_ROWS:
+            self._take()
+
+    def _make_room(self, rows: BatchTable, start: int) -> None:
+        n = self._count
+        if n and (n + len(rows) > TABLE_ROWS or start - int(self._rows["position"][0]) >= self.walker.run_bytes):
+            self._take()
 
     def damage(self, bad: Bad) -> None:
         """Add a damaged span, or merge it into the one before it if that directly precedes it and many do."""
-        previous = self.bad[-1][1] if self.bad and self.bad[-1][0] == self.count else None
-        self._consecutive = self._consecutive + 1 if previous is not None and previous.end == bad.position else 1
-        if previous is None or self._consecutive <= SINGLE_SPANS or bad.records is not None or previous.records is not None:
-            self.bad.append((self.count, bad))
-        elif self._consecutive == SINGLE_SPANS + 1 or bad.end - previous.position > MERGED_BYTES:
-            self._merged, self._first_message = 1, bad.error.message
-            self.bad.append((self.count, bad))
+        bads = self._bads
+        follows = self._follows(self._count, bad.position)
+        self._consecutive = self._consecutive + 1 if follows else 1
+        if not follows or self._consecutive <= SINGLE_SPANS or bad.records is not None or bads.records[-1] != UNKNOWN_COUNT:
+            self._add_bad(bad)
+        elif self._consecutive == SINGLE_SPANS + 1 or bad.end - bads.position[-1] > MERGED_BYTES:
+            self._merged, self._first_message = 1, bad.message
+            self._add_bad(bad)
         else:
-            self._merged += 1
-            previous.end = previous.error.resume = bad.end
-            previous.error.message = f"{self._merged} damaged batches; the first: {self._first_message}"
+            self._merge(1, bad.end)
+
+    def _follows(self, row: int, position: int) -> bool:
+        """Return whether a damaged span is directly before `position`."""
+        return bool(self._bad_rows) and self._bad_rows[-1] == row and self._bads.end[-1] == position
+
+    def _add_bad(self, bad: Bad) -> None:
+        self._bad_rows.append(self._count)
+        self._bads.add(bad.position, bad.end, bad.code, bad.message, bad.records)
+
+    def _merge(self, n: int, end: int) -> None:
+        """Extend the last damaged span by `n` more, up to `end`."""
+        bads = self._bads
+        i = len(bads) - 1
+        self._merged += n
+        bads.end[i] = end
+        bads.problems[i] = bads.code(i), f"{self._merged} damaged batches; the first: {self._first_message}"
 
     def add(self, rows: BatchTable, firsts: IntArray, start: int) -> None:
-        n, end = self.count, self.count + len(rows)
+        """Add valid batches of a buffer that begins at `start`."""
+        self._make_room(rows, start)
+        n, end = self._count, self._count + len(rows)
         self._rows[n:end].view(np.uint8)[:] = rows.view(np.uint8)
         self._rows["position"][n:end] += start
         self._firsts[n:end] = firsts
-        self.count = end
+        self._count = end
 
-    def take(self, last: bool = False) -> Iterator[Run | Bad]:
-        """Yield what is pending, except the last run, which may continue; with `last` that too."""
-        if self.count:
-            self.walker.stats.add(self._rows[: self.count])
-        begin = 0
-        for at, bad in [*self.bad, (self.count, None)]:
-            if at > begin:
-                yield from self._runs(begin, at)
-                begin = at
-            if bad is not None:
-                if self._run is not None:
-                    yield self._run
-                    self._run = None
-                yield bad
-        self.count = 0
-        self.bad = []
-        if last and self._run is not None:
-            yield self._run
+    def add_scan(self, rows: BatchTable, spans: IntArray, start: int) -> None:
+        """Add what `core.scan_damaged` has found in a buffer that begins at `start`."""
+        if len(rows):
+            self._make_room(rows, start)
+        n = self._count
+        if len(rows):
+            self.add(rows, rows["base_offset"], start)
+        if not len(spans):
+            return
+        at = spans[:, 2] + n
+        borders = np.flatnonzero(np.diff(at, prepend=-1, append=-1))
+        longest = int(np.diff(borders).max())
+        before = self._consecutive if self._follows(int(at[0]), int(spans[0, 0])) else 0
+        if before + longest <= SINGLE_SPANS:
+            self._bads.add_corrupted(spans)
+            self._bad_rows += at.tolist()
+            self._consecutive = len(spans) - int(borders[-2]) + (before if len(borders) == 2 else 0)
+        else:
+            for a, b in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+                self._add_consecutive(spans[a:b], int(at[a]), before)
+                before = 0
+        self.limit()
 
-    def _runs(self, begin: int, end: int) -> Iterator[Run]:
-        for part in _runs_of(self._rows[begin:end], self._firsts[begin:end], 0, self.cut_gaps, self._cut_at):
-            run = self._run
-            if run is not None and part.first_offset not in self.cut_at and self._continues(run, part):
-                run.dense = run.dense and part.dense and part.first_offset == run.last_offset + 1
-                run.end, run.last_offset = part.end, part.last_offset
-                run.batches += part.batches
-                run.records = total(run.records, part.records)
+    def _add_consecutive(self, spans: IntArray, row: int, before: int) -> None:
+        """Add damaged batches directly after each other; `before` is the number of damaged spans directly before them."""
+        n, bads = len(spans), self._bads
+        i = max(min(SINGLE_SPANS - before, n), 0)
+        if i:
+            bads.add_corrupted(spans[:i])
+            self._bad_rows += [row] * i
+        self._consecutive = before + i
+        far = np.flatnonzero(spans[:, 6])
+        while i < n:
+            known = bads.records[-1] != UNKNOWN_COUNT
+            if self._consecutive == SINGLE_SPANS or known or int(spans[i, 1]) - bads.position[-1] > MERGED_BYTES:
+                head = spans[i : i + 1].copy()
+                k = int(np.searchsorted(far, i))
+                begin = int(far[k - 1]) + 1 if k else 0
+                if not spans[i, 6] and (i - begin) % TOLD_AGAIN >= SINGLE_SPANS:
+                    head[0, 3] = UNTOLD
+                bads.add_corrupted(head)
+                self._bad_rows.append(row)
+                if not known:
+                    self._merged, self._first_message = 1, corrupted_message(*head[0, 3:6].tolist())
+                merged = 1
             else:
-                if run is not None:
-                    yield run
-                self._run = part
+                merged = max(int(np.searchsorted(spans[:, 1], bads.position[-1] + MERGED_BYTES, "right")) - i, 1)
+                self._merge(merged, int(spans[i + merged - 1, 1]))
+            self._consecutive += merged
+            i += merged
 
-    def _continues(self, run: Run, part: Run) -> bool:
-        rises = part.first_offset == run.last_offset + 1 if self.cut_gaps else part.first_offset > run.last_offset
-        return rises and part.end - run.position <= self.walker.run_bytes
+    def _take(self) -> None:
+        """Turn what is pending into parts."""
+        n, bads = self._count, self._bads
+        at = np.array(self._bad_rows, np.int64)
+        starts = np.empty(0, np.int64)
+        if n:
+            rows, firsts = self._rows[:n], self._firsts[:n]
+            self.walker.stats.add(rows)
+            starts, runs = _columns_of(rows, firsts, self.cut_gaps, self._cut_at, at)
+            if self._runs and not len(at[:1][at[:1] == 0]) and self._continue_last(runs):
+                starts = starts[1:]
+                runs = RunColumns(*(column[1:] for column in vars(runs).values()))
+            if len(runs):
+                self._runs.append(runs)
+                self._run_at.append(np.arange(len(runs)) + np.searchsorted(at, starts, "right") + self._parts)
+        if len(bads):
+            self._bad_at.append(np.arange(len(bads)) + np.searchsorted(starts, at) + self._parts)
+            self._all_bads.extend(bads)
+            self._bads, self._bad_rows = BadColumns.empty(), []
+        self._parts += len(starts) + len(at)
+        self._count = 0
+
+    def _continue_last(self, runs: RunColumns) -> bool:
+        """Extend the last run by the first one of `runs`, if that continues it."""
+        before = self._runs[-1]
+        if int(self._run_at[-1][-1]) != self._parts - 1:  # damage follows it
+            return False
+        first, last = int(runs.first[0]), int(before.last[-1])
+        rises = first == last + 1 if self.cut_gaps else first > last
+        if first in self.cut_at or not rises or int(runs.end[0]) - int(before.position[-1]) > self.walker.run_bytes:
+            return False
+        before.dense[-1] &= runs.dense[0] and first == last + 1
+        before.end[-1], before.last[-1] = runs.end[0], runs.last[0]
+        before.batches[-1] += runs.batches[0]
+        known = before.records[-1] != UNKNOWN_COUNT and runs.records[0] != UNKNOWN_COUNT
+        before.records[-1] = before.records[-1] + runs.records[0] if known else UNKNOWN_COUNT
+        return True
+
+    def parts(self) -> Parts:
+        """Return everything that was added."""
+        self._take()
+        none = np.empty(0, np.int64)
+        empty = RunColumns(none, none, none, none, none, none, none.astype(bool))
+        columns = [vars(runs).values() for runs in self._runs or [empty]]
+        runs = RunColumns(*map(np.concatenate, zip(*columns, strict=True)))
+        run_at, bad_at = np.concatenate([none, *self._run_at]), np.concatenate([none, *self._bad_at])
+        return Parts(runs, self._all_bads, run_at, bad_at)
 
 
 def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
@@ -478,16 +550,13 @@ def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
     position, offset = start + int(row["position"]), int(row["base_offset"])
     end = position + int(row["size"])
     what = f"its last message has {last}" if last != MIN_OFFSET else "the offsets of its messages do not increase"
-    error = StructureError(f"the wrapper message has offset {offset}, but {what}", position, offset, end)
-    error.code = "contradicting_offsets"
-    return Bad(position, end, error, count)
+    return Bad(position, end, "contradicting_offsets", f"the wrapper message has offset {offset}, but {what}", count)
 
 
 def _negative_delta(row: Any, start: int) -> Bad:
     """Return the damaged span of a batch whose last offset delta is negative."""
     position, error = start + int(row["position"]), offset_range_error(row)
-    error.position, error.base_offset, error.resume = position, int(row["base_offset"]), position + int(row["size"])
-    return Bad(position, error.resume, error)
+    return Bad(position, position + int(row["size"]), error.code, error.message)
 
 
 def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: int) -> tuple[int, int]:
@@ -512,33 +581,53 @@ def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: 
     return min(before, last) + 1, last
 
 
-def _runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool, cut_at: IntArray = NOWHERE) -> list[Run]:
+def _runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
     """Return the runs of a table of valid batches, given the first offset of each; `start` is the file position of their buffer."""
     if len(rows) == 1:
         return [_run_of_one(rows[0], int(firsts[0]), start)]
+    _, runs = _columns_of(rows, firsts, cut_gaps)
+    runs.position += start
+    runs.end += start
+    return runs.objects()
+
+
+def _columns_of(
+    rows: BatchTable, firsts: IntArray, cut_gaps: bool, cut_at: IntArray = NOWHERE, cut_before: IntArray = NOWHERE
+) -> tuple[IntArray, RunColumns]:
+    """Return the first row of each run of valid batches, and the runs.
+
+    Parameters
+    ----------
+    firsts : array of int64
+        The first offset of each batch.
+    cut_at : array of int64
+        First offsets at which a run begins.
+    cut_before : array of int64
+        Rows at which a run begins.
+    """
     last = last_offsets(rows)
-    cut = firsts[1:] != last[:-1] + 1 if cut_gaps else firsts[1:] <= last[:-1]
+    cut = np.empty(len(rows) + 1, bool)
+    cut[1:-1] = firsts[1:] != last[:-1] + 1 if cut_gaps else firsts[1:] <= last[:-1]
     if len(cut_at):
-        cut |= np.isin(firsts[1:], cut_at)
-    starts = np.concatenate(([0], np.flatnonzero(cut) + 1))
-    ends = np.concatenate((starts[1:], [len(rows)])) - 1
+        cut[1:-1] |= np.isin(firsts[1:], cut_at)
+    cut[cut_before] = True
+    cut[0] = True
+    starts = np.flatnonzero(cut[:-1])
+    ends = np.append(starts[1:], len(rows)) - 1
     control = (rows["attributes"] & CONTROL_BIT) != 0
     counts = np.add.reduceat(rows["count"], starts, dtype=np.int64)
     records = np.add.reduceat(np.where(control, 0, np.maximum(rows["count"], 0)), starts, dtype=np.int64)
     unknown = np.logical_or.reduceat((rows["count"] < 0) & (rows["magic"] < MAGIC_V2), starts)
-    columns = (
-        rows["position"][starts] + start,
-        rows["position"][ends] + rows["size"][ends] + start,
+    records[unknown] = UNKNOWN_COUNT
+    return starts, RunColumns(
+        rows["position"][starts],
+        rows["position"][ends] + rows["size"][ends],
         firsts[starts],
         last[ends],
         ends - starts + 1,
         records,
         counts == last[ends] - firsts[starts] + 1,
     )
-    runs = [Run(*fields) for fields in zip(*(column.tolist() for column in columns), strict=True)]
-    for i in np.flatnonzero(unknown).tolist():
-        runs[i].records = None
-    return runs
 
 
 def _run_of_one(row: Any, first: int, start: int) -> Run:

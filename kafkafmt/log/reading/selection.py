@@ -1,4 +1,4 @@
-"""Which partitions and offsets a user means: topic globs, partition lists, `FROM:TO`."""
+"""Parse and apply selections: topic globs, partition numbers and offset ranges `FROM:TO`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,36 @@ from typing import NamedTuple
 
 from ...arguments import to_millis
 from ...constants import NO_END
-from .discovery import INTERNAL_PREFIX, PartitionDir
 from .lookups import find_timestamp
 from .partition import PartitionLog
+from .partition_dir import INTERNAL_PREFIX, PartitionDir
 
 ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
 
 
 class OffsetBound(NamedTuple):
-    """kind: "offset" (n), "before_end" (n offsets before the log end), "time" (n ms), "group" (by partition, else the log start)."""
+    """One end of an offset range.
+
+    Attributes
+    ----------
+    kind : str
+        What `n` is: "offset"; "before_end", a number of offsets before the log end; "time", in ms;
+        or "group".
+    n : int
+        The number, see `kind`.
+    committed : mapping of (topic, partition) to int
+        For "group", the committed offsets. The log start is used for other partitions.
+    """
 
     kind: str
     n: int = 0
     committed: Mapping[tuple[str, int], int] = MappingProxyType({})
 
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
-        """The offset that is meant in a partition; of a time later than every record's, the log's end."""
+        """Return the offset for a partition.
+
+        For a time after that of every record, this is the end of the log.
+        """
         if self.kind == "offset":
             return min(self.n, NO_END)
         if self.kind == "before_end":
@@ -39,29 +53,37 @@ class OffsetBound(NamedTuple):
 
 
 class OffsetRange(NamedTuple):
-    """[start, end) with either end open."""
+    """Offsets from `start` to `end` (exclusive). Each may be None, for no limit."""
 
     start: OffsetBound | None = None
     end: OffsetBound | None = None
 
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> tuple[int | None, int | None]:
+        """Return the offsets for a partition, each None if it has no limit."""
         return tuple(None if b is None else b.resolve(log, below_log_start) for b in self)  # type: ignore[return-value]
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds since 1970 UTC, or an ISO date or time; UTC where it names no zone. ValueError for anything else."""
+    """Return milliseconds since 1970-01-01 UTC from such a number or an ISO date or time.
+
+    A time without a zone is UTC. Any other text raises a ValueError.
+    """
     if text.lstrip("-").isdigit() and text.isascii():
         return int(text)
-    if not ISO_TIME.match(text):  # Python takes any character for the T, a colon too
+    if not ISO_TIME.match(text):  # Python accepts any character in place of the T, even a colon
         raise ValueError(f"{text!r} is neither milliseconds nor an ISO date or time")
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
-        raise ValueError(f"{text!r}: a zone has no seconds")  # Python's extension; ISO 8601 has none
+        raise ValueError(f"{text!r}: a time zone cannot have seconds")  # Python accepts them, ISO 8601 does not
     return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
 
 
 def parse_offsets(text: str) -> OffsetRange:
-    """`FROM:TO`: offsets, `-N` before the log end, `@ms` or `@ISO-TIME`; either may be missing. ValueError for anything else."""
+    """Parse `FROM:TO`; raise ValueError for any other text.
+
+    Each end is an offset, `-N` (N before the log end), `@ms` or `@ISO-TIME`, and either may be
+    missing.
+    """
     start, rest = _bound(text)
     if rest and not rest.startswith(":"):
         raise ValueError(f"{text!r} is not FROM:TO")
@@ -72,7 +94,10 @@ def parse_offsets(text: str) -> OffsetRange:
 
 
 def _bound(text: str) -> tuple[OffsetBound | None, str]:
-    """The bound that a text begins with, and what follows it. A time is taken as far as it goes, colons included."""
+    """Return the bound at the beginning of a text, and the rest of the text.
+
+    A time extends as far as it can be parsed, colons included.
+    """
     if text.startswith("@"):
         ends = [len(text), *(i for i in range(len(text) - 1, 0, -1) if text[i] == ":")]
         for end in ends:
@@ -97,14 +122,15 @@ def select_partitions(
     internal: bool = False,
     every_state: bool = False,
 ) -> list[PartitionDir]:
-    """The partitions to read: live ones and those named as a PATH, by topic glob and number; with `every_state` others too.
+    """Return the partitions to read, by topic globs and partition numbers.
 
-    Kafka's own topics (`__…`) only where they are a PATH, where a glob that begins with `__` itself names them, or
-    with `internal`.
+    Only partitions that are live or named as a path are returned, unless `every_state` is True.
+    Kafka's internal topics (`__…`) are returned only if `internal` is True, if they are named as a
+    path, or if a glob that begins with `__` matches them.
     """
     chosen = []
     for p in partitions:
-        if p.state != "live" and not p.named and not every_state:
+        if not p.readable and not every_state:
             continue
         if numbers and p.partition not in numbers:
             continue
@@ -118,7 +144,10 @@ def select_partitions(
 
 
 def like(word: str, known: Iterable[str]) -> str:
-    """What is there in place of a name that is not, for a message: the names most like it, else the first few."""
+    """Return the part of a message that names what exists instead of `word`.
+
+    These are the most similar of the `known` names, otherwise the first few.
+    """
     names = sorted(set(known), key=lambda name: (name.startswith(INTERNAL_PREFIX), name))
     plain = word.strip("*").lower()
     close = get_close_matches(word, names, 3) or [n for n in names if plain and plain in n.lower()][:3]
@@ -130,16 +159,19 @@ def like(word: str, known: Iterable[str]) -> str:
 
 
 def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbers: Collection[int] = ()) -> list[str]:
-    """A line for each topic glob that matches nothing, and for each number that no partition has of the topics that match."""
-    there = list(partitions)
+    """Return a message for each topic glob and each partition number that matches nothing.
+
+    A number is reported if no partition of the matching topics has it.
+    """
+    found = list(partitions)
     lines = []
     for glob in dict.fromkeys(topics):
-        if not any(fnmatchcase(p.topic, glob) for p in there):
-            lines.append(f"no topic matches {glob!r}: {like(glob, (p.topic for p in there))}")
-    meant = [p for p in there if not topics or any(fnmatchcase(p.topic, glob) for glob in topics)]
-    known, names = sorted({p.partition for p in meant}), sorted({p.topic for p in meant})
+        if not any(fnmatchcase(p.topic, glob) for p in found):
+            lines.append(f"no topic matches {glob!r}: {like(glob, (p.topic for p in found))}")
+    selected = [p for p in found if not topics or any(fnmatchcase(p.topic, glob) for glob in topics)]
+    known, names = sorted({p.partition for p in selected}), sorted({p.topic for p in selected})
     for number in dict.fromkeys(numbers):
-        if meant and number not in known:
+        if selected and number not in known:
             who = f"{names[0]} has no" if len(names) == 1 else "no topic has"
             lines.append(f"{who} partition {number}: {_numbers(known)}")
     return lines
@@ -152,7 +184,7 @@ def _listed(names: list[str], most: int = 5) -> str:
 
 
 def _numbers(known: list[int]) -> str:
-    """Partition numbers, a row of them by its ends."""
+    """Return a phrase with partition numbers; consecutive ones are abbreviated."""
     if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
         return f"there are {known[0]} to {known[-1]}"
     return f"there {'is' if len(known) == 1 else 'are'} {_listed([str(n) for n in known])}"

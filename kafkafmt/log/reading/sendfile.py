@@ -1,7 +1,7 @@
-"""Batches as they lie, from segments to a file or socket, without passing through the program (Kafka: FileRecords.writeTo).
+"""Send batches unchanged from segments to a file or socket, inside the kernel if possible (Kafka:
+FileRecords.writeTo).
 
-Only headers are read, to find where a batch ends. What is sent is what is on disk: nobody checks a CRC on the way, as no
-broker does.
+Only headers are read, to find where batches end. CRCs are not checked, as in a broker.
 """
 
 from __future__ import annotations
@@ -11,25 +11,47 @@ from typing import NamedTuple, Protocol
 from ...constants import NO_END
 from ...errors import KafkaFormatError
 from ..format.files import FileView
-from .discovery import SegmentFile
 from .index_lookup import position_before
 from .partition import PartitionLog
+from .partition_dir import SegmentFile
 from .ranges import read_head
 
 
 class HasFileno(Protocol):
+    """An object with a file descriptor, such as a file or a socket."""
+
     def fileno(self) -> int: ...
 
 
 class Sent(NamedTuple):
-    """bytes, and the offset to ask for next: where only a part of a batch was sent, that batch's."""
+    """The result of `send`.
+
+    Attributes
+    ----------
+    bytes : int
+        Number of bytes sent.
+    next_offset : int
+        Offset at which to continue. If only a part of a batch was sent, it is that of this batch.
+    """
 
     bytes: int
     next_offset: int
 
 
 class _Range(NamedTuple):
-    """Batches of one segment; cut: where the batch behind them is cut, `end` where it is not sent at all. full: no more fits."""
+    """Batches of one segment.
+
+    Attributes
+    ----------
+    start, end : int
+        Positions of the batches, in bytes.
+    cut : int
+        Position at which the next batch is cut; equal to `end` if it is not sent at all.
+    next_offset : int
+        Offset after the batches.
+    full : bool
+        Whether the limit was reached.
+    """
 
     start: int
     end: int
@@ -47,11 +69,30 @@ def send(
     end: int = NO_END,
     whole_batches: bool = True,
 ) -> Sent:
-    """Send the batches from the one that holds `offset` on, up to the log's end or the first one at or behind `end`.
+    """Send the batches from the one with `offset` on.
 
-    max_bytes: no more than these, but at least one batch. whole_batches: only such; else the last one may be cut, as in
-    a fetch response. What is still being written is not sent. StructureError where no batch can be told from what
-    stands in a file that is complete.
+    Sending ends at the end of the log, or before the first batch that starts at or after `end`. An
+    incomplete last batch is not sent.
+
+    Parameters
+    ----------
+    log : PartitionLog
+        The partition.
+    target : int, or an object with ``fileno()``
+        A file descriptor, file or blocking socket.
+    offset : int
+        First offset to send; at least the log start offset is used.
+    max_bytes : int, optional
+        Largest number of bytes. The first batch is sent even if it is larger.
+    end : int, optional
+        Offset, exclusive. By default the end of the log.
+    whole_batches : bool, default True
+        If False, the last batch may be cut, as in a fetch response.
+
+    Raises
+    ------
+    KafkaFormatError
+        The header of a batch is damaged, in a segment other than the last.
     """
     handle = target if isinstance(target, int) else target.fileno()
     sent, following = 0, max(offset, log.log_start_offset)
@@ -72,7 +113,7 @@ def send(
 
 
 def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int | None, at_least_one: bool) -> _Range:
-    """The batches of a segment that hold offsets in [offset, end), as far as there is room."""
+    """Return the batches of a segment with offsets in [offset, end) that fit into `room` bytes."""
     start = at = position_before(segment, view, offset)
     while at < view.size:
         try:
@@ -81,7 +122,7 @@ def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int
             if segment.last:
                 break
             raise
-        if last < offset and start == at:  # the index leads to a batch before the one that is meant
+        if last < offset and start == at:  # the index leads to a batch before the wanted one
             start = at = at + size
         elif base >= end:
             return _Range(start, at, at, offset, True)

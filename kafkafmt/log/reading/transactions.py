@@ -1,13 +1,15 @@
-"""Which records a consumer at read_committed would see, told from the log itself.
+"""Decide which records a consumer at read_committed sees, from the log itself.
 
-The log is walked once, in the order of offsets: a producer's transaction is open from its first transactional batch to
-its marker (Kafka: ProducerStateManager); aborted ones are left out, and nothing from the first offset of the oldest
-open one on is stable. Damage may hide a marker, and so may a segment that is missing. Where they may, the transaction index is
-asked, which names every aborted transaction; where that says nothing that holds, the records before the damage are left out, and
-the doubt is named.
+The log is read once, in offset order. A producer's transaction is open from its first transactional
+batch to its marker (Kafka: ``ProducerStateManager``). Aborted transactions are omitted. The last
+stable offset is the first offset of the oldest open transaction.
 
-A transaction index may also name a marker at an offset that no batch contains, although nothing is damaged. A broker
-trusts that entry, so it ends the transaction here too.
+Damage or a missing segment may hide a marker. In that case the transaction index is consulted,
+which names every aborted transaction. If it does not settle the matter, the transaction's records
+before the damage are omitted, and a `Doubt` reports it.
+
+A transaction index may also name a marker at an offset that no batch contains, although nothing is
+damaged. A broker trusts that entry, so it ends the transaction here too.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,28 +33,64 @@ from ...constants import (
 )
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import last_offsets
+from ...types import Buffer, last_offsets
 from ..format import files
 from ..format.files import FileView
 from ..format.index_entries import read_transaction_index
 from ..format.names import index_base_of
 from ..format.producers import Aborted, read_markers
-from .plan import Damage
-
-if TYPE_CHECKING:
-    from ...types import Buffer
-    from .discovery import SegmentFile
-    from .partition import Part, PartitionLog
+from .partition_dir import PartitionDir, SegmentFile
+from .plan import Damage, SegmentPlan
+from .segment_walker import Run
 
 MARKER_SIZE = 78
-"""Bytes of a batch that ends a transaction; a longer one is no marker."""
+"""Size of a batch that ends a transaction, in bytes. A longer batch is no marker."""
+
+
+class Batches(Protocol):
+    """Batches of one segment, which are in a buffer. `Part` implements it."""
+
+    @property
+    def plan(self) -> SegmentPlan: ...
+    @property
+    def extent(self) -> Run: ...
+    @property
+    def buffer(self) -> Any: ...
+    @property
+    def table(self) -> np.ndarray: ...
+
+
+class ReadableLog(Protocol):
+    """The partition whose transactions are read. `PartitionLog` implements it."""
+
+    @property
+    def directory(self) -> PartitionDir: ...
+    @property
+    def segments(self) -> list[SegmentFile]: ...
+    @property
+    def max_batch_bytes(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def compacted(self) -> bool: ...
+    def plan(self, segment: SegmentFile) -> SegmentPlan: ...
+    def parts(self, start: int, end: int, on_damage: Callable[[Damage], None] | None) -> Iterator[Batches]: ...
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """A transaction whose end damage may have hidden: its records from first_offset to last_offset are left out.
+    """A transaction whose end damage may have hidden. Its records are omitted at read_committed.
 
-    file: where the damage is, or the segment behind one that is missing.
+    Attributes
+    ----------
+    producer_id : int
+        The producer of the transaction.
+    first_offset, last_offset : int
+        The first and last offset of the records that are omitted.
+    file : str
+        Name of the damaged segment, or of the segment after a missing one.
+    hidden_by : str
+        What may hide the end: "damage" or "a missing segment".
     """
 
     producer_id: int
@@ -63,18 +101,28 @@ class Doubt:
 
     @property
     def message(self) -> str:
-        """What is in doubt, and what read_committed leaves out for it."""
-        span = f"offsets {self.first_offset} to {self.last_offset} of it are left out"
+        """Message about what is in doubt and what read_committed omits."""
+        span = f"its records at offsets {self.first_offset} to {self.last_offset} are omitted"
         return f"{self.hidden_by} may hide how producer {self.producer_id}'s transaction ended: {span}"
 
 
 class TransactionInDoubtError(KafkaFormatError):
-    """Raised if read_committed would leave out records of a transaction whose outcome is not known, and that is to be an error.
+    """Raised if read_committed would omit records of a transaction whose outcome is not known.
 
-    `doubt` names the transaction, `path` the partition directory.
+    It is raised only if the caller asked for an error in this case.
+
+    Attributes
+    ----------
+    doubt : Doubt
+        The transaction.
+    path : str
+        The partition directory.
     """
 
     code = "transaction_in_doubt"
+
+    doubt: Doubt
+    path: str
 
     def __init__(self, doubt: Doubt, path: str) -> None:
         super().__init__(f"{path}: {doubt.message}")
@@ -89,11 +137,22 @@ class TransactionInDoubtError(KafkaFormatError):
 
 @dataclass
 class Transactions:
-    """What became of a log's transactions.
+    """The outcomes of a log's transactions.
 
-    aborted: by producer id, (first offset, last offset) of what is left out, in their order. open: by producer id, the
-    first offset of a transaction that has not ended. last_stable_offset: the first offset that is not decided yet.
-    unmarked: entries of transaction indexes whose abort marker is not in the log, and that were needed.
+    Attributes
+    ----------
+    aborted : dict of list of (int, int)
+        For each producer id, the first and last offsets of aborted transactions, in ascending
+        order.
+    open : dict of int
+        For each producer id with an open transaction, its first offset.
+    doubts : list of Doubt
+        Transactions whose outcome is not known.
+    last_stable_offset : int
+        The first offset that is not decided yet.
+    unmarked : list of Aborted
+        Entries of transaction indexes that were needed because the log does not contain their abort
+        marker.
     """
 
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -104,14 +163,18 @@ class Transactions:
 
     @property
     def undecided(self) -> str:
-        """A message about the transactions that are still open, at which read_committed ends; empty if there is none."""
+        """Message about the open transactions, at which read_committed ends; empty if there are
+        none.
+        """
         if not self.open:
             return ""
         holder = min(self.open, key=lambda producer: self.open[producer])
-        return f"undecided from offset {self.last_stable_offset} on: producer {holder} has a transaction open there"
+        return f"undecided from offset {self.last_stable_offset} on: producer {holder} has an open transaction there"
 
     def committed(self, table: np.ndarray) -> np.ndarray:
-        """The batches of a table that are part neither of an aborted nor of an open transaction."""
+        """Return the batches of a table that belong neither to an aborted nor to an open
+        transaction.
+        """
         keep = np.ones(len(table), bool)
         inside = np.flatnonzero((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
         for producer_id in np.unique(table["producer_id"][inside]).tolist():
@@ -129,25 +192,38 @@ class Transactions:
 
 
 class TransactionWalk:
-    """The state of every producer, batch after batch; `found` is what came of it so far."""
+    """Follow the state of every producer from batch to batch.
 
-    def __init__(self, log: PartitionLog) -> None:
+    Attributes
+    ----------
+    found : Transactions
+        The outcomes so far.
+    entries : IndexEntries or None
+        The transaction indexes. They are read when the first transactional batch arrives.
+    """
+
+    def __init__(self, log: ReadableLog) -> None:
         self.log = log
-        self.found = Transactions()
-        self.reader = RecordReader(("offset", "key"), max_batch_bytes=log.max_batch_bytes)
+        self.found: Transactions = Transactions()
+        self.reader: RecordReader = RecordReader(("offset", "key"), max_batch_bytes=log.max_batch_bytes)
         self.suspended: dict[int, list[Doubt]] = defaultdict(list)
         self.last_marker: dict[int, int] = {}
         self.entries: IndexEntries | None = None
-        """What the transaction indexes say. Read when the first transactional batch arrives."""
 
     def damage(self, damage: Damage) -> None:
-        """Every open transaction may have ended in a damaged span, unless that is one batch too long for a marker."""
-        if damage.length > MARKER_SIZE and _is_one_batch(self.log, damage):
+        """Suspend every open transaction: its marker may have been in the damaged span.
+
+        If the span is a single batch that is too long for a marker, nothing is suspended.
+        """
+        if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
             return
         self._suspend(damage.first_offset or 0, damage.file)
 
     def gap(self, end: int, file: str) -> None:
-        """The same of a segment that is missing between the one that ends at an offset and a file."""
+        """Suspend every open transaction: its marker may have been in a missing segment.
+
+        The missing segment is between the offset `end` and the segment `file`.
+        """
         self._suspend(end, file, "a missing segment")
 
     def _suspend(self, end: int, *why: str) -> None:
@@ -156,7 +232,7 @@ class TransactionWalk:
         self.found.open.clear()
 
     def add(self, buffer: Buffer, table: np.ndarray, file: str) -> None:
-        """Batches that lie in a buffer, in the order of offsets. file: their segment."""
+        """Add batches, in offset order, that are in a buffer. `file` is the name of their segment."""
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         if len(rows) and self.entries is None:
             self.entries = IndexEntries(self.log)
@@ -175,7 +251,7 @@ class TransactionWalk:
                 open_.setdefault(producer_id, base)
                 continue
             kind = markers[base].kind if base in markers else None
-            if kind is None and attributes & TRANSACTIONAL_BIT:  # a marker that cannot be read
+            if kind is None and attributes & TRANSACTIONAL_BIT:  # a marker that cannot be decoded
                 self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
             elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
                 first = open_.pop(producer_id, None)
@@ -184,7 +260,10 @@ class TransactionWalk:
                     self.found.aborted[producer_id].append((first, base))
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
-        """End a producer's transaction at the marker offsets below `before` that its index entries name and no batch contains."""
+        """End a producer's transaction if an index entry names a marker that no batch contains.
+
+        Only entries with a marker offset below `before` are used.
+        """
         assert self.entries is not None
         for entry in self.entries.take(producer_id, before):
             first = self.found.open.get(producer_id)
@@ -194,24 +273,30 @@ class TransactionWalk:
                 self.found.unmarked.append(entry)
 
     def finish(self) -> None:
-        """End what the indexes say has ended, after the last batch."""
+        """End the transactions that only the indexes end, after the last batch."""
         for producer_id in list(self.found.open) if self.entries is not None else ():
             self._end_without_marker(producer_id, self.log.next_offset)
 
 
 class IndexEntries:
-    """The entries of a partition's transaction indexes: those whose marker offset no batch seen so far contains.
+    """The entries of a partition's transaction indexes, and which of them no batch contains.
 
-    all: every plausible entry. waiting: by producer id, entries that have not been taken, in the order of marker offsets.
+    Attributes
+    ----------
+    all : list of Aborted
+        Every plausible entry, ordered by marker offset.
+    waiting : dict of deque of int
+        For each producer id, the indexes in `all` of entries that have not been taken, ordered by
+        marker offset.
     """
 
-    def __init__(self, log: PartitionLog) -> None:
+    def __init__(self, log: ReadableLog) -> None:
         self.all: list[Aborted] = []
         try:
             _, names = files.list_directory(log.directory.path)
         except FileNotFoundError:
             names = []
-        for name in names:  # those of missing segments too
+        for name in names:  # the indexes of missing segments are read too
             base = None if name in log.directory.ignored else index_base_of(name)
             data = None if base is None else files.read_bytes(log.directory.path / name)
             for version, *values in read_transaction_index(data).tolist() if data else ():
@@ -231,7 +316,9 @@ class IndexEntries:
             self.waiting[entry.producer_id].append(i)
 
     def cover(self, table: np.ndarray) -> None:
-        """Note the offsets that batches contain: only such a batch tells whether it is a marker."""
+        """Register the offsets that batches contain: such a batch itself shows whether it is a
+        marker.
+        """
         if not len(self._lasts) or not len(table):
             return
         lasts = last_offsets(table)
@@ -241,7 +328,9 @@ class IndexEntries:
             self._covered[low:high] |= (at >= 0) & (lasts[at] >= self._lasts[low:high])
 
     def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
-        """Take a producer's entries whose marker offset is below `before`; those that no batch contains."""
+        """Take a producer's entries with a marker offset below `before`; yield those that no batch
+        contains.
+        """
         waiting = self.waiting[producer_id]
         while waiting and self._lasts[waiting[0]] < before:
             i = waiting.popleft()
@@ -251,8 +340,8 @@ class IndexEntries:
             del self.waiting[producer_id]
 
 
-def _is_one_batch(log: PartitionLog, damage: Damage) -> bool:
-    """Is the damaged span as long as its own header says?"""
+def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
+    """Return whether the damaged span has the length that its own header states."""
     segment = next(s for s in log.segments if s.name == damage.file)
     try:
         with FileView(segment.path) as view:
@@ -262,11 +351,13 @@ def _is_one_batch(log: PartitionLog, damage: Damage) -> bool:
     return length + 12 == damage.length
 
 
-def find_transactions(log: PartitionLog) -> Transactions:
-    """What became of every transaction in a partition, the records below the log start included."""
+def find_transactions(log: ReadableLog) -> Transactions:
+    """Return the outcomes of all transactions of a partition, including records below the log
+    start.
+    """
     walk = TransactionWalk(log)
     if any(log.plan(s).stats.transactional for s in log.segments):
-        before: Part | None = None
+        before: Batches | None = None
         for part in log.parts(0, NO_END, walk.damage):
             segment, extent = part.plan.segment, part.extent
             if before is not None and segment is not before.plan.segment:
@@ -279,7 +370,7 @@ def find_transactions(log: PartitionLog) -> Transactions:
 
 
 def settle(walk: TransactionWalk) -> Transactions:
-    """What became of them, once the walk has seen the whole log."""
+    """Return the outcomes, after the walk has seen the whole log."""
     found = walk.found
     walk.finish()
     found.last_stable_offset = min([*found.open.values(), walk.log.next_offset])
@@ -290,7 +381,10 @@ def settle(walk: TransactionWalk) -> Transactions:
 
 
 def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
-    """Decide what became of transactions whose end was hidden so far, while the walk goes on. Return those that stay in doubt."""
+    """Decide the transactions whose end was hidden so far, while the walk continues.
+
+    Return the transactions that remain in doubt.
+    """
     known = len(walk.found.doubts)
     _ask_indexes(walk.log, walk)
     walk.suspended.clear()
@@ -299,16 +393,21 @@ def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
     return walk.found.doubts[known:]
 
 
-def misses_a_segment(log: PartitionLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
-    """Are offsets missing, from `end` to the first one of the next segment that is there, that compaction did not take?"""
+def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
+    """Return whether offsets are missing between two segments that compaction did not remove.
+
+    `end` is the offset after the last one of `before`, and `first_offset` is the first one of
+    `segment`, the next segment that exists.
+    """
     return first_offset > end and not (before.next_base == segment.base_offset and log.compacted)
 
 
-def _ask_indexes(log: PartitionLog, walk: TransactionWalk) -> None:
-    """Ask the transaction indexes about what damage may have hidden; what they leave open is doubt.
+def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
+    """Consult the transaction indexes about transactions whose end damage may have hidden.
 
-    An index tells that a transaction was aborted by naming it. That it was committed follows where none names it and
-    something shows that it ended: a later marker of its producer, or a stable offset beyond its first at a later abort.
+    An index names aborted transactions. A transaction that no index names was committed if
+    something shows that it ended: a later marker of its producer, or a later abort whose last
+    stable offset is above the transaction's first offset. Otherwise, it is in doubt.
     """
     if not walk.suspended:
         return
@@ -319,7 +418,7 @@ def _ask_indexes(log: PartitionLog, walk: TransactionWalk) -> None:
     for entry in entries:
         by_producer[entry.producer_id].append(entry)
     stable = list(itertools.accumulate((e.stable for e in reversed(entries)), max))[::-1]
-    believed = all((producer_id, last) in named for producer_id, spans in found.aborted.items() for _, last in spans)
+    complete = all((producer_id, last) in named for producer_id, spans in found.aborted.items() for _, last in spans)
     for producer_id, doubts in walk.suspended.items():
         for doubt in doubts:
             first = doubt.first_offset
@@ -333,6 +432,6 @@ def _ask_indexes(log: PartitionLog, walk: TransactionWalk) -> None:
             if at < len(own) and own[at].first <= first:
                 found.aborted[producer_id].append((first, min(doubt.last_offset, own[at].last)))
                 found.unmarked.append(own[at])
-            elif not believed or not indexed or not ended or doubt.hidden_by != "damage":
+            elif not complete or not indexed or not ended or doubt.hidden_by != "damage":
                 found.aborted[producer_id].append((first, doubt.last_offset))
                 found.doubts.append(doubt)

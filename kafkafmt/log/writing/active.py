@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -45,22 +44,22 @@ class ActiveSegment:
     def __init__(
         self, folder: Path, indexes: SegmentIndexes, size: int, first_timestamp: int | None, created: int
     ) -> None:
-        self.base_offset = indexes.base_offset
-        self.path = folder / file_name(self.base_offset)
-        self.size = size
-        self.indexes = indexes
+        self.base_offset: int = indexes.base_offset
+        self.path: Path = folder / file_name(self.base_offset)
+        self.size: int = size
+        self.indexes: SegmentIndexes = indexes
         self.first_timestamp = first_timestamp
         self.created = created
-        self.broken = False
+        self.broken: bool = False
         self._files = [os.open(self.path.with_suffix(s), os.O_RDWR | os.O_CLOEXEC) for s in SEGMENT_SUFFIXES]
-        self.mode = os.fstat(self._files[0]).st_mode & 0o777
+        self.mode: int = os.fstat(self._files[0]).st_mode & 0o777
         self._ends = [
             size,
             indexes.offset_entries * OFFSET_ENTRY.itemsize,
             indexes.time_entries * TIME_ENTRY.itemsize,
         ]
 
-    def append(self, data: Any, table: np.ndarray) -> None:
+    def append(self, data: bytes | memoryview, table: np.ndarray) -> None:
         """Append the batches in `data`, and the index entries that are due.
 
         `table` describes the batches; its positions are relative to the start of `data`.
@@ -81,7 +80,7 @@ class ActiveSegment:
         for i, entries in enumerate(self.indexes.take(), 1):
             self._write(i, entries)
 
-    def _write(self, i: int, data: Any) -> None:
+    def _write(self, i: int, data: bytes | memoryview) -> None:
         if not len(data):
             return
         files.write_at(self._files[i], data, self._ends[i])

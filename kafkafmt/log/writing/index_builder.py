@@ -10,14 +10,13 @@ index gets a final entry when the segment is closed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_RELATIVE_OFFSET, NO_PRODUCER_ID
 from ...errors import KafkaFormatError, StructureError
 from ...records import RecordReader
-from ...types import last_offsets
+from ...types import Buffer, last_offsets
 from ..format.files import FileView
 from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
 from ..format.leader_epochs import epoch_runs
@@ -41,11 +40,14 @@ class SegmentIndexes:
         Largest timestamp of the batches so far, in ms; -1 if there is none.
     """
 
+    offset_entries: int
+    time_entries: int
+
     def __init__(self, base_offset: int, interval: int = INDEX_INTERVAL) -> None:
         self.base_offset = base_offset
         self.interval = interval
         self.offset_entries = self.time_entries = 0
-        self.largest_timestamp = -1
+        self.largest_timestamp: int = -1
         self._largest_at = base_offset
         self._indexed_at = 0
         self._indexed_timestamp = -1
@@ -76,8 +78,7 @@ class SegmentIndexes:
                 self.close()
 
     def close(self) -> None:
-        """Add a time index entry for the largest timestamp, unless the last entry already has it.
-        """
+        """Add a time index entry for the largest timestamp, unless the last entry already has it."""
         if self.largest_timestamp > self._indexed_timestamp:
             self._times.append((self.largest_timestamp, self._largest_at))
             self.time_entries += 1
@@ -111,7 +112,7 @@ class State:
         """Return an independent copy that shares the reader."""
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
 
-    def add(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
+    def add(self, buffer: Buffer, table: np.ndarray) -> list[Aborted]:
         """Update the state with the next batches, and return the transactions that these abort."""
         for epoch, first, last in epoch_runs(table):
             if not self.epoch_runs or epoch != self.epoch_runs[-1][0]:
@@ -120,7 +121,7 @@ class State:
                 self.epoch_runs[-1] = epoch, self.epoch_runs[-1][1], last
         return self.add_producers(buffer, table)
 
-    def add_producers(self, buffer: Any, table: np.ndarray) -> list[Aborted]:
+    def add_producers(self, buffer: Buffer, table: np.ndarray) -> list[Aborted]:
         """Update only the producers with the next batches, and return the transactions that these
         abort.
         """

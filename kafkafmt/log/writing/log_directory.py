@@ -14,7 +14,7 @@ import os
 import warnings
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, NoReturn
+from typing import NoReturn, Unpack
 
 from ...arguments import integer
 from ...errors import StructureError
@@ -43,7 +43,7 @@ from ..reading.discovery import INCOMPLETE
 from .append_journal import roll_back
 from .mounting import StrayPartitionWarning, strays
 from .process import OwnerLock, refuse_pickling
-from .settings import LogSettings
+from .settings import LogSettings, LogSettingsOptions
 from .writer import LogWriter
 
 LOCK = ".lock"
@@ -121,8 +121,8 @@ class LogDirectory:
     Appended(first_offset=0, last_offset=0)
     """
 
-    def __init__(self, path: str | os.PathLike[str], **settings: Any) -> None:
-        self.path = Path(os.path.abspath(local_path(path)))
+    def __init__(self, path: str | os.PathLike[str], **settings: Unpack[LogSettingsOptions]) -> None:
+        self.path: Path = Path(os.path.abspath(local_path(path)))
         self.settings = settings
         LogSettings(**settings)
         if (self.path / INCOMPLETE).exists():
@@ -141,7 +141,7 @@ class LogDirectory:
         self._saved: dict[str, str] = {}
         try:
             self._offsets = {name: self._read(name) for name in WRITTEN_CHECKPOINTS}
-            self.clean = files.file_size(self.path / CLEAN_SHUTDOWN) is not None
+            self.clean: bool = files.file_size(self.path / CLEAN_SHUTDOWN) is not None
             self._mark_mode = files.narrowed(files.NEW_FILE, self.path / CLEAN_SHUTDOWN)
             if self.clean:
                 (self.path / CLEAN_SHUTDOWN).unlink()
@@ -175,7 +175,7 @@ class LogDirectory:
         *,
         leader_epoch: int | None = None,
         topic_id: str | None = None,
-        **settings: Any,
+        **settings: Unpack[LogSettingsOptions],
     ) -> LogWriter:
         """Open a partition for writing. It is created if it does not exist.
 
@@ -222,7 +222,7 @@ class LogDirectory:
             return self._writer(topic, partition, leader_epoch, topic_id, settings)
 
     def _writer(
-        self, topic: str, partition: int, leader_epoch: int | None, topic_id: str | None, settings: dict[str, Any]
+        self, topic: str, partition: int, leader_epoch: int | None, topic_id: str | None, settings: LogSettingsOptions
     ) -> LogWriter:
         key, folder = (topic, partition), self.path / f"{topic}-{partition}"
         if self._lock < 0 or self._closing:

@@ -27,8 +27,9 @@ from ..format.checkpoints import (
     read_partition_metadata,
     uuid_bytes,
 )
-from ..reading.discovery import Discovery, PartitionDir, discover
+from ..reading.discovery import Discovery, discover
 from ..reading.partition import PartitionLog
+from ..reading.partition_dir import PartitionDir
 
 CLUSTER_METADATA = "__cluster_metadata"
 METADATA_LOG = f"{CLUSTER_METADATA}-0"
@@ -68,8 +69,9 @@ class Metadata:
         """
         if value is None or len(value) < 3 or value[1] not in (TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC):
             return
+        record: Any  # its class depends on the type
         try:
-            record: Any = read_metadata_record(bytes(value))[0]
+            record = read_metadata_record(bytes(value))[0]
         except KafkaFormatError:
             return
         if value[1] == TOPIC:
@@ -113,8 +115,7 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
 
 
 def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
-    """Return the metadata logs next to the chosen partitions that are not among these themselves.
-    """
+    """Return the metadata logs next to the chosen partitions that are not among these themselves."""
     mine = list(chosen)
     roots = {d.path.parent for d in mine}
     live = (d for d in found.partitions if d.topic == CLUSTER_METADATA and d.state == "live" and d.path.parent in roots)
@@ -147,8 +148,7 @@ def _messages(root: Path, reasons: dict[str, list[str]]) -> Iterator[str]:
 
 
 def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int) -> str | None:
-    """Return why a broker would not serve a partition, as the start of a message; None if it would.
-    """
+    """Return why a broker would not serve a partition, as the start of a message; None if it would."""
     if metadata is None:
         return f"there is no metadata log ({METADATA_LOG}) that names the topics"
     topic_id = metadata.topics.get(topic)

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import TypedDict
 
 from ...arguments import integer
 from .index_builder import INDEX_INTERVAL, MAX_SEGMENT_BYTES
 
 WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+class LogSettingsOptions(TypedDict, total=False):
+    """The fields of `LogSettings`, as keyword arguments."""
+
+    segment_bytes: int
+    segment_ms: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    flush_messages: int | None
+    flush_ms: int | None
+    retention_bytes: int
+    retention_ms: int
+    truncate_at_damage: bool
 
 
 @dataclass(frozen=True)

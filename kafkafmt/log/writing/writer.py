@@ -16,7 +16,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, Unpack
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from ...arguments import integer, now_millis
 from ...constants import MAX_RELATIVE_OFFSET
 from ...records import build_batches, build_marker
 from ...records.assign import numbered, scan_all
-from ...types import Buffer
+from ...records.signatures import BuilderOptions, RecordLike
+from ...types import Buffer, byte_view, view_of
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS, leader_epochs_text
 from ..format.files import FileView
@@ -97,6 +98,13 @@ class LogWriter:
     In a forked process every method raises `WrongProcessError`, except that `close` does nothing.
     """
 
+    path: Path
+    topic: str
+    partition: int
+    settings: LogSettings
+    next_offset: int
+    recovery_point: int
+
     def __init__(
         self,
         path: Path,
@@ -111,10 +119,10 @@ class LogWriter:
         closed: Callable[[LogWriter, bool], None],
     ) -> None:
         self.path, self.topic, self.partition, self.settings = path, topic, partition, settings
-        self.log_start_offset = log_start
+        self.log_start_offset: int = log_start
         self._changed, self._on_close = changed, closed
         self._lock = OwnerLock(f"{topic}-{partition} in {str(path.parent)!r}")
-        self.closed = False
+        self.closed: bool = False
         self._unflushed, self._flushed_at = 0, _ticks()
         self.cut: list[Damage] = []
         self._epochs: Epochs = []
@@ -122,7 +130,7 @@ class LogWriter:
         if leader_epoch is not None and leader_epoch < self.latest_epoch:
             self._active.close()
             raise ValueError(f"leader epoch {leader_epoch} is below the log's latest, {self.latest_epoch}")
-        self.leader_epoch = max(self.latest_epoch, 0) if leader_epoch is None else leader_epoch
+        self.leader_epoch: int = max(self.latest_epoch, 0) if leader_epoch is None else leader_epoch
 
     def _open(self, recovery_point: int | None) -> None:
         """Load the partition directory.
@@ -175,7 +183,7 @@ class LogWriter:
         first = self._state.producers.first_unstable_offset
         return self.next_offset if first is None else first
 
-    def append(self, records: Iterable[Any], **options: Any) -> Appended:
+    def append(self, records: Iterable[RecordLike], **options: Unpack[BuilderOptions]) -> Appended:
         """Append records.
 
         Parameters
@@ -215,7 +223,7 @@ class LogWriter:
         with self._lock:
             first = self.next_offset
             pending, size = [], 0
-            given = {"base_offset": first, "leader_epoch": self.leader_epoch} | options
+            given: BuilderOptions = {"base_offset": first, "leader_epoch": self.leader_epoch, **options}
             for batch in build_batches(records, **given):
                 pending.append(batch)
                 size += len(batch)
@@ -345,13 +353,12 @@ class LogWriter:
         """
         with self._lock:
             self._check_open()
-            raw: Any = buffer
-            data: Any = bytearray(memoryview(raw)) if assign_offsets else raw
+            data = bytearray(view_of(buffer)) if assign_offsets else buffer
             first = self.next_offset
             table = numbered(data, first, self.leader_epoch) if assign_offsets else scan_all(data)
             lasts = check(table, first, self.settings.segment_bytes)
             check_transactions(table, self._state.producers.open_producers)
-            view, begin = memoryview(data).cast("B"), 0
+            view, begin = byte_view(data), 0
             starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
             for i, last in enumerate(lasts):
                 # How many index entries batches take is known only after they are written.

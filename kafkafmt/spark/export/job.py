@@ -108,12 +108,12 @@ class Export:
         options: ExportOptions,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self.options = replace(options, level=_level(options.compression, options.level))
+        self.options: ExportOptions = replace(options, level=_level(options.compression, options.level))
         self.found = found
         self.chosen = chosen
         self.messages: list[str] = list(found.messages)
         self._tell = tell or (lambda _: None)
-        self.staging = Staging(options.output, options.overwrite)
+        self.staging: Staging = Staging(options.output, options.overwrite)
         _check_place(self.staging.output, [*map(local_path, options.paths), *(p.path for p in found.partitions)])
         self.staging.check()
         for directory in chosen:
@@ -379,11 +379,11 @@ def _check_place(output: Path, inputs: list[Any]) -> None:
     """Nothing is ever written into what is read; nor is a directory replaced that holds it, or that somebody stands in."""
     for path in dict.fromkeys(Path(p).resolve() for p in inputs):
         if output == path or output.is_relative_to(path):
-            raise OutputPlaceError(f"--output {output} lies in {path}, which is read: nothing is written there")
+            raise OutputPlaceError(f"the output {output} is in {path}, which is read; choose another output")
         if path.is_relative_to(output):
-            raise OutputPlaceError(f"--output {output} holds {path}, which is read: it cannot be replaced")
+            raise OutputPlaceError(f"the output {output} contains {path}, which is read; choose another output")
     for path in (Path.cwd(), Path.home()):
         if path.resolve().is_relative_to(output):
             raise OutputPlaceError(
-                f"--output {output} holds the {'current' if path == Path.cwd() else 'home'} directory: name another"
+                f"the output {output} contains the {'current' if path == Path.cwd() else 'home'} directory; choose another output"
             )

@@ -138,7 +138,7 @@ def left_out(found: Discovery, chosen: list[PartitionDir]) -> list[dict[str, Any
     rows = []
     for p in found.partitions:
         if id(p) not in taken:
-            live = p.state == "live" or p.named
+            live = p.readable
             why = f"not live: {p.state}" if not live else "one of Kafka's own topics" if p.internal else "not selected"
             rows.append({"topic": p.topic, "partition": p.partition, "path": str(p.path), "reason": why})
     return rows

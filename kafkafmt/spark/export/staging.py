@@ -34,16 +34,23 @@ NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 
 
 class OutputExistsError(ValueError):
-    """OUT is there already, and must not be replaced."""
+    """Raised if the output exists and must not be replaced. `output` is its path."""
+
+    def __init__(self, output: Path) -> None:
+        super().__init__(f"{output} exists already; choose another output, or pass overwrite=True")
+        self.output = output
+
+    def __reduce__(self) -> tuple[type[OutputExistsError], tuple[Path]]:
+        return type(self), (self.output,)
 
 
 class Staging:
     """The directory in which one export is put together; a context that leaves nothing behind unless `publish` was called."""
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
-        self.output = Path(os.path.realpath(local_path(output)))
+        self.output: Path = Path(os.path.realpath(local_path(output)))
         self.overwrite = overwrite
-        self.path = Path()
+        self.path: Path = Path()
         self._lock = -1
         self._made: list[Path] = []
 
@@ -55,9 +62,7 @@ class Staging:
     def check(self) -> None:
         """Raise OutputExistsError if OUT is there without `overwrite`."""
         if os.path.lexists(self.output) and not self.overwrite:
-            raise OutputExistsError(
-                f"{self.output} is there already: name another --output, or replace it with --overwrite"
-            )
+            raise OutputExistsError(self.output)
 
     def __enter__(self) -> Staging:
         self._make_parents()
@@ -196,7 +201,7 @@ def _rename_new(source: Path, target: Path) -> None:
             os.rename(source, target)
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-            raise OutputExistsError(f"{target} has come into being meanwhile: nothing was replaced") from error
+            raise OutputExistsError(Path(target)) from error
         raise
 
 

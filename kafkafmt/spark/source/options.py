@@ -128,7 +128,7 @@ class Options:
 
         Kafka's own topics (`__…`) only where they are named, a pattern begins with `__`, or they were a path themselves.
         """
-        there = [p for p in partitions if p.state == "live" or p.named]
+        there = [p for p in partitions if p.readable]
         if self.assigned is not None:
             if absent := self.assigned - {p.key for p in there}:
                 raise OptionError(f"assign names {_listed(absent)}, which is not there; {_there(there)}")

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from ...constants import NO_END
-from ...log import Damage, Discovery, PartitionDir, PartitionLog, discover
-from ...log.reading.discovery import SegmentFile
+from ...log import Damage, Discovery, DuplicatePartitionError, PartitionDir, PartitionLog, discover
 from ...log.reading.lookups import find_timestamp
+from ...log.reading.partition_dir import SegmentFile
 from ...log.reading.transactions import Doubt
 from ..option_text import OptionError
 from .options import EARLIEST, LATEST, Bound, Options
@@ -172,8 +172,10 @@ def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
     """What lies under the paths of a query."""
     try:
         found = discover(options.paths, options.replicas)
+    except DuplicatePartitionError as error:
+        raise OptionError(f"{error.problem}; name only one of them, or set the option replicas=longest") from None
     except ValueError as error:
-        raise OptionError(str(error).replace("--replicas longest", "give the option replicas=longest")) from None
+        raise OptionError(str(error)) from None
     for message in found.messages:
         tell(message)
     return found

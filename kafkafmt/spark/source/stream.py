@@ -30,8 +30,8 @@ from .splits import make_splits
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-except ImportError as missing:
-    raise OptionError("streams need Spark 4.2 or newer") from missing
+except ImportError as _missing:
+    raise OptionError("streams need Spark 4.2 or newer") from _missing
 
 Offsets = dict[Key, int]
 Nested = dict[str, dict[str, int]]
@@ -121,7 +121,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options.check_stream()  # and not before: Spark hides what a reader's making raises
         try:
             found = discovered(options, self._once).partitions
-            there = [p for p in found if p.state == "live" or p.named]
+            there = [p for p in found if p.readable]
             try:
                 chosen = options.select(found)
             except OptionError:  # a topic that was there is gone

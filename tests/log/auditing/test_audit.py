@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from building import COMMIT, TRANSACTIONAL, batch, control_batch, record
 from golden_cases import CASES, LEGACY, Case, case
+from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format.checkpoints import leader_epochs_text, read_leader_epochs
 from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
 from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes

@@ -15,11 +15,11 @@ import pytest
 from building import COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, split
 from command import kafkafmt, report
 from golden_cases import CASES, LEGACY, Case, case
+from reports import verify_partition
 
 from kafkafmt import iter_batches
 from kafkafmt.log import Damage, PartitionLog, discover
 from kafkafmt.log.auditing.salvage import finish_directory, salvage_partition
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format.checkpoints import read_leader_epochs, read_offset_checkpoint
 from kafkafmt.log.format.index_entries import read_transaction_index
 from kafkafmt.log.format.snapshots import read_snapshot
@@ -299,7 +299,7 @@ def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_pa
     ]
     text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "text").stdout
     assert (
-        "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have taken its marker" in text
+        "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have destroyed its marker" in text
     )
     assert "open     t-0: transaction of producer 9, epoch 3, from offset 22 on; the source has it open too" in text
     assert f"         {command} 10\n" in text
@@ -396,7 +396,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert reported == json.loads(kafkafmt("verify", torn, "--format", "json").stdout)
     stopped = kafkafmt("salvage", torn, "-t", "torn-flip-old", "--output", tmp_path / "stopped", "--stop-at-first")
     assert stopped.returncode == 1
-    assert "dropped  torn-flip-old-0: offsets 144 to 209, the intact ones among them too" in stopped.stdout
+    assert "dropped  torn-flip-old-0: offsets 144 to 209, also the intact ones" in stopped.stdout
     whole = kafkafmt("salvage", torn / "torn-none-0", "--output", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
     assert (tmp_path / "whole" / ".kafka_cleanshutdown").exists()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from building import batch, message, mutate, record, repair_crc, varint
+from reports import verify_partition
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 
 PER_BATCH = 5
 

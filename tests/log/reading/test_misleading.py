@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from building import message, mutate, simple_batch
+from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 
 FAR = 0x4100_0000_0000_0000
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from building import compress, message, mutate, simple_batch
+from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.reading.plan import plan_segment
 from kafkafmt.log.reading.search import Search
 from kafkafmt.log.reading.segment_walker import MERGED_BYTES, SINGLE_SPANS

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record, split
 from golden_cases import CASES, LEGACY, Case
+from reports import verify_partition
 
 from kafkafmt import _pure
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.types import BATCH_DTYPE
 
 TRANSACTIONAL_CASES = [c for c in [*CASES, *LEGACY] if c.transactional]

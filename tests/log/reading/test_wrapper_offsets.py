@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from building import SNAPPY, compress, message, simple_batch
+from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 
 PER_WRAPPER = 4
 

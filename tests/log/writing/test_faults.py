@@ -15,11 +15,11 @@ from building import batch, record
 from command import kafkafmt
 from faults import Crash, Disk, eio
 from golden_cases import case
+from reports import verify_partition
 from test_salvage import rows, salvage
 from test_writer import FIRST, complaints
 
 from kafkafmt.log import LogDirectory, LogWriter, PartitionLog, UnavailableSegmentError, discover
-from kafkafmt.log.auditing.verify import verify_partition
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 700, "index_interval_bytes": 100}
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from building import TRANSACTIONAL, batch, control_batch, message, record, repair_crc, simple_batch, split
 from golden_cases import case
+from reports import verify_partition
 
 import kafkafmt
 from kafkafmt.errors import ChecksumError, InvalidError, TooLargeError, TruncatedError
 from kafkafmt.log import LogDirectory, LogWriter, PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.format.checkpoints import read_offset_checkpoint
 from kafkafmt.log.format.snapshots import read_snapshot
 

@@ -95,7 +95,7 @@ def takes(data, position, names, first, end):
 def test_what_is_taken(case):
     data, names, capacity, headers, room, first, end = case
     columns = new_columns(names, capacity, headers, room)
-    position = _core.decode_run(data, columns, 0, None, first, end)
+    position = _core.decode_plain_batches(data, columns, 0, None, first, end)
     table = np.concatenate([np.zeros(0, BATCH_DTYPE), *(t.copy() for t in iter_tables(data[:position]))])
     expected = new_columns(names, max(capacity, 1), headers, room)
     assert _pure.decode_records(data, table, expected, first, end) is None

@@ -1,0 +1,132 @@
+"""Find the partitions of the PATHs, and choose those that the options select."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import click
+
+from ..log import Damage, DamagedLogError, Discovery, NoLogError, PartitionDir, PartitionLog, discover
+from ..log.reading.choice import PartitionNotFoundError, choose_partitions
+from ..log.reading.groups import GROUPS_TOPIC, GroupState, read_group_state
+from ..log.reading.selection import OffsetBound, OffsetRange, like
+from .output import tell
+
+ONLY_OTHERS = (
+    "there are only Kafka's own topics, or partitions that are not live (`kafkafmt ls` lists them; --internal includes "
+    "Kafka's own topics)"
+)
+
+
+class NotThereError(click.UsageError):
+    """Something that an option names does not exist. It is wrong usage, but no help text would help."""
+
+
+class MissingError(Exception):
+    """A package that the command needs is not installed."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The partitions and offsets to read.
+
+    damaged: damage may hide newer offsets of the group that was given.
+    """
+
+    partitions: list[PartitionDir]
+    offsets: OffsetRange
+    damaged: bool = False
+
+
+def find(paths: Collection[str], replicas: str | None) -> Discovery:
+    """Return the partitions of the PATHs, and print the messages about them."""
+    found = discover(paths, replicas)
+    for message in found.messages:
+        tell(message)
+    return found
+
+
+def not_there(error: PartitionNotFoundError) -> NotThereError:
+    """Return the usage error for a selection that matches no partition."""
+    return NotThereError("; ".join(error.missing) or ONLY_OTHERS)
+
+
+def tell_nothing_to_read() -> None:
+    """Print that there is no partition to read, although none was asked for by name."""
+    tell(f"nothing to read: {ONLY_OTHERS}")
+
+
+def choose(
+    found: Discovery, topics: Collection[str], numbers: Collection[int], internal: bool = True
+) -> list[PartitionDir]:
+    """Return the selected partitions. Report what matches nothing; if nothing matches at all, raise NotThereError."""
+    try:
+        chosen = choose_partitions(found, topics, numbers, internal, on_message=tell)
+    except PartitionNotFoundError as error:
+        raise not_there(error) from None
+    if not chosen:
+        tell_nothing_to_read()
+    return chosen
+
+
+def choose_range(
+    found: Discovery,
+    topics: Collection[str],
+    numbers: Collection[int],
+    internal: bool,
+    group: str | None,
+    offsets: OffsetRange,
+) -> Choice:
+    """Return the partitions and offsets that -t, -p, --internal, -g and -o select.
+
+    With a group, these are the partitions of the topics for which it has committed offsets, from its
+    offsets on.
+    """
+    chosen = choose(found, topics, numbers, internal)
+    if group is None:
+        return Choice(chosen, offsets)
+    if offsets.start is not None:
+        raise click.UsageError("--group gives the start: with it, -o can only be :TO")
+    state, damaged = read_groups(found)
+    committed = {(c.topic, c.partition): c.offset for c in state.offsets if c.group == group}
+    if not committed:
+        known = like(group, {c.group for c in state.offsets})
+        raise NotThereError(f"group {group!r} has committed no offset: {known}")
+    group_topics = {topic for topic, _ in committed}
+    kept = [d for d in chosen if d.topic in group_topics]
+    if not kept:
+        names = ", ".join(sorted(group_topics))
+        raise NotThereError(f"group {group!r} has committed no offset for the selected topics; it has for {names}")
+    for d in kept:
+        _tell_start(d, group, committed.get(d.key))
+    return Choice(kept, OffsetRange(OffsetBound("group", committed=committed), offsets.end), damaged)
+
+
+def _tell_start(directory: PartitionDir, group: str, offset: int | None) -> None:
+    """Report if a partition is not read from a committed offset on."""
+    name = f"{directory.topic}-{directory.partition}"
+    if offset is None:
+        tell(f"{name}: group {group} has committed no offset; read from the log start offset")
+    elif offset < directory.log_start_offset:
+        start = directory.log_start_offset
+        tell(f"{name}: group {group} is at offset {offset}, below the log start offset; read from {start}")
+
+
+def read_groups(found: Discovery) -> tuple[GroupState, bool]:
+    """Return the state of all consumer groups, and whether damage may hide a part of it, which is reported."""
+    directories = [d for d in found.partitions if d.topic == GROUPS_TOPIC and d.readable]
+    if not directories:
+        raise NoLogError(f"no partition of {GROUPS_TOPIC} is in PATH; consumer groups store their offsets there")
+    damaged: list[Damage] = []
+
+    def skip(log: PartitionLog, damage: Damage) -> None:
+        damaged.append(damage)
+        error = DamagedLogError(damage, str(log.directory.path))
+        tell(f"skipped: {error.message}; the offsets shown may not be the last committed ones")
+
+    logs = (PartitionLog(d, tell=tell) for d in directories)
+    state = read_group_state(logs, skip)
+    if state.unreadable:
+        tell(f"{state.unreadable} records of {GROUPS_TOPIC} have an unknown format and were omitted")
+    return state, bool(damaged)

@@ -1,0 +1,59 @@
+"""Parse the text of offset ranges (`FROM:TO`) and times."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from ..arguments import to_millis
+from ..log.reading.selection import OffsetBound, OffsetRange
+
+ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
+
+
+def parse_time(text: str) -> int:
+    """Return the milliseconds since 1970-01-01 UTC of a number or of an ISO date or time.
+
+    A time that names no zone is in UTC. Raise ValueError for any other text.
+    """
+    if text.lstrip("-").isdigit() and text.isascii():
+        return int(text)
+    if not ISO_TIME.match(text):  # Python accepts any character in place of the T, also a colon
+        raise ValueError(f"{text!r} is neither a number of milliseconds nor an ISO date or time")
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
+        raise ValueError(f"{text!r} has a zone with seconds, which ISO 8601 does not allow")  # but Python does
+    return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
+
+
+def parse_offsets(text: str) -> OffsetRange:
+    """Return the range that `FROM:TO` names; raise ValueError for any other text.
+
+    FROM and TO are offsets, `-N` (N before the log end), `@ms` or `@ISO-TIME`. Either may be omitted.
+    """
+    start, rest = _bound(text)
+    if rest and not rest.startswith(":"):
+        raise ValueError(f"{text!r} is not FROM:TO")
+    end, rest = _bound(rest[1:])
+    if rest:
+        raise ValueError(f"{text!r} is not FROM:TO: {rest!r} is left over")
+    return OffsetRange(start, end)
+
+
+def _bound(text: str) -> tuple[OffsetBound | None, str]:
+    """Return the bound at the start of a text, and the rest. Of a time, the longest text that can be parsed is used."""
+    if text.startswith("@"):
+        ends = [len(text), *(i for i in range(len(text) - 1, 0, -1) if text[i] == ":")]
+        for end in ends:
+            try:
+                return OffsetBound("time", parse_time(text[1:end])), text[end:]
+            except ValueError:
+                continue
+        raise ValueError(f"{text!r} does not begin with a time: @MILLISECONDS or @ISO-TIME")
+    word, colon, rest = text.partition(":")
+    if not word:
+        return None, colon + rest
+    digits = word.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"{word!r} is not an offset, -N or @TIME")
+    return OffsetBound("before_end" if word.startswith("-") else "offset", int(digits)), colon + rest

@@ -1,0 +1,179 @@
+"""The click options and argument types that several subcommands share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
+from ..log.reading.selection import OffsetRange
+from ..paths import local_path
+from .offset_range import parse_offsets
+from .output import BYTES
+
+if TYPE_CHECKING:
+    from click import ParamType as ParamType
+else:
+
+    class ParamType(click.ParamType):
+        """Base class that accepts type arguments with every release of click."""
+
+        def __class_getitem__(cls, item):
+            return cls
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Type of click's decorators for options and arguments."""
+
+
+def options(*decorators: Decorator) -> Decorator:
+    """Return several click options as one decorator, in the order of --help."""
+
+    def apply(command: Any) -> Any:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+class Numbers(ParamType[list[int]]):
+    """A list of partition numbers: `N[,N…]`."""
+
+    name = "N[,N…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        """Return the numbers."""
+        if isinstance(value, list):
+            return value
+        words = [n.strip() for n in str(value).split(",")]
+        if not all(n.isascii() and n.isdigit() for n in words):
+            self.fail(f"{value!r} is not a list of partition numbers such as 0,2,5", param, ctx)
+        try:
+            return [int(n) for n in words]
+        except ValueError:  # more digits than Python converts
+            self.fail(f"{value!r} is not a list of partition numbers such as 0,2,5", param, ctx)
+
+
+class Offsets(ParamType[OffsetRange]):
+    """A range of offsets: `FROM:TO`."""
+
+    name = "FROM:TO"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> OffsetRange:
+        """Return the range."""
+        if isinstance(value, OffsetRange):
+            return value
+        try:
+            return parse_offsets(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class LocalPath(ParamType[str]):
+    """A path of the local file system, or its `file:` URL."""
+
+    name = "PATH"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the path."""
+        try:
+            return local_path(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+paths_argument: Decorator = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=LocalPath())
+replicas_option: Decorator = click.option(
+    "--replicas",
+    type=click.Choice(["longest"]),
+    help="If two PATHs contain the same partition, read the copy with the higher end offset. Without this option, "
+    "such a partition is an error.",
+)
+format_option: Decorator = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Output format. Programs should use json: its keys do not change.",
+)
+limit_batch_option: Decorator = click.option(
+    "--max-batch-bytes",
+    metavar="BYTES",
+    type=click.IntRange(min=1),
+    default=DEFAULT_MAX_BATCH_BYTES,
+    show_default=True,
+    help="Largest size of one batch after decompression. A larger batch is reported as damage.",
+)
+jobs_option: Decorator = click.option(
+    "-j",
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    help="Number of partitions to process in parallel.  [default: number of cores]",
+)
+isolation_option: Decorator = click.option(
+    "--isolation",
+    type=click.Choice(ISOLATION_LEVELS),
+    default="read_uncommitted",
+    show_default=True,
+    help="Isolation level, as in a Kafka consumer. read_committed omits aborted records and ends at the last "
+    "stable offset.",
+)
+bytes_option: Decorator = click.option(
+    "--bytes",
+    "encoding",
+    type=click.Choice(list(BYTES)),
+    default="utf8",
+    show_default=True,
+    help=r"How to print keys, values and header values. utf8 prints bytes that are not UTF-8 as \xNN; base64 and hex "
+    "are exact.",
+)
+topic_option: Decorator = click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="GLOB",
+    help="Only topics that match this pattern, such as 'orders*'. May be repeated.",
+)
+partition_option: Decorator = click.option(
+    "-p", "--partition", "numbers", type=Numbers(), default=[], help="Only these partition numbers, such as 0,2,5."
+)
+internal_option: Decorator = click.option(
+    "--internal",
+    is_flag=True,
+    help="Include Kafka's own topics (__…). Without this option, they are read only if -t '__…' or PATH names them.",
+)
+choice_options: Decorator = options(topic_option, partition_option)
+selection_options: Decorator = options(choice_options, internal_option)
+reading_options: Decorator = options(replicas_option, limit_batch_option, format_option)
+range_options: Decorator = options(
+    click.option(
+        "-o",
+        "--offsets",
+        "offsets",
+        type=Offsets(),
+        default=OffsetRange(),
+        show_default=False,
+        help="Range of offsets. TO is exclusive; FROM or TO may be omitted. Each is an offset, or -N (N before the end), "
+        "or @MS or @ISO-TIME (the first offset at or after a time, UTC unless it names a zone).",
+    ),
+    click.option(
+        "-g",
+        "--group",
+        metavar="NAME",
+        help="Start at the offsets that this consumer group has committed. Reads only topics that it has committed "
+        "offsets for.",
+    ),
+    click.option(
+        "--below-log-start",
+        is_flag=True,
+        help="Include records below the log start offset, which a broker no longer serves.",
+    ),
+)

@@ -1,0 +1,133 @@
+"""Print for people: messages on stderr, lines and tables on stdout, and a progress bar."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from textwrap import fill
+from typing import Any
+
+import click
+
+from ..arguments import EPOCH
+from ..log import Damage
+from ..text import plain
+
+EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 2, 3, 130
+LABEL_WIDTH = 9
+"""Column at which the text of a line starts after its label: `DAMAGE   orders-3 …`."""
+NOTHING_MISSING = "no offset is missing"
+BYTES: dict[str, Callable[[bytes], str]] = {
+    "utf8": lambda b: b.decode(errors="backslashreplace"),
+    "base64": lambda b: base64.b64encode(b).decode(),
+    "hex": bytes.hex,
+}
+"""How `--bytes` writes keys and values."""
+
+
+def tell(message: str) -> None:
+    """Print a message on stderr."""
+    click.echo(f"kafkafmt: {plain(message)}", err=True)
+
+
+def show(line: str) -> None:
+    """Print a line on stdout, escaped for a terminal."""
+    click.echo(plain(line))
+
+
+def say(line: str) -> None:
+    """Print a line on stdout; wrap it if stdout is a terminal, and indent further lines to the text after the label."""
+    text = plain(line)
+    if sys.stdout.isatty():
+        width = max(shutil.get_terminal_size().columns, 40)
+        text = fill(text, width, subsequent_indent=" " * LABEL_WIDTH, break_long_words=False, break_on_hyphens=False)
+    click.echo(text)
+
+
+def raw_in_a_pipe(text: str) -> str:
+    """Return the text unchanged if stdout is a pipe or a file, as Kafka's own tools do, else escaped for a terminal."""
+    return plain(text) if sys.stdout.isatty() else text
+
+
+def moment(ms: int) -> str:
+    """Return a timestamp in ISO form, in UTC; as a number if it is outside the calendar."""
+    try:
+        return (EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    except OverflowError:
+        return f"{ms} ms"
+
+
+def counted(n: int, thing: str) -> str:
+    """Return `1 record`, `2 records`."""
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+
+
+def may_be_lost(damage: Damage | dict[str, Any]) -> str:
+    """Return which offsets a damaged span may have cost. The span may also be one of a report's JSON."""
+    if isinstance(damage, Damage):
+        first, last = damage.first_offset, damage.last_offset
+    else:
+        first, last = damage["first_offset"], damage["last_offset"]
+    if first is not None and last is not None and last < first:
+        return NOTHING_MISSING
+    return f"offsets {'?' if first is None else first} to {'the end' if last is None else last} may be lost"
+
+
+def show_table(
+    names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), spare: Sequence[str] = ()
+) -> None:
+    """Print a table, one line for each row.
+
+    Cells are escaped and never truncated. Empty columns are omitted. If the table is wider than the
+    terminal, columns of `spare` are omitted too, the first of them first, and a message names them.
+    right: names of the columns to align to the right.
+    """
+    from rich.cells import cell_len
+
+    rows = [[plain(cell) for cell in row] for row in rows]
+    if not rows:
+        return
+    kept = [i for i in range(len(names)) if any(row[i] for row in rows)]
+    widths = {i: max(cell_len(row[i]) for row in [names, *rows]) for i in kept}
+    available = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    omitted = []
+    while sum(widths[i] + 2 for i in kept) - 2 > available and (more := [n for n in spare if names.index(n) in kept]):
+        kept.remove(names.index(more[0]))
+        omitted.append(more[0])
+    for row in [names, *rows]:
+        cells = ((" " * (widths[i] - cell_len(row[i])), row[i], names[i] in right) for i in kept)
+        line = "  ".join(fill + text if to_right else text + fill for fill, text, to_right in cells).rstrip()
+        click.echo(click.style(line, bold=True) if row is names else line)
+    if omitted:
+        tell(f"columns omitted to fit the terminal: {', '.join(omitted)}")
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function that takes bytes done and bytes in total, and shows them on stderr if that is a terminal.
+
+    The bar appears with the first call.
+    """
+    with ExitStack() as stack:
+        bars: list[Any] = []
+
+        def update(done: int, total: int) -> None:
+            if not bars:
+                bars.append(stack.enter_context(_bar()))
+                bars[0].add_task(label, total=total)
+            bars[0].update(bars[0].task_ids[0], completed=done, total=total)
+
+        yield update
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    numbers = (DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), *numbers)
+    return Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True)

@@ -1,0 +1,267 @@
+"""Describe partitions by their batch headers: offsets, records, sizes, formats, codecs and times."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ... import arguments
+from ...constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES
+from ..reading.partition import PartitionLog
+from ..reading.partition_dir import PartitionDir
+from ..reading.plan import SegmentPlan
+from ..reading.segment_walker import Run as Extent
+from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, html_table, unreadable_dict
+from .run import Globs, Numbers, OnMessage, Progress, Run, Source
+from .verify import count_from
+
+
+@dataclass(frozen=True)
+class OpenProducer:
+    """A producer with an open transaction, and the first offset of that transaction."""
+
+    producer_id: int
+    first_offset: int
+
+
+@dataclass(frozen=True)
+class LeaderEpoch:
+    """A leader epoch, and the offset at which it starts."""
+
+    epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True)
+class PartitionSummary:
+    """What the batch headers of a partition say.
+
+    Attributes
+    ----------
+    topic, partition, path : str, int, str
+        The partition and its directory.
+    state : {"live", "delete", "stray", "future"}
+        From the directory's name.
+    segments, bytes : int
+        Number and total size of the `.log` files.
+    log_start_offset, next_offset, last_stable_offset : int
+        The offsets that a broker would report. `next_offset` is the log end offset.
+    open_transactions : tuple of OpenProducer
+        By first offset.
+    leader_epochs : tuple of LeaderEpoch, or None
+        From `leader-epoch-checkpoint`; None if it is missing, empty or unreadable.
+    gaps : int or None
+        Number of offsets from the log start offset on that no record has, mostly because of
+        compaction. None if damage or magic 0 or 1 leaves it unknown.
+    compacted : bool
+        Whether the cleaner's checkpoint lists the partition.
+    records : int or None
+        Data records from the log start offset on. None if damage or wrapper messages leave it unknown.
+    formats : tuple of int
+        The magic values of the batches.
+    codecs : tuple of str
+        The codecs of the batches.
+    min_timestamp, max_timestamp : int or None
+        Smallest and largest timestamp in a batch header, in milliseconds since 1970-01-01 UTC.
+    damaged : int
+        Number of damaged spans.
+    """
+
+    topic: str
+    partition: int
+    path: str
+    state: str
+    segments: int
+    log_start_offset: int
+    next_offset: int
+    last_stable_offset: int
+    open_transactions: tuple[OpenProducer, ...]
+    leader_epochs: tuple[LeaderEpoch, ...] | None
+    gaps: int | None
+    compacted: bool
+    records: int | None
+    bytes: int
+    formats: tuple[int, ...]
+    codecs: tuple[str, ...]
+    min_timestamp: int | None
+    max_timestamp: int | None
+    damaged: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of one partition in ``kafkafmt ls --format json``."""
+        row = {f.name: getattr(self, f.name) for f in fields(self)}
+        row["open_transactions"] = [asdict(t) for t in self.open_transactions]
+        row["leader_epochs"] = None if self.leader_epochs is None else [asdict(e) for e in self.leader_epochs]
+        return row | {"formats": list(self.formats), "codecs": list(self.codecs)}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The result of `kafkafmt.describe`.
+
+    Attributes
+    ----------
+    partitions : tuple of PartitionSummary
+        By topic, partition and path.
+    unreadable : tuple of UnreadablePartition
+        Partitions that could not be read.
+    messages : tuple of str
+        Other messages. The JSON does not have them.
+    """
+
+    partitions: tuple[PartitionSummary, ...]
+    unreadable: tuple[UnreadablePartition, ...] = ()
+    messages: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of ``kafkafmt ls``: 3 if a partition could not be read, 1 if one is damaged, else 0."""
+        if self.unreadable:
+            return EXIT_UNREADABLE
+        return EXIT_DAMAGE if any(p.damaged for p in self.partitions) else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt ls --format json`` prints."""
+        rows: dict[str, Any] = {"partitions": [p.to_dict() for p in self.partitions]}
+        return rows | unreadable_dict(self.unreadable)
+
+    def _repr_html_(self) -> str:
+        names = ("partition", "state", "first offset", "next offset", "records", "bytes", "damaged spans")
+        rows = [
+            (
+                f"{p.topic}-{p.partition}",
+                p.state,
+                p.log_start_offset,
+                p.next_offset,
+                "unknown" if p.records is None else f"{p.records:,}",
+                f"{p.bytes:,}",
+                p.damaged,
+            )
+            for p in self.partitions
+        ]
+        return html_table(names, rows)
+
+
+def describe(
+    paths: Source,
+    *,
+    topics: Globs | None = None,
+    partitions: Numbers | None = None,
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    progress: Progress | None = None,
+    on_message: OnMessage | None = None,
+) -> Summary:
+    """List the partitions of Kafka logs with their offsets, records, sizes, formats, codecs and times.
+
+    Parameters
+    ----------
+    paths : str, os.PathLike, an iterable of these, or Log
+        Log directories, partition directories or `.log` files; or what `kafkafmt.open` returned.
+    topics : str or iterable of str, optional
+        Topic globs. By default all topics, Kafka's own (``__…``) included.
+    partitions : int or iterable of int, optional
+        Partition numbers. By default all.
+    replicas : "longest", optional
+        If two paths contain the same partition, describe the copy with the higher end offset. By
+        default, such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    progress : callable, optional
+        Called as ``progress(done, total)``, in bytes of `.log` files, after each partition.
+    on_message : callable, optional
+        Called with each message at once. The result has them in `messages`.
+
+    Returns
+    -------
+    Summary
+        Partitions that are not live (``-delete``, ``-stray``, ``-future``) are included.
+
+    Raises
+    ------
+    OSError
+        A path does not exist or cannot be read. `NoLogError`, a subclass, if a path contains no
+        Kafka log.
+    PartitionNotFoundError
+        `topics` or `partitions` are given, and no partition matches. A LookupError.
+    TypeError, ValueError
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
+        partition and `replicas` is not given.
+
+    Notes
+    -----
+    Every batch header is read, and every CRC is checked. Records are decoded only next to the log
+    start offset.
+    """
+    limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
+    run = Run(progress, on_message)
+    chosen = run.choose(run.find(paths, replicas), topics, partitions, every_state=True)
+    run.begin(sum(s.size for d in chosen for s in d.segments))
+    rows = []
+    for directory in chosen:
+        with run.reading(directory):
+            rows.append(describe_partition(_opened(directory, limit, run)))
+        run.advance(sum(s.size for s in directory.segments))
+    return Summary(tuple(rows), tuple(run.unreadable), tuple(run.messages))
+
+
+def _opened(directory: PartitionDir, max_batch_bytes: int, run: Run) -> PartitionLog:
+    return PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=run.tell)
+
+
+def describe_partition(log: PartitionLog) -> PartitionSummary:
+    """Return what the batch headers of one partition say."""
+    plans = [log.plan(s) for s in log.segments]
+    codecs = magics = 0
+    for plan in plans:
+        codecs |= plan.stats.codecs
+        magics |= plan.stats.magics
+    starts = [p.stats.min_timestamp for p in plans if p.stats.min_timestamp >= 0]
+    ends = [p.stats.max_timestamp for p in plans if p.stats.max_timestamp >= 0]
+    counts = [_count(log, extent) for p in plans for extent in p.extents]
+    known = [n for n in counts if n is not None]
+    epochs = log.leader_epoch_checkpoint
+    return PartitionSummary(
+        topic=log.topic,
+        partition=log.partition,
+        path=str(log.directory.path),
+        state=log.directory.state,
+        segments=len(plans),
+        log_start_offset=log.log_start_offset,
+        next_offset=log.next_offset,
+        last_stable_offset=log.transactions.last_stable_offset,
+        open_transactions=tuple(
+            OpenProducer(p, o) for p, o in sorted(log.transactions.open.items(), key=lambda item: item[1])
+        ),
+        leader_epochs=None if epochs is None else tuple(LeaderEpoch(e, o) for e, o in epochs),
+        gaps=_gaps(log, plans),
+        compacted=log.directory.cleaned,
+        records=sum(known) if len(known) == len(counts) and not any(p.damaged for p in plans) else None,
+        bytes=sum(p.size for p in plans),
+        formats=tuple(m for m in range(3) if magics >> m & 1),
+        codecs=tuple(name for i, name in enumerate(CODEC_NAMES) if codecs >> i & 1),
+        min_timestamp=min(starts) if starts else None,
+        max_timestamp=max(ends) if ends else None,
+        damaged=sum(len(p.damaged) for p in plans),
+    )
+
+
+def _count(log: PartitionLog, extent: Extent) -> int | None:
+    """Return the data records of an extent from the log start offset on; None if its headers give no number."""
+    low = log.log_start_offset
+    if extent.records is None or extent.first_offset >= low:
+        return extent.records
+    return 0 if extent.last_offset < low else count_from(log, extent, low, lambda _: None)[0]
+
+
+def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
+    """Return how many offsets from the log start offset on no record has; None if it is unknown."""
+    low, known = log.log_start_offset, 0
+    for plan in plans:
+        if plan.damaged or plan.stats.records is None or any(f.error != "unfinished_tail" for f in plan.findings):
+            return None
+        if plan.extents and plan.extents[0].first_offset >= low:
+            known += plan.stats.records
+        else:
+            known += sum(sum(count_from(log, e, low, lambda _: None)) for e in plan.extents if e.last_offset >= low)
+    return max(log.next_offset - low - known, 0)

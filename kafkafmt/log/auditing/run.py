@@ -1,0 +1,181 @@
+"""Run a check over many partitions in threads, with progress, messages and partitions that fail.
+
+One `Run` belongs to one call of `verify`, `salvage` or `describe`. If a partition cannot be read,
+the others still are: a failing disk rarely takes all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, RLock
+from typing import Protocol, TypeVar
+
+from ... import arguments
+from ..reading.choice import choose_partitions
+from ..reading.discovery import Discovery, discover
+from ..reading.partition_dir import PartitionDir
+from .reports import UnreadablePartition
+
+Progress = Callable[[int, int], None]
+"""Called as ``progress(done, total)``, both in bytes."""
+OnMessage = Callable[[str], None]
+Globs = str | Iterable[str]
+Numbers = int | Iterable[int]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class OpenLog(Protocol):
+    """What the functions of this package need of a `kafkafmt.Log`."""
+
+    @property
+    def discovery(self) -> Discovery:
+        """The partitions that were found when the log was opened."""
+        ...
+
+
+Path_ = str | os.PathLike[str]
+Source = Path_ | Iterable[Path_] | OpenLog
+"""A path, several paths, or an open log."""
+
+
+def paths_of(paths: Path_ | Iterable[Path_]) -> list[Path_]:
+    """Return one path or several as a list; raise TypeError for anything else, or if there is none."""
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    for path in given:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"a path must be a str or an os.PathLike, not {path!r}")
+    if not given:
+        raise TypeError("at least one path is needed")
+    return given
+
+
+class StoppedError(Exception):
+    """Another thread of the run has failed, or the run was interrupted."""
+
+
+def error_text(error: OSError) -> str:
+    """Return which file could not be read or written, and why."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
+
+
+class Run:
+    """What the threads of one call share.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called as ``progress(done, total)`` in bytes. Calls come from worker threads, never two at
+        a time.
+    on_message : callable, optional
+        Called with each message, like `progress`.
+    """
+
+    def __init__(self, progress: Progress | None = None, on_message: OnMessage | None = None) -> None:
+        self._total = 0
+        self.messages: list[str] = []
+        self.unreadable: list[UnreadablePartition] = []
+        self._done = 0
+        self._progress = progress
+        self._on_message = on_message
+        self._lock = RLock()
+        self._stopped = Event()
+        self._callback_error: Exception | None = None
+
+    def begin(self, total: int) -> None:
+        """Report how many bytes there are to do."""
+        self._total = total
+        self.advance(0)
+
+    def advance(self, n: int) -> None:
+        """Report that `n` bytes more are done; raise `StoppedError` if the run was stopped."""
+        if self._stopped.is_set():
+            raise StoppedError
+        with self._lock, self._callback():
+            self._done += n
+            if self._progress is not None:
+                self._progress(min(self._done, self._total), self._total)
+
+    def tell(self, message: str) -> None:
+        """Keep a message, and hand it to the caller."""
+        with self._lock, self._callback():
+            self.messages.append(message)
+            if self._on_message is not None:
+                self._on_message(message)
+
+    @contextmanager
+    def _callback(self) -> Iterator[None]:
+        """Remember an error of the caller's callback, so that `reading` does not take it for one of the disk."""
+        try:
+            yield
+        except Exception as error:
+            self._callback_error = error
+            raise
+
+    def note(self, directory: PartitionDir | None, path: Path, why: str) -> None:
+        """Record a file that is not read. directory: its partition, None for a file of a whole log directory."""
+        self.tell(f"{path}: {why}")
+        topic, partition = (None, None) if directory is None else directory.key
+        with self._lock:
+            self.unreadable.append(UnreadablePartition(topic, partition, str(path), why))
+
+    @contextmanager
+    def reading(self, directory: PartitionDir, passes: Callable[[OSError], bool] = lambda _: False) -> Iterator[None]:
+        """Record the partition as unreadable if an OSError is raised inside; raise errors that `passes` accepts."""
+        try:
+            yield
+        except OSError as error:
+            if error is self._callback_error or passes(error):
+                raise
+            why = error_text(error)
+            self.tell(f"{directory.topic}-{directory.partition} cannot be read: {why}")
+            with self._lock:
+                self.unreadable.append(UnreadablePartition(*directory.key, str(directory.path), why))
+
+    def map(
+        self, function: Callable[[Item], Result | None], items: Iterable[Item], threads: int | None, wait: bool = False
+    ) -> list[Result]:
+        """Call a function in threads; return its results in the order of the items, without None.
+
+        If a call fails, or on Ctrl-C, the other threads stop at their next `advance`. With `wait`, the
+        error is raised after they have stopped.
+        """
+        pool = ThreadPoolExecutor(self.threads(threads))
+        try:
+            results = [result for result in pool.map(function, items) if result is not None]
+        except BaseException:
+            self._stopped.set()
+            pool.shutdown(wait=wait, cancel_futures=True)
+            raise
+        pool.shutdown()
+        return results
+
+    @staticmethod
+    def threads(threads: int | None) -> int:
+        """Return the number of threads; None stands for one per core."""
+        given = arguments.optional_integer("threads", threads, 1)
+        return given if given is not None else os.cpu_count() or 1
+
+    def find(self, source: Source, replicas: str | None) -> Discovery:
+        """Return what is in the paths, or what an open log found in them when it was opened."""
+        if isinstance(source, str | os.PathLike) or not hasattr(source, "discovery"):
+            found = discover(paths_of(source), replicas)
+            for message in found.messages:
+                self.tell(message)
+            return found
+        if replicas is not None:
+            raise ValueError("replicas must be given to kafkafmt.open, not together with an open log")
+        return source.discovery
+
+    def choose(
+        self, found: Discovery, topics: Globs | None, partitions: Numbers | None, every_state: bool = False
+    ) -> list[PartitionDir]:
+        """Return the selected partitions, Kafka's own topics included; see `choose_partitions`."""
+        globs = () if topics is None else [topics] if isinstance(topics, str) else list(topics)
+        numbers = () if partitions is None else [partitions] if isinstance(partitions, int) else list(partitions)
+        checked = [arguments.integer("partitions", n, 0) for n in numbers]
+        return choose_partitions(found, globs, checked, every_state=every_state, on_message=self.tell)

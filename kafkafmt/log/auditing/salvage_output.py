@@ -1,0 +1,239 @@
+"""Build the output directory of salvage so that an interrupted run leaves nothing that looks complete.
+
+The result is built in `.kafkafmt-salvage` below the output directory, and moved up when all of it is
+complete. As long as `.kafkafmt-salvage` exists, kafkafmt refuses to read the output directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from ...errors import StructureError
+from ..format import files
+from ..format.checkpoints import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    OFFSET_CHECKPOINTS,
+    clean_shutdown_text,
+    offset_checkpoint_text,
+    read_meta_properties,
+)
+from ..reading.discovery import INCOMPLETE
+from ..reading.partition_dir import PartitionDir
+from .salvage_copy import OWNER, Salvaged, copy_file
+from .salvage_source import ALL_FILE_BITS, BOOTSTRAP, Bounds, restrict
+
+
+class OutputPlaceError(ValueError):
+    """The output path of salvage cannot be used: it is inside the source, or it is not a directory.
+
+    Attributes
+    ----------
+    output : str
+        The path, as it was given.
+    reason : str
+        What is wrong with it.
+    """
+
+    def __init__(self, output: str, reason: str) -> None:
+        super().__init__(f"{output!r} {reason}")
+        self.output = output
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[OutputPlaceError], tuple[str, str]]:
+        return type(self), (self.output, self.reason)
+
+
+def output_directory(output: str | os.PathLike[str], sources: Iterable[PartitionDir]) -> Path:
+    """Return the absolute path of the output directory; raise `OutputPlaceError` if it cannot be used.
+
+    It must not be inside a partition that is read. It must not be inside a log directory either,
+    unless all partitions read there were paths of their own.
+    """
+    given = os.fspath(output)
+    target = Path(os.path.abspath(given))
+    real = Path(os.path.realpath(target))
+    for source in sources:
+        folder = Path(os.path.realpath(source.path.parent))
+        if (
+            real.is_relative_to(os.path.realpath(source.path))
+            or real == folder
+            or (not source.named and real.is_relative_to(folder))
+        ):
+            raise OutputPlaceError(given, f"is inside {source.path.parent}, which is read; choose another place")
+    if target.exists() and not target.is_dir():
+        raise OutputPlaceError(given, "exists and is not a directory")
+    return target
+
+
+def finish_directory(
+    output: Path, partitions: Iterable[Salvaged], roots: Iterable[Path], bounds: Bounds | None = None
+) -> list[str]:
+    """Write the files of the log directory itself, after its partitions are complete, and return messages for the user.
+
+    Parameters
+    ----------
+    output : Path
+        The log directory to finish.
+    partitions : iterable of Salvaged
+        Its partitions.
+    roots : iterable of Path
+        Log directories that the partitions came from. The broker's identity comes from the first one
+        with a valid `meta.properties`.
+    bounds : Bounds, optional
+        Links that lead out of these paths are not followed. By default, the bounds are `roots`.
+    """
+    messages = []
+    made, sources = list(partitions), list(roots)
+    bounds = bounds or Bounds(sources)
+    foreign = {entry.path for root in sources for entry in bounds.foreign_root_files(root)}
+    mode = ALL_FILE_BITS
+    for partition in made:
+        mode &= partition.mode
+    for name in OFFSET_CHECKPOINTS:
+        offsets = {(p.topic, p.partition): p.offsets[name] for p in made if name in p.offsets}
+        known = files.narrowed(mode, *(root / name for root in sources))
+        files.write_new(output / name, offset_checkpoint_text(offsets).encode(), known | OWNER)
+    identity = None
+    for root in sources:
+        source = root / META_PROPERTIES
+        if source in foreign:
+            continue
+        try:
+            text = files.read_text(source)
+            if text is None:
+                continue
+            read_meta_properties(text)
+        except StructureError as error:
+            messages.append(f"{source}: not copied, {error.message}")
+            continue
+        if identity is not None:
+            messages.append(f"{output}: has the {META_PROPERTIES} of {identity}, not that of {root}")
+            continue
+        identity = root
+    if identity is None:
+        messages.append(f"{output}: has no {META_PROPERTIES}; a broker needs one (`kafka-storage.sh format` writes it)")
+    elif identity / BOOTSTRAP not in foreign and files.file_size(identity / BOOTSTRAP) is not None:
+        _copy(identity / BOOTSTRAP, output / BOOTSTRAP)
+    files.write_new(output / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), mode | OWNER)
+    if identity is not None:
+        _copy(identity / META_PROPERTIES, output / META_PROPERTIES)
+    files.sync_directory(output)
+    return messages
+
+
+def _copy(source: Path, target: Path) -> None:
+    copy_file(source, target, files.narrowed(ALL_FILE_BITS, source) | OWNER)
+
+
+class Output:
+    """A directory that is filled in a hidden subdirectory and published when it is complete.
+
+    Parameters
+    ----------
+    target : Path
+        A new or empty directory. A directory that contains only `.kafkafmt-salvage`, left by an
+        interrupted run, is accepted too, and emptied.
+    mode : int, default 0o777
+        Permissions of `target` if it is created. The umask narrows them.
+
+    Notes
+    -----
+    Call `open`, fill the directory `work`, and call `publish`. If anything fails, call `discard`.
+    """
+
+    def __init__(self, target: Path, mode: int = 0o777) -> None:
+        self.target = target
+        self.work: Path = target / INCOMPLETE
+        self._mode = mode
+        self._created = self._working = False
+        self._published: list[str] = []
+        self._lock = -1
+
+    def open(self) -> None:
+        """Create the directories.
+
+        Raises
+        ------
+        FileExistsError
+            The directory contains other files.
+        BlockingIOError
+            Another process is filling it.
+        """
+        if not self.target.exists():
+            self._created = True
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            self.target.mkdir(self._mode)
+        entries = os.listdir(self.target)
+        if INCOMPLETE in entries:
+            self._take_lock()
+            if entries != [INCOMPLETE]:
+                why = "an interrupted salvage left it incomplete; delete the directory and salvage again"
+                raise FileExistsError(errno.EEXIST, why, str(self.target))
+            shutil.rmtree(self.work)
+            self._release_lock()
+        elif entries:
+            raise FileExistsError(errno.EEXIST, "it is not empty; give a new or an empty directory", str(self.target))
+        self._working = True
+        try:
+            self.work.mkdir(0o700)
+        except FileExistsError:
+            self._working = False  # another process was faster
+            raise BlockingIOError(errno.EAGAIN, "another process is salvaging into it", str(self.target)) from None
+        self._take_lock()
+
+    def _take_lock(self) -> None:
+        self._lock = os.open(self.work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._working = False
+            raise BlockingIOError(errno.EAGAIN, "another process is salvaging into it", str(self.target)) from None
+
+    def _release_lock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def publish(self, made: Iterable[Salvaged]) -> None:
+        """Move everything to its place: each partition by one rename, and `meta.properties` last."""
+        partitions = {m.path.name: m for m in made}
+        mode = ALL_FILE_BITS
+        for partition in partitions.values():
+            mode &= partition.mode
+        directories, names = files.list_directory(self.work)
+        for name in directories:
+            if name in partitions:
+                partitions[name].narrow(self.work / name)
+        for name in names:
+            if name not in (META_PROPERTIES, BOOTSTRAP):
+                restrict(self.work / name, mode)
+        last = [META_PROPERTIES] if META_PROPERTIES in names else []
+        for name in [*directories, *(n for n in names if n != META_PROPERTIES), *last]:
+            self._published.append(name)
+            os.rename(self.work / name, self.target / name)
+        files.sync_directory(self.target)
+        self.work.rmdir()
+        files.sync_directory(self.target)
+        self._release_lock()
+
+    def discard(self) -> None:
+        """Remove what was written, and the directory itself if it was created here."""
+        for name in self._published:
+            path = self.target / name
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        if self._working:
+            shutil.rmtree(self.work, ignore_errors=True)
+        if self._created:
+            with suppress(OSError):  # another process has written to it
+                self.target.rmdir()
+        self._release_lock()

@@ -1,0 +1,107 @@
+"""Follow several partitions, with those that are created later."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .follow import Follower
+from .partition import OnDamage
+from .partition_dir import PartitionDir
+
+POLL = 0.2
+"""Seconds between two looks at the last segment of each partition."""
+RESCAN = 3.0
+"""Seconds between two looks at the directories.
+
+They find new partitions, and changes that times and sizes of files do not show.
+"""
+
+
+class Followers:
+    """The followers of several partitions.
+
+    Parameters
+    ----------
+    chosen : iterable of PartitionDir
+        The partitions to follow from the beginning.
+    make : callable
+        Called with a PartitionDir, and whether it was there from the beginning; returns its Follower.
+    rescan : callable, optional
+        Returns all partitions to follow as they are now. Without it, no partition is added.
+    tell : callable
+        Called with a message about each new partition.
+    """
+
+    def __init__(
+        self,
+        chosen: Iterable[PartitionDir],
+        make: Callable[[PartitionDir, bool], Follower],
+        rescan: Callable[[], Iterable[PartitionDir]] | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._make = make
+        self._rescan = rescan
+        self._tell = tell
+        self._scanned = time.monotonic()
+        self._followers = {d.key: make(d, True) for d in chosen}
+
+    def __len__(self) -> int:
+        return len(self._followers)
+
+    def look(self) -> Iterator[Follower]:
+        """Look at every partition once, and yield its follower. A partition that is gone is dropped afterwards."""
+        closely = time.monotonic() - self._scanned > RESCAN
+        if closely:
+            self._scanned = time.monotonic()
+            self._add_new()
+        for key in sorted(self._followers):
+            follower = self._followers[key]
+            follower.look(closely)
+            yield follower
+            if follower.gone:
+                del self._followers[key]
+
+    def _add_new(self) -> None:
+        for directory in self._rescan() if self._rescan is not None else ():
+            if directory.key not in self._followers:
+                self._tell(f"{directory.topic}-{directory.partition}: new, followed from its start")
+                self._followers[directory.key] = self._make(directory, False)
+
+    def records(
+        self,
+        on_damage: Callable[[Follower], OnDamage | None],
+        poll: float = POLL,
+        idle_timeout: float | None = None,
+    ) -> Iterator[tuple[Follower, Any]]:
+        """Yield each follower's records as they are appended.
+
+        Parameters
+        ----------
+        on_damage : callable
+            Returns what to call with damage in a follower's partition; None raises DamagedLogError.
+        poll : float, default 0.2
+            Seconds between two looks.
+        idle_timeout : float, optional
+            End after this many seconds without a record. By default only when every partition is
+            gone, and none can be added.
+        """
+        last = time.monotonic()
+        while True:
+            for follower in self.look():
+                for record in follower.records(on_damage(follower)):
+                    yield follower, record
+                    last = time.monotonic()
+            if idle_timeout is not None and time.monotonic() - last >= idle_timeout:
+                return
+            if not self._followers and self._rescan is None:
+                return
+            time.sleep(poll)
+
+
+def paths_to_follow(directory: PartitionDir, paths: Iterable[str | Path]) -> list[Path]:
+    """Return the paths by which a partition is discovered again: its `.log` files that are among `paths`, else its directory."""
+    named = [p for p in map(Path, paths) if p.is_file() and p.parent.resolve() == directory.path.resolve()]
+    return named or [directory.path]

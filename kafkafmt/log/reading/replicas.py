@@ -1,0 +1,67 @@
+"""Choose which copy of a partition is read, if several paths contain one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .partition import PartitionLog
+from .partition_dir import PartitionDir
+
+
+class DuplicatePartitionError(ValueError):
+    """Raised if two of the paths given contain the same partition.
+
+    Attributes
+    ----------
+    topic : str
+        Name of the topic.
+    partition : int
+        Number of the partition.
+    paths : tuple of Path
+        The directories that contain the partition.
+    """
+
+    topic: str
+    partition: int
+    paths: tuple[Path, ...]
+
+    def __init__(self, topic: str, partition: int, paths: tuple[Path, ...]) -> None:
+        self.topic, self.partition, self.paths = topic, partition, paths
+        super().__init__(f'{self.problem}; open only one of them, or pass replicas="longest"')
+
+    @property
+    def problem(self) -> str:
+        """The message without the remedy, which each interface words itself."""
+        return f"{self.topic}-{self.partition} is in both {' and '.join(map(str, self.paths))}"
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.topic, self.partition, self.paths)
+
+
+def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: list[str]) -> list[PartitionDir]:
+    """Return the partition directories to read, ordered by topic, partition and path.
+
+    If a partition is in two readable directories, `replicas` "longest" keeps the one with the higher
+    end offset and adds a message. Otherwise, it is a DuplicatePartitionError. Directories that are
+    not readable are all kept.
+    """
+    kept: list[PartitionDir] = []
+    chosen: dict[tuple[str, int], PartitionDir] = {}
+    for p in sorted(found, key=lambda p: (p.topic, p.partition, p.state != "live", str(p.path))):
+        if not p.readable:
+            kept.append(p)
+            continue
+        other = chosen.get(p.key)
+        if other is None:
+            chosen[p.key] = p
+            kept.append(p)
+            continue
+        if replicas is None:
+            raise DuplicatePartitionError(p.topic, p.partition, (other.path, p.path))
+        winner, loser = (p, other) if PartitionLog(p).next_offset > PartitionLog(other).next_offset else (other, p)
+        messages.append(f"{p.topic}-{p.partition}: {winner.path} is read, its replica {loser.path} is not")
+        if winner is p:
+            kept[kept.index(other)] = p
+            chosen[p.key] = p
+    return kept

@@ -1,0 +1,88 @@
+"""Answer where an offset or a time is in a partition, as a broker answers ListOffsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ... import arguments
+from .lookups import Place, find_max_timestamp, find_offset, find_timestamp
+from .partition import PartitionLog
+
+LATEST, EARLIEST, MAX_TIMESTAMP = "latest", "earliest", "max-timestamp"
+SPECIAL_TIMES = (LATEST, EARLIEST, MAX_TIMESTAMP)
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where an offset or a time is in a partition.
+
+    Attributes
+    ----------
+    topic, partition : str, int
+        The partition.
+    offset : int or None
+        Offset of the record. None if there is no answer.
+    timestamp : int or None
+        Timestamp of the record, in milliseconds since 1970-01-01 UTC. -1 if the record has none. None
+        if there is no answer, and for "latest" and "earliest".
+    segment : str or None
+        Name of the `.log` file.
+    position : int or None
+        Position of the batch in that file, in bytes.
+    bytes_read : int
+        Bytes of segments and indexes that were read for the answer.
+    reads : int
+        Number of reads.
+    segments_planned : int
+        Segments that had to be read as a whole, because their indexes do not lead to the answer.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None = None
+    timestamp: int | None = None
+    segment: str | None = None
+    position: int | None = None
+    bytes_read: int = 0
+    reads: int = 0
+    segments_planned: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt seek --format json`` prints."""
+        names = ("topic", "partition", "offset", "timestamp", "segment", "position", "bytes_read")
+        return {name: getattr(self, name) for name in names}
+
+
+def seek(log: PartitionLog, *, offset: int | None = None, timestamp: Any = None) -> Position:
+    """Return where an offset or a time is in a partition; `Partition.seek` documents the arguments."""
+    if (offset is None) == (timestamp is None):
+        raise TypeError("seek takes an offset or a timestamp, one of the two")
+    before = log.bytes_read, log.reads, log.planned
+    if offset is not None:
+        place = _fields(find_offset(log, arguments.integer("offset", offset, 0, kind="an offset")))
+    else:
+        place = _at_time(log, timestamp)
+    spent = (log.bytes_read - before[0], log.reads - before[1], log.planned - before[2])
+    return Position(log.topic, log.partition, *place, *spent)
+
+
+Fields = tuple[int | None, int | None, str | None, int | None]
+NOWHERE: Fields = (None, None, None, None)
+
+
+def _at_time(log: PartitionLog, time: Any) -> Fields:
+    if time == LATEST:
+        return log.next_offset, None, None, None
+    if time == EARLIEST:
+        _, _, segment, position = _fields(find_offset(log, 0))
+        return log.log_start_offset, None, segment, position
+    if time == MAX_TIMESTAMP:
+        return _fields(find_max_timestamp(log))
+    if isinstance(time, str):
+        raise ValueError(f"timestamp is {time!r}; as a word, it can be {', '.join(map(repr, SPECIAL_TIMES))}")
+    return _fields(find_timestamp(log, arguments.millis("timestamp", time)))
+
+
+def _fields(place: Place | None) -> Fields:
+    return NOWHERE if place is None else (place.offset, place.timestamp, place.segment, place.position)

@@ -1,0 +1,147 @@
+"""Read several sources at once, each in a thread, and deliver their items through one iterator.
+
+Each source is a function that returns an iterator. A worker thread reads one source at a time, and
+starts sources in their order. Items wait in lanes until they are delivered:
+
+- Ordered: each source has its own lane. The items of a source are delivered after all items of the
+  sources before it.
+- Unordered: all sources share one lane. Items are delivered as they arrive. The items of one source
+  keep their order.
+
+At most `limit` items wait, plus one if the source whose turn it is has none waiting. Without this
+exception, items of later sources could block the source that the consumer waits for. In addition,
+each worker holds the item that it has read last. Memory use therefore depends on the number of
+threads only.
+
+Workers are daemon threads: a program that ends while it holds an unfinished iterator does not hang.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Condition, Thread
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+WAITING_PER_THREAD = 2
+"""Items that may wait for delivery, for each thread."""
+
+
+def scan(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bool = True) -> Iterator[T]:
+    """Yield the items of all sources, read by at most `threads` threads.
+
+    An error in a source is raised after the items of this source that precede it. If `ordered` is
+    True, the items of all sources before it precede it too. After an error, or if the generator is
+    closed, the workers end at their next item, and are waited for.
+    """
+    workers = min(threads, len(sources))
+    lanes = _Lanes(sources, WAITING_PER_THREAD * workers, ordered)
+    started: list[Thread] = []
+    try:
+        for number in range(workers):
+            thread = Thread(target=lanes.work, name=f"kafkafmt-scan-{number}", daemon=True)
+            thread.start()
+            started.append(thread)
+        yield from lanes.items()
+    finally:
+        lanes.stop()
+        for thread in started:
+            thread.join()
+
+
+class _Failure(NamedTuple):
+    """An error that a source raised, in a lane after the items before it."""
+
+    error: BaseException
+
+
+class _Lanes(Generic[T]):
+    """The sources, and the items that wait for delivery, shared by the workers and the consumer."""
+
+    def __init__(self, sources: Sequence[Callable[[], Iterable[T]]], limit: int, ordered: bool) -> None:
+        self._sources = sources
+        self._limit = limit
+        self._ordered = ordered
+        self._changed = Condition()
+        lanes = len(sources) if ordered else min(len(sources), 1)
+        self._lanes: list[deque[T | _Failure]] = [deque() for _ in range(lanes)]
+        self._unfinished = [1] * len(sources) if ordered else [len(sources)]
+        """For each lane, the number of sources that can still add items."""
+        self._next_source = 0
+        self._current_lane = 0
+        self._waiting = 0
+        self._stopped = False
+
+    def work(self) -> None:
+        """Read one source after the other, in a worker thread."""
+        while (index := self._take_source()) is not None:
+            lane = index if self._ordered else 0
+            failure: _Failure | None = None
+            try:
+                self._read(lane, self._sources[index])
+            except BaseException as error:
+                failure = _Failure(error)
+            with self._changed:
+                if failure is not None:
+                    self._lanes[lane].append(failure)
+                    self._waiting += 1
+                self._unfinished[lane] -= 1
+                self._changed.notify_all()
+
+    def _take_source(self) -> int | None:
+        with self._changed:
+            if self._stopped or self._next_source == len(self._sources):
+                return None
+            self._next_source += 1
+            return self._next_source - 1
+
+    def _read(self, lane: int, source: Callable[[], Iterable[T]]) -> None:
+        items = source()
+        try:
+            for item in items:
+                if not self._put(lane, item):
+                    return
+        finally:
+            close = getattr(items, "close", None)
+            if close is not None:
+                close()
+
+    def _put(self, lane: int, item: T) -> bool:
+        """Add an item as soon as it fits. Return False if the scan has been stopped."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or self._fits(lane))
+            if self._stopped:
+                return False
+            self._lanes[lane].append(item)
+            self._waiting += 1
+            self._changed.notify_all()
+            return True
+
+    def _fits(self, lane: int) -> bool:
+        return self._waiting < self._limit or (lane == self._current_lane and not self._lanes[lane])
+
+    def items(self) -> Iterator[T]:
+        """Yield the items, lane by lane; raise the error of a source at its place."""
+        for number, lane in enumerate(self._lanes):
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda number=number, lane=lane: lane or not self._unfinished[number])  # type: ignore[misc]
+                    if not lane:
+                        self._current_lane = number + 1
+                        self._changed.notify_all()
+                        break
+                    item = lane.popleft()
+                    self._waiting -= 1
+                    self._changed.notify_all()
+                if isinstance(item, _Failure):
+                    raise item.error
+                yield item
+                del item
+
+    def stop(self) -> None:
+        """Make the workers end at their next item."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()

@@ -1,0 +1,102 @@
+"""A hook for MkDocs: add the pages of the documentation that come from elsewhere in the project.
+
+Some are Markdown files outside of docs/, whose links are adapted. The reference of the command is made from click's help.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+
+import click
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = {
+    "DESIGN.md": "design.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/README.md": "performance.md",
+    "benchmarks/RESULTS.md": "benchmark-results.md",
+}
+"""Pages of the site by the files of the project that they are copied from."""
+COMMAND_PAGE = "reference/command.md"
+LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[#)])")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages."""
+    for source, page in COPIED.items():
+        files.append(File.generated(config, page, content=copied_page(source, page, config["repo_url"])))
+    files.append(File.generated(config, COMMAND_PAGE, content=command_page()))
+    return files
+
+
+def copied_page(source: str, page: str, repository: str) -> str:
+    """Return a file of the project with links that are right on the site.
+
+    A link to another page of the site leads there, any other link to the repository.
+    """
+
+    def target(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link[1]))
+        if path in COPIED or path.startswith("docs/"):
+            return posixpath.relpath(COPIED.get(path, path.removeprefix("docs/")), posixpath.dirname(page) or ".")
+        kind = "tree" if (ROOT / path).is_dir() else "blob"
+        return f"{repository}/{kind}/main/{path}"
+
+    return LINK.sub(target, (ROOT / source).read_text(encoding="utf-8"))
+
+
+def command_page() -> str:
+    """Return the reference of the command: each subcommand with its arguments, options and help."""
+    from kafkafmt.cli.main import COMMANDS, group
+
+    context = click.Context(group, info_name="kafkafmt")
+    lines = ["# The command", "", *help_text(group), "", "| command | what it does |", "|---|---|"]
+    lines += [f"| [`{name}`](#{name}) | {what} |" for name, what in COMMANDS.items()]
+    lines += [
+        "",
+        "`kafkafmt --version` prints the version, the active core with the reason, and the versions of the libraries.",
+        "",
+    ]
+    for name in COMMANDS:
+        command = group.get_command(context, name)
+        assert command is not None
+        lines += [f"## {name}", "", *command_help(command, click.Context(command, context, name)), ""]
+    return "\n".join(lines)
+
+
+def command_help(command: click.Command, context: click.Context) -> list[str]:
+    """Return the description of one subcommand, a table of its options, and its example."""
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    lines = ["```text", usage, "```", "", *help_text(command), "", "| option | meaning |", "|---|---|"]
+    for parameter in command.params:
+        names, meaning = parameter.get_help_record(context) or ("", "")
+        if meaning:
+            lines.append(f"| `{names}` | {escaped(' '.join(meaning.split()))} |")
+    example = getattr(command, "epilog", None)
+    if example:
+        label, _, text = example.partition(": ")
+        lines += ["", f"{label}:", "", "```text", text, "```"]
+    return lines
+
+
+def help_text(command: click.Command) -> list[str]:
+    """Return a command's help as Markdown paragraphs."""
+    paragraphs = re.split(r"\n\s*\n", (command.help or "").replace("\b", "").strip())
+    return [escaped(" ".join(paragraph.split())) + "\n" for paragraph in paragraphs]
+
+
+def escaped(text: str) -> str:
+    """Return text in which Markdown shows angle brackets, asterisks and underscores, outside of code, as they are."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else re.sub(r"([*_<\[|])", r"\\\1", part) for part in parts)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Repair types such as "bytes-like", which mkdocstrings takes for a subtraction."""
+    return re.sub(r"((?:<span[^>]*>)?(?:bytes|array|path)(?:</span>)?) - (?=like)", r"\1-", html)

@@ -1,0 +1,13 @@
+"""The verify report of one partition as the JSON has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkafmt.log import PartitionLog
+from kafkafmt.log.auditing import verify
+
+
+def verify_partition(log: PartitionLog, shallow: bool = False) -> dict[str, Any]:
+    """Return the report as a dict, which is shorter to write in assertions."""
+    return verify.verify_partition(log, shallow).to_dict()

@@ -1,0 +1,56 @@
+"""How notebooks show logs and partitions."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import kafkafmt
+from kafkafmt.notebook import MOST_ROWS, html_table
+
+
+class Cells(HTMLParser):
+    """The tags and the texts of a document."""
+
+    def __init__(self, document: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.texts: list[str] = []
+        self.feed(document)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        assert not attrs
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+TAGS = {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+
+
+def test_table_shows_its_cells_escaped() -> None:
+    shown = Cells(html_table("<b>", ["a&b"], [["<script>", 1], ["\x1b[0m\u202e", None]]))
+    assert shown.tags == TAGS
+    assert shown.texts == ["<b>", "a&b", "<script>", "1", "\\x1b[0m\\u202e", "None"]
+
+
+def test_long_table_shows_how_many_rows_it_omits() -> None:
+    assert "more" not in html_table("c", ["n"], [[n] for n in range(MOST_ROWS)])
+    shown = Cells(html_table("c", ["n"], [[n] for n in range(MOST_ROWS + 3)]))
+    assert shown.texts == ["c", "n", *map(str, range(MOST_ROWS)), "… and 3 more"]
+
+
+def test_log_and_partition_have_tables(tmp_path: Path) -> None:
+    for name in ("t-0", "<i>-1"):
+        (tmp_path / name).mkdir()
+        for base in (0, 5):
+            (tmp_path / name / f"{base:020}.log").write_bytes(b"x" * 1000 * (base + 1))
+    log = kafkafmt.open(tmp_path)
+    shown = Cells(log._repr_html_())
+    assert shown.tags == TAGS
+    assert shown.texts[0] == "2 partitions of 2 topics"
+    assert shown.texts[7:13] == ["<i>", "1", "live", "0", "2", "7,000"]
+    shown = Cells(log["t", 0]._repr_html_())
+    assert shown.texts[0].startswith("Partition t-0 (live), log start offset 0, ")
+    assert shown.texts[1:] == ["segment", "bytes", f"{0:020}.log", "1,000", f"{5:020}.log", "6,000"]
