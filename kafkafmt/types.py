@@ -186,7 +186,7 @@ class RecordColumns:
     """Whether rows remain until the owner of the columns takes them, or only until the next chunk.
     """
     full = False
-    """Whether decoding stopped because no more rows fit. `RecordReader` and `decode_run` set it."""
+    """Whether decoding stopped because no more rows fit. `RecordReader` and `decode_plain_batches` set it."""
     max_headers = 1 << 20
     """Largest number of headers of one record. Decoding a record with more raises a TooLargeError.
     """

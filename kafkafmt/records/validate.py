@@ -150,7 +150,10 @@ class _RecordChecker:
         """
         self._arena.filled = 0
         size = self._decompressor.decompress(codec, payload, self._arena)
-        return core.look_at_payload(self._arena.view[:size], count, last_offset_delta)
+        seen: tuple[int, int, int, bool] | None = core.look_at_payload(
+            self._arena.view[:size], count, last_offset_delta
+        )
+        return seen
 
 
 REASONS = (None, "codec", "format", "inner_offsets")
