@@ -338,11 +338,9 @@ def recompress(
     return Recompressed(b"".join(parts), sum(b for b, _ in sizes), sum(a for _, a in sizes), sizes)
 
 
-def _in_codec(
-    reader: RecordReader, buffer: Buffer, rows: BatchTable, codec: int, level: int | None
-) -> Iterator[bytes]:
+def _in_codec(reader: RecordReader, buffer: Buffer, rows: BatchTable, codec: int, level: int | None) -> Iterator[bytes]:
     """Yield messages of format 0 or 1 in another codec, in the same format."""
-    row: Any = rows[0]
+    row = rows[0]
     has_append_time = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and row["magic"] > MAGIC_V0
     builder = BatchBuilder(
         magic=int(row["magic"]),

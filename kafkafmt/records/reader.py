@@ -105,7 +105,9 @@ class RecordReader:
         last_offset = base_offset + table["last_offset_delta"]
         impossible = last_offset < base_offset  # the delta is negative, or the sum has wrapped
         if self.first_offset > MIN_OFFSET or self.end_offset is not None:
-            wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)  # no offset is negative: a corrupted one
+            wanted = (
+                (last_offset >= self.first_offset) | impossible | (base_offset < 0)
+            )  # no offset is negative: a corrupted one
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
             wanted |= table["count"] < 0  # a wrapper: its offset is that of its last message, and no CRC covers it
@@ -134,7 +136,9 @@ class RecordReader:
         columns = self.columns
         columns.reset()
         while True:
-            position: int = core.decode_plain_batches(buffer, columns, start, None, self.first_offset, self.end_offset, check_crc)
+            position: int = core.decode_plain_batches(
+                buffer, columns, start, None, self.first_offset, self.end_offset, check_crc
+            )
             if position == start:
                 return position
             start, stopped_for_room = position, columns.full
@@ -148,7 +152,9 @@ class RecordReader:
     def _read_compressed(self, buffer: Buffer, table: BatchTable, on_error: OnError | None) -> Iterator[Chunk]:
         view, arena = byte_view(buffer), self._arena
         decompress = self._decompressor.decompress
-        codecs, starts, sizes, counts = (table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count"))
+        codecs, starts, sizes, counts = (
+            table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count")
+        )
         magics, deltas = table["magic"].tolist(), table["last_offset_delta"].tolist()
         good: list[int] = []
         placed: list[tuple[int, int]] = []
@@ -160,7 +166,9 @@ class RecordReader:
             try:
                 payload = view[start : start + sizes[i]]
                 codec = codecs[i] & CODEC_MASK
-                size = decompress(codec, payload if magics[i] == MAGIC_V2 else legacy_payload(magics[i], codec, payload), arena)
+                size = decompress(
+                    codec, payload if magics[i] == MAGIC_V2 else legacy_payload(magics[i], codec, payload), arena
+                )
             except KafkaFormatError as error:
                 failure = error
             else:
@@ -174,7 +182,9 @@ class RecordReader:
         if good:
             yield from self._decode_arena(table[good], placed, on_error)
 
-    def _decode_arena(self, table: BatchTable, placed: list[tuple[int, int]], on_error: OnError | None) -> Iterator[Chunk]:
+    def _decode_arena(
+        self, table: BatchTable, placed: list[tuple[int, int]], on_error: OnError | None
+    ) -> Iterator[Chunk]:
         """The batches of a table whose decompressed records were placed in the arena, which is empty afterwards."""
         moved = table.copy()
         moved["payload_position"], moved["payload_size"] = zip(*placed, strict=True)
@@ -182,7 +192,9 @@ class RecordReader:
         yield from self._decode(arena.view[: arena.filled], moved, table, on_error)
         arena.filled = 0
 
-    def _decode(self, source: Buffer, table: BatchTable, original: BatchTable, on_error: OnError | None) -> Iterator[Chunk]:
+    def _decode(
+        self, source: Buffer, table: BatchTable, original: BatchTable, on_error: OnError | None
+    ) -> Iterator[Chunk]:
         columns = self.columns
         columns.reset()
         while columns.cursor[0] < len(table):

@@ -366,11 +366,10 @@ class LogValidator:
         Return the number of records, the next offset, the largest timestamp and its offset; None if
         the core leaves the decision to the slow path.
         """
-        facts: tuple[int, int, int, int] | None = core.validate_buffer(
+        return core.validate_buffer(
             buffer, next_offset, self._leader_epoch, self._client, self._codec, self._rules.max_message_bytes, check_records,
             self._rules.compacted, *self._rules.time_bounds(now), None if self._create_time else now,
         )  # fmt: skip
-        return facts
 
     def _validate_compressed(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
         """Check and change a single compressed v2 batch; return as `_validate_buffer` does."""

@@ -78,8 +78,7 @@ class SegmentIndexes:
                 self.close()
 
     def close(self) -> None:
-        """Add a time index entry for the largest timestamp, unless the last entry already has it.
-        """
+        """Add a time index entry for the largest timestamp, unless the last entry already has it."""
         if self.largest_timestamp > self._indexed_timestamp:
             self._times.append((self.largest_timestamp, self._largest_at))
             self.time_entries += 1
