@@ -23,8 +23,8 @@ from ..format.leader_epochs import Epochs
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Aborted, Producers, marker_reader, read_markers
 from ..format.snapshots import ProducerEntry, read_snapshot
+from ..reading.models import Finding
 from ..reading.partition_dir import SegmentFile
-from ..reading.plan import Finding
 from ..reading.transactions import Transactions
 from .audit_isolation import IsolationAudit
 
@@ -177,7 +177,9 @@ class StateAudit:
         own = self._producers.entries.get(theirs.producer_id)
         if own is None:
             if self.whole and theirs.last_offset >= self._start:
-                return f"has a batch that ends at offset {theirs.last_offset}, but the log has no batch of this producer"
+                return (
+                    f"has a batch that ends at offset {theirs.last_offset}, but the log has no batch of this producer"
+                )
         elif own.last_offset == theirs.last_offset or (
             self.whole and max(own.last_offset, theirs.last_offset) >= self._start
         ):
@@ -230,10 +232,10 @@ class StateAudit:
         if wrong:
             message = f"entry {wrong[0][0]} says that {wrong[0][1]}" + _others(len(wrong), len(theirs))
             found.append(Finding(path.name, "index_mismatch", message))
-        for own in list(ours.values())[:1] if self._indexed else ():  # a copy that consists of `.log` files only lacks nothing
-            message = (
-                f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for it"
-            )
+        for own in (
+            list(ours.values())[:1] if self._indexed else ()
+        ):  # a copy that consists of `.log` files only lacks nothing
+            message = f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for it"
             message += f" (nor for {len(ours) - 1} more)" if len(ours) > 1 else ""
             found.append(
                 Finding(path.name, "index_mismatch", f"{message}; a broker that uses it delivers them as committed")

@@ -9,8 +9,8 @@ from ... import arguments
 from ...constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
+from ..reading.parts import Run as Extent
 from ..reading.plan import SegmentPlan
-from ..reading.segment_walker import Run as Extent
 from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, html_table, unreadable_dict
 from .run import Globs, Numbers, OnMessage, Progress, Run, Source
 from .verify import count_from

@@ -47,7 +47,9 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
 def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     """The indexes of the runs among all runs to believe; the others contradict them. Runs must be cut at gaps."""
     runs, end = parts.runs, MAX_OFFSET if upper is None else upper
-    index = np.flatnonzero(~_adrift(parts, lower) & (lower <= runs.first) & (runs.first <= runs.last) & (runs.last < end))
+    index = np.flatnonzero(
+        ~_adrift(parts, lower) & (lower <= runs.first) & (runs.first <= runs.last) & (runs.last < end)
+    )
     if not len(index):
         return set()
     first, last, batches = runs.first[index], runs.last[index], runs.batches[index]
@@ -58,7 +60,9 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     core.heaviest_chain(first, last, batches << 32, spans, bad, start, parent, score, REACH)
     total = score if upper is None else score + _bonus(upper - 1 - last, spans[-1] - spans[1:], bad != bad[-1])
     best_ends = np.flatnonzero(total == total.max())
-    at = int(best_ends[np.argmin(last[best_ends])])  # a hurt offset that lies too high is followed by what seems too low
+    at = int(
+        best_ends[np.argmin(last[best_ends])]
+    )  # a hurt offset that lies too high is followed by what seems too low
     parents, places = parent.tolist(), index.tolist()
     chain = set()
     while at >= 0:

@@ -15,7 +15,8 @@ import numpy as np
 from ...constants import CONTROL_BIT, NO_END, NO_TIMESTAMP
 from ...records import RecordReader
 from .index_lookup import largest_timestamp, time_bounds
-from .partition import UNKNOWN, Part, PartitionLog
+from .part import Part
+from .partition import UNKNOWN, PartitionLog
 from .partition_dir import SegmentFile
 
 

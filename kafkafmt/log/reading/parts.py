@@ -198,4 +198,6 @@ class Parts:
         """Return a damaged span, by its index among the damaged spans."""
         bads = self.bads
         records = bads.records[b]
-        return Bad(bads.position[b], bads.end[b], bads.code(b), bads.message(b), None if records == UNKNOWN_COUNT else records)
+        return Bad(
+            bads.position[b], bads.end[b], bads.code(b), bads.message(b), None if records == UNKNOWN_COUNT else records
+        )

@@ -22,56 +22,18 @@ from ...constants import (
 )
 from ...errors import ChecksumError, TruncatedError
 from ...types import IntArray, last_offsets
-from ..format.files import FileView, list_directory
-from ..format.names import base_offset_of, file_name
+from ..format.files import FileView
+from .batch_head import header_stands
 from .conflicts import believable, in_order
+from .models import Damage, Finding
+from .neighbours import Neighbours
 from .partition_dir import SegmentFile
 from .parts import Bad, Parts, Run
-from .search import header_stands
-from .segment_walker import See, Stats, Walker
+from .segment_stats import Stats
+from .segment_walker import See, Walker
 
 MIN_ZERO_TAIL = 8
 """Zeros at a file's end that make a last batch with a wrong CRC an unfinished one: pages that were never written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A span of a `.log` that cannot be delivered.
-
-    first_offset, last_offset: the widest range that may be missing; None where that end is open; first = last + 1
-    where nothing can be missing. records: how many data records it held, None where that is not known.
-    """
-
-    file: str
-    position: int
-    length: int
-    first_offset: int | None
-    last_offset: int | None
-    error: str
-    message: str
-    records: int | None = None
-
-    @property
-    def lost(self) -> str:
-        """What it may have cost, for a message."""
-        if self.empty:
-            return "no offset is missing"
-        first = "unknown" if self.first_offset is None else self.first_offset
-        last = "the end" if self.last_offset is None else self.last_offset
-        return f"offsets {first} to {last} cannot be read"
-
-    @property
-    def empty(self) -> bool:
-        return self.first_offset is not None and self.last_offset is not None and self.last_offset < self.first_offset
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something worth a line that keeps nothing from being delivered."""
-
-    file: str
-    error: str
-    message: str
 
 
 @dataclass
@@ -139,7 +101,9 @@ def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
     return cuts
 
 
-def _resolve(segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, lower: int, chain: set[int] | None) -> SegmentPlan:
+def _resolve(
+    segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, lower: int, chain: set[int] | None
+) -> SegmentPlan:
     """Sort the parts into what is delivered, damage and findings. `chain`: the runs to believe, None for all of them."""
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
@@ -154,11 +118,22 @@ def _resolve(segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, l
         for i in np.setdiff1d(np.arange(len(runs)), chosen).tolist():
             for piece in [runs[i]] if around.gap_for(runs[i], lower) else _pieces(walker, runs[i]):
                 if _repeats(walker, piece, around) or neighbours.hold(walker, piece):
-                    findings.append(_finding(segment.name, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once"))
+                    findings.append(
+                        _finding(
+                            segment.name, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once"
+                        )
+                    )
                 elif around.gap_for(piece, lower):
                     moved.append(piece)
                     around.insert(piece)
-                    findings.append(_finding(segment.name, "batch_out_of_place", piece, "lies out of place; delivered where its offsets fit"))
+                    findings.append(
+                        _finding(
+                            segment.name,
+                            "batch_out_of_place",
+                            piece,
+                            "lies out of place; delivered where its offsets fit",
+                        )
+                    )
                 else:
                     pieces.append(piece)
                     pieces_at.append(int(parts.run_at[i]))
@@ -233,7 +208,16 @@ def _contradicting(segment: SegmentFile, pieces: list[Run], first: list[int], la
     """Return the damage of valid batches whose offsets fit nowhere."""
     code, message = "contradicting_offsets", "offsets {} to {} fit neither of the batch's neighbours"
     return [
-        Damage(segment.name, p.position, p.end - p.position, a, b, code, message.format(p.first_offset, p.last_offset), p.records)
+        Damage(
+            segment.name,
+            p.position,
+            p.end - p.position,
+            a,
+            b,
+            code,
+            message.format(p.first_offset, p.last_offset),
+            p.records,
+        )
         for p, a, b in zip(pieces, first, last, strict=True)
     ]
 
@@ -301,51 +285,6 @@ def _repeats(walker: Walker, piece: Run, around: _Around) -> bool:
     return False
 
 
-class Neighbours:
-    """The segments before and behind one, asked for batches that lie outside of what its name and theirs leave it."""
-
-    def __init__(self, segment: SegmentFile) -> None:
-        self.segment = segment
-        self._before: int | None = None
-        self._held: dict[int, dict[tuple[int, int], int]] = {}
-
-    def hold(self, walker: Walker, piece: Run) -> bool:
-        """Does the neighbour whose offsets these are hold the same batch, byte for byte?"""
-        base = self.segment.base_offset
-        if base is None or piece.batches != 1:
-            return False
-        if self.segment.next_base is not None and piece.first_offset >= self.segment.next_base:
-            base = self.segment.next_base
-        elif piece.last_offset < base:
-            if self._before is None:
-                _, names = list_directory(self.segment.path.parent)
-                self._before = max((b for n in names if (b := base_offset_of(n)) is not None and b < base), default=base)
-            base = self._before
-        if base == self.segment.base_offset or piece.first_offset < base:
-            return False
-        size = piece.end - piece.position
-        try:
-            with FileView(self.segment.path.with_name(file_name(base))) as view:
-                if base not in self._held:
-                    self._held[base] = _batches(view, base)
-                position = self._held[base].get((piece.first_offset, size))
-                return position is not None and view.read(position, size) == walker.view.read(piece.position, size)
-        except FileNotFoundError:
-            return False
-
-
-def _batches(view: FileView, base: int) -> dict[tuple[int, int], int]:
-    """Positions of the sound batches of a file, by first offset and size."""
-    walker = Walker(view, base)
-    runs = walker.walk().runs.objects()
-    return {
-        (int(row["base_offset"]), int(row["size"])): start + int(row["position"])
-        for run in runs
-        for start, _, rows, _ in walker.tables(run.position, run.end)
-        for row in rows
-    }
-
-
 def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:
     """Return the number of damaged spans before an unfinished tail, which becomes a finding; of all of them if there is none."""
     n, runs = len(parts.bads), parts.runs
@@ -357,7 +296,9 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
         bad = parts.bad(b)
         if bad.records is None and (why := _tail_kind(walker, bad, expected)):
             length = walker.size - bad.position
-            findings.append(Finding(segment.name, "unfinished_tail", f"{length} bytes at position {bad.position}: {why}"))
+            findings.append(
+                Finding(segment.name, "unfinished_tail", f"{length} bytes at position {bad.position}: {why}")
+            )
             return b
     return n
 
@@ -370,7 +311,11 @@ def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
     head = walker.view.read(position, BATCH_HEADER_SIZE)
     if not header_stands(head, expected):
         return None
-    size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD if len(head) >= MAGIC_END else None
+    size = (
+        int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
+        if len(head) >= MAGIC_END
+        else None
+    )
     if bad.code == TruncatedError.code:
         return bad.message
     if size is not None and size > walker.size - position:

@@ -12,7 +12,6 @@ can be recognized; the rest of it is what rule 3 excludes. Each part of the file
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -25,22 +24,17 @@ from ...constants import (
     CODEC_MASK,
     CRC_AT,
     ENTRY_OVERHEAD,
-    LAST_OFFSET_DELTA_AT,
-    LEGACY_ATTRIBUTES_AT,
     LEGACY_CRC_AT,
-    LEGACY_KEY_AT,
     LENGTH_AT,
-    MAGIC_AT,
     MAGIC_END,
     MAGIC_V1,
     MAGIC_V2,
-    MAX_RELATIVE_OFFSET,
     MIN_LEGACY_LENGTH,
     MIN_LENGTHS,
 )
-from ...errors import KafkaFormatError
 from ...types import BATCH_DTYPE, BatchTable, IntArray
 from ..format.files import FileView
+from .batch_head import Head, header_continues, header_stands, whole_varint
 from .checksums import STEP, SpanCrcs, crc_covers
 
 FIRST_WINDOW = 1 << 16
@@ -145,7 +139,11 @@ class Search:
             if at < covered:
                 continue
             find = Head(at, self.head(at))
-            covered = self._value_end(find) or self._covered_end(find, bad, expected) or self._inner_messages_end(find, bad, expected)
+            covered = (
+                self._value_end(find)
+                or self._covered_end(find, bad, expected)
+                or self._inner_messages_end(find, bad, expected)
+            )
             if not covered:
                 below = find.first_offset < expected and (find.plain_message or bad.continues(expected))
                 if not below and self._confirmed(find, bad, expected):
@@ -201,7 +199,7 @@ class Search:
         """
         reach = min(5, find.position)
         before = self._bytes(find.position - reach, reach)
-        lengths = {n for k in range(1, reach + 1) if (n := _whole_varint(before[-k:])) is not None}
+        lengths = {n for k in range(1, reach + 1) if (n := whole_varint(before[-k:])) is not None}
         legacy = int.from_bytes(before[-4:], "big") if reach >= 4 else 0
         longest = max(legacy, *lengths, 0)
         if longest < find.end - find.position:
@@ -223,7 +221,9 @@ class Search:
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
             following = self._chain["base_offset"][: self._chained] >= bad.next_offset
-            if bad.magic < MAGIC_V2 and following.any():  # a message ends with its value, so the log's next batch is directly after that
+            if (
+                bad.magic < MAGIC_V2 and following.any()
+            ):  # a message ends with its value, so the log's next batch is directly after that
                 return int(ends[max(int(np.argmax(following)) - 1, 0)])
             return int(ends[-1])
         return 0
@@ -308,7 +308,9 @@ class Search:
             return
         stop = len(window.data) if window.end == self.size else len(window.data) - BATCH_HEADER_SIZE + 1
         stop = min(stop, end - window.at)
-        n, n_beyond, at = core.find_batches(window.data, self._rows, self._beyond, start - window.at, stop, self._lowest)
+        n, n_beyond, at = core.find_batches(
+            window.data, self._rows, self._beyond, start - window.at, stop, self._lowest
+        )
         found = self._rows[:n] + window.at
         if n_beyond and (more := self.crcs.valid(self.size, window.data, window.at, self._beyond[:n_beyond])):
             found = np.sort(np.concatenate((found, np.array(more, np.int64))))
@@ -334,7 +336,12 @@ class Search:
             i = self._index_of(position)
             return i < self._n_found and int(self._found[i]) == position
         head = Head(position, self.head(position))
-        if len(head.data) < MAGIC_END or head.magic > MAGIC_V2 or head.length < MIN_LENGTHS[head.magic] or head.end > self.size:
+        if (
+            len(head.data) < MAGIC_END
+            or head.magic > MAGIC_V2
+            or head.length < MIN_LENGTHS[head.magic]
+            or head.end > self.size
+        ):
             return False
         return OwnCrc(self, head).matches(head.end)
 
@@ -379,7 +386,11 @@ class Search:
         if position >= self.size:
             return position == self.size
         head = self.head(position)
-        return header_continues(head, expected) or self._ends_at(position) or (header_stands(head, expected) and self.valid(position))
+        return (
+            header_continues(head, expected)
+            or self._ends_at(position)
+            or (header_stands(head, expected) and self.valid(position))
+        )
 
     def zero_tail(self) -> int:
         """Return the position at which the zeros at the end of the file begin."""
@@ -396,12 +407,6 @@ class Search:
         return self._zero_tail
 
 
-CONSISTENT_FIELDS = struct.Struct(">iqqqhii")
-"""Last offset delta, base and maximum timestamp, producer id, producer epoch, base sequence and record count of a header."""
-FAR_FUTURE = 1 << 53
-"""A timestamp in ms that no record has: the year 287396."""
-
-
 class Window:
     """Bytes of the file that were read together."""
 
@@ -412,40 +417,6 @@ class Window:
     @property
     def end(self) -> int:
         return self.at + len(self.data)
-
-
-class Head:
-    """What the first bytes of a batch or message say, as far as they are there."""
-
-    def __init__(self, position: int, data: bytes) -> None:
-        self.position = position
-        self.data = data
-        self.magic = data[MAGIC_AT] if len(data) >= MAGIC_END else MAGIC_V2 + 1
-        self.length = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
-        self.end = position + ENTRY_OVERHEAD + self.length
-        self.first_offset = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
-        """Of a wrapper message, the last offset."""
-        delta = 0
-        self.dense = self.magic < MAGIC_V2
-        """The fields agree with each other, and there is one record for each offset."""
-        if self.magic == MAGIC_V2 and len(data) == BATCH_HEADER_SIZE:
-            delta, base_time, max_time, producer_id, epoch, sequence, count = CONSISTENT_FIELDS.unpack_from(data, LAST_OFFSET_DELTA_AT)
-            no_producer = (producer_id, epoch, sequence) == (-1, -1, -1)
-            times = -1 <= base_time <= max_time < FAR_FUTURE
-            self.dense = 0 <= delta == count - 1 and times and (no_producer or min(producer_id, epoch) >= 0)
-        self.last_offset = self.first_offset + max(delta, 0)
-        self.next_offset = self.last_offset + 1
-        legacy = self.magic < MAGIC_V2 and len(data) > LEGACY_ATTRIBUTES_AT
-        self.wrapper = legacy and 0 < data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < 4
-        self.plain_message = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
-
-    def may_be_right(self, expected: int) -> bool:
-        """Return whether offset and length are possible, whatever the magic."""
-        return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
-
-    def continues(self, expected: int) -> bool:
-        """Return whether this header is the next one of a log without gaps, as far as its fields agree with each other."""
-        return self.dense and self.first_offset == expected
 
 
 class OwnCrc:
@@ -471,44 +442,3 @@ class OwnCrc:
             self._value = self._search.crcs.span(self._castagnoli, self._start, end)
         self._at = end
         return self._value == self.stored
-
-
-def _whole_varint(raw: bytes) -> int | None:
-    """Return the number if these bytes are one varint and nothing else."""
-    try:
-        value, end = core.read_varint(raw)
-    except KafkaFormatError:
-        return None
-    return value if end == len(raw) else None
-
-
-def header_continues(head: bytes, expected: int) -> bool:
-    """Return whether a header can begin with these bytes, and has the expected offset or one within a segment's reach after it."""
-    if not header_stands(head, expected):
-        return False
-    return len(head) < LENGTH_AT or int.from_bytes(head[:LENGTH_AT], "big") - expected <= MAX_RELATIVE_OFFSET
-
-
-def header_stands(head: bytes, expected: int) -> bool:
-    """Return whether a batch or message can begin with these bytes (at most a header's, fewer at the end of a file).
-
-    As far as they reach, they must contain a base offset of at least `expected`, a possible length and a known magic.
-    """
-    if not head:
-        return False
-    offset = head[:LENGTH_AT]
-    if offset[0] & 0x80 or int.from_bytes(offset.ljust(LENGTH_AT, b"\xff"), "big") < expected:
-        return False
-    if len(head) < ENTRY_OVERHEAD:
-        return True
-    length = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
-    if len(head) < MAGIC_END:
-        return length >= MIN_LEGACY_LENGTH
-    magic = head[MAGIC_AT]
-    if magic > MAGIC_V2 or length < MIN_LENGTHS[magic]:
-        return False
-    if magic == MAGIC_V2 or len(head) < LEGACY_KEY_AT[magic] + 4:
-        return True
-    key_at = LEGACY_KEY_AT[magic]
-    key_length = int.from_bytes(head[key_at : key_at + 4], "big", signed=True)
-    return head[LEGACY_ATTRIBUTES_AT] & 0xF0 == 0 and -1 <= key_length <= length - MIN_LENGTHS[magic]

@@ -39,9 +39,10 @@ from ..format.files import FileView
 from ..format.index_entries import read_transaction_index
 from ..format.names import index_base_of
 from ..format.producers import Aborted, read_markers
+from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
-from .plan import Damage, SegmentPlan
-from .segment_walker import Run
+from .parts import Run
+from .plan import SegmentPlan
 
 MARKER_SIZE = 78
 """Size of a batch that ends a transaction, in bytes. A longer batch is no marker."""
