@@ -1,18 +1,20 @@
 """The contract of both cores: `_core` in Cython and C, and `_pure` in Python.
 
-A *buffer* is any object with a C-contiguous buffer: bytes, bytearray, memoryview, mmap, a NumPy array or an Arrow buffer. A call
-holds it without copying it, so a bytearray cannot be resized meanwhile. Only `write_offsets`, `number_batches`, `number_buffer` and
-`validate_buffer` write to a buffer.
+A *buffer* is any object with a C-contiguous buffer: bytes, bytearray, memoryview, mmap, a NumPy
+array or an Arrow buffer. A call holds it without copying it, so a bytearray cannot be resized
+meanwhile. Only `write_offsets`, `number_batches`, `number_buffer` and `validate_buffer` write to a
+buffer.
 
-`start` and `end` are positions in the buffer, in bytes. `end` is exclusive; None is the end of the buffer. Returned positions also
-count from the start of the buffer, not from `start`.
+`start` and `end` are positions in the buffer, in bytes. `end` is exclusive; None is the end of the
+buffer. Returned positions also count from the start of the buffer, not from `start`.
 
-A *span* is a position in a buffer and a length in bytes; length -1 is null. Arrays are C-contiguous and aligned, have the dtypes
-given here, and belong to the caller. No other thread may write to them or resize them during a call.
+A *span* is a position in a buffer and a length in bytes; length -1 is null. Arrays are C-contiguous
+and aligned, have the dtypes given here, and belong to the caller. No other thread may write to them
+or resize them during a call.
 
-Corrupted data raises `KafkaFormatError` or returns it, as documented. Wrong arguments raise TypeError or ValueError; an integer
-that does not fit its C type raises OverflowError. "Without the GIL" says that other threads run during the call, in the native
-core.
+Corrupted data raises `KafkaFormatError` or returns it, as documented. Wrong arguments raise
+TypeError or ValueError; an integer that does not fit its C type raises OverflowError. "Without the
+GIL" says that other threads run during the call, in the native core.
 """
 
 from collections.abc import Iterable, Sequence
@@ -105,9 +107,11 @@ def crc32(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None
     """
 
 def crc32c_of_rest(whole: int, prefix: int, size: int) -> int:
-    """Return the CRC-32C of the last `size` bytes of some data, from the CRCs of the data and of the bytes before them.
+    """Return the CRC-32C of the last `size` bytes of some data.
 
-    The formula is its own inverse: with the CRC of the last bytes in place of `whole`, the result is the CRC of all of the data.
+    It is derived from the CRCs of the data and of the bytes before them, as by zlib's
+    ``crc32_combine``. The formula is its own inverse: with the CRC of the last bytes in place of
+    `whole`, the result is the CRC of all of the data.
 
     Parameters
     ----------
@@ -120,9 +124,11 @@ def crc32c_of_rest(whole: int, prefix: int, size: int) -> int:
     """
 
 def crc32_of_rest(whole: int, prefix: int, size: int) -> int:
-    """Return the CRC-32 of the last `size` bytes of some data, from the CRCs of the data and of the bytes before them.
+    """Return the CRC-32 of the last `size` bytes of some data.
 
-    The formula is its own inverse: with the CRC of the last bytes in place of `whole`, the result is the CRC of all of the data.
+    It is derived from the CRCs of the data and of the bytes before them, as by zlib's
+    ``crc32_combine``. The formula is its own inverse: with the CRC of the last bytes in place of
+    `whole`, the result is the CRC of all of the data.
 
     Parameters
     ----------
@@ -135,19 +141,22 @@ def crc32_of_rest(whole: int, prefix: int, size: int) -> int:
     """
 
 def crc32c_way(way: int | None = None) -> str:
-    """Return the name of the method by which CRC-32C is computed, and optionally choose another one. For tests.
+    """Return the name of the method that computes CRC-32C, and optionally choose another one.
+
+    Tests use it to reach every method.
 
     Parameters
     ----------
     way : {0, 1, 2}, optional
-        Method for the whole process, from the slowest (0) to the fastest (2). A method that this processor does not have is
-        ignored. The pure-Python core has one method and ignores `way`.
+        Method for the whole process, from the slowest (0) to the fastest (2). A method that this
+        processor does not have is ignored. The pure-Python core has one method and ignores `way`.
     """
 
 def scan_batches(buffer: Buffer, table: BatchTable, start: int = 0, end: int | None = None, check_crc: bool = True) -> Scan:
-    """Read the headers of successive batches and messages into a table, without decompressing or decoding them.
+    """Read the headers of successive batches and messages into a table.
 
-    This is Kafka's shallow iteration. Only length, magic and CRC are checked; counts and deltas are checked by `decode_records`.
+    This is Kafka's shallow iteration: nothing is decompressed or decoded. Only length, magic and
+    CRC are checked; `decode_records` checks counts and deltas.
 
     Parameters
     ----------
@@ -161,18 +170,20 @@ def scan_batches(buffer: Buffer, table: BatchTable, start: int = 0, end: int | N
     Returns
     -------
     Scan
-        `count` rows of `table` are filled, and `position` is where the scan ended. Rows before an error are valid.
+        `count` rows of `table` are filled, and `position` is where the scan ended. Rows before an
+        error are valid.
 
     Notes
     -----
     The scan ends at the first of these:
 
-    - The end of the range, or a batch that continues after it. This is no error: ``end - position`` bytes are incomplete.
+    - The end of the range, or a batch that continues after it. This is no error: ``end - position``
+      bytes are incomplete.
     - A batch for which `table` has no row. This is no error: ``count == len(table)``.
-    - A length field that no batch can have (StructureError), an unknown magic (UnsupportedError) or, with `check_crc`, a CRC that
-      does not match (ChecksumError). `Scan.error` is the error; it is not raised. Its position is that of the batch. Its
-      `resume` is the end of the batch according to the length field, or None if that length is impossible or ends after the
-      range.
+    - A length field that no batch can have (StructureError), an unknown magic (UnsupportedError)
+      or, with `check_crc`, a CRC that does not match (ChecksumError). `Scan.error` is the error; it
+      is not raised. Its position is that of the batch. Its `resume` is the end of the batch
+      according to the length field, or None if that length is impossible or ends after the range.
 
     A length or magic is checked even if `table` has no row for the batch. A CRC is not.
 
@@ -185,15 +196,17 @@ def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc
     Parameters
     ----------
     check_crc : bool, default True
-        Require that the whole batch is before `end` and that its CRC matches. If False, only the header is checked, and the batch
-        may end after `end`.
+        Require that the whole batch is before `end` and that its CRC matches. If False, only the
+        header is checked, and the batch may end after `end`.
 
     Notes
     -----
-    These parts of the header are checked: magic, base offset, length, codec and attribute bits. In magic 2, last offset delta and
-    count must not be negative. In magic 0 and 1, key and value must fill the message.
+    These parts of the header are checked: magic, base offset, length, codec and attribute bits. In
+    magic 2, last offset delta and count must not be negative. In magic 0 and 1, key and value must
+    fill the message.
 
-    Takes time linear in the number of bytes, whatever lengths the headers claim. Runs without the GIL.
+    Takes time linear in the number of bytes, whatever lengths the headers claim. Runs without the
+    GIL.
     """
 
 def find_batches(
@@ -206,13 +219,13 @@ def find_batches(
     found : int64 array
         Gets the positions of batches that are complete in the buffer and whose CRC matches.
     beyond : int64 array of shape (n, 2)
-        Gets, for each plausible header whose batch ends after the buffer, its position, and the CRC of the bytes that the crc field
-        covers up to the end of the buffer.
+        Gets, for each plausible header whose batch ends after the buffer, its position, and the CRC
+        of the bytes that the crc field covers up to the end of the buffer.
     start, end : int, optional
         Range in which the batches begin. They may end after `end`, up to the end of the buffer.
     lowest_offset : int, default 0
-        A header goes into `beyond` only if its offset is from `lowest_offset` to `lowest_offset` + 2**31 - 1. In ordinary data,
-        many positions look like a header with another offset.
+        A header goes into `beyond` only if its offset is from `lowest_offset` to `lowest_offset` +
+        2**31 - 1. In ordinary data, many positions look like a header with another offset.
 
     Returns
     -------
@@ -223,8 +236,8 @@ def find_batches(
 
     Notes
     -----
-    Headers are checked as by `find_batch`. Takes time linear in the number of bytes, whatever lengths the headers claim. Runs
-    without the GIL.
+    Headers are checked as by `find_batch`. Takes time linear in the number of bytes, whatever
+    lengths the headers claim. Runs without the GIL.
     """
 
 def scan_damaged(
@@ -237,67 +250,125 @@ def scan_damaged(
     expected: int = 0,
     last: int | None = None,
 ) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
-    """Scan valid batches, and skip batches whose CRC does not match by their length fields.
-
-    A batch whose CRC does not match is skipped if its header and the header after it have offsets from `expected` to `expected` +
-    2**31 - 1, a known magic and a possible length, and if between the two neither a valid batch begins nor a plausible header with
-    such an offset whose batch ends after the second. A batch that would end after `file_end` is not valid. The scan ends before
-
-    - a batch that `end` cuts off, or any other batch that is neither valid nor skipped;
-    - a wrapper message, a batch with a negative last offset delta, and a batch whose next offset does not fit into 64 bits;
-    - a batch or span for which `table` or `spans` has no row.
+    """Scan valid batches, and skip batches whose CRC does not match, by their length fields.
 
     Parameters
     ----------
     table : array of BATCH_DTYPE
-        Gets a row for each valid batch.
-    spans : array of int64, shape (n, 7)
-        Gets a row for each skipped batch: its position and end, the number of valid batches before it, its magic, the CRC of its
-        bytes, its crc field, and 1 if a plausible header in it claims a batch that ends after the file, else 0.
+        Gets one row per valid batch.
+    spans : int64 array of shape (n, 7)
+        Gets one row per skipped batch: its position and end, the number of valid batches before it,
+        its magic, the CRC of its bytes, its crc field, and 1 if a plausible header in it claims a
+        batch that ends after the file, else 0.
+    start, end : int, optional
+        Range of the buffer to scan. By default all of it.
     file_end : int, optional
-        Position at which the file ends, counted from the buffer's start. By default the end of the buffer.
-    expected : int
-        The lowest offset that the first batch can have. It rises with each valid batch, unless that does not continue the one before.
+        Position at which the file ends, counted from the start of the buffer. By default the end of
+        the buffer.
+    expected : int, default 0
+        Lowest offset that the first batch can have. It increases with each valid batch, unless that
+        does not continue the one before.
     last : int, optional
-        The last offset of the valid batch directly before `start`. None if damage is there.
+        Last offset of the valid batch directly before `start`. None if there is damage before
+        `start`.
 
     Returns
     -------
-    tuple
-        The number of valid batches, the number of skipped ones, the position of the first batch that is neither, `expected` and
-        `last` for this one, and the error that `scan_batches` reports for it, or None. Without the GIL.
+    valid_count, skipped_count : int
+        Number of rows filled in `table` and in `spans`.
+    position : int
+        Position of the first batch that is neither valid nor skipped.
+    expected : int
+        The value of `expected` at `position`.
+    last : int or None
+        The value of `last` at `position`.
+    error : KafkaFormatError or None
+        The error that `scan_batches` reports at `position`.
+
+    Notes
+    -----
+    A batch whose CRC does not match is skipped if both of these hold:
+
+    - Its header and the header after it have offsets from `expected` to `expected` + 2**31 - 1, a
+      known magic and a possible length.
+    - No valid batch begins between the two headers, and no plausible header with an offset in this
+      range whose batch ends after the second header. A batch that would end after `file_end` is not
+      valid, and its header does not count.
+
+    The scan ends before the first of these:
+
+    - a batch that continues after `end`, or another batch that is neither valid nor skipped
+    - a wrapper message, a batch with a negative last offset delta, or a batch whose next offset
+      would exceed 2**63 - 1
+    - a batch for which `table` or `spans` has no row
+
+    Runs without the GIL.
     """
 
 def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
-    """Scan the batches of extents, of which each row of `extents` gives position, end, number of batches, and last offset.
+    """Scan the batches of planned extents, and check that they are as planned.
 
-    Stop before the first extent whose batches are not all valid, do not end with it, are not as many, end with another offset, or do
-    not fit into `table`. Return the number of extents before it, and that of the rows of `table` that were filled. Without the GIL.
+    Parameters
+    ----------
+    table : array of BATCH_DTYPE
+        Gets one row per batch.
+    extents : int64 array of shape (n, 4)
+        Position, end, number of batches and last offset of each extent.
+
+    Returns
+    -------
+    extent_count : int
+        Number of extents before the first one whose batches are not all valid, do not end with it,
+        have another number or another last offset, or do not fit `table`.
+    row_count : int
+        Number of rows filled in `table`, for these extents.
+
+    Notes
+    -----
+    Runs without the GIL.
     """
 
 def resume_after(
     buffer: Buffer, found: IntArray, position: int, origin: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
 ) -> tuple[int, bool] | None:
-    """Return where reading resumes after the damaged batch at `position`, as `log/search.py` decides it in common cases.
+    """Find where reading resumes after a damaged batch, in common cases.
 
-    Positions are the file's. The buffer holds its bytes from `origin` on. Without the GIL.
+    The rules are those of `kafkafmt.log.reading.search`, which decides the other cases.
 
     Parameters
     ----------
-    found : array of int64
-        The positions of the valid batches that begin in (`position`, `scanned_to`), in order. Lower positions are ignored.
+    buffer : bytes-like
+        Bytes of the file from `origin` on. All other positions are those of the file.
+    found : int64 array
+        Positions of the valid batches that begin between `position` and `scanned_to`, in order.
+        Lower positions are ignored.
+    position : int
+        Position of the damaged batch.
+    origin : int
+        Position of the buffer in the file.
+    scanned_to : int
+        Position up to which the file was searched for valid batches.
     file_end, zero_tail : int
         The end of the file, and the position at which the zeros at its end begin.
     expected : int
-        The lowest offset that the damaged batch can have.
+        Lowest offset that the damaged batch can have.
 
     Returns
     -------
-    tuple of int and bool, or None
-        The position, and whether the damaged batch's own CRC matches up to there. None if the case is not a common one, or if more of
-        the file has to be searched: if the damaged batch's length field leads to a possible header or to the end of the file, if a
-        batch of format 0 or 1 is involved, if a batch that was found may be inside another one, or if the bytes that decide are not
-        in the buffer.
+    position : int
+        Where reading resumes.
+    own : bool
+        Whether the damaged batch's own CRC matches up to that position, so that only its length
+        field is corrupted.
+
+    None is returned instead if the case is not a common one, or if more of the file has to be
+    searched. This is so if the damaged batch's length field leads to a possible header or to the
+    end of the file, if a batch of magic 0 or 1 is involved, if a batch that was found may be inside
+    another one, or if the bytes that decide are not in the buffer.
+
+    Notes
+    -----
+    Runs without the GIL.
     """
 
 def heaviest_chain(
@@ -311,10 +382,10 @@ def heaviest_chain(
     score: IntArray,
     reach: int,
 ) -> None:
-    """Compute, for each extent, the score of the heaviest chain that ends with it, and its predecessor in that chain.
+    """Compute the heaviest chain that ends with each extent.
 
-    A chain is a sequence of extents (runs of batches) whose offsets increase. Used to decide which extents to trust if their
-    offsets contradict each other.
+    A chain is a sequence of extents (runs of batches) whose offsets increase. Used to decide which
+    extents to trust if their offsets contradict each other.
 
     Parameters
     ----------
@@ -337,9 +408,10 @@ def heaviest_chain(
 
     Notes
     -----
-    For each extent after the first, the score of a chain changes by 1 if the extent continues the one before without a gap. It does
-    not change if the gap equals the number of offsets left out between the two, or if there is damage between them. Otherwise it
-    changes by -1. Of predecessors with equal scores, the earliest is chosen. Runs without the GIL.
+    For each extent after the first, the score of a chain changes by 1 if the extent continues the
+    one before without a gap. It does not change if the gap equals the number of offsets left out
+    between the two, or if there is damage between them. Otherwise it changes by -1. Of predecessors
+    with equal scores, the earliest is chosen. Runs without the GIL.
     """
 
 def decode_records(
@@ -358,50 +430,62 @@ def decode_records(
     buffer : bytes-like
         Contains the payloads, uncompressed.
     batches : array of BATCH_DTYPE
-        These fields are used: base_offset, base_timestamp, max_timestamp, last_offset_delta, count, attributes (only the timestamp
-        type, and in messages the codec), magic, payload_position and payload_size. `position` is used in error messages only.
+        These fields are used: base_offset, base_timestamp, max_timestamp, last_offset_delta, count,
+        attributes (only the timestamp type, and in messages the codec), magic, payload_position and
+        payload_size. `position` is used in error messages only.
     columns : RecordColumns
-        Rows are appended at `columns.rows`, headers at `columns.headers`. `columns.cursor` is where decoding starts and ends.
+        Rows are appended at `columns.rows`, headers at `columns.headers`. `columns.cursor` is where
+        decoding starts and ends.
     first_offset, end_offset : int, optional
-        Only records with ``first_offset <= offset < end_offset`` are stored; the others are checked. If `end_offset` is None, there
-        is no end: an exclusive end could not include the offset 2**63 - 1.
+        Only records with ``first_offset <= offset < end_offset`` are stored; the others are
+        checked. If `end_offset` is None, there is no end: an exclusive end could not include the
+        offset 2**63 - 1.
 
     Returns
     -------
     KafkaFormatError or None
-        None if all batches are decoded (``cursor[0] == len(batches)``), or if the columns are full. In the second case, empty the
-        columns (``columns.clear()``) and call again with the same arguments to continue. An error is returned, not raised:
+        None if all batches are decoded (``cursor[0] == len(batches)``), or if the columns are full.
+        In the second case, empty the columns (``columns.clear()``) and call again with the same
+        arguments to continue. An error is returned, not raised:
 
-        - StructureError: a batch or record is corrupted. The error's position is that of the record; for a wrong record count,
-          that of the payload; for bytes after the last record, that of the first such byte.
-        - TooLargeError: a record has more than `columns.max_headers` headers, and headers are decoded.
-        - UnsupportedError: the magic of a batch is unknown. The error's position is that of the batch.
+        - StructureError: a batch or record is corrupted. The error's position is that of the
+          record; for a wrong record count, that of the payload; for bytes after the last record,
+          that of the first such byte.
+        - TooLargeError: a record has more than `columns.max_headers` headers, and headers are
+          decoded.
+        - UnsupportedError: the magic of a batch is unknown. The error's position is that of the
+          batch.
 
-        Rows stored before the error are valid and belong to earlier batches. ``cursor[0]`` is the index of the faulty batch; to
-        continue after it, add 1 (``cursor[1]`` is 0 then).
+        Rows stored before the error are valid and belong to earlier batches. ``cursor[0]`` is the
+        index of the faulty batch; to continue after it, add 1 (``cursor[1]`` is 0 then).
 
     Raises
     ------
     ValueError
         A payload is outside the buffer, the cursor is outside its batch, or an array is too small.
     TypeError
-        Some of the arrays of a column are None and others are not, or only one of key and value is copied.
+        Some of the arrays of a column are None and others are not, or only one of key and value is
+        copied.
 
     Notes
     -----
-    A batch is stored completely or not at all, so records of a corrupted batch are never delivered. A batch that is larger than the
-    empty columns is checked completely first, and then stored in parts.
+    A batch is stored completely or not at all, so records of a corrupted batch are never delivered.
+    A batch that is larger than the empty columns is checked completely first, and then stored in
+    parts.
 
-    With LogAppendTime, every record gets the batch's maximum timestamp. Timestamps that int64 microseconds cannot hold become
-    MICROS_BEYOND, missing ones (magic 0) MICROS_NONE; either sets `columns.odd_times`. Control batches are decoded like any others.
-    Fields of a record after the last one that the columns need are not decoded, and corruption there is not reported.
+    With LogAppendTime, every record gets the batch's maximum timestamp. Timestamps that int64
+    microseconds cannot hold become MICROS_BEYOND, missing ones (magic 0) MICROS_NONE; either sets
+    `columns.odd_times`. Control batches are decoded like any others. Fields of a record after the
+    last one that the columns need are not decoded, and corruption there is not reported.
 
-    ``columns.cursor`` is an int64 array of 4 items: [0] index of the batch, [1] number of its records already decoded, [2] position of
-    the next record, [3] offset delta of the record before it. [2] and [3] have no meaning if [1] is 0.
+    ``columns.cursor`` is an int64 array of 4 items: [0] index of the batch, [1] number of its
+    records already decoded, [2] position of the next record, [3] offset delta of the record before
+    it. [2] and [3] have no meaning if [1] is 0.
 
-    If the headers of one record do not fit the empty header arrays, `columns.grow_headers` replaces these. `CopiedColumns` get copies
-    of keys and values in Arrow's layout instead of spans. They are also full if the bytes of a batch do not fit; if a single record
-    does not fit the empty data arrays, `columns.grow_data` replaces these.
+    If the headers of one record do not fit the empty header arrays, `columns.grow_headers` replaces
+    these. `CopiedColumns` get copies of keys and values in Arrow's layout instead of spans. They
+    are also full if the bytes of a batch do not fit; if a single record does not fit the empty data
+    arrays, `columns.grow_data` replaces these.
 
     Runs without the GIL.
     """
@@ -415,11 +499,12 @@ def decode_plain_batches(
     end_offset: int | None = None,
     check_crc: bool = True,
 ) -> int:
-    """Decode plain batches directly into columns, as `scan_batches` and `decode_records` would in two steps.
+    """Decode plain batches directly into columns: the fast path of a scan and a decode.
 
-    A batch is plain if it has magic 2, no codec and no control bit, its CRC matches, all its records are valid, and all its offsets
-    are in ``first_offset <= offset < end_offset``. The native core also requires, if keys or values are copied, that enough bytes
-    of the buffer follow the batch. The pure-Python core decodes no batch and returns `start`.
+    A batch is plain if it has magic 2, no codec and no control bit, its CRC matches, all its
+    records are valid, and all its offsets are in ``first_offset <= offset < end_offset``. The
+    native core also requires, if keys or values are copied, that enough bytes of the buffer follow
+    the batch. The pure-Python core decodes no batch and returns `start`.
 
     Parameters
     ----------
@@ -435,24 +520,28 @@ def decode_plain_batches(
     Returns
     -------
     int
-        The position after the last decoded batch. Decoding stops there, without an error, at the first batch that is not plain, or
-        that might not fit the columns. In the second case `columns.full` is True, otherwise False.
+        The position after the last decoded batch. Decoding stops there, without an error, at the
+        first batch that is not plain, or that might not fit the columns. In the second case
+        `columns.full` is True, otherwise False.
 
     Notes
     -----
-    `scan_batches` and `decode_records` read the batch at the returned position, or report its error. Runs without the GIL.
+    `scan_batches` and `decode_records` read the batch at the returned position, or report its
+    error. Runs without the GIL.
     """
 
 def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
-    """Write the offset and the leader epoch of each row of a table into its batch. The CRC of magic 2 covers neither.
+    """Write the offset and the leader epoch of each row of a table into its batch.
+
+    The CRC of magic 2 covers neither.
 
     Parameters
     ----------
     buffer : writable bytes-like
         Changed in place.
     batches : array of BATCH_DTYPE
-        `base_offset` is written at `position`; for a message of magic 0 or 1, it is the message's offset. In magic 2, `leader_epoch`
-        is written too.
+        `base_offset` is written at `position`; for a message of magic 0 or 1, it is the message's
+        offset. In magic 2, `leader_epoch` is written too.
 
     Raises
     ------
@@ -467,7 +556,8 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
 def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:
     """Assign consecutive offsets to the batches of a table, and write them into the buffer.
 
-    A batch takes last offset delta + 1 offsets. A wrapper message, whose `count` is negative, gets the last of its offsets.
+    A batch takes last offset delta + 1 offsets. A wrapper message, whose `count` is negative, gets
+    the last of its offsets.
 
     Parameters
     ----------
@@ -488,8 +578,8 @@ def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader
     Raises
     ------
     ValueError
-        A batch is outside the buffer, a last offset delta is negative, or an offset would exceed 2**63 - 1. Then nothing is
-        written.
+        A batch is outside the buffer, a last offset delta is negative, or an offset would exceed
+        2**63 - 1. Then nothing is written.
     OverflowError
         `next_offset` or `leader_epoch` does not fit its field.
 
@@ -499,7 +589,7 @@ def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader
     """
 
 def number_buffer(buffer: Buffer, next_offset: int, leader_epoch: int | None = None, check_crc: bool = True) -> int | None:
-    """Check all batches of a buffer and assign consecutive offsets to them, in one pass and without a table.
+    """Check all batches of a buffer and assign consecutive offsets to them, without a table.
 
     Parameters
     ----------
@@ -515,13 +605,15 @@ def number_buffer(buffer: Buffer, next_offset: int, leader_epoch: int | None = N
     Returns
     -------
     int or None
-        The offset after the last batch. None, with the buffer unchanged, if a batch is corrupted, incomplete or a wrapper message,
-        has a negative count or last offset delta, or would get an offset above 2**63 - 1. `scan_batches` then says what is wrong.
+        The offset after the last batch. None, with the buffer unchanged, if a batch is corrupted,
+        incomplete or a wrapper message, has a negative count or last offset delta, or would get an
+        offset above 2**63 - 1. `scan_batches` then says what is wrong.
 
     Notes
     -----
-    The native core writes the fields of a batch while the batch is in the CPU cache, and restores them if a later batch fails. Other
-    threads can see offsets that are restored afterwards. Runs without the GIL.
+    The native core writes the fields of a batch while the batch is in the CPU cache, and restores
+    them if a later batch fails. Other threads can see offsets that are restored afterwards. Runs
+    without the GIL.
     """
 
 def validate_buffer(
@@ -537,7 +629,9 @@ def validate_buffer(
     latest: int,
     append_time: int | None = None,
 ) -> tuple[int, int, int, int] | None:
-    """Validate all batches of a buffer as a broker does, if it would append them unchanged, and assign their offsets.
+    """Validate all batches of a buffer as a broker does, and assign their offsets.
+
+    Only batches that a broker would append without re-encoding are accepted.
 
     This is the fast path of ``records.LogValidator``.
 
@@ -550,38 +644,40 @@ def validate_buffer(
     leader_epoch : int
         Written into every batch.
     client : bool
-        Require exactly one batch, with base offset 0, a count of last offset delta + 1, no control bit, and a base sequence if it
-        has a producer id.
+        Require exactly one batch, with base offset 0, a count of last offset delta + 1, no control
+        bit, and a base sequence if it has a producer id.
     codec : int, optional
         Require this codec id. By default, any codec is accepted.
     max_size : int, optional
         Largest size of a batch in bytes, header included. By default, there is no limit.
     check_records : bool
-        Check the records. Then every batch must be uncompressed and contain a record, every record must be valid, and the
-        highest timestamp must be that of the header.
+        Check the records. Then every batch must be uncompressed and contain a record, every record
+        must be valid, and the highest timestamp must be that of the header.
     compacted : bool
         With `check_records`, require that no key is null.
     earliest, latest : int
-        With `check_records` and without `append_time`: range of the timestamps, in ms, both ends inclusive. A batch whose timestamps are
-        all -1 is accepted too.
+        With `check_records` and without `append_time`: range of the timestamps, in ms, both ends
+        inclusive. A batch whose timestamps are all -1 is accepted too.
     append_time : int, optional
-        Write this timestamp (ms) and LogAppendTime into every batch, and compute its CRC again. Timestamps of records are not
-        checked then.
+        Write this timestamp (ms) and LogAppendTime into every batch, and compute its CRC again.
+        Timestamps of records are not checked then.
 
     Returns
     -------
     tuple of int, or None
-        Number of records, offset after the last batch, maximum timestamp (ms), and offset of the first record that has it (-1 without
-        `check_records`, or if there are no timestamps). With `append_time`, the last two are `append_time` and `next_offset`.
-        None, with the buffer unchanged, if a rule is broken or this function cannot decide. The data can still be valid.
+        Number of records, offset after the last batch, maximum timestamp (ms), and offset of the
+        first record that has it (-1 without `check_records`, or if there are no timestamps). With
+        `append_time`, the last two are `append_time` and `next_offset`. None, with the buffer
+        unchanged, if a rule is broken or this function cannot decide. The data can still be valid.
 
     Notes
     -----
-    As in `number_buffer`, other threads can see fields that are restored afterwards. Runs without the GIL.
+    As in `number_buffer`, other threads can see fields that are restored afterwards. Runs without
+    the GIL.
     """
 
 def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tuple[int, int, int, bool] | None:
-    """Check the records of one uncompressed payload, and return what `validate_buffer` needs to know about them.
+    """Check the records of one uncompressed payload and summarize them for `validate_buffer`.
 
     Parameters
     ----------
@@ -595,9 +691,9 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
     Returns
     -------
     tuple or None
-        Lowest and highest timestamp delta (ms), the offset delta of the first record that has the highest, and whether a key is
-        null. None if `payload` is not exactly `count` valid records with increasing offset deltas up to `last_offset_delta`, or if
-        `count` is 0 or less.
+        Lowest and highest timestamp delta (ms), the offset delta of the first record that has the
+        highest, and whether a key is null. None if `payload` is not exactly `count` valid records
+        with increasing offset deltas up to `last_offset_delta`, or if `count` is 0 or less.
 
     Notes
     -----
@@ -618,7 +714,9 @@ def gather(
     row: int = 0,
     filled: int = 0,
 ) -> tuple[int, int]:
-    """Copy spans of a buffer into the arrays of an Arrow binary column. Several calls can fill one column.
+    """Copy spans of a buffer into the arrays of an Arrow binary column.
+
+    Several calls can fill one column.
 
     Parameters
     ----------
@@ -629,7 +727,8 @@ def gather(
     data : uint8 array of at most 2**31 - 1 bytes
         Gets the bytes, from `filled` on. Bytes after the returned end are undefined.
     validity : uint8 array, optional
-        Gets one bit per span, from bit `row` on, least significant bit first; 1 is not null. None if no bitmap is needed.
+        Gets one bit per span, from bit `row` on, least significant bit first; 1 is not null. None
+        if no bitmap is needed.
     row : int, default 0
         Index of the first row to fill.
     filled : int, default 0
@@ -645,7 +744,8 @@ def gather(
     Raises
     ------
     ValueError
-        A span is outside the buffer, or an array is too small. The arrays can be partly filled then.
+        A span is outside the buffer, or an array is too small. The arrays can be partly filled
+        then.
 
     Notes
     -----
@@ -653,7 +753,10 @@ def gather(
     """
 
 def murmur2(buffer: Buffer) -> int:
-    """Return the murmur2 hash of a key, an int32, as ``org.apache.kafka.common.utils.Utils.murmur2`` does."""
+    """Return the murmur2 hash of a key, an int32, as Kafka's producers compute it.
+
+    Kafka: ``org.apache.kafka.common.utils.Utils.murmur2``.
+    """
 
 def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, hashes: LengthArray) -> None:
     """Compute the murmur2 hashes of spans of a buffer.
@@ -678,8 +781,8 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
 class Record(Generic[BytesT]):
     """One record of a partition.
 
-    Records are equal if all their fields are equal, and are hashable. Fields are read-only; the pure-Python core does not enforce
-    this.
+    Records are equal if all their fields are equal, and are hashable. Fields are read-only; the
+    pure-Python core does not enforce this.
 
     Parameters
     ----------
@@ -699,17 +802,23 @@ class Record(Generic[BytesT]):
     """
 
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """Offset of the record in its partition."""
     @property
-    def timestamp(self) -> int: ...
+    def timestamp(self) -> int:
+        """Milliseconds since 1970-01-01 UTC; -1 if there is none."""
     @property
-    def timestamp_type(self) -> int: ...
+    def timestamp_type(self) -> int:
+        """0 CreateTime, 1 LogAppendTime, -1 none (magic 0)."""
     @property
-    def key(self) -> BytesT | None: ...
+    def key(self) -> BytesT | None:
+        """None if the key is null."""
     @property
-    def value(self) -> BytesT | None: ...
+    def value(self) -> BytesT | None:
+        """None if the value is null."""
     @property
-    def headers(self) -> tuple[tuple[str, BytesT | None], ...]: ...
+    def headers(self) -> tuple[tuple[str, BytesT | None], ...]:
+        """Keys and values of the headers, in the order in which they are stored."""
     def __init__(
         self,
         offset: int,
@@ -722,7 +831,7 @@ class Record(Generic[BytesT]):
     def __reduce__(self) -> tuple[type[Record[BytesT]], tuple[Any, ...]]: ...
 
 def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray) -> None:
-    """Compute the first offset, the highest offset and the number of messages of each row of a table of magic 0 and 1.
+    """Compute the first offset, the highest offset and the number of messages of each row.
 
     Parameters
     ----------
@@ -731,12 +840,14 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
     batches : array of BATCH_DTYPE
         One row per message or wrapper message.
     first, last, count : int64 array
-        Get the results, one item per row. Offsets of magic 1 are absolute, computed as by `decode_records`.
+        Get the results, one item per row. Offsets of magic 1 are absolute, computed as by
+        `decode_records`.
 
     Notes
     -----
-    If the messages of a row are corrupted, or the row has another magic, its count is -1 and both offsets are the row's
-    `base_offset`. If the offsets of the messages do not increase, `first` is 2**63 - 1 and `last` is -2**63.
+    If the messages of a row are corrupted, or the row has another magic, its count is -1 and both
+    offsets are the row's `base_offset`. If the offsets of the messages do not increase, `first` is
+    2**63 - 1 and `last` is -2**63.
 
     Runs without the GIL.
     """
@@ -753,8 +864,8 @@ def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: i
     start, stop : int, optional
         Rows to return; `stop` is exclusive. By default all rows.
     views : bool, default False
-        Return keys, values and header values as read-only memoryviews instead of bytes. They keep the buffer alive, and a
-        bytearray from being resized.
+        Return keys, values and header values as read-only memoryviews instead of bytes. They keep
+        the buffer alive, and a bytearray from being resized.
 
     Raises
     ------
@@ -767,10 +878,12 @@ def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: i
     """
 
 class RecordIterator(Generic[BytesT]):
-    """Iterate over the records of successive lists, as ``itertools.chain.from_iterable`` does; safe for several threads.
+    """Iterate over the records of successive lists, as ``itertools.chain.from_iterable`` does.
 
-    Each record is returned to one thread. A thread that needs the next list waits while another thread gets it. An exception ends
-    the iteration.
+    Safe for several threads.
+
+    Each record is returned to one thread. A thread that needs the next list waits while another
+    thread gets it. An exception ends the iteration.
 
     Parameters
     ----------
@@ -806,20 +919,24 @@ def make_values(
 class RecordBuffer:
     """Build batches in a growing buffer: closed batches, and after them one open batch.
 
-    In magic 0 and 1 without a codec, a batch is a sequence of messages, and closing it only begins the next one.
+    In magic 0 and 1 without a codec, a batch is a sequence of messages, and closing it only begins
+    the next one.
 
     Parameters
     ----------
     magic : {0, 1, 2}, default 2
     attributes : int, default 0
-        Attributes of every batch; in magic 0 and 1, of the wrapper or of every message. They are not checked.
+        Attributes of every batch; in magic 0 and 1, of the wrapper or of every message. They are
+        not checked.
     max_size : int, optional
-        Largest size of the open batch in bytes, header included, before compression. Its first record is accepted whatever its
-        size. By default the largest possible size, 2**31 - 1.
+        Largest size of the open batch in bytes, header included, before compression. Its first
+        record is accepted whatever its size. By default the largest possible size, 2**31 - 1.
     base_offset : int, optional
-        Base offset of the first batch. By default, and in every later batch, that of its first record.
+        Base offset of the first batch. By default, and in every later batch, that of its first
+        record.
     leader_epoch, producer_id, producer_epoch, base_sequence : int, default -1
-        Header fields of magic 2; -1 is none. The base sequence of a later batch follows from the offsets of the batch before.
+        Header fields of magic 2; -1 is none. The base sequence of a later batch follows from the
+        offsets of the batch before.
     append_time : int, default -1
         Timestamp (ms) of the batch if `attributes` have the bit of LogAppendTime.
     delete_horizon : int, default -1
@@ -890,9 +1007,10 @@ class RecordBuffer:
         Raises
         ------
         InvalidError
-            The offset is lower than `next_offset` or more than 2**31 - 1 above the base offset, the timestamp is below -1, magic 0
-            or 1 has headers, or magic 0 has a timestamp. `InvalidError.rule` says which. Nothing is added. The error's position
-            is the size of the open batch.
+            The offset is lower than `next_offset` or more than 2**31 - 1 above the base offset, the
+            timestamp is below -1, magic 0 or 1 has headers, or magic 0 has a timestamp.
+            `InvalidError.rule` says which. Nothing is added. The error's position is the size of
+            the open batch.
         TooLargeError
             The record is larger than any batch can be. Nothing is added.
         """
@@ -904,15 +1022,15 @@ class RecordBuffer:
         headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None = (),
         offset: int | None = None,
     ) -> bool:
-        """Return what `append` would return, or raise what it would raise, without adding the record."""
+        """Return what `append` would return, or raise its error, without adding the record."""
     def extend(self, records: Sequence[Any], start: int = 0) -> int:
         """Append records of a list or tuple until one does not fit.
 
         Parameters
         ----------
         records : list or tuple
-            Each record is a tuple of the arguments of `append`, in their order, or a `Record`. A `Record` keeps its offset, unless
-            that is -1; its timestamp type is not used.
+            Each record is a tuple of the arguments of `append`, in their order, or a `Record`. A
+            `Record` keeps its offset, unless that is -1; its timestamp type is not used.
         start : int, default 0
             Index of the first record to append.
 
@@ -954,7 +1072,8 @@ class RecordBuffer:
         start, stop : int
             Rows to append; `stop` is exclusive.
         many : bool, default False
-            Close a full batch and begin the next one, so that all rows are appended. Not possible with a codec.
+            Close a full batch and begin the next one, so that all rows are appended. Not possible
+            with a codec.
 
         Returns
         -------
@@ -964,13 +1083,15 @@ class RecordBuffer:
         Raises
         ------
         ValueError
-            A span is outside its buffer, or `many` is given with a codec. The rows before the faulty one are added.
+            A span is outside its buffer, or `many` is given with a codec. The rows before the
+            faulty one are added.
         InvalidError, TooLargeError
             As by `append`. The rows before the faulty one are added.
 
         Notes
         -----
-        Runs without the GIL. In the native core, other calls on this buffer raise RuntimeError meanwhile.
+        Runs without the GIL. In the native core, other calls on this buffer raise RuntimeError
+        meanwhile.
         """
     def records(self) -> bytes:
         """Return the records of the open batch without a header, as they are compressed."""
@@ -980,22 +1101,25 @@ class RecordBuffer:
         Parameters
         ----------
         compressed : bytes-like, optional
-            Replaces the records. Required if the attributes contain a codec, and not allowed otherwise.
+            Replaces the records. Required if the attributes contain a codec, and not allowed
+            otherwise.
         last_offset : int, optional
-            Last offset of the batch, if that is higher than the offset of its last record. Offsets and sequence numbers of the
-            next batch follow it.
+            Last offset of the batch, if that is higher than the offset of its last record. Offsets
+            and sequence numbers of the next batch follow it.
         count : int, optional
             Number of records that `compressed` contains.
 
         Returns
         -------
         int
-            Size of the closed batch in bytes; 0 if the open batch has no record, and then nothing is closed.
+            Size of the closed batch in bytes; 0 if the open batch has no record, and then nothing
+            is closed.
 
         Raises
         ------
         RuntimeError
-            The number of records is not `count`: another thread has appended records since they were compressed.
+            The number of records is not `count`: another thread has appended records since they
+            were compressed.
         ValueError
             `last_offset` is too low or too high, or `compressed` is missing or not allowed.
         TooLargeError
@@ -1009,16 +1133,19 @@ class RecordBuffer:
 class Layout:
     """Read and write one structure of the wire protocol, in one version.
 
-    A layout describes how the fields of the structure are encoded, and in which slots of a message type their values are kept.
+    A layout describes how the fields of the structure are encoded, and in which slots of a message
+    type their values are kept.
 
     Parameters
     ----------
     message_type : type
-        Class with `__slots__`. Every slot must be named in `fields`, `tagged` or `absent`, except `unknown_tagged_fields`.
+        Class with `__slots__`. Every slot must be named in `fields`, `tagged` or `absent`, except
+        `unknown_tagged_fields`.
     version : int
         Version of the message, for error messages.
     fields : sequence of tuples
-        The fields in the order of their encoding, as (name, kind, array, nullable, compact, layout, default):
+        The fields in the order of their encoding, as (name, kind, array, nullable, compact, layout,
+        default):
 
         - name: str, name of the slot
         - kind: int, index of WIRE_TYPES
@@ -1030,8 +1157,8 @@ class Layout:
     tagged : sequence of (tag, field), optional
         Tagged fields. Record data cannot be tagged.
     absent : sequence of (name, default, ignorable), optional
-        Slots that this version does not have. A message that has another value than the default there cannot be written, unless
-        `ignorable` is True.
+        Slots that this version does not have. A message that has another value than the default
+        there cannot be written, unless `ignorable` is True.
     flexible : bool, default False
         Whether tagged fields follow the other fields (KIP-482).
     """
@@ -1051,8 +1178,9 @@ class Layout:
         Returns
         -------
         message : instance of `message_type`
-            Made without a call of `__init__`. Absent fields have their defaults. Unknown tagged fields are in
-            `unknown_tagged_fields`, a tuple of (tag, bytes). Record data is a memoryview of the buffer; all else is copied.
+            Made without a call of `__init__`. Absent fields have their defaults. Unknown tagged
+            fields are in `unknown_tagged_fields`, a tuple of (tag, bytes). Record data is a
+            memoryview of the buffer; all else is copied.
         position : int
             The position after the message.
 
@@ -1061,13 +1189,16 @@ class Layout:
         TruncatedError
             A field ends after `end`.
         StructureError
-            A field is null and must not be, a string has more than MAX_STRING bytes, or tags do not increase.
+            A field is null and must not be, a string has more than MAX_STRING bytes, or tags do not
+            increase.
         TooLargeError
-            The message contains more than MAX_OBJECTS arrays, array elements other than numbers, and unknown tagged fields.
+            The message contains more than MAX_OBJECTS arrays, array elements other than numbers,
+            and unknown tagged fields.
 
         Notes
         -----
-        Errors name the field. Strings that are not UTF-8 are decoded as Java does: malformed bytes become U+FFFD.
+        Errors name the field. Strings that are not UTF-8 are decoded as Java does: malformed bytes
+        become U+FFFD.
         """
 
 def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[bytes | memoryview]:
@@ -1084,14 +1215,14 @@ def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: b
     Returns
     -------
     list of bytes and memoryview
-        The encoded messages in pieces. Record data is not copied: the buffers that a message contains (one, or a list) are in
-        the list as memoryviews.
+        The encoded messages in pieces. Record data is not copied: the buffers that a message
+        contains (one, or a list) are in the list as memoryviews.
 
     Raises
     ------
     ValueError
-        The version cannot hold a value: None, a number or string out of range, or an absent field that is neither ignorable nor at
-        its default.
+        The version cannot hold a value: None, a number or string out of range, or an absent field
+        that is neither ignorable nor at its default.
     TypeError
         A value has the wrong type.
 

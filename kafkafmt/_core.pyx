@@ -1,33 +1,39 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The native core. This file is its table of contents; the contract, typed, is _core.pyi, the specification _pure/.
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True,
+# initializedcheck=False
+"""The native core: includes its parts in the order of their dependencies.
 
-Rules: input is any C-contiguous buffer, never copied, and written to only where batches are numbered; every read knows its end,
-and bounds are compared by subtraction; loops over batches and records run without the GIL; bad data gives an error that says where.
+The contract of each function, with types, is in _core.pyi. The pure-Python core (_pure/) is the
+readable specification.
+
+Rules for all parts: input is any C-contiguous buffer; it is never copied, and only the functions
+that assign offsets write to it. Every read is bounded, and bounds are compared by subtraction,
+which cannot overflow. Loops over batches and records run without the GIL. An error about data
+contains its position.
 """
 
 from .constants import BUILD_FAULTS, CHANGED_MEANWHILE, FAULTS, MAX_OBJECTS, MIXED_OFFSETS, TOO_MANY_HEADERS, TOO_MANY_OBJECTS, WIRE_TYPES
 from .errors import ChecksumError, StructureError, TooLargeError, TruncatedError, UnsupportedError
 from .types import BATCH_DTYPE, Scan
 
-include "_corelib/buffer.pxi"     # borrowed views of the caller's buffers and arrays
+include "_corelib/buffer.pxi"     # Source, Arrays: the caller's buffers and arrays
 include "_corelib/layout.pxi"     # Kafka's numbers as C constants, checked against constants.py
 include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_varint
-include "_corelib/crc.pxi"        # crc32c, crc32
-include "_corelib/batch.pxi"      # scan_batches: the shallow walk
-include "_corelib/search.pxi"     # find_batch, find_batches, scan_damaged, scan_extents: valid batches in damaged data
+include "_corelib/crc.pxi"        # crc32c, crc32, crc32c_way
+include "_corelib/batch.pxi"      # scan_batches: headers into a table
+include "_corelib/search.pxi"     # find_batch(es), scan_damaged, scan_extents, resume_after: valid batches in damaged data
 include "_corelib/chain.pxi"      # heaviest_chain: which batches to trust if their offsets contradict each other
-include "_corelib/walk.pxi"       # one batch's records into columns
-include "_corelib/records.pxi"    # decode_records, decode_plain_batches: the deep walk over many batches (formats 0 and 1: legacy.pxi)
+include "_corelib/walk.pxi"       # records of one batch of magic 2 into columns
+include "_corelib/records.pxi"    # decode_records, decode_plain_batches, message_offsets (legacy.pxi)
 include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's binary layout
-include "_corelib/objects.pxi"    # Record, make_records, make_values: columns into Python objects
-include "_corelib/encode.pxi"     # records and messages as bytes
-include "_corelib/fields.pxi"     # what they are built from: Python objects and columns
-include "_corelib/plain.pxi"      # the records that nearly all are, many at a time
-include "_corelib/build.pxi"      # RecordBuffer: records and columns into batches
-include "_corelib/append.pxi"
-include "_corelib/wire.pxi"       # Layout: how messages lie on the wire
-include "_corelib/wire_read.pxi"
+include "_corelib/objects.pxi"    # Record, make_records, make_values, RecordIterator: columns into Python objects
+include "_corelib/encode.pxi"     # encoding of records, messages and headers
+include "_corelib/fields.pxi"     # Python objects and columns into fields, which are encoded
+include "_corelib/plain.pxi"      # plain records, many at a time
+include "_corelib/build.pxi"      # RecordBuffer: fields into batches
+include "_corelib/append.pxi"     # the appending methods of RecordBuffer
+include "_corelib/wire.pxi"       # Layout: structures of the wire protocol
+include "_corelib/wire_read.pxi"  # Layout.read
 include "_corelib/wire_write.pxi" # write_messages
-include "_corelib/assign.pxi"     # write_offsets, number_batches: offsets and leader epochs into batches where they lie
-include "_corelib/check.pxi"      # number_buffer, validate_buffer: the same for a whole buffer in one pass, if all of it is good
-include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: the hash of keys that partitions are chosen by
+include "_corelib/assign.pxi"     # write_offsets, number_batches: offsets and leader epochs into the batches of a table
+include "_corelib/check.pxi"      # number_buffer, validate_buffer: check a buffer and assign offsets in one pass
+include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: hashes of keys for partitioning

@@ -186,7 +186,7 @@ class RecordColumns:
     """Whether rows remain until the owner of the columns takes them, or only until the next chunk.
     """
     full = False
-    """Whether decoding stopped because no more rows fit. `RecordReader` and `decode_run` set it."""
+    """Whether decoding stopped because no more rows fit. `RecordReader` and `decode_plain_batches` set it."""
     max_headers = 1 << 20
     """Largest number of headers of one record. Decoding a record with more raises a TooLargeError.
     """
@@ -208,9 +208,9 @@ class RecordColumns:
         if capacity < 1:
             raise ValueError("capacity must be at least 1")
         self.capacity = capacity
-        self.names = tuple(n for n in _ARRAYS if n in names)
-        self.rows = 0
-        self.headers = 0
+        self.names: tuple[str, ...] = tuple(n for n in _ARRAYS if n in names)
+        self.rows: int = 0
+        self.headers: int = 0
         self.cursor: IntArray = np.zeros(4, np.int64)
         self.offset: IntArray | None = None
         self.timestamp: IntArray | None = None
@@ -222,7 +222,7 @@ class RecordColumns:
         self.value_length: LengthArray | None = None
         self.header_start: IntArray | None = None
         self.header_count: LengthArray | None = None
-        self.header_capacity = 0
+        self.header_capacity: int = 0
         self.header_key_position: IntArray | None = None
         self.header_key_length: LengthArray | None = None
         self.header_value_position: IntArray | None = None
@@ -283,7 +283,7 @@ class CopiedColumns(RecordColumns):
     def __init__(
         self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0, room: int = 1 << 16
     ) -> None:
-        self.rooms = {name: room for name in ("key", "value") if name in names}
+        self.rooms: dict[str, int] = {name: room for name in ("key", "value") if name in names}
         super().__init__(capacity, names, header_capacity)
 
     def _make_arrays(self) -> None:

@@ -1,4 +1,5 @@
-# Appending to a RecordBuffer: Python objects and columns as fields, and these as records (build.pxi: `place`).
+# Append Python objects and columns to a RecordBuffer: convert them to fields, which
+# RecordBuffer.place() encodes (build.pxi).
 
 
 cdef building_error(RecordBuffer self, int status, object offset, int64_t timestamp):
@@ -16,7 +17,10 @@ cdef building_error(RecordBuffer self, int status, object offset, int64_t timest
 
 cdef inline int take_objects(RecordBuffer self, object key, object value, object timestamp, object headers, object offset, bint dry,
                              int64_t* when, int64_t* at) except -1:
-    """Place a record given as objects of exact types, of which none runs any code; NOT_PLAIN where one is not."""
+    """Place a record whose objects have exact types, without running Python code.
+
+    Return NOT_PLAIN if one has another type.
+    """
     cdef Field key_field, value_field
     cdef Py_ssize_t count = 0, i
     cdef int overflow = 0
@@ -76,19 +80,19 @@ cdef int take_record(RecordBuffer self, object key, object value, object timesta
 
 
 cdef enum:
-    FROM_RECORD = 1             # the offset of a Record is kept
+    FROM_RECORD = 1             # the record is a Record and keeps its offset
     NEXT = 2                    # the record gets the next offset
     BOTH = 3
 
 
 cdef inline bint keeps_offset(object record) except -1:
-    """Whether a Record has an offset: -1 stands for a field that was not read."""
+    """Return whether a Record has an offset; -1 is that of a Record whose offset was not read."""
     cdef int overflow = 0
     return PyLong_AsLongLongAndOverflow(<object>kf_record_offset(record), &overflow) != -1 or overflow
 
 
 cdef inline int origin_of(object record) except -1:
-    """Where a record's offset comes from; 0 for a tuple with an offset, and for what is no record."""
+    """Return FROM_RECORD, NEXT, or 0 for a tuple with an offset and for other objects."""
     if PyTuple_CheckExact(record):
         return NEXT if PyTuple_GET_SIZE(record) < 5 or <object>PyTuple_GET_ITEM(record, 4) is None else 0
     if kf_is_record(record):
@@ -141,7 +145,7 @@ cdef Py_ssize_t append_records(RecordBuffer self, object records, Py_ssize_t i) 
 
 
 cdef int header_row(RecordBuffer self, const HeaderColumn* column, Py_ssize_t i) noexcept nogil:
-    """The headers of a row, as fields."""
+    """Load the headers of row `i` into self.header_fields."""
     cdef Py_ssize_t h, n = column.counts[i], first = column.starts[i]
     if n == 0:
         return PLACED
@@ -172,9 +176,9 @@ cdef Py_ssize_t append_rows(RecordBuffer self, object keys, object values, objec
     sources = [take_column(arrays, keys, last, &key), take_column(arrays, values, last, &value)]
     sources += take_headers(arrays, headers, last, &header)
     if last < first:
-        raise ValueError(f"rows {first} to {last} are none")
+        raise ValueError(f"stop {last} is below start {first}")
     if seal and self.attributes & CODEC_MASK:
-        raise ValueError("batches that are compressed are closed one by one")
+        raise ValueError("many=True is not possible with a codec: compressed batches are closed one by one")
     self.enter()
     with nogil:
         while i < last:
@@ -202,7 +206,7 @@ cdef Py_ssize_t append_rows(RecordBuffer self, object keys, object values, objec
                     break
     self.busy = False
     if status == BUILD_SPAN:
-        raise ValueError(f"row {i}: a span does not lie in its buffer, or headers are not among those given")
+        raise ValueError(f"row {i}: a span is outside its buffer, or headers are outside their columns")
     if status > FULL:
         raise building_error(self, status, None if at == NULL else at[i], timestamp)
     return i

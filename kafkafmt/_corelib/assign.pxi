@@ -1,4 +1,5 @@
-# Offsets and leader epochs written into batches where they lie: the fields that no CRC of format 2 covers.
+# Write offsets and leader epochs into batches in place. The CRC of magic 2 does not cover these
+# fields.
 
 
 cdef uint8_t* writable_bytes(Arrays arrays, buffer, Py_ssize_t* size) except NULL:
@@ -8,7 +9,7 @@ cdef uint8_t* writable_bytes(Arrays arrays, buffer, Py_ssize_t* size) except NUL
 
 
 cdef Py_ssize_t first_row_outside(const Batch* rows, Py_ssize_t count, Py_ssize_t size) noexcept nogil:
-    """The first row whose batch does not lie in a buffer, -1 if there is none."""
+    """Return the first row whose batch is outside a buffer of `size` bytes, or -1."""
     cdef Py_ssize_t i
     for i in range(count):
         if rows[i].position < 0 or rows[i].position > size - MAGIC_END:
@@ -35,7 +36,7 @@ def write_offsets(buffer, batches):
                 if rows[i].magic == MAGIC_V2:
                     put32(data + rows[i].position + LEADER_EPOCH_AT, <uint32_t>rows[i].leader_epoch)
     if bad >= 0:
-        raise ValueError(f"row {bad} of the table: its batch does not lie in the buffer")
+        raise ValueError(f"row {bad} of the table: its batch is outside the buffer")
 
 
 def number_batches(buffer, batches, next_offset, leader_epoch=None):
@@ -56,7 +57,7 @@ def number_batches(buffer, batches, next_offset, leader_epoch=None):
                     break
                 offset += <int64_t>rows[i].last_offset_delta + 1
     if bad >= 0:
-        raise ValueError(f"row {bad} of the table: its batch does not lie in the buffer, or its offsets do not fit into 64 bits")
+        raise ValueError(f"row {bad} of the table: its batch is outside the buffer, or its offsets do not fit into 64 bits")
     offset = next_offset
     with nogil:
         for i in range(count):

@@ -1,6 +1,7 @@
-# The shallow walk: batch headers into a table, CRCs checked, nothing decompressed.
+# Read batch headers into a table and check the CRCs, without decompressing or decoding records
+# (Kafka: shallow iteration).
 
-cdef struct Batch:      # BATCH_DTYPE, field by field
+cdef struct Batch:      # one item of BATCH_DTYPE
     int64_t position
     int64_t base_offset
     int64_t base_timestamp
@@ -30,7 +31,7 @@ cdef enum:
 
 
 cdef inline int min_length(uint8_t magic) noexcept nogil:
-    """The smallest length field by magic; 14 where the magic is unknown."""
+    """Return the smallest length field of a magic; for an unknown magic, that of magic 0."""
     return MIN_BATCH_LENGTH if magic == MAGIC_V2 else MIN_LENGTH_V1 if magic == MAGIC_V1 else MIN_LEGACY_LENGTH
 
 
@@ -39,7 +40,7 @@ cdef inline uint32_t stored_crc(const uint8_t* p) noexcept nogil:
 
 
 cdef inline uint32_t actual_crc(const uint8_t* p, int32_t length) noexcept nogil:
-    """The checksum of a batch, or of a message of magic 0 or 1, that is known to lie in the buffer."""
+    """Return the CRC of a batch or message that is complete in the buffer."""
     if p[MAGIC_AT] == MAGIC_V2:
         return crc32c_update(0, p + CRC_START, length + ENTRY_OVERHEAD - CRC_START)
     return crc32_update(0, p + MAGIC_AT, length + ENTRY_OVERHEAD - MAGIC_AT)
@@ -65,7 +66,11 @@ cdef inline void read_batch_header(const uint8_t* base, const uint8_t* p, int32_
 
 
 cdef inline void read_message_header(const uint8_t* base, const uint8_t* p, int32_t length, Batch* row) noexcept nogil:
-    """A row for a message of magic 0 or 1. Its payload: itself, for the deep walk; of a wrapper, the compressed value."""
+    """Fill the row of a message of magic 0 or 1.
+
+    The payload is the message itself, which decode_records() takes. The payload of a wrapper is its
+    compressed value; the size is 0 if key and value do not fill the message.
+    """
     cdef const uint8_t* end = p + ENTRY_OVERHEAD + length
     cdef const uint8_t* q = p + (LEGACY_KEY_AT_V1 if p[MAGIC_AT] else LEGACY_KEY_AT_V0)
     cdef int32_t key_length, value_length
@@ -129,7 +134,7 @@ cdef int scan_headers(const uint8_t* base, const uint8_t** at, const uint8_t* en
         n += 1
         p += ENTRY_OVERHEAD + <Py_ssize_t>length
     if status == SCAN_END and ENTRY_OVERHEAD <= end - p < MAGIC_END and not MIN_LEGACY_LENGTH <= int32_at(p + LENGTH_AT) <= MAX_BATCH_LENGTH:
-        status = SCAN_LENGTH                        # the magic is cut off, but no magic allows this length
+        status = SCAN_LENGTH                        # the magic is missing, but no magic allows this length
     at[0] = p
     count[0] = n
     return status

@@ -1,4 +1,5 @@
-# Borrowed views: a Py_buffer held for the length of one call, and the caller's NumPy arrays as raw pointers.
+# Access to the caller's buffers and NumPy arrays: Source and Arrays hold them for the length of one
+# call.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -16,7 +17,7 @@ cdef extern from *:
     #define KF_BE32(x) __builtin_bswap32(x)
     #define KF_BE64(x) __builtin_bswap64(x)
     #endif
-    #if defined(__GNUC__)   /* always: the deep walk is written once and compiled for several sets of columns */
+    #if defined(__GNUC__)   /* always: walk_batch() is one source for several functions */
     #undef CYTHON_INLINE
     #define CYTHON_INLINE __inline__ __attribute__((always_inline))
     #endif
@@ -58,11 +59,15 @@ cdef inline int64_t int64_at(const uint8_t* p) noexcept nogil:
 
 
 cdef enum:
-    COPY_SLACK = 128 + 32       # what has to be readable or writable from a span's start on for it to be copied in whole steps
+    COPY_SLACK = 128 + 32       # bytes that copy_span() may read and write, from the start of a span of up to 128 bytes
 
 
 cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint slack) noexcept nogil:
-    """Short spans by whole 32-byte moves where both sides have room for them behind the span."""
+    """Copy a span.
+
+    If `slack` is True, COPY_SLACK bytes are accessible on both sides, and a short span is copied in
+    32-byte steps.
+    """
     if KF_LIKELY(slack and n <= 128):
         memcpy(to, p, 32)
         if n > 32:
@@ -77,7 +82,7 @@ cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint sla
 
 @cython.internal
 cdef class Source:
-    """The caller's input, held for one call."""
+    """A buffer of the caller, held for one call."""
 
     cdef Py_buffer view
     cdef const uint8_t* data
@@ -96,13 +101,13 @@ cdef class Source:
 
     cdef int check_range(self, Py_ssize_t start, Py_ssize_t end) except -1:
         if start < 0 or end < start or end > self.size:
-            raise ValueError(f"start {start} and end {end} do not lie in a buffer of {self.size} bytes")
+            raise ValueError(f"start {start} and end {end} are not a range of a buffer of {self.size} bytes")
         return 0
 
 
 @cython.internal
 cdef class Arrays:
-    """Arrays of the caller's, held for one call: `take` gives the address of one, checked for size."""
+    """Arrays of the caller, held for one call."""
 
     cdef Py_buffer views[24]
     cdef int count
@@ -116,11 +121,11 @@ cdef class Arrays:
             PyBuffer_Release(&self.views[i])
 
     cdef Py_ssize_t size(self) noexcept:
-        """Bytes of the array taken last."""
+        """Return the size in bytes of the array taken last."""
         return self.views[self.count - 1].len
 
     cdef void* take(self, obj, Py_ssize_t items, Py_ssize_t itemsize, bint writable=True) except? NULL:
-        """The address of an array of at least `items` items; NULL for None."""
+        """Return the address of an array of at least `items` items, or NULL for None."""
         if obj is None:
             return NULL
         if self.count == 24:
@@ -141,7 +146,10 @@ cdef class Arrays:
 
 
 cdef Py_ssize_t natural(n) except -1:
-    """A count or a position of the caller's."""
+    """Return `n` as a C integer.
+
+    Raise ValueError if it is negative or too large for a count or position.
+    """
     cdef Py_ssize_t size = -1
     try:
         size = n

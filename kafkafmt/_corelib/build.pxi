@@ -1,9 +1,11 @@
-# Building: records into a growing buffer, batch behind batch, with places kept free for what is known only at the end.
+# RecordBuffer: encode records into a growing buffer, batch after batch.
 #
-# A batch under way begins at `start`; of format 2 its first 61 bytes are the place of the header. Closing writes it (or, over
-# compressed data, header or wrapper message and data) and begins the next batch behind it. Appending is two steps: Python objects
-# become pointers (`Field`), without running any Python code (append.pxi), and `place` writes the record, without the GIL where there
-# are columns.
+# The open batch begins at `start`. Space for its header (magic 2), or for a wrapper message without
+# its value, is reserved there. close() fills this space, after it has replaced the records by
+# compressed ones if there is a codec, and begins the next batch.
+#
+# Appending has two steps. First, Python objects are converted to pointers (`Field`) without running
+# Python code (append.pxi). Then place() encodes the record; for columns, this runs without the GIL.
 
 from libc.stdlib cimport free, realloc
 from libc.string cimport memmove
@@ -11,21 +13,26 @@ from libc.string cimport memmove
 from .errors import InvalidError
 
 cdef enum:
-    COPY_ROOM = 64              # bytes kept free behind what is written, and asked for behind what is read, for copies in whole steps
+    COPY_ROOM = 64              # free bytes after the written ones, and readable bytes after copied ones
     FIRST_ROOM = 4096
 
 cdef extern from *:
     """
-    /* put_plain writes offset deltas below 2^26 only, so no plain record after this offset reaches INT64_MAX */
+    /* put_plain() writes offset deltas below 2^26 only: after this offset, it cannot reach INT64_MAX */
     #define KF_LAST_PLAIN_OFFSET (INT64_MAX - (1 << 27))
     """
     const int64_t LAST_PLAIN_OFFSET "KF_LAST_PLAIN_OFFSET"
 
 @cython.final
 cdef class RecordBuffer:
+    """Build batches in a growing buffer: closed batches, and after them one open batch.
+
+    See `_core.pyi`.
+    """
+
     cdef uint8_t* data
     cdef Py_ssize_t capacity, filled, start, max_size
-    cdef Py_ssize_t plain_end       # how far plain records may reach; 0 where the next record is none
+    cdef Py_ssize_t plain_end       # end of the space for plain records; 0 if the next record cannot be plain
     cdef Header* header_fields
     cdef Py_ssize_t header_room
     cdef Py_ssize_t* ends           # of the closed batches
@@ -37,7 +44,7 @@ cdef class RecordBuffer:
     cdef int16_t attributes, producer_epoch
     cdef int magic, head
     cdef bint base_given
-    cdef bint busy                  # appending columns, without the GIL
+    cdef bint busy                  # a thread appends columns, without the GIL
 
     def __cinit__(self, magic=2, attributes=0, max_size=None, base_offset=None, leader_epoch=-1, producer_id=-1, producer_epoch=-1,
                   base_sequence=-1, append_time=-1, delete_horizon=-1):
@@ -73,7 +80,10 @@ cdef class RecordBuffer:
         return 0
 
     cdef void begin(self) noexcept nogil:
-        """A batch behind what is closed: with a place for its header, or for all that stands before a wrapper's value."""
+        """Begin a batch after the closed ones.
+
+        Space for its header, or for a wrapper message without its value, is reserved.
+        """
         self.filled = self.start + self.head
         self.plain_end = self.count = 0
         self.max_timestamp = NO_TIMESTAMP
@@ -121,7 +131,11 @@ cdef class RecordBuffer:
 
     cdef inline int place(self, const Field* key, const Field* value, int64_t timestamp, int64_t offset, const Header* headers,
                           Py_ssize_t header_count, bint dry) noexcept nogil:
-        """Write a record; `dry` only tells what would become of it."""
+        """Append a record.
+
+        If `dry`, only return what would happen. Return PLACED, FULL, an index of BUILD_FAULTS, or
+        NO_MEMORY.
+        """
         if KF_LIKELY(offset == NEXT_OFFSET):
             offset = self.next_offset
         if KF_UNLIKELY(offset < self.next_offset or offset == INT64_MAX):
@@ -135,7 +149,10 @@ cdef class RecordBuffer:
         return self.place_message(key, value, timestamp, offset, dry)
 
     cdef inline bint place_plain(self, const Field* key, const Field* value, int64_t timestamp) noexcept nogil:
-        """Write a record of format 2 of the kind that nearly all are; False for any other."""
+        """Append a record of magic 2 with put_plain().
+
+        Return False if it is not plain or might not fit.
+        """
         cdef uint8_t* p = put_plain(self.data + self.filled, self.data + self.plain_end, self.base_timestamp,
                                     zigzag(self.next_offset - self.base_offset), timestamp, key.data, key.size, value.data,
                                     value.size, False)
@@ -230,7 +247,7 @@ cdef class RecordBuffer:
         return PyBytes_FromStringAndSize(<const char*>self.data + self.start + self.head, self.filled - self.start - self.head)
 
     cdef int finish(self, int64_t last_offset) noexcept nogil:
-        """Write what stands before the records, and begin the next batch."""
+        """Write the header, or the wrapper message without its value, and begin the next batch."""
         cdef uint8_t* p = self.data + self.start
         cdef Py_ssize_t size = self.filled - self.start
         cdef void* ends
@@ -276,7 +293,7 @@ cdef class RecordBuffer:
                                         or (self.magic == MAGIC_V2 and last - self.base_offset > MAX_INT32)):
             raise ValueError(f"last_offset is {last}, but offsets have reached {self.next_offset - 1}, from {self.base_offset} on")
         if (compressed is None) != (not self.attributes & CODEC_MASK):
-            raise ValueError("compressed records are needed for a codec, and only for one")
+            raise ValueError("compressed is required if the attributes contain a codec, and not allowed otherwise")
         if compressed is not None:
             source = Source(compressed)
             if source.size > MAX_BATCH_SIZE - self.head:
@@ -291,7 +308,7 @@ cdef class RecordBuffer:
         return size
 
     cdef void forget(self) noexcept:
-        """Forget what is closed; the batch under way moves to the front."""
+        """Remove the closed batches and move the open batch to the start of the buffer."""
         memmove(self.data, self.data + self.start, self.filled - self.start)
         self.filled -= self.start
         self.start = self.end_count = 0

@@ -1,4 +1,5 @@
-# The heaviest chain of runs with rising offsets (see log/order.py). Quadratic only within `reach` runs.
+# Find the heaviest chain of extents with increasing offsets (see log/reading/conflicts.py). Takes n
+# * reach steps.
 
 
 def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, score, reach):
@@ -13,7 +14,7 @@ def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, s
     cdef int64_t* parents = <int64_t*>required(arrays.take(parent, n, 8))
     cdef int64_t* scores = <int64_t*>required(arrays.take(score, n, 8))
     cdef int64_t gap, bonus, highest
-    cdef int64_t* tops = <int64_t*>malloc(max(n, 1) * sizeof(int64_t))     # the highest score up to each run
+    cdef int64_t* tops = <int64_t*>malloc(max(n, 1) * sizeof(int64_t))     # highest score up to each extent
     if tops == NULL:
         raise MemoryError
     with nogil:
@@ -25,7 +26,7 @@ def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, s
                 if lasts[k] < firsts[j]:
                     gap = firsts[j] - lasts[k] - 1
                     bonus = 1 if gap == 0 else 0 if gap == before[j] - before[k + 1] or damaged[k] != damaged[j] else -1
-                    if scores[k] + bonus >= highest:        # of equal ones, the first
+                    if scores[k] + bonus >= highest:        # of equal scores, the earliest
                         highest = scores[k] + bonus
                         best = k
                 k -= 1

@@ -1,15 +1,18 @@
-# Sound batches numbered where they lie, in one pass: CRC, rules, records, then offset and leader epoch, while a batch is in the cache.
+# Fast path of validation and of assign_offsets(): check batches and write their offsets in place,
+# in one pass.
 #
-# What is found good needs no table and no object. The first batch that is not good ends the pass, and the batches before it get
-# back what they had; what is wrong with it, or has to be built anew, is for the careful way to say (records/validate.py).
+# Each batch is checked (CRC, header rules, records) and then gets its base offset and leader epoch
+# while it is in the CPU cache. No header table and no Python objects are built. If a batch fails a
+# check, the fields already changed are restored, and the caller takes its slow path
+# (records/validate.py, records/assign.py), which reports the error or re-encodes the batch.
 
 cdef extern from *:
     """
-    #define KF_FAR ((int64_t)1 << 61)   /* timestamps nearer to 0 are added without a look at their sum */
+    #define KF_FAR ((int64_t)1 << 61)   /* values within +-KF_FAR: their sum fits int64 */
     """
     const int64_t KF_FAR
 
-cdef struct SavedFields:           # what a batch had before
+cdef struct SavedFields:           # fields of a batch before they were changed
     int64_t position
     int64_t base_offset
     int64_t max_timestamp
@@ -25,15 +28,15 @@ cdef struct Rules:
     bint check_crc
     bint with_epoch
     int32_t leader_epoch
-    bint validate               # with those below
+    bint validate               # check the rules below too; without it, only structure and CRC
     bint client
-    int codec                   # -1: each its own
+    int codec                   # required codec; -1: any
     int64_t max_size
     bint check_records
     bint compacted
     int64_t earliest
     int64_t latest
-    bint stamp                  # LogAppendTime: this for all
+    bint stamp                  # write LogAppendTime and append_time
     int64_t append_time
 
 cdef struct Totals:
@@ -42,15 +45,18 @@ cdef struct Totals:
     int64_t max_timestamp
     int64_t offset_of_max
 
-cdef struct RecordSummary:               # of one batch's records
-    int64_t min_timestamp       # as deltas
+cdef struct RecordSummary:               # of the records of one batch
+    int64_t min_timestamp       # timestamp deltas
     int64_t max_timestamp
-    int64_t delta_of_max        # the offset delta of the first that has it
+    int64_t delta_of_max        # offset delta of the first record that has max_timestamp
     bint null_key
 
 
 cdef inline bint short_varint(const uint8_t** at, uint32_t* raw) noexcept nogil:
-    """A varint of at most 3 bytes, before zigzag, where as many can be read; False for a longer one."""
+    """Read a varint of at most 3 bytes, without undoing zigzag.
+
+    Return False if it is longer. 3 bytes are readable.
+    """
     cdef const uint8_t* p = at[0]
     cdef uint32_t n = p[0]
     p += 1
@@ -68,7 +74,10 @@ cdef inline bint short_varint(const uint8_t** at, uint32_t* raw) noexcept nogil:
 
 
 cdef inline bint skip_short_headers(const uint8_t** at, const uint8_t* stop, uint32_t count) noexcept nogil:
-    """Passes the headers of a record, behind whose end as much can be read as their varints take."""
+    """Move `at` past the headers of a record.
+
+    Return False if they are invalid or have long varints. 32 bytes after `stop` are readable.
+    """
     cdef const uint8_t* p = at[0]
     cdef uint32_t i, n
     for i in range(count):
@@ -84,7 +93,13 @@ cdef inline bint skip_short_headers(const uint8_t** at, const uint8_t* stop, uin
 
 cdef inline const uint8_t* short_record_end(const uint8_t* p, const uint8_t* limit, uint64_t delta, int64_t* timestamp,
                                         bint* null_key) noexcept nogil:
-    """The end of a sound record of short varints with this offset delta, 32 readable bytes before `limit`; NULL for any other."""
+    """Return the end of a valid record with short varints and offset delta `delta`.
+
+    Return NULL for any other record.
+
+    32 bytes from `p` on are readable. A record is accepted only if 32 bytes between its end and
+    `limit` are readable too.
+    """
     cdef uint32_t length, time, number, key, value, count
     cdef const uint8_t* stop
     if not short_varint(&p, &length) or length & 1 or (length >> 1) > limit - p:
@@ -115,7 +130,7 @@ cdef inline const uint8_t* short_record_end(const uint8_t* p, const uint8_t* lim
 
 
 cdef const uint8_t* record_end(const uint8_t* p, const uint8_t* end, int64_t* delta, int64_t* timestamp, bint* null_key) noexcept nogil:
-    """The end of any sound record that lies before `end`, NULL for one that is not."""
+    """Return the end of a valid record that ends by `end`, or NULL."""
     cdef const uint8_t* stop
     cdef int32_t n
     p = get_varint(p, end, &n)
@@ -146,7 +161,11 @@ cdef const uint8_t* record_end(const uint8_t* p, const uint8_t* end, int64_t* de
 
 cdef bint summarize_records(const uint8_t* p, const uint8_t* end, const uint8_t* limit, int32_t count, int32_t last_offset_delta,
                           RecordSummary* summary) noexcept nogil:
-    """Whether a payload is so many sound records with rising offset deltas, and what the rules ask of them."""
+    """Summarize the records of a payload; return False if one is invalid.
+
+    There must be exactly `count` records, and their offset deltas must increase up to
+    `last_offset_delta`.
+    """
     cdef const uint8_t* stop
     cdef int64_t next_delta = 0, delta, timestamp = 0, earliest = INT64_MAX, latest = INT64_MIN, of_latest = 0
     cdef bint null_key = False
@@ -172,7 +191,10 @@ cdef bint summarize_records(const uint8_t* p, const uint8_t* end, const uint8_t*
 
 
 cdef inline bint times_follow_rules(int64_t base_timestamp, int64_t max_timestamp, const RecordSummary* summary, const Rules* rules) noexcept nogil:
-    """Whether the header's maximum timestamp is that of the records, and all lie within the bounds, or all are -1."""
+    """Return whether the header has the records' maximum timestamp and all timestamps are allowed.
+
+    Allowed timestamps are in range, or all of them are -1.
+    """
     if base_timestamp < -KF_FAR or base_timestamp > KF_FAR or summary.min_timestamp < -KF_FAR or summary.max_timestamp > KF_FAR:
         return False
     if max_timestamp < NO_TIMESTAMP or base_timestamp + summary.max_timestamp != max_timestamp:
@@ -183,7 +205,10 @@ cdef inline bint times_follow_rules(int64_t base_timestamp, int64_t max_timestam
 
 
 cdef inline bint batch_follows_rules(const uint8_t* p, int32_t length, const uint8_t* limit, const Rules* rules, Totals* totals) noexcept nogil:
-    """Whether a batch of format 2 may stay as it is but for offset and leader epoch; then it is counted."""
+    """Return whether a batch of magic 2 follows the rules; if so, add it to `totals`.
+
+    Such a batch is appended with no other change than offset and leader epoch.
+    """
     cdef int attributes = int16_at(p + ATTRIBUTES_AT), codec = attributes & CODEC_MASK
     cdef int32_t last_delta = int32_at(p + LAST_OFFSET_DELTA_AT), count = int32_at(p + COUNT_AT)
     cdef int64_t base_timestamp = int64_at(p + BASE_TIMESTAMP_AT), max_timestamp = int64_at(p + MAX_TIMESTAMP_AT)
@@ -223,7 +248,7 @@ cdef bint save_fields(History* history, const uint8_t* base, const uint8_t* p) n
 
 
 cdef inline void set_append_time(uint8_t* p, int32_t length, int64_t timestamp, SavedFields* saved) noexcept nogil:
-    """LogAppendTime, for which the CRC is computed anew."""
+    """Write LogAppendTime and `timestamp`, and compute the CRC again."""
     saved.max_timestamp, saved.crc = int64_at(p + MAX_TIMESTAMP_AT), stored_crc(p)
     p[ATTRIBUTES_AT + 1] |= LOG_APPEND_TIME_BIT
     put64(p + MAX_TIMESTAMP_AT, timestamp)
@@ -231,7 +256,10 @@ cdef inline void set_append_time(uint8_t* p, int32_t length, int64_t timestamp, 
 
 
 cdef bint check_and_number(uint8_t* base, Py_ssize_t size, const Rules* rules, Totals* totals, History* history) noexcept nogil:
-    """Every batch of a buffer, up to its end; False at the first that is not good."""
+    """Check and change every batch of a buffer.
+
+    Return False at the first one that fails, with the batches before it changed.
+    """
     cdef uint8_t* p = base
     cdef uint8_t* end = base + size
     cdef int32_t length, delta

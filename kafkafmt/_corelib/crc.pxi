@@ -1,4 +1,5 @@
-# CRC-32C and CRC-32; the code and the choice of instructions are in crc32c.h and crc32.h.
+# CRC-32C and CRC-32. The code, and the choice of instructions at run time, is in crc32c.h and
+# crc32.h.
 
 cdef extern from "_corelib/crc32c.h":
     void crc32c_init() nogil
@@ -35,5 +36,8 @@ def crc32(buffer, value=0, start=0, end=None):
 
 
 def crc32c_way(way=None):
-    """How CRC-32C is computed here: a name from the fastest that the processor offers downwards; `way` 0 to 2 lowers it."""
+    """Return the name of the method in use.
+
+    0 to 2 chooses one, up to the fastest that the processor has.
+    """
     return _CRC_WAYS[c_crc32c_way(-1 if way is None else way)]

@@ -1,8 +1,11 @@
-/* CRC-32 (the one of gzip), which messages of formats 0 and 1 carry, mostly 100 bytes or so: a table, or carry-less multiplication
- * as in crc32c.h, 128 or 512 bits wide. No instruction knows this polynomial, so the last 128 bits are reduced by multiplication too:
- * to 96 bits, to 64, and then by the multiple of P that has the same lower 32 bits (of reflected words; P's inverse gives it).
+/* CRC-32 (that of gzip), as in messages of magic 0 and 1, which typically have some 100 bytes.
  *
- * Leading zeros change nothing but what the register holds at first: ~0 becomes kf_zeros32[n] over n of them.
+ * Computed with a table, or with carry-less multiplication of 128 or 512 bits as in crc32c.h. No
+ * instruction computes this CRC, so the last 128 bits are reduced by multiplication too: to 96
+ * bits, to 64 bits, and then by the multiple of P that has the same lower 32 bits (of reflected
+ * words; the inverse of P gives it).
+ *
+ * Leading zeros change only the initial value of the register: n zeros turn ~0 into kf_zeros32[n].
  */
 #ifndef KAFKAFMT_CRC32_H
 #define KAFKAFMT_CRC32_H
@@ -10,12 +13,12 @@
 #include "crc32c.h"
 
 #define KF_POLY32 0xEDB88320u
-#define KF_WHOLE 512  /* fewer bytes than this are taken as one piece */
+#define KF_WHOLE 512  /* fewer bytes than this are processed as one piece */
 
 static uint32_t kf_table32[8][256];
 static uint64_t kf_fold32_2048[2], kf_fold32_512[2];
-static uint64_t kf_fold32_bytes[17][2];  /* by how many bytes */
-static uint64_t kf_lanes32[4][2];        /* the four lanes of 512 bits, onto the last */
+static uint64_t kf_fold32_bytes[17][2];  /* index: number of bytes */
+static uint64_t kf_lanes32[4][2];        /* fold the four lanes of 512 bits onto the last one */
 static uint64_t kf_reduce32[2], kf_barrett32[2];
 static uint32_t kf_zeros32[KF_WHOLE];
 static const uint8_t kf_last_bytes[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255,
@@ -28,7 +31,7 @@ static inline __m128i kf_fold32(__m128i x, const uint64_t by[2], __m128i next) {
     return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11)), next);
 }
 
-/* 128 bits and the 32 zeros that a CRC puts behind them, modulo P. */
+/* Reduce 128 bits, followed by the 32 zeros that a CRC appends, modulo P. */
 __attribute__((target("sse4.2,pclmul")))
 static inline uint32_t kf_reduce32_bits(__m128i x) {
     const __m128i k = _mm_loadu_si128((const __m128i *)kf_reduce32), barrett = _mm_loadu_si128((const __m128i *)kf_barrett32);
@@ -41,7 +44,7 @@ static inline uint32_t kf_reduce32_bits(__m128i x) {
     return (uint32_t)_mm_extract_epi32(x, 1);
 }
 
-/* 16 bytes and more: first as many bytes on as leave a multiple of 16, then 16 at a time. */
+/* CRC of 16 bytes or more: first n modulo 16 bytes, then 16 bytes per step. */
 __attribute__((target("sse4.2,pclmul")))
 static uint32_t kf_crc32_narrow(uint32_t crc, const uint8_t *p, size_t n) {
     size_t odd = n & 15;
@@ -54,7 +57,9 @@ static uint32_t kf_crc32_narrow(uint32_t crc, const uint8_t *p, size_t n) {
     return kf_reduce32_bits(x);
 }
 
-/* 1 to KF_WHOLE - 1 bytes from ~0 on: zeros before them fill a multiple of 64. */
+/* CRC of 1 to KF_WHOLE - 1 bytes, with the register at ~0. Zeros before them make the number of
+ * bytes a multiple of 64.
+ */
 __attribute__((target(KF_WIDE)))
 static uint32_t kf_crc32_whole(const uint8_t *p, size_t n) {
     const __m512i by512 = _mm512_broadcast_i32x4(_mm_set_epi64x((long long)kf_fold32_512[1], (long long)kf_fold32_512[0]));
@@ -94,7 +99,7 @@ static void crc32_init(void) {
     kf_fold32_2048[1] = kf_power_of_x(KF_POLY32, 2048 - 33);
     kf_fold32_512[0] = kf_power_of_x(KF_POLY32, 512 + 31);
     kf_fold32_512[1] = kf_power_of_x(KF_POLY32, 512 - 33);
-    for (uint64_t i = 0; i <= 16; i++) {  /* x^(2^32 - 1) is 1, so that exponents below 0 are among these too */
+    for (uint64_t i = 0; i <= 16; i++) {  /* negative exponents are valid too, since x^(2^32 - 1) is 1 */
         kf_fold32_bytes[i][0] = kf_power_of_x(KF_POLY32, 8 * i + 31);
         kf_fold32_bytes[i][1] = kf_power_of_x(KF_POLY32, 8 * i + 0xFFFFFFFFu - 33);
     }

@@ -1,12 +1,17 @@
-/* CRC-32C (Castagnoli), chosen at run time by what the processor can do.
+/* CRC-32C (Castagnoli), by the fastest method that the processor has; it is chosen at run time.
  *
- * Three ways, slowest first: a table of 8 x 256 words; the crc32 instruction over three interleaved streams, joined
- * by carry-less multiplication; 512-bit carry-less multiplication folding 256 bytes a step. All constants are powers
- * of x modulo the polynomial, computed once in crc32c_init: in the reflected form used here bit 31 stands for x^0.
+ * There are three methods, from the slowest to the fastest: a table of 8 x 256 words; the crc32
+ * instruction over three interleaved streams, joined by carry-less multiplication; and 512-bit
+ * carry-less multiplication that folds 256 bytes per step. All constants are powers of x modulo the
+ * polynomial, computed once in crc32c_init(). In the reflected form used here, bit 31 is x^0.
  *
- * Two identities carry the fast paths, with * the carry-less product of reflected words:
- *   crc32_u64(0, a * b)  =  a b x^33  mod P      hence moving a CRC past n bytes is a product with x^(8n - 33);
- *   a 64-bit half folded D bits on is a product with x^(D + 31) for the low half (earlier bytes), x^(D - 33) for the high.
+ * The fast methods use two identities, in which * is the carry-less product of reflected words:
+ *
+ *   crc32_u64(0, a * b)  =  a b x^33  mod P
+ *   Hence moving a CRC past n bytes is a product with x^(8n - 33).
+ *
+ *   Folding a 64-bit half D bits further is a product with x^(D + 31) for the low half (earlier
+ *   bytes) and with x^(D - 33) for the high half.
  */
 #ifndef KAFKAFMT_CRC32C_H
 #define KAFKAFMT_CRC32C_H
@@ -21,7 +26,7 @@
 #endif
 
 #define KF_POLY 0x82F63B78u
-#define KF_LONG 1344   /* bytes a stream in the long and the short round of the interleaved loop */
+#define KF_LONG 1344   /* bytes per stream in a long and a short round of the interleaved loop */
 #define KF_SHORT 128
 
 static uint32_t kf_table[8][256];
@@ -161,7 +166,9 @@ static void crc32c_init(void) {
 #endif
 }
 
-/* The way that is in use, and the most that this processor offers. A test lowers it to reach every path. */
+/* Return the method in use. If `way` is 0 or more and the processor has it, use it from now on.
+ * Tests reach every method in this way.
+ */
 static int crc32c_way(int way) {
     static int best = -1;
     if (best < 0) best = kf_crc_way;

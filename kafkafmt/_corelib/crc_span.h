@@ -1,7 +1,8 @@
-/* The CRC of a span from the CRCs of two prefixes of the same bytes, as zlib's crc32_combine() derives it.
+/* Derive the CRC of a span from the CRCs of two prefixes of the same bytes, as zlib's
+ * crc32_combine() does.
  *
- * Polynomials are reflected: bit 31 is x^0. kf_powers[kind][i][b] is x^(8 * b * 256^i) modulo the polynomial, so that a power of x is
- * the product of one entry for each byte of the exponent.
+ * Polynomials are reflected: bit 31 is x^0. kf_powers[kind][i][b] is x^(8 * b * 256^i) modulo the
+ * polynomial. So a power of x is the product of one entry for each byte of the exponent.
  */
 #ifndef KAFKAFMT_CRC_SPAN_H
 #define KAFKAFMT_CRC_SPAN_H
@@ -9,7 +10,7 @@
 #include "crc32c.h"
 #include "crc32.h"
 
-#define KF_EXPONENT_BYTES 8 /* of a length of 64 bits */
+#define KF_EXPONENT_BYTES 8 /* a length has 64 bits */
 
 static uint32_t kf_powers[2][KF_EXPONENT_BYTES][256];
 static const uint32_t kf_polynomials[2] = {KF_POLY, KF_POLY32};
@@ -23,7 +24,9 @@ static void kf_span_init(void) {
         }
 }
 
-/* The CRC of the last n bytes of a buffer, given the CRC of the whole and that of the bytes before them. */
+/* Return the CRC of the last n bytes of some data, from the CRCs of the data and of the bytes
+ * before them.
+ */
 static uint32_t kf_span_rest(int kind, uint32_t whole, uint32_t prefix, uint64_t n) {
     for (int i = 0; n; i++, n >>= 8)
         if (n & 255) prefix = kf_multiply(kf_polynomials[kind], kf_powers[kind][i][n & 255], prefix);

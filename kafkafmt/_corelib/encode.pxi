@@ -1,11 +1,11 @@
-# Records and messages as bytes: what is written where there is room for it. All of it without the GIL.
+# Encode records and messages at a position where there is space for them, without the GIL.
 
 cdef extern from *:
     """
     #define KF_BITS(x) (64 - __builtin_clzll((unsigned long long)(x) | 1))
     """
     int KF_BITS(uint64_t) nogil
-    const int64_t NEXT_OFFSET "INT64_MIN"       # stands for the offset behind the last record's
+    const int64_t NEXT_OFFSET "INT64_MIN"       # as an offset: the one after the last record
 
 cdef struct Field:
     const uint8_t* data
@@ -62,7 +62,7 @@ cdef inline uint8_t* put_varint(uint8_t* p, uint64_t raw) noexcept nogil:
 
 
 cdef inline void copy_exact(uint8_t* to, const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """Not a byte more on either side; for short spans quicker than a call of memcpy."""
+    """Copy exactly `n` bytes; faster than a call of memcpy for short spans."""
     cdef Py_ssize_t i = 0
     if n > 256:
         memcpy(to, p, n)
@@ -98,14 +98,18 @@ cdef inline uint8_t* put_field(uint8_t* p, const Field* field) noexcept nogil:
 cdef inline uint8_t* put_plain(uint8_t* p, const uint8_t* end, int64_t base_timestamp, uint64_t delta, int64_t timestamp,
                                const uint8_t* key, Py_ssize_t key_size, const uint8_t* value, Py_ssize_t value_size,
                                bint slack) noexcept nogil:
-    """A record of format 2 without headers at `p`, the position behind it; NULL if it is not sure to fit, or one of its fields is large."""
+    """Encode a plain record (magic 2, no headers, small fields); return the position after it.
+
+    Return NULL if the record might not fit before `end`, or a field is not small. `slack` is that of
+    copy_span().
+    """
     cdef uint64_t time_raw = zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp))
     cdef uint64_t key_raw = zigzag(key_size), value_raw = zigzag(value_size)
     cdef Py_ssize_t size = (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0), head
     cdef uint8_t* q
     if KF_UNLIKELY((time_raw | delta | key_raw | value_raw) >= 0x8000000 or timestamp < NO_TIMESTAMP or size > end - p - 22):
         return NULL
-    if KF_LIKELY(size >= 58 and size < 8174):       # 6 to 18 bytes more in any case
+    if KF_LIKELY(size >= 58 and size < 8174):       # the rest of the record takes 6 to 18 bytes
         head = 2
     elif size < 46:
         head = 1
@@ -137,7 +141,7 @@ cdef inline uint8_t* put_plain(uint8_t* p, const uint8_t* end, int64_t base_time
 
 cdef inline Py_ssize_t record_size(uint64_t time_raw, uint64_t delta_raw, const Field* key, const Field* value, const Header* headers,
                                    Py_ssize_t header_count) noexcept nogil:
-    """What the length of a record says, for all that `put_plain` leaves."""
+    """Return the value of the length field of a record that put_plain() does not encode."""
     cdef Py_ssize_t i, size = 1 + varint_size(time_raw) + varint_size(delta_raw) + field_size(key) + field_size(value)
     size += varint_size(zigzag(header_count))
     for i in range(header_count):
@@ -171,7 +175,7 @@ cdef inline uint8_t* put_long_field(uint8_t* p, const Field* field) noexcept nog
 
 cdef inline uint8_t* encode_message(uint8_t* message, int magic, int attributes, int64_t offset, int64_t timestamp, const Field* key,
                                     const Field* value) noexcept nogil:
-    """A message of format 0 or 1, its CRC and all; the position behind it."""
+    """Encode a message of magic 0 or 1 with its CRC, and return the position after it."""
     cdef uint8_t* p = message + LEGACY_TIMESTAMP_AT
     if magic:
         put64(p, timestamp)
@@ -186,7 +190,7 @@ cdef inline uint8_t* encode_message(uint8_t* message, int magic, int attributes,
 
 
 cdef inline void put_batch_header(uint8_t* p, Py_ssize_t size, const Batch* row) noexcept nogil:
-    """The header of a batch of format 2 whose records stand behind it."""
+    """Write the header of a batch of magic 2, with its CRC, before its records."""
     put64(p, row.base_offset)
     put32(p + LENGTH_AT, <uint32_t>(size - ENTRY_OVERHEAD))
     put32(p + LEADER_EPOCH_AT, <uint32_t>row.leader_epoch)
@@ -208,7 +212,7 @@ cdef inline Py_ssize_t wrapper_head(int magic) noexcept nogil:
 
 
 cdef inline void put_wrapper(uint8_t* p, Py_ssize_t size, int magic, int attributes, int64_t offset, int64_t timestamp) noexcept nogil:
-    """What stands before the value of a wrapper message, whose key is null."""
+    """Write a wrapper message with a null key, with its CRC, around its value."""
     cdef Py_ssize_t head = wrapper_head(magic)
     put64(p, offset)
     put32(p + LENGTH_AT, <uint32_t>(size - ENTRY_OVERHEAD))

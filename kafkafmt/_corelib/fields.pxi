@@ -1,5 +1,8 @@
-# What records are built from, as fields: a pointer and a length. Python objects of exact types are read without calling anything, so
-# that no code of anybody's runs while pointers are held; all others are made plain first. Columns are spans of buffers.
+# Convert Python objects and columns to fields: pointers and lengths.
+#
+# Objects of exact types (bytes, int, str, list, tuple) are read without running Python code, which
+# could change them while pointers to their data are held. Other objects are first converted to
+# exact types. Columns are spans of buffers.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.ref cimport PyObject
@@ -37,13 +40,13 @@ cdef enum:                      # what placing a record returns, apart from the 
     NO_MEMORY = 10
     NOT_PLAIN = 11              # an object is not of a type that can be read without running Python code
 
-cdef struct Column:             # spans of one buffer; no lengths: all null
+cdef struct Column:             # spans of one buffer; if `lengths` is NULL, all are null
     const uint8_t* data
     Py_ssize_t size
     const int64_t* positions
     const int32_t* lengths
 
-cdef struct HeaderColumn:       # of each record where its headers begin, and how many; no counts: none has any
+cdef struct HeaderColumn:       # headers of each record; if `counts` is NULL, no record has any
     const int64_t* starts
     const int32_t* counts
     Py_ssize_t total
@@ -52,7 +55,7 @@ cdef struct HeaderColumn:       # of each record where its headers begin, and ho
 
 
 cdef inline int plain_field(object o, Field* field) noexcept:
-    """Bytes or None as a field; NOT_PLAIN for anything else."""
+    """Convert bytes or None to a field; return NOT_PLAIN for any other object."""
     if PyBytes_CheckExact(o):
         field.data = <const uint8_t*>PyBytes_AS_STRING(o)
         field.size = PyBytes_GET_SIZE(o)
@@ -68,7 +71,10 @@ cdef inline bint is_empty_tuple(PyObject* o) noexcept:
 
 
 cdef inline void prefetch_record(PyObject* record, PyObject* later) noexcept:
-    """Load what is needed next: objects that lie about in memory are what takes the time."""
+    """Prefetch the objects of a record that is appended soon.
+
+    Cache misses on scattered objects take most of the time.
+    """
     cdef PyObject* value
     KF_PREFETCH(later)
     if PyTuple_CheckExact(<object>record) and PyTuple_GET_SIZE(<object>record) > 2:
@@ -89,7 +95,7 @@ cdef object plain_bytes(o, name):
 
 
 cdef list plain_headers(headers):
-    """Headers, pairs or a dict, as pairs of exact types, which is what is read without calling anything."""
+    """Convert headers (pairs, or a dict) to a list of pairs of exact types."""
     plain = []
     for pair in headers.items() if isinstance(headers, dict) else headers or ():
         key, value = pair
@@ -102,7 +108,10 @@ cdef list plain_headers(headers):
 
 
 cdef object checked_int64(n, name):
-    """An integer of the caller's that Kafka holds in 64 bits."""
+    """Return `n` as an int.
+
+    Raise TypeError if it is no integer, and OverflowError if it does not fit 64 bits.
+    """
     number = n.__index__() if hasattr(n, "__index__") else None
     if number is None:
         raise TypeError(f"{name} must be an integer, not {type(n).__name__}")

@@ -1,4 +1,4 @@
-# Spans of a buffer, copied together into Arrow's binary layout: int32 offsets, data, a validity bitmap.
+# Copy spans of a buffer into Arrow's binary layout: int32 offsets, data, a validity bitmap.
 
 
 def total_length(lengths, count):
@@ -18,8 +18,8 @@ def gather(buffer, positions, lengths, count, offsets, data, validity, row=0, fi
     cdef Py_ssize_t n = natural(count), at = natural(row), i, room, size = source.size
     cdef const int64_t* position = <const int64_t*>required(arrays.take(positions, n, 8, False))
     cdef const int32_t* length = <const int32_t*>required(arrays.take(lengths, n, 4, False))
-    if at > PY_SSIZE_T_MAX // 2:        # n is the size of an array, so the sums below do not overflow
-        raise ValueError(f"row {row} does not lie in the array of offsets")
+    if at > PY_SSIZE_T_MAX // 2:        # `n` is at most the size of an array, so the sums below do not overflow
+        raise ValueError(f"row {row} is outside the array of offsets")
     cdef int32_t* offset = <int32_t*>required(arrays.take(offsets, at + n + 1, 4))
     cdef uint8_t* valid = <uint8_t*>arrays.take(validity, (at + n + 7) // 8, 1)
     cdef uint8_t* out = <uint8_t*>required(arrays.take(data, 0, 1))
@@ -29,7 +29,7 @@ def gather(buffer, positions, lengths, count, offsets, data, validity, row=0, fi
     cdef bint inside = True
     room = arrays.size()
     if end > room or room > MAX_INT32:
-        raise ValueError("data filled so far and its room must lie within 0 and 2**31 - 1")
+        raise ValueError("filled and the size of data must be from 0 to 2**31 - 1")
     with nogil:
         offset[at] = <int32_t>end
         for i in range(n):
@@ -49,5 +49,5 @@ def gather(buffer, positions, lengths, count, offsets, data, validity, row=0, fi
                     valid[(at + i) >> 3] &= <uint8_t>~(1 << ((at + i) & 7))
             offset[at + i + 1] = <int32_t>end
     if not inside:
-        raise ValueError(f"span {i} ({k} bytes at {p}) does not lie in the buffer, or the data array is full")
+        raise ValueError(f"span {i} ({k} bytes at {p}) is outside the buffer, or the data array is full")
     return end, nulls

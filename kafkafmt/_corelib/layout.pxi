@@ -1,12 +1,15 @@
-# Kafka's numbers as C constants: header positions, attribute bits, limits, and the codes of errors and wire types.
+# Kafka's numbers as C constants: header positions, attribute bits, limits, and the codes of errors
+# and wire types.
 #
-# They have the names and the values of constants.py, which documents them. C code needs them as compile-time constants, so they
-# are repeated here, and check_layout() compares the two when the module is imported.
+# They have the names and the values of constants.py, which documents them. C code needs them as
+# compile-time constants, so they are repeated here, and check_layout() compares the two when the
+# module is imported.
 
 from . import constants as _constants
 
 cdef enum:
-    # Positions in the header of a batch of magic 2; the first five and the magic are common to all formats.
+    # Positions in the header of a batch of magic 2; the first five and the magic are common to all
+    # formats.
     OFFSET_AT = 0
     LENGTH_AT = 8
     ENTRY_OVERHEAD = 12

@@ -1,8 +1,10 @@
-# Messages of formats 0 and 1 on the deep walk: a plain message is a set of one, a wrapper's decompressed value a set of many.
+# Decode messages of magic 0 and 1. A plain message is a message set of one; the decompressed value
+# of a wrapper is a larger set.
 #
-# A set is walked once to check it (bounds, magic, CRC-32 of inner messages, no second level of compression) and to learn its
-# last offset, which the relative ones of magic 1 count from; its messages go into the columns on the way, if all are wanted and
-# surely fit, else in a second walk.
+# A set is checked before its messages are delivered: bounds, magic, CRC-32 of inner messages, no
+# second level of compression. This pass also finds the last offset, from which the relative offsets
+# of magic 1 are computed. If all messages are wanted and certainly fit the columns, the same pass
+# stores them; otherwise a second one does.
 
 cdef struct Message:
     int64_t offset
@@ -15,7 +17,10 @@ cdef struct Message:
 
 
 cdef inline int read_message_fields(const uint8_t* base, const uint8_t* p, const uint8_t* end, Message* m) noexcept nogil:
-    """The message at `p`, whose first 26 bytes (magic 1: 34) lie before `end`, as spans. The fault, or 0."""
+    """Read the message at `p` as spans; return an index of FAULTS, or 0.
+
+    The smallest possible message of its magic (26 or 34 bytes) is before `end`.
+    """
     cdef const uint8_t* stop
     m.size = int32_at(p + LENGTH_AT)
     if m.size < min_length(p[MAGIC_AT]) or m.size > end - p - ENTRY_OVERHEAD:
@@ -43,13 +48,11 @@ cdef inline int read_message_fields(const uint8_t* base, const uint8_t* p, const
 
 
 cdef inline int32_t legacy_timestamp_type(const Batch* batch) noexcept nogil:
-    if batch.magic == MAGIC_V0:
-        return TIMESTAMP_TYPE_NONE
-    return LOG_APPEND_TIME if batch.attributes & LOG_APPEND_TIME_BIT else CREATE_TIME
+    return TIMESTAMP_TYPE_NONE if batch.magic == MAGIC_V0 else (batch.attributes & LOG_APPEND_TIME_BIT) != 0
 
 
 cdef inline bint message_fits(const Message* m, const Columns* out) noexcept nogil:
-    """Whether the copies of a message's key and value fit, where copies are wanted."""
+    """Return whether the copies of a message's key and value fit, or nothing is copied."""
     return (out.key.offsets == NULL or m.key_length <= out.key.room - out.key.filled) and (
         out.value.offsets == NULL or m.value_length <= out.value.room - out.value.filled
     )
@@ -84,10 +87,16 @@ cdef inline void store_message(const uint8_t* base, const Message* m, int64_t of
         out.header_count[row] = 0
 
 
-cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, bint give, int64_t* count, int64_t* first, int64_t* highest,
-                        Fault* fault) noexcept nogil:
-    """Every message of a set: how many there are, what to add to their offsets, the highest of these as it stands. `give` puts them
-    into columns, which have room for all, with offsets as they stand."""
+cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, int mode, int64_t* count, int64_t* added,
+                         int64_t* highest, Fault* fault) noexcept nogil:
+    """Check every message of a set; in the mode STORE, also store them with unchanged offsets.
+
+    With STORE, the columns have space for all messages.
+
+    - count: number of messages
+    - added: what to add to their offsets
+    - highest: their highest offset, before the addition
+    """
     cdef const uint8_t* p = base + batch.payload_position
     cdef const uint8_t* end = p + batch.payload_size
     cdef bint wrapped = batch.attributes & CODEC_MASK
@@ -95,7 +104,7 @@ cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, 
     cdef int code = 0
     cdef int32_t timestamp_type = legacy_timestamp_type(batch)
     count[0] = 0
-    first[0] = 0
+    added[0] = 0
     highest[0] = INT64_MIN
     while p < end:
         if end - p < ENTRY_OVERHEAD + min_length(<uint8_t>batch.magic):
@@ -110,7 +119,7 @@ cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, 
                 code = FAULT_MESSAGE_CRC
         if code:
             break
-        if give:
+        if mode & STORE:
             store_message(base, &m, m.offset, timestamp_type, batch.max_timestamp, out, out.rows + count[0])
         highest[0] = max(highest[0], m.offset)
         count[0] += 1
@@ -118,7 +127,7 @@ cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, 
     if code == 0 and count[0] == 0:
         code = FAULT_EMPTY_SET
     if code == 0 and wrapped and batch.magic == MAGIC_V1 and batch.base_offset != 0:
-        first[0] = <int64_t>(<uint64_t>batch.base_offset - <uint64_t>m.offset)
+        added[0] = <int64_t>(<uint64_t>batch.base_offset - <uint64_t>m.offset)
         if batch.base_offset < m.offset:
             code = FAULT_INNER_OFFSET
             p = base + batch.payload_position
@@ -130,45 +139,52 @@ cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, 
 
 
 cdef int decode_set_at_once(const uint8_t* base, const Batch* batch, Columns* out, Fault* fault) noexcept nogil:
-    """A set whose messages are all wanted, if they surely fit, in one walk; WALK_FULL where that cannot be told."""
+    """Decode a set in one pass; all of its messages are wanted.
+
+    Return WALK_FULL if it might not fit, with nothing stored.
+    """
     cdef Py_ssize_t need = <Py_ssize_t>batch.payload_size, rows = out.rows, i
-    cdef int64_t count, first, highest
+    cdef int64_t count, added, highest
     cdef int status
     if need // (ENTRY_OVERHEAD + min_length(<uint8_t>batch.magic)) > out.capacity - rows:
         return WALK_FULL
     if (out.key.offsets != NULL and out.key.room - out.key.filled < need) or (
             out.value.offsets != NULL and out.value.room - out.value.filled < need):
         return WALK_FULL
-    status = scan_set(base, batch, out, True, &count, &first, &highest, fault)
-    if status == WALK_DONE and (first < 0 or highest >= INT64_MAX - first):
+    status = scan_set(base, batch, out, STORE, &count, &added, &highest, fault)
+    if status == WALK_DONE and (added < 0 or highest >= INT64_MAX - added):
         status = WALK_FULL
     if status != WALK_DONE:
         discard_rows(out, rows, rows + count)
         return status
-    if first and out.offset != NULL:
+    if added and out.offset != NULL:
         for i in range(rows, rows + count):
-            out.offset[i] += first
+            out.offset[i] += added
     out.rows = rows + count
     return WALK_DONE
 
 
 cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, const OffsetRange* wanted,
                     Fault* fault) noexcept nogil:
-    """The messages of a set from the cursor on, whole unless they alone fill the columns."""
+    """Decode a set from the cursor on.
+
+    It is stored completely or not at all, unless the columns are empty.
+    """
     cdef const uint8_t* p
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
     cdef bint wrapped = batch.attributes & CODEC_MASK
-    cdef int64_t count, first, highest, offset, record = cursor.record
+    cdef int64_t count, added, highest, offset, record = cursor.record
     cdef int32_t timestamp_type = legacy_timestamp_type(batch)
     cdef Py_ssize_t row = out.rows
     cdef int full = WALK_DONE
     cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
-    if record == 0 and wanted.first == INT64_MIN and wanted.last == INT64_MAX:
+    cdef int64_t first_offset = wanted.first, last_offset = wanted.last
+    if record == 0 and first_offset == INT64_MIN and last_offset == INT64_MAX:
         full = decode_set_at_once(base, batch, out, fault)
         if full != WALK_FULL:
             return full
         full = WALK_DONE
-    if scan_set(base, batch, out, False, &count, &first, &highest, fault) == WALK_FAULT:
+    if scan_set(base, batch, out, CHECK_ONLY, &count, &added, &highest, fault) == WALK_FAULT:
         return WALK_FAULT
     if record == 0:
         cursor.position = batch.payload_position
@@ -180,12 +196,12 @@ cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Curso
             full = WALK_FULL
             break
         if end - p < ENTRY_OVERHEAD + min_length(<uint8_t>batch.magic) or p[MAGIC_AT] != <uint8_t>batch.magic or read_message_fields(base, p, end, &m):
-            fault.code = FAULT_MESSAGE_END          # a cursor that is no message's, or bytes that changed since they were checked
+            fault.code = FAULT_MESSAGE_END          # a wrong cursor, or the bytes have changed since the check
             fault.position = p - base
             discard_rows(out, out.rows, row)
             return WALK_FAULT
-        offset = <int64_t>(<uint64_t>first + <uint64_t>m.offset)
-        if offset < wanted.first or offset > wanted.last:
+        offset = <int64_t>(<uint64_t>added + <uint64_t>m.offset)
+        if offset < first_offset or offset > last_offset:
             p += ENTRY_OVERHEAD + <Py_ssize_t>m.size
             record += 1
             continue
@@ -197,7 +213,7 @@ cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Curso
         store_message(base, &m, offset, timestamp_type, batch.max_timestamp, out, row)
         row += 1
     if full == WALK_FULL_DATA and cursor.record == 0 and out.rows:
-        discard_rows(out, out.rows, row)       # the set goes out whole, next time
+        discard_rows(out, out.rows, row)       # the next call stores the complete set
         return WALK_FULL
     out.rows = row
     cursor.record = record
@@ -207,19 +223,23 @@ cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Curso
 
 cdef int64_t decode_plain_messages(const uint8_t* base, const Batch* batches, int64_t count, int64_t at, Columns* out,
                                    const OffsetRange* wanted) noexcept nogil:
-    """Plain messages in a row, a set of one each, up to a row that is something else, or at fault, or finds no room."""
+    """Decode successive plain messages; return the first row that was not decoded.
+
+    That row is something else, is corrupted, or does not fit the columns.
+    """
     cdef const Batch* b
     cdef const uint8_t* p
     cdef Py_ssize_t row = out.rows
     cdef int32_t timestamp_type
     cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
+    cdef int64_t first_offset = wanted.first, last_offset = wanted.last
     while at < count and row < out.capacity:
         b = &batches[at]
         p = base + b.payload_position
         if (b.magic != MAGIC_V0 and b.magic != MAGIC_V1) or b.attributes & CODEC_MASK or b.payload_size < ENTRY_OVERHEAD + min_length(<uint8_t>b.magic) or \
                 p[MAGIC_AT] != <uint8_t>b.magic or read_message_fields(base, p, p + b.payload_size, &m) or m.size + ENTRY_OVERHEAD != b.payload_size:
             break
-        if m.offset < wanted.first or m.offset > wanted.last:
+        if m.offset < first_offset or m.offset > last_offset:
             at += 1
             continue
         if not message_fits(&m, out):
@@ -260,7 +280,7 @@ def message_offsets(buffer, batches, first, last, count):
             if rows[i].magic < MAGIC_V0 or rows[i].magic > MAGIC_V1 or rows[i].payload_position < 0 or rows[i].payload_size < 0 or \
                     rows[i].payload_position > source.size or rows[i].payload_size > source.size - rows[i].payload_position:
                 continue
-            if scan_set(source.data, &rows[i], NULL, False, &counts[i], &added, &highest, &fault) == WALK_FAULT:
+            if scan_set(source.data, &rows[i], NULL, CHECK_ONLY, &counts[i], &added, &highest, &fault) == WALK_FAULT:
                 counts[i] = -1
                 continue
             firsts[i] = <int64_t>(<uint64_t>added + <uint64_t>int64_at(source.data + rows[i].payload_position))

@@ -1,4 +1,5 @@
-# murmur2 as Kafka's producers hash keys: seed 0x9747b28c, words of 4 bytes, least significant first, in any alignment.
+# murmur2 with the seed of Kafka's producers, 0x9747b28c. Words have 4 bytes, least significant byte
+# first, at any alignment.
 
 
 cdef inline uint32_t murmur(const uint8_t* p, Py_ssize_t n) noexcept nogil:
@@ -45,4 +46,4 @@ def murmur2_spans(buffer, positions, lengths, count, hashes):
             else:
                 out[i] = <int32_t>murmur(source.data + position[i], length[i])
     if bad >= 0:
-        raise ValueError(f"span {bad} does not lie in the buffer")
+        raise ValueError(f"span {bad} is outside the buffer")

@@ -1,4 +1,4 @@
-# Columns into Python objects: Record, and single values.
+# Make Python objects from columns: Record objects and single values.
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_New, PyList_SET_ITEM
@@ -18,11 +18,11 @@ Record = kf_record_type()
 
 
 cdef inline object span_object(Source source, object view, int64_t position, int32_t length):
-    """The bytes of a span, a slice of `view` where that is given, or None for a null."""
+    """Return a span as bytes, or as a slice of `view` unless that is None. A null is None."""
     if length < 0:
         return None
     if KF_UNLIKELY(position < 0 or position > source.size or length > source.size - position):
-        raise ValueError(f"a span of {length} bytes at {position} does not lie in the buffer")
+        raise ValueError(f"a span of {length} bytes at {position} is outside the buffer")
     if view is None:
         return PyBytes_FromStringAndSize(<const char*>source.data + position, length)
     return view[position:position + length]
@@ -30,7 +30,7 @@ cdef inline object span_object(Source source, object view, int64_t position, int
 
 cdef object header_key_object(Source source, int64_t position, int32_t length):
     if length < 0 or position < 0 or position > source.size or length > source.size - position:
-        raise ValueError(f"a header key of {length} bytes at {position} does not lie in the buffer")
+        raise ValueError(f"a header key of {length} bytes at {position} is outside the buffer")
     try:
         return PyUnicode_DecodeUTF8(<const char*>source.data + position, length, NULL)
     except UnicodeDecodeError:
@@ -62,7 +62,7 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
         header_count != NULL and (header_start == NULL or hk_position == NULL or hk_length == NULL
                                   or hv_position == NULL or hv_length == NULL)
     ):
-        raise TypeError("columns of lengths without their positions")
+        raise TypeError("a column of lengths has no column of positions")
     cdef object view = memoryview(buffer).toreadonly().cast("B") if views else None
     cdef list records = PyList_New(last - first)
     cdef tuple headers, none = ()
@@ -87,7 +87,7 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
                 PyTuple_SET_ITEM(headers, h, pair)
         if offset != NULL:
             at = offset[i]
-        if timestamp != NULL and timestamp[i] != time:  # records of one millisecond share its int
+        if timestamp != NULL and timestamp[i] != time:  # successive records with equal timestamps share one int object
             time = timestamp[i]
             when = time
         record = kf_record_make(
@@ -119,7 +119,12 @@ def make_values(buffer, positions, lengths, count, views=False):
 
 @cython.final
 cdef class RecordIterator:
-    # The lock is needed at the end of a list only: up to there nothing gives up the GIL.
+    """Iterate over the records of successive lists.
+
+    Safe for several threads, each of which gets other records.
+    """
+
+    # The lock is needed at the end of a list only: before it, nothing releases the GIL.
     cdef object lists, lock
     cdef list records
     cdef Py_ssize_t at
@@ -140,7 +145,7 @@ cdef class RecordIterator:
         return self.next_of_next_list()
 
     cdef object next_of_next_list(self):
-        cdef object held = self     # the caller may hold a reference that another thread drops meanwhile
+        cdef object held = self     # another thread may drop the caller's reference meanwhile
         cdef object lists, record
         cdef list records, done
         with self.lock:
@@ -158,7 +163,7 @@ cdef class RecordIterator:
                     raise
                 finally:
                     self.busy = False
-                done = self.records     # freed only once the two fields agree
+                done = self.records     # freed only after both fields are set: a destructor can use this iterator
                 self.records, self.at = records, 0
             record = <object>PyList_GET_ITEM(self.records, self.at)
             self.at += 1

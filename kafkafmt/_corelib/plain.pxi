@@ -1,13 +1,16 @@
-# Records of the kind that nearly all are (format 2, no headers, the next offset, small fields), many at a time: loops in which all that
-# changes stays in registers. They begin behind a batch's first record, and leave off at whatever is of another kind.
+# Append plain records in loops whose state stays in registers.
+#
+# A plain record has magic 2, no headers, the next offset and small fields; nearly all records are
+# plain. The loops begin after the first record of a batch and end at a record that is not plain or
+# might not fit, which RecordBuffer.place() then takes.
 
 cdef enum:
-    PREFETCH = 2048             # bytes of a column that are loaded ahead
+    PREFETCH = 2048             # prefetch distance in bytes
 
 
 cdef Py_ssize_t append_plain_rows(RecordBuffer self, const Column* key, const Column* value, const int64_t* when, Py_ssize_t i,
                              Py_ssize_t last) noexcept nogil:
-    """Append rows of columns, up to the first that is not of this kind; the one to go on with."""
+    """Append plain rows of columns; return the first row that is not appended."""
     cdef uint8_t* p = self.data + self.filled
     cdef uint8_t* end = self.data + self.plain_end
     cdef uint8_t* q
@@ -50,7 +53,10 @@ cdef Py_ssize_t append_plain_rows(RecordBuffer self, const Column* key, const Co
 
 
 cdef Py_ssize_t append_plain_tuples(RecordBuffer self, list records, Py_ssize_t i) except -1:
-    """The same for a list's tuples of exact types; no code of anybody's runs meanwhile, so nothing need be held."""
+    """Append plain tuples of a list.
+
+    Return the first item that is not appended. No Python code runs, so no reference is held.
+    """
     cdef uint8_t* p = self.data + self.filled
     cdef uint8_t* end = self.data + self.plain_end
     cdef uint8_t* q

@@ -1,6 +1,10 @@
-/* The Record type: plain members, no garbage-collector header, a free list. Written in C because a member descriptor
- * reads in a third of the time of the properties that Cython would make, and records are read one field at a time; one of
- * type T_OBJECT_EX faster still, since the interpreter specialises its reads. So numbers are kept as Python's int too. */
+/* The Record type: plain members, no garbage-collector header, a free list.
+ *
+ * It is written in C because records are read one field at a time. A member descriptor takes a
+ * third of the time of a property, which Cython would make. A member of type T_OBJECT_EX is faster
+ * still, since the interpreter specialises such reads; so offset and timestamp are kept as Python
+ * ints.
+ */
 #ifndef KAFKAFMT_RECORD_H
 #define KAFKAFMT_RECORD_H
 
@@ -113,12 +117,12 @@ static PyObject *kf_record_reduce(PyObject *object, PyObject *unused) {
 }
 
 static PyMemberDef kf_record_members[] = {
-    {"offset", T_OBJECT_EX, offsetof(KfRecord, offset), READONLY, "offset of the record in its partition"},
-    {"timestamp", T_OBJECT_EX, offsetof(KfRecord, timestamp), READONLY, "milliseconds since 1970 UTC; -1 where there is none"},
-    {"timestamp_type", T_INT, offsetof(KfRecord, timestamp_type), READONLY, "0 CreateTime, 1 LogAppendTime, -1 none (format 0)"},
-    {"key", T_OBJECT_EX, offsetof(KfRecord, key), READONLY, "bytes (or a memoryview, where views were asked for), or None"},
-    {"value", T_OBJECT_EX, offsetof(KfRecord, value), READONLY, "bytes (or a memoryview, where views were asked for), or None"},
-    {"headers", T_OBJECT_EX, offsetof(KfRecord, headers), READONLY, "tuple of (str key, bytes value or None), in their order"},
+    {"offset", T_OBJECT_EX, offsetof(KfRecord, offset), READONLY, "Offset of the record in its partition."},
+    {"timestamp", T_OBJECT_EX, offsetof(KfRecord, timestamp), READONLY, "Milliseconds since 1970-01-01 UTC; -1 if there is none."},
+    {"timestamp_type", T_INT, offsetof(KfRecord, timestamp_type), READONLY, "0 CreateTime, 1 LogAppendTime, -1 none (magic 0)."},
+    {"key", T_OBJECT_EX, offsetof(KfRecord, key), READONLY, "bytes, a memoryview if views were requested, or None if the key is null."},
+    {"value", T_OBJECT_EX, offsetof(KfRecord, value), READONLY, "bytes, a memoryview if views were requested, or None if the value is null."},
+    {"headers", T_OBJECT_EX, offsetof(KfRecord, headers), READONLY, "Tuple of (str, bytes or None), in the order in which they are stored."},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -131,7 +135,22 @@ static PyTypeObject KfRecord_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "kafkafmt._core.Record",
     .tp_doc = "Record(offset, timestamp, timestamp_type, key=None, value=None, headers=())\n--\n\n"
-              "One record of a partition; fields are read-only.",
+              "One record of a partition.\n\n"
+              "Records are equal if all their fields are equal, and are hashable. Fields are read-only.\n\n"
+              "Parameters\n"
+              "----------\n"
+              "offset : int\n"
+              "timestamp : int\n"
+              "    Milliseconds since 1970-01-01 UTC; -1 if there is none.\n"
+              "timestamp_type : int\n"
+              "    0 CreateTime, 1 LogAppendTime, -1 none (magic 0).\n"
+              "key, value : bytes, memoryview or None\n"
+              "    A read-only memoryview if views were requested; None if the field is null.\n"
+              "headers : tuple of (str, bytes or memoryview or None)\n"
+              "    Keys and values of the headers, in the order in which they are stored.\n\n"
+              "Notes\n"
+              "-----\n"
+              "If a field was not read, its value is -1, None or ().\n",
     .tp_basicsize = sizeof(KfRecord),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = kf_record_new,

@@ -1,14 +1,18 @@
-# The deep walk over many batches, in one call: whole tables of them, or, where all is as it mostly is, straight from the bytes.
+# Decode the records of many batches in one call: of a table of batches, or (plain batches only)
+# directly from a buffer.
 #
-# A batch is given out whole or, where it alone fills the columns, in parts after a first walk has found it sound: so
-# no record of a damaged batch is ever given out.
+# A batch is stored completely or not at all, so records of a corrupted batch are never delivered. A
+# batch that is larger than the empty columns is checked completely first, and then stored in parts.
 
 include "legacy.pxi"
 
 
 cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t count, int64_t* batch, Cursor* cursor, Columns* out,
                         int want, const OffsetRange* wanted, Fault* fault) noexcept nogil:
-    """Batches from `batch` on, until all are done, the columns are full, or one is at fault."""
+    """Decode batches from `batch` on.
+
+    Return WALK_DONE, a WALK_FULL code if the columns are full, or WALK_FAULT.
+    """
     cdef const Batch* b
     cdef Py_ssize_t rows, headers
     cdef Cursor probe
@@ -58,7 +62,9 @@ cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t co
         if status != WALK_DONE:
             if not whole:
                 return WALK_FULL if out.rows else status
-            discard_rows(out, rows, out.rows)  # its bytes or headers do not fit: it goes out whole next time, or checked and in parts
+            # Its bytes or headers do not fit. The next call stores it into empty columns; if they
+            # are empty already, it is checked and stored in parts.
+            discard_rows(out, rows, out.rows)
             out.headers = headers
             cursor[0] = probe
             if rows:
@@ -95,12 +101,12 @@ cdef int load_filled(Binary* column, Py_ssize_t rows) except -1:
     if column.offsets != NULL:
         column.filled = column.offsets[rows]
         if column.filled < 0 or column.filled > column.room:
-            raise ValueError("the data filled so far do not lie within their room")
+            raise ValueError("the data filled so far exceed the data array")
     return 0
 
 
 cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) except -1:
-    """The caller's arrays, filled so far as they say; what is wanted of a record's body."""
+    """Fill `out` from the caller's columns; return the WANT_ bits of the fields they need."""
     cdef Py_ssize_t capacity = natural(columns.capacity), header_capacity = natural(columns.header_capacity)
     cdef int want = 0
     out.offset = <int64_t*>arrays.take(columns.offset, capacity, 8)
@@ -126,7 +132,7 @@ cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) excep
     out.headers = natural(columns.headers)
     out.odd_times = False
     if capacity == 0 or out.rows > capacity or out.headers > header_capacity:
-        raise ValueError("rows and headers filled so far do not lie within the capacity")
+        raise ValueError("columns.rows or columns.headers exceeds the capacity")
     load_filled(&out.key, out.rows)
     load_filled(&out.value, out.rows)
     if out.key_length != NULL or out.key.offsets != NULL:
@@ -139,9 +145,9 @@ cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) excep
         out.header_count != NULL and (out.header_start == NULL or out.header_key_position == NULL or out.header_key_length == NULL
                                       or out.header_value_position == NULL or out.header_value_length == NULL)
     ):
-        raise TypeError("columns of lengths without their positions")
+        raise TypeError("a column of lengths has no column of positions")
     if (out.key.offsets != NULL and out.value_length != NULL) or (out.value.offsets != NULL and out.key_length != NULL):
-        raise TypeError("one of key and value as copies, the other as spans")
+        raise TypeError("key and value must both be copied, or both be spans")
     out.source_end = source.data + source.size
     return want
 
@@ -179,13 +185,13 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
     for i in range(max(at, 0), count):
         if table[i].payload_position < 0 or table[i].payload_size < 0 or table[i].payload_position > source.size \
                 or table[i].payload_size > source.size - table[i].payload_position:
-            raise ValueError(f"row {i} of the table: its payload does not lie in the buffer")
+            raise ValueError(f"row {i} of the table: its payload is outside the buffer")
     cursor.record, cursor.position, cursor.delta = state[1], state[2], state[3]
     if at < 0 or cursor.record < 0 or (at < count and cursor.record and (
         (table[at].magic == MAGIC_V2 and cursor.record > table[at].count) or cursor.position < table[at].payload_position
         or cursor.position > table[at].payload_position + table[at].payload_size
     )):
-        raise ValueError("the cursor does not lie in the table of batches")
+        raise ValueError("the cursor is outside the table of batches")
     with nogil:
         status = decode_batches(source.data, table, count, &at, &cursor, &out, want, &wanted, &fault)
     close_columns(columns, &out)
@@ -206,14 +212,17 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
 
 cdef enum:
     NOT_PLAIN_BITS = CODEC_MASK | CONTROL_BIT
-    L1_SIZE = 32768                  # what the nearest cache holds beside all else
+    L1_SIZE = 32768                  # batches up to this size (bytes) stay in the L1 cache while they are checked and decoded
 
 
 cdef const uint8_t* decode_plain(const uint8_t* base, const uint8_t* p, const uint8_t* end, Columns* out, int want,
                                  const OffsetRange* wanted, bint check_crc, bint* full) noexcept nogil:
-    """Easy batches from `p` on, up to the first that is something else, or at fault, or finds no room.
+    """Decode plain batches from `p` on.
 
-    A batch is checked and walked while it is in the nearest cache, and the next one fetched meanwhile: memory is waited for once.
+    Return the position of the first batch that is not plain, is corrupted, or might not fit.
+
+    The CRC of a batch is checked and its records are decoded while it is in the L1 cache, and the
+    next batch is prefetched meanwhile. So each byte is loaded from memory once.
     """
     cdef Batch b
     cdef Cursor cursor

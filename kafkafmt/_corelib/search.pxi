@@ -1,8 +1,9 @@
-# Find valid batches in bytes that may hold anything, in time that is linear in the bytes.
+# Find valid batches in arbitrary bytes, in time linear in the number of bytes.
 #
-# A header can claim any length, so one CRC per plausible header would take quadratic time. Instead, the CRCs of the buffer's prefixes
-# are computed once, at every PREFIX_STEP bytes. The CRC of a span follows from the CRCs of two prefixes, by the rule that zlib's
-# crc32_combine() uses: crc(B) = crc(AB) ^ crc(A) * x^(8 * len(B)), modulo the polynomial.
+# A header can claim any length, so one CRC per plausible header would take quadratic time. Instead,
+# the CRCs of the buffer's prefixes are computed once, at every PREFIX_STEP bytes. The CRC of a span
+# follows from the CRCs of two prefixes, by the rule that zlib's crc32_combine() uses: crc(B) =
+# crc(AB) ^ crc(A) * x^(8 * len(B)), modulo the polynomial.
 
 from libc.stdlib cimport free, malloc
 
@@ -14,11 +15,12 @@ kf_span_init()
 
 cdef enum:
     PREFIX_STEP = 256
-    DIRECT_LENGTH = 2048        # a shorter span is summed directly, which is as fast
+    DIRECT_LENGTH = 2048        # bytes; the CRC of a shorter span is computed directly, which is as fast
     KIND_CRC32C = 0
     KIND_CRC32 = 1
+    SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
 
-cdef struct Prefixes:           # CRCs of base[start : start + i * PREFIX_STEP], computed up to `known` of them
+cdef struct Prefixes:           # CRCs of start[0 : i * PREFIX_STEP]; the first `known` of them are computed
     const uint8_t* start
     const uint8_t* stop
     uint32_t* crcs[2]
@@ -52,39 +54,43 @@ cdef int span_crc(Prefixes* prefixes, int kind, const uint8_t* start, const uint
     return 0
 
 
-cdef inline bint plausible(const uint8_t* p, Py_ssize_t readable) noexcept nogil:
-    """Return whether the `readable` bytes at `p` can begin with the header of a valid batch or message."""
+cdef inline bint header_plausible(const uint8_t* p, Py_ssize_t readable) noexcept nogil:
+    """Return whether the header of a valid batch or message can begin at `p`.
+
+    `readable` is the number of readable bytes.
+    """
     cdef int32_t length, key_length, value_at
-    if p[16] > 2 or p[0] & 0x80 or readable < 12 + min_length(p[16]):
+    if p[MAGIC_AT] > MAGIC_V2 or p[0] & 0x80 or readable < ENTRY_OVERHEAD + min_length(p[MAGIC_AT]):
         return False
-    length = int32_at(p + 8)
-    if length < min_length(p[16]) or length > MAX_BATCH_LENGTH:
+    length = int32_at(p + LENGTH_AT)
+    if length < min_length(p[MAGIC_AT]) or length > MAX_BATCH_LENGTH:
         return False
-    if p[16] == 2:
-        return not (p[21] != 0 or p[22] & 0x80 or (p[22] & 7) > 4 or int32_at(p + 23) < 0 or int32_at(p + 57) < 0)
-    if p[17] & 0xF0 or (p[17] & 7) > 3:
+    if p[MAGIC_AT] == MAGIC_V2:
+        return not (p[ATTRIBUTES_AT] != 0 or p[ATTRIBUTES_AT + 1] & 0x80 or (p[ATTRIBUTES_AT + 1] & CODEC_MASK) > CODEC_ZSTD
+                    or int32_at(p + LAST_OFFSET_DELTA_AT) < 0 or int32_at(p + COUNT_AT) < 0)
+    if p[LEGACY_ATTRIBUTES_AT] & 0xF0 or (p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK) > CODEC_LZ4:
         return False
-    value_at = 30 if p[16] else 22
+    value_at = (LEGACY_KEY_AT_V1 if p[MAGIC_AT] else LEGACY_KEY_AT_V0) + 4
     key_length = int32_at(p + value_at - 4)
-    if key_length < -1 or key_length > length - min_length(p[16]):
+    if key_length < -1 or key_length > length - min_length(p[MAGIC_AT]):
         return False
     value_at += key_length if key_length > 0 else 0
-    return not (readable - 4 >= value_at and int32_at(p + value_at) != length + 8 - value_at and (
-        int32_at(p + value_at) != -1 or length + 8 != value_at))
+    return not (readable - 4 >= value_at and int32_at(p + value_at) != length + ENTRY_OVERHEAD - 4 - value_at and (
+        int32_at(p + value_at) != -1 or length + ENTRY_OVERHEAD - 4 != value_at))
 
 
 cdef inline bint in_reach(int64_t offset, int64_t expected) noexcept nogil:
-    """Return whether a segment that contains offset `expected` can contain `offset` after it."""
-    return expected <= offset and <uint64_t>offset - <uint64_t>expected <= 0x7FFFFFFF
+    """Return whether `offset` can follow `expected` in one segment."""
+    return expected <= offset and <uint64_t>offset - <uint64_t>expected <= MAX_INT32
 
 
 cdef inline int crc_kind(const uint8_t* p) noexcept nogil:
-    return KIND_CRC32C if p[16] == 2 else KIND_CRC32
+    return KIND_CRC32C if p[MAGIC_AT] == MAGIC_V2 else KIND_CRC32
 
 
 cdef inline const uint8_t* crc_start(const uint8_t* p) noexcept nogil:
-    """Return where the bytes that the crc field covers begin."""
-    return p + (21 if p[16] == 2 else 16)
+    """Return the first byte that the crc field covers."""
+    return p + (CRC_START if p[MAGIC_AT] == MAGIC_V2 else MAGIC_AT)
 
 
 cdef void free_prefixes(Prefixes* prefixes) noexcept nogil:
@@ -111,13 +117,13 @@ def find_batch(buffer, start=0, end=None, check_crc=True):
     cdef uint32_t crc = 0
     cdef int failed = 0
     with nogil:
-        while stop - p >= 26:                       # the smallest message of all
-            if p[16] <= 2 and plausible(p, stop - p):
+        while stop - p >= SMALLEST_MESSAGE:
+            if p[MAGIC_AT] <= MAGIC_V2 and header_plausible(p, stop - p):
                 if not check:
                     found = p - source.data
                     break
-                if int32_at(p + 8) <= stop - p - 12:
-                    failed = span_crc(&prefixes, crc_kind(p), crc_start(p), p + 12 + int32_at(p + 8), &crc)
+                if int32_at(p + LENGTH_AT) <= stop - p - ENTRY_OVERHEAD:
+                    failed = span_crc(&prefixes, crc_kind(p), crc_start(p), p + ENTRY_OVERHEAD + int32_at(p + LENGTH_AT), &crc)
                     if failed:
                         break
                     if crc == stored_crc(p):
@@ -146,10 +152,10 @@ def find_batches(buffer, found, beyond, start=0, end=None, lowest_offset=0):
     cdef uint32_t crc = 0
     cdef int failed = 0
     with nogil:
-        while p < stop and data_end - p >= 26:
-            if p[16] <= 2 and plausible(p, data_end - p):
-                if int32_at(p + 8) <= data_end - p - 12:
-                    batch_end = p + 12 + int32_at(p + 8)
+        while p < stop and data_end - p >= SMALLEST_MESSAGE:
+            if p[MAGIC_AT] <= MAGIC_V2 and header_plausible(p, data_end - p):
+                if int32_at(p + LENGTH_AT) <= data_end - p - ENTRY_OVERHEAD:
+                    batch_end = p + ENTRY_OVERHEAD + int32_at(p + LENGTH_AT)
                     failed = span_crc(&prefixes, crc_kind(p), crc_start(p), batch_end, &crc)
                     if failed or (crc == stored_crc(p) and n == capacity):
                         break
@@ -169,50 +175,56 @@ def find_batches(buffer, found, beyond, start=0, end=None, lowest_offset=0):
         free_prefixes(&prefixes)
     if failed:
         raise MemoryError
-    if p < stop and data_end - p < 26:
+    if p < stop and data_end - p < SMALLEST_MESSAGE:
         p = stop
     return n, n_beyond, p - source.data
 
 
-cdef inline bint continues(const uint8_t* p, int64_t expected) noexcept nogil:
-    """Return whether the 61 bytes at `p` can begin with a header whose offset is `expected`, or higher but within a segment's reach."""
+cdef inline bint continues_log(const uint8_t* p, int64_t expected) noexcept nogil:
+    """Return whether a header can begin at `p` whose offset is in reach of `expected`.
+
+    61 bytes are readable.
+    """
     cdef int64_t offset = int64_at(p)
-    cdef int32_t length = int32_at(p + 8), key_length
-    if not in_reach(offset, expected) or p[16] > 2 or length < min_length(p[16]):
+    cdef int32_t length = int32_at(p + LENGTH_AT), key_length
+    if not in_reach(offset, expected) or p[MAGIC_AT] > MAGIC_V2 or length < min_length(p[MAGIC_AT]):
         return False
-    if p[16] == 2:
+    if p[MAGIC_AT] == MAGIC_V2:
         return True
-    key_length = int32_at(p + (26 if p[16] else 18))
-    return not p[17] & 0xF0 and -1 <= key_length <= length - min_length(p[16])
+    key_length = int32_at(p + (LEGACY_KEY_AT_V1 if p[MAGIC_AT] else LEGACY_KEY_AT_V0))
+    return not p[LEGACY_ATTRIBUTES_AT] & 0xF0 and -1 <= key_length <= length - min_length(p[MAGIC_AT])
 
 
 cdef inline bint may_begin(const uint8_t* p, const uint8_t* following, Py_ssize_t file_left, int64_t expected, bint* beyond) noexcept nogil:
-    """Return whether the plausible header at `p` begins a valid batch that ends by `following`, or one of the log that ends later.
+    """Return whether the plausible header at `p` begins a batch of the log.
 
-    A batch that would end after the file, which has `file_left` bytes from `p` on, is not valid: `beyond` reports such a header.
+    That is a valid batch that ends by `following`, or one that continues the log and ends later.
+
+    A batch that would end after the file, which has `file_left` bytes from `p` on, is not valid:
+    `beyond` reports such a header.
     """
-    if int32_at(p + 8) > following - p - 12:
-        if not continues(p, expected):
+    if int32_at(p + LENGTH_AT) > following - p - ENTRY_OVERHEAD:
+        if not continues_log(p, expected):
             return False
-        beyond[0] = beyond[0] or int32_at(p + 8) > file_left - 12
-        return int32_at(p + 8) <= file_left - 12
-    return actual_crc(p, int32_at(p + 8)) == stored_crc(p)
+        beyond[0] = beyond[0] or int32_at(p + LENGTH_AT) > file_left - ENTRY_OVERHEAD
+        return int32_at(p + LENGTH_AT) <= file_left - ENTRY_OVERHEAD
+    return actual_crc(p, int32_at(p + LENGTH_AT)) == stored_crc(p)
 
 
 cdef const uint8_t* after_corrupted(const uint8_t* p, const uint8_t* stop, Py_ssize_t file_left, int64_t expected,
                                     bint* beyond) noexcept nogil:
-    """Return the end of the batch at `p`, whose CRC does not match, if its length field can be trusted, else NULL."""
+    """Return the end of a batch whose CRC does not match, or NULL if its length is not trusted."""
     cdef const uint8_t* following
     cdef const uint8_t* q
     beyond[0] = False
-    if stop - p < BATCH_HEADER_SIZE or not continues(p, expected) or int32_at(p + 8) > stop - p - 12:
+    if stop - p < BATCH_HEADER_SIZE or not continues_log(p, expected) or int32_at(p + LENGTH_AT) > stop - p - ENTRY_OVERHEAD:
         return NULL
-    following = p + 12 + int32_at(p + 8)
-    if stop - following < BATCH_HEADER_SIZE or not continues(following, expected):
+    following = p + ENTRY_OVERHEAD + int32_at(p + LENGTH_AT)
+    if stop - following < BATCH_HEADER_SIZE or not continues_log(following, expected):
         return NULL
     q = p + 1
     while q < following:
-        if q[16] <= 2 and plausible(q, stop - q) and may_begin(q, following, file_left - (q - p), expected, beyond):
+        if q[MAGIC_AT] <= MAGIC_V2 and header_plausible(q, stop - q) and may_begin(q, following, file_left - (q - p), expected, beyond):
             return NULL
         q += 1
     return following
@@ -241,7 +253,7 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
             status = scan_headers(source.data, &p, stop, row, 1, &taken, True, &crc)
             if taken:
                 status = SCAN_FULL
-                if (row.count < 0 and row.magic < 2) or row.last_offset_delta < 0 or row.base_offset >= INT64_MAX - row.last_offset_delta:
+                if (row.count < 0 and row.magic < MAGIC_V2) or row.last_offset_delta < 0 or row.base_offset >= INT64_MAX - row.last_offset_delta:
                     p = source.data + row.position
                     status = SCAN_END
                     break
@@ -259,7 +271,7 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
             span[0] = p - source.data
             span[1] = following - source.data
             span[2] = n
-            span[3] = p[16]
+            span[3] = p[MAGIC_AT]
             span[4] = crc
             span[5] = stored_crc(p)
             span[6] = beyond
@@ -304,30 +316,36 @@ def scan_extents(buffer, table, extents):
     return n_extents, n
 
 
-cdef inline bint stands(const uint8_t* p, int64_t expected) noexcept nogil:
-    """Return whether the 61 bytes at `p` can begin with a header whose offset is `expected` or higher."""
-    cdef int32_t length = int32_at(p + 8), key_length
-    if int64_at(p) < 0 or int64_at(p) < expected or p[16] > 2 or length < min_length(p[16]):
+cdef inline bint may_follow(const uint8_t* p, int64_t expected) noexcept nogil:
+    """Return whether a header can begin at `p` whose offset is `expected` or higher.
+
+    61 bytes are readable.
+    """
+    cdef int32_t length = int32_at(p + LENGTH_AT), key_length
+    if int64_at(p) < 0 or int64_at(p) < expected or p[MAGIC_AT] > MAGIC_V2 or length < min_length(p[MAGIC_AT]):
         return False
-    if p[16] == 2:
+    if p[MAGIC_AT] == MAGIC_V2:
         return True
-    key_length = int32_at(p + (26 if p[16] else 18))
-    return not p[17] & 0xF0 and -1 <= key_length <= length - min_length(p[16])
+    key_length = int32_at(p + (LEGACY_KEY_AT_V1 if p[MAGIC_AT] else LEGACY_KEY_AT_V0))
+    return not p[LEGACY_ATTRIBUTES_AT] & 0xF0 and -1 <= key_length <= length - min_length(p[MAGIC_AT])
 
 
-cdef inline bint dense(const uint8_t* p) noexcept nogil:
-    """Return whether the fields of a header of format 2 agree with each other, and there is one record for each offset."""
-    cdef int64_t producer_id = int64_at(p + 43)
-    cdef int16_t epoch = int16_at(p + 51)
-    if int32_at(p + 23) < 0 or int32_at(p + 57) - 1 != int32_at(p + 23) or int32_at(p + 57) < 1:
+cdef inline bint header_is_dense(const uint8_t* p) noexcept nogil:
+    """Return whether the fields of a v2 header are consistent, with one record per offset."""
+    cdef int64_t producer_id = int64_at(p + PRODUCER_ID_AT)
+    cdef int16_t epoch = int16_at(p + PRODUCER_EPOCH_AT)
+    if int32_at(p + LAST_OFFSET_DELTA_AT) < 0 or int32_at(p + COUNT_AT) - 1 != int32_at(p + LAST_OFFSET_DELTA_AT) or int32_at(p + COUNT_AT) < 1:
         return False
-    if not -1 <= int64_at(p + 27) <= int64_at(p + 35) or int64_at(p + 35) >= (<int64_t>1 << 53):
+    if not -1 <= int64_at(p + BASE_TIMESTAMP_AT) <= int64_at(p + MAX_TIMESTAMP_AT) or int64_at(p + MAX_TIMESTAMP_AT) >= (<int64_t>1 << 53):
         return False
-    return (producer_id == -1 and epoch == -1 and int32_at(p + 53) == -1) or (producer_id >= 0 and epoch >= 0)
+    return (producer_id == NO_PRODUCER_ID and epoch == -1 and int32_at(p + BASE_SEQUENCE_AT) == -1) or (producer_id >= 0 and epoch >= 0)
 
 
 cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
-    """Return the zigzag varint of 32 bits that consists of the `size` bytes before `p`, or -1 if it is negative or there is none."""
+    """Return the zigzag varint of 32 bits that consists of the `size` bytes before `p`.
+
+    Return -1 if it is negative or there is no such varint.
+    """
     cdef uint32_t value = 0
     cdef int i
     if p[-1] & 0x80:
@@ -340,46 +358,47 @@ cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
 
 
 cdef enum:
-    CHAIN_REACH = 1 << 16       # LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS of log/reading/search.py
+    CHAIN_REACH = 1 << 16       # as LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS of log/reading/search.py
     LATER_REACH = 1 << 20
     LATER_FINDS = 16
 
 
 cdef inline uint32_t stored_crc_v2(const uint8_t* p) noexcept nogil:
-    return <uint32_t>int32_at(p + 17)
+    return <uint32_t>int32_at(p + CRC_AT)
 
 
-cdef struct Finds:              # positions in the file of the valid batches in [position, scanned_to)
+cdef struct FoundBatches:       # positions in the file of the valid batches in [position, scanned_to)
     const int64_t* at
     Py_ssize_t count
 
 
-cdef bint is_find(Finds* finds, int64_t position) noexcept nogil:
+cdef bint batch_found_at(FoundBatches* candidates, int64_t position) noexcept nogil:
     """Return whether a valid batch was found at `position`."""
-    cdef Py_ssize_t low = 0, high = finds.count, middle
+    cdef Py_ssize_t low = 0, high = candidates.count, middle
     while low < high:
         middle = (low + high) >> 1
-        if finds.at[middle] < position:
+        if candidates.at[middle] < position:
             low = middle + 1
         else:
             high = middle
-    return low < finds.count and finds.at[low] == position
+    return low < candidates.count and candidates.at[low] == position
 
 
-cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, Finds* finds, Py_ssize_t i, int64_t origin, int64_t scanned_to,
+cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* candidates, Py_ssize_t i, int64_t origin, int64_t scanned_to,
                           int64_t reach, const int64_t* lengths, int64_t* last) noexcept nogil:
-    """Return the end of the batches of format 2 directly after each other from find `i` on, in the buffer, and store their last offset.
+    """Return the end of the successive batches from candidate `i` on, and store their last offset.
 
-    The chain may end once it has `reach` bytes. Return -1 if it contains another format, if it may go on where nothing was searched or
-    where the search finds nothing, or if the size of a part of it is one of the six `lengths`.
+    The chain may end once it has `reach` bytes. Return -1 if it contains another format, if it may
+    continue where nothing was searched or where the search finds nothing, or if the size of a part
+    of it is one of the six `lengths`.
     """
-    cdef int64_t start = finds.at[i] - origin, p = start
+    cdef int64_t start = candidates.at[i] - origin, p = start
     cdef int k
     while True:
-        if data[p + 16] != 2 or int64_at(data + p) > INT64_MAX - (<int64_t>1 << 31):
+        if data[p + MAGIC_AT] != MAGIC_V2 or int64_at(data + p) > INT64_MAX - (<int64_t>1 << 31):
             return -1
-        last[0] = int64_at(data + p) + max(int32_at(data + p + 23), 0)
-        p += 12 + <int64_t>int32_at(data + p + 8)
+        last[0] = int64_at(data + p) + max(int32_at(data + p + LAST_OFFSET_DELTA_AT), 0)
+        p += ENTRY_OVERHEAD + <int64_t>int32_at(data + p + LENGTH_AT)
         if p + BATCH_HEADER_SIZE > size or p + origin >= scanned_to:
             return -1
         for k in range(6):
@@ -387,20 +406,20 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, Finds* finds, Py
                 return -1
         if p - start > reach:
             return p
-        while i < finds.count and finds.at[i] < p + origin:
+        while i < candidates.count and candidates.at[i] < p + origin:
             i += 1
-        if i == finds.count or finds.at[i] != p + origin:
+        if i == candidates.count or candidates.at[i] != p + origin:
             break
-    if data[p + 16] <= 2 and int32_at(data + p + 8) >= min_length(data[p + 16]):
-        if int32_at(data + p + 8) > size - p - 12 or actual_crc(data + p, int32_at(data + p + 8)) == stored_crc(data + p):
-            return -1           # the scan of the log goes on here, the search does not
+    if data[p + MAGIC_AT] <= MAGIC_V2 and int32_at(data + p + LENGTH_AT) >= min_length(data[p + MAGIC_AT]):
+        if int32_at(data + p + LENGTH_AT) > size - p - ENTRY_OVERHEAD or actual_crc(data + p, int32_at(data + p + LENGTH_AT)) == stored_crc(data + p):
+            return -1           # the scan of the log continues here, but the search does not
     return p
 
 
-cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, Finds* finds, int64_t position, int64_t scanned_to,
+cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, FoundBatches* candidates, int64_t position, int64_t scanned_to,
                          int64_t file_end, int64_t zero_tail, int64_t expected, bint* own) noexcept nogil:
     """Return the position for `resume_after`, or -1."""
-    cdef int64_t bad = position - origin, end, covered = 0, at, find = 0, summed, first_offset, next_offset, last, chained
+    cdef int64_t bad = position - origin, end, covered = 0, at, candidate = 0, summed, first_offset, next_offset, last, chained
     cdef int64_t lengths[6]
     cdef const uint8_t* p
     cdef const uint8_t* q
@@ -408,51 +427,51 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     cdef Py_ssize_t i, k, n
     cdef bint head_continues
     own[0] = False
-    if bad < 0 or bad + BATCH_HEADER_SIZE > size or data[bad + 16] < 2 or expected < 0:
+    if bad < 0 or bad + BATCH_HEADER_SIZE > size or data[bad + MAGIC_AT] < MAGIC_V2 or expected < 0:
         return -1
     p = data + bad
     first_offset = int64_at(p)
     next_offset = first_offset + 1
     head_continues = False
-    if p[16] == 2:
+    if p[MAGIC_AT] == MAGIC_V2:
         if first_offset > INT64_MAX - (<int64_t>1 << 32):
             return -1
-        next_offset += max(int32_at(p + 23), 0)
-        head_continues = first_offset == expected and dense(p)
-    if first_offset >= expected and int32_at(p + 8) >= 14:
-        end = bad + 12 + <int64_t>int32_at(p + 8)
+        next_offset += max(int32_at(p + LAST_OFFSET_DELTA_AT), 0)
+        head_continues = first_offset == expected and header_is_dense(p)
+    if first_offset >= expected and int32_at(p + LENGTH_AT) >= MIN_LEGACY_LENGTH:
+        end = bad + ENTRY_OVERHEAD + <int64_t>int32_at(p + LENGTH_AT)
         if end + origin == file_end or (end + origin < file_end and (
-                end + BATCH_HEADER_SIZE > size or end + origin >= zero_tail or continues(data + end, expected))):
+                end + BATCH_HEADER_SIZE > size or end + origin >= zero_tail or continues_log(data + end, expected))):
             return -1
-        if end + origin < file_end and stands(data + end, expected) and (end + origin >= scanned_to or is_find(finds, end + origin)):
+        if end + origin < file_end and may_follow(data + end, expected) and (end + origin >= scanned_to or batch_found_at(candidates, end + origin)):
             return -1
-    summed = bad + 21
+    summed = bad + CRC_START
     i = 0
-    while i < finds.count and finds.at[i] <= position:
+    while i < candidates.count and candidates.at[i] <= position:
         i += 1
-    while i < finds.count:
-        find = finds.at[i] - origin
-        if find + BATCH_HEADER_SIZE > size:
+    while i < candidates.count:
+        candidate = candidates.at[i] - origin
+        if candidate + BATCH_HEADER_SIZE > size:
             return -1
-        q = data + find
-        if find >= summed:
-            crc = crc32c_update(crc, data + summed, find - summed)
-            summed = find
+        q = data + candidate
+        if candidate >= summed:
+            crc = crc32c_update(crc, data + summed, candidate - summed)
+            summed = candidate
             if crc == stored_crc_v2(p):
                 own[0] = True
-                return find + origin
-        if find < covered:
+                return candidate + origin
+        if candidate < covered:
             i += 1
             continue
-        end = find + 12 + <int64_t>int32_at(q + 8)
-        if q[16] != 2 or find < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
+        end = candidate + ENTRY_OVERHEAD + <int64_t>int32_at(q + LENGTH_AT)
+        if q[MAGIC_AT] != MAGIC_V2 or candidate < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
             return -1
         lengths[5] = <uint32_t>int32_at(q - 4)
         chained = lengths[5]
         for k in range(5):
             lengths[k] = varint_before(q, k + 1)
             chained = max(chained, lengths[k])
-        if chained >= end - find and chain_end(data, size, finds, i, origin, scanned_to, chained, lengths, &last) < 0:
+        if chained >= end - candidate and chain_end(data, size, candidates, i, origin, scanned_to, chained, lengths, &last) < 0:
             return -1
         if head_continues and expected <= int64_at(q) < next_offset:
             return -1
@@ -460,46 +479,46 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
             covered = end
             i += 1
             continue
-        last = int64_at(q) + max(int32_at(q + 23), 0)
+        last = int64_at(q) + max(int32_at(q + LAST_OFFSET_DELTA_AT), 0)
         at = end
         if head_continues and int64_at(q) != next_offset:
             for k in range(6):
                 lengths[k] = -1
-            at = chain_end(data, size, finds, i, origin, scanned_to, CHAIN_REACH, lengths, &last)
+            at = chain_end(data, size, candidates, i, origin, scanned_to, CHAIN_REACH, lengths, &last)
             if at < 0:
                 return -1
         if at + origin >= scanned_to or at + origin >= zero_tail:
             return -1
-        if at - find > CHAIN_REACH or continues(data + at, last + 1) or int64_at(data + at) == last + 1:
+        if at - candidate > CHAIN_REACH or continues_log(data + at, last + 1) or int64_at(data + at) == last + 1:
             break
-        if at == end and is_find(finds, at + origin):
+        if at == end and batch_found_at(candidates, at + origin):
             break
         covered = end
         i += 1
-    if i == finds.count:
+    if i == candidates.count:
         return -1
-    if int64_at(data + find) == next_offset:
-        return find + origin
+    if int64_at(data + candidate) == next_offset:
+        return candidate + origin
     n = 0
-    for k in range(i + 1, finds.count):
-        if n == LATER_FINDS or finds.at[k] >= find + origin + LATER_REACH:
-            return find + origin
+    for k in range(i + 1, candidates.count):
+        if n == LATER_FINDS or candidates.at[k] >= candidate + origin + LATER_REACH:
+            return candidate + origin
         n += 1
-        at = finds.at[k] - origin
+        at = candidates.at[k] - origin
         if at + BATCH_HEADER_SIZE > size:
             return -1
         if int64_at(data + at) == next_offset:
             return -1
-    return find + origin if n == LATER_FINDS or scanned_to >= min(find + origin + LATER_REACH, file_end) else -1
+    return candidate + origin if n == LATER_FINDS or scanned_to >= min(candidate + origin + LATER_REACH, file_end) else -1
 
 
 def resume_after(buffer, found, position, origin, scanned_to, file_end, zero_tail, expected):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t count = len(found)
-    cdef Finds finds = Finds(<const int64_t*>required(arrays.take(found, count, 8, False)), count)
+    cdef FoundBatches candidates = FoundBatches(<const int64_t*>required(arrays.take(found, count, 8, False)), count)
     cdef int64_t at = position, start = origin, to = scanned_to, end = file_end, zeros = zero_tail, lowest = expected, result
     cdef bint own = False
     with nogil:
-        result = resume_from(source.data, source.size, start, &finds, at, to, end, zeros, lowest, &own)
+        result = resume_from(source.data, source.size, start, &candidates, at, to, end, zeros, lowest, &own)
     return None if result < 0 else (result, own)

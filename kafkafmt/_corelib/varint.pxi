@@ -1,9 +1,12 @@
-# Varints: 7 bits a byte, least significant first; signed ones are zigzag. At most 5 bytes for 32 bits, 10 for 64;
-# bits beyond the width are dropped, as Kafka's ByteUtils does.
+# Varints: 7 bits per byte, least significant first; signed ones are zigzag-encoded. 32 bits take at
+# most 5 bytes, 64 bits at most 10. Bits above the width are dropped, as Kafka's ByteUtils does.
 
 
 cdef inline const uint8_t* get_uvarint(const uint8_t* p, const uint8_t* end, uint32_t* out) noexcept nogil:
-    """Position behind the varint, NULL where it does not end within `end` or within 5 bytes."""
+    """Read an unsigned varint of 32 bits.
+
+    Return the position after it, or NULL if it does not end before `end` or within 5 bytes.
+    """
     cdef uint32_t value = 0
     cdef int shift = 0
     while p < end:
@@ -19,7 +22,10 @@ cdef inline const uint8_t* get_uvarint(const uint8_t* p, const uint8_t* end, uin
 
 
 cdef inline const uint8_t* get_uvarlong(const uint8_t* p, const uint8_t* end, uint64_t* out) noexcept nogil:
-    """The same for 64 bits and 10 bytes."""
+    """Read an unsigned varint of 64 bits.
+
+    Return the position after it, or NULL if it does not end before `end` or within 10 bytes.
+    """
     cdef uint64_t value = 0
     cdef int shift = 0
     while p < end:

@@ -1,9 +1,10 @@
 # Decode the records of one batch of magic 2 into the caller's columns, without the GIL.
 #
-# The length of each record is checked against the batch. If at least SLACK bytes of the batch follow the record, its varints are
-# read unchecked, since they cannot run past the batch. The lengths of key, value and header fields are always checked against the
-# record's end. An unchecked read can detect an error one field late. So decode_records() checks a faulty record again, with every
-# read checked, and reports the same field as the pure-Python core.
+# The length of each record is checked against the batch. If at least SLACK bytes of the batch
+# follow the record, its varints are read unchecked, since they cannot run past the batch. The
+# lengths of key, value and header fields are always checked against the record's end. An unchecked
+# read can detect an error one field late. So decode_records() checks a faulty record again, with
+# every read checked, and reports the same field as the pure-Python core.
 
 cdef enum:
     # Fields of the record body that the columns need.
@@ -25,8 +26,10 @@ cdef enum:
     SLACK = 32                  # the varints of a record up to its header count, attributes included, take at most 31 bytes
     AHEAD = 512                 # default prefetch distance in bytes
 
-    # Modes of walk_batch(). They are compile-time constants in every call, so each combination in use becomes a function.
-    STORE = 1                   # fill the columns; without it, records are only checked
+    # Modes of walk_batch(). They are compile-time constants in every call, so each combination in
+    # use becomes a function.
+    CHECK_ONLY = 0              # check the records, store nothing
+    STORE = 1                   # fill the columns
     COPY = 2                    # copy keys and values into Arrow buffers instead of storing their spans
     EASY = 4                    # every record is in range and fits; copies have COPY_SLACK bytes to spare on both sides
     CAREFUL = 8                 # check every read
@@ -80,7 +83,10 @@ cdef struct Fault:
 
 
 cdef inline const uint8_t* get_varint_unchecked(const uint8_t* p, int32_t* out) noexcept nogil:
-    """Read a zigzag varint of which 5 bytes are readable; return the position after it, or NULL if it is longer."""
+    """Read a zigzag varint of which 5 bytes are readable.
+
+    Return the position after it, or NULL if it is longer.
+    """
     cdef uint32_t raw = p[0]
     if KF_LIKELY(raw < 0x80):
         p += 1
@@ -111,7 +117,9 @@ cdef inline const uint8_t* varint32(const uint8_t* p, const uint8_t* end, int32_
 
 cdef inline int decode_headers(const uint8_t* base, const uint8_t* p, const uint8_t* end, int32_t count, Columns* out,
                              Py_ssize_t h) noexcept nogil:
-    """Check the `count` headers of a record that ends at `end`, and store them from row `h` on unless `h` is negative.
+    """Check the `count` headers of a record that ends at `end`.
+
+    They are stored from row `h` on, unless `h` is negative.
 
     Return an index of FAULTS, or 0.
     """
@@ -155,7 +163,7 @@ cdef inline void append_binary(Binary* column, Py_ssize_t row, const uint8_t* p,
 
 
 cdef void discard_rows(Columns* out, Py_ssize_t rows, Py_ssize_t end) noexcept nogil:
-    """Undo what was written for the rows from `rows` to `end`: set their validity bits again and free their data."""
+    """Remove the rows from `rows` to `end`: set their validity bits again and free their data."""
     cdef Py_ssize_t row
     out.rows = rows
     for row in range(rows, end):
@@ -171,13 +179,17 @@ cdef void discard_rows(Columns* out, Py_ssize_t rows, Py_ssize_t end) noexcept n
 
 cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want, int mode,
                            const OffsetRange* wanted, Py_ssize_t ahead) noexcept nogil:
-    """Decode the records of one batch, starting at `cursor`. Return a WALK_ code; WALK_FAULT adds no row.
+    """Decode the records of one batch, starting at `cursor`.
 
-    want: WANT_ bits. Fields after the last one wanted are skipped without a check.
-    mode: STORE, COPY, EASY and CAREFUL. With EASY, range and row checks are skipped; header capacity is still checked.
-    wanted: records with other offsets are checked, but not stored. Used with STORE and without EASY only; NULL otherwise.
-    ahead: prefetch distance in bytes. decode_plain() passes the size of the batch, which loads the next batch while this one is
-    decoded.
+    Return a WALK_ code; WALK_FAULT adds no row.
+
+    - want: WANT_ bits. Fields after the last one wanted are skipped without a check.
+    - mode: STORE, COPY, EASY and CAREFUL. With EASY, range and row checks are skipped; header
+      capacity is still checked.
+    - wanted: records with other offsets are checked, but not stored. Used with STORE and without
+      EASY only; NULL otherwise.
+    - ahead: prefetch distance in bytes. decode_plain() passes the size of the batch, which loads the
+      next batch while this one is decoded.
     """
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
     cdef const uint8_t* p = base + cursor.position
@@ -351,7 +363,8 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
     return full
 
 
-# walk_batch() is compiled for the combinations of columns that are most common. Each is a function, chosen once per call.
+# walk_batch() is compiled for the combinations of columns that are most common. Each is a function,
+# chosen once per call.
 
 ctypedef int (*BatchWalk)(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                           const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil
@@ -397,12 +410,12 @@ cdef inline BatchWalk choose_walk(const Columns* out, int want) noexcept nogil:
 
 cdef int check_batch(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, Fault* fault) noexcept nogil:
     """Check the records of a batch from `cursor` on, without storing any."""
-    return walk_batch(base, batch, out, cursor, fault, want, 0, NULL, AHEAD)
+    return walk_batch(base, batch, out, cursor, fault, want, CHECK_ONLY, NULL, AHEAD)
 
 
 cdef int check_batch_carefully(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want,
                                Fault* fault) noexcept nogil:
-    """Check the records of a batch as the pure-Python core does, so that a fault names the same field."""
+    """Check the records of a batch, with every read checked, as the pure-Python core does."""
     return walk_batch(base, batch, out, cursor, fault, want, CAREFUL, NULL, AHEAD)
 
 
@@ -424,7 +437,7 @@ cdef inline bint batch_has_slack(const uint8_t* base, const Batch* b, const Colu
 
 
 cdef inline bint batch_fits(const Batch* b, const Columns* out) noexcept nogil:
-    """Return whether the columns have space for every record of a batch, and COPY_SLACK bytes after the copies."""
+    """Return whether every record of a batch fits, with COPY_SLACK bytes after the copies."""
     cdef Py_ssize_t need = <Py_ssize_t>b.payload_size + COPY_SLACK
     return b.count <= out.capacity - out.rows and (
         out.key.offsets == NULL or out.key.room - out.key.filled >= need

@@ -1,6 +1,9 @@
-# Messages of the wire protocol: a Layout is one structure in one version, its fields an array of C structs that say what stands
-# on the wire and in which slot of the message it goes. Slots are read and written in place, which a type check of each message
-# makes safe; a message is made without its __init__, all slots filled here.
+# Layout: one structure of the wire protocol in one version.
+#
+# Each field is a C struct that says how the field is encoded and in which slot of the message its
+# value is kept. Slots are read and written directly in memory, which is safe because the type of
+# every message is checked. A message is made without a call of its __init__; reading fills all of
+# its slots.
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.list cimport PyList_Append
@@ -14,7 +17,7 @@ from .text import decode_header_key as decode_text
 cdef extern from *:
     """
     #include <structmember.h>
-    /* Where a slot lies in an instance; -1 for what is no slot of this type itself. */
+    /* Return the position of a slot in an instance, or -1 if it is not a slot of this type. */
     static Py_ssize_t kf_slot_offset(PyObject *type, PyObject *name) {
         PyObject *slot = PyObject_GetAttr(type, name);
         Py_ssize_t offset = -1;
@@ -27,7 +30,7 @@ cdef extern from *:
     }
     #define KF_SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
     #define KF_NEW(type) (((PyTypeObject *)(type))->tp_alloc((PyTypeObject *)(type), 0))
-    static inline void kf_fill_slot(PyObject *object, Py_ssize_t offset, PyObject *value) {   /* of a new object, empty so far */
+    static inline void kf_fill_slot(PyObject *object, Py_ssize_t offset, PyObject *value) {   /* the slot is empty */
         Py_INCREF(value);
         KF_SLOT(object, offset) = value;
     }
@@ -72,29 +75,31 @@ cdef struct WireField:
     bint array
     bint nullable
     bint compact
-    bint fresh              # the default is a type: a new one for each message
+    bint fresh              # the default is a type, which is called for each message
     bint ignorable
     bint tagged
     uint32_t tag
     Py_ssize_t slot
-    Py_ssize_t smallest     # bytes that it takes at least
-    Py_ssize_t element      # the same of an array's element
+    Py_ssize_t smallest     # smallest encoded size of the field in bytes
+    Py_ssize_t element      # smallest encoded size of one element of an array
 
 
 cdef class Layout:
+    """Read and write one structure of the wire protocol, in one version. See `_core.pyi`."""
+
     cdef type message_type
     cdef int version
     cdef bint flexible
-    cdef bint is_tree               # no record data inside: nothing but a tree of values
+    cdef bint is_tree               # contains no record data, so a message is a tree of values
     cdef Py_ssize_t smallest
     cdef Py_ssize_t unknown_slot
-    cdef WireField* wire            # the fields, then the tagged, then the absent ones
+    cdef WireField* wire            # the fields, then the tagged fields, then the absent ones
     cdef int fields_end
     cdef int tagged_end
     cdef int absent_end
     cdef list names
-    cdef list defaults              # of each field: the value, or the type that makes it
-    cdef list samples               # of each field: what a default one equals
+    cdef list defaults              # of each field: the default, or the type that makes it
+    cdef list samples               # of each field: a value equal to its default
     cdef list layouts
 
     def __cinit__(self):
@@ -135,7 +140,7 @@ cdef class Layout:
     cdef Py_ssize_t slot_of(self, name) except -1:
         cdef Py_ssize_t slot = kf_slot_offset(self.message_type, name)
         if slot < 0:
-            raise TypeError(f"{self.message_type.__name__}.{name} is no slot")
+            raise TypeError(f"{self.message_type.__name__}.{name} is not a slot")
         return slot
 
     cdef int add(self, tuple field, uint32_t tag, bint tagged=False) except -1:
@@ -143,7 +148,7 @@ cdef class Layout:
         if not 0 <= kind < len(WIRE_TYPES):
             raise ValueError(f"{name}: there is no kind {kind}")
         if (kind == WIRE_STRUCT) != isinstance(layout, Layout):
-            raise TypeError(f"{name}: a structure has a layout, nothing else has")
+            raise TypeError(f"{name}: a field has a layout if it is a structure, and only then")
         cdef WireField* wire = &self.wire[self.absent_end]
         wire.kind, wire.array, wire.nullable, wire.compact = kind, array, nullable, compact
         wire.fresh, wire.ignorable, wire.tag = isinstance(default, type), False, tag
@@ -170,10 +175,10 @@ cdef class Layout:
         first, last = bounds(source.source, start, end)
         cdef Py_ssize_t p = first
         if self.message_type is None:
-            raise TypeError("a layout that was never made")
+            raise TypeError("this layout was not initialized")
         message = read_wire_struct(self, source, &p, last)
         return message, p
 
     cdef str where(self, int i):
-        """A field's name for an error; -1 are the tagged fields as such."""
+        """Return the name of field `i` for an error message; -1 is the tagged fields."""
         return f"{self.message_type.__name__}'s tagged fields" if i < 0 else f"{self.message_type.__name__}.{self.names[i]}"

@@ -1,8 +1,8 @@
-# Reading messages, field by field: see wire.pxi. A position is handed from field to field; what lies outside the bytes that are
-# there is noticed before it is read, lengths and counts before anything is made for them.
+# Read messages of the wire protocol (see wire.pxi). A length or count is compared with the
+# remaining bytes before anything is allocated for it.
 
 cdef inline object wire_number_at(const uint8_t* data, int kind):
-    """A value of fixed size."""
+    """Return a value of a kind with a fixed size."""
     cdef uint64_t bits
     cdef double number
     cdef int i
@@ -32,12 +32,12 @@ cdef inline object wire_number_at(const uint8_t* data, int kind):
 
 @cython.internal
 cdef class WireSource:
-    """A buffer that is being read; `view` is made when record data is first met."""
+    """A buffer that is read; `view` is made for the first record data."""
 
     cdef Source source
     cdef object buffer
     cdef object view
-    cdef int64_t objects            # how many more may be made
+    cdef int64_t objects            # how many more objects the message may contain
 
     def __cinit__(self, buffer):
         self.source = Source(buffer)
@@ -46,7 +46,7 @@ cdef class WireSource:
         self.view = None
 
     cdef int take(self, Layout form, int i, int64_t count, Py_ssize_t start) except -1:
-        """Count an array and its elements, or unknown tagged fields."""
+        """Count `count` objects towards the limit of MAX_OBJECTS."""
         self.objects -= count
         if self.objects < 0:
             raise TooLargeError(TOO_MANY_OBJECTS.format(name=form.where(i), limit=MAX_OBJECTS), start)
@@ -78,7 +78,7 @@ cdef object read_wire_struct(Layout form, WireSource source, Py_ssize_t* p, Py_s
 
 
 cdef object read_wire_tagged(Layout form, message, WireSource source, Py_ssize_t* p, Py_ssize_t end):
-    """Fills the slots of tagged fields; the ones that are not known."""
+    """Fill the slots of known tagged fields; return the unknown ones as a tuple of (tag, bytes)."""
     cdef Py_ssize_t start = p[0], stop
     cdef uint32_t count = read_wire_uvarint(form, -1, source, p, end), tag, size
     cdef int64_t last = -1
@@ -130,7 +130,7 @@ cdef uint32_t read_wire_uvarint(Layout form, int i, WireSource source, Py_ssize_
 
 
 cdef int64_t read_wire_length(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end, bint wide, bint nullable) except? -2:
-    """A length or count: an int32 or int16, or a varint; -1 for null."""
+    """Read a length or count (an int16 or int32, or a varint if compact); return -1 for null."""
     cdef WireField* wire = &form.wire[i]
     cdef int64_t length
     cdef Py_ssize_t start = p[0], width = 4 if wide else 2
@@ -160,7 +160,7 @@ cdef object read_wire_field(Layout form, int i, WireSource source, Py_ssize_t* p
         raise TruncatedError(f"{form.where(i)}: {count} elements do not fit the {end - p[0]} bytes that are left", start)
     source.take(form, i, 1 + count if wire.kind > WIRE_UUID else 1, start)
     cdef list values
-    if wire.kind > WIRE_UUID:    # larger in memory than on the wire: the list grows with what is there
+    if wire.kind > WIRE_UUID:    # elements are larger in memory than when encoded: grow the list instead of trusting `count`
         values = []
         if form.is_tree:
             PyObject_GC_UnTrack(values)

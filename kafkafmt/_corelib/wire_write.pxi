@@ -1,8 +1,8 @@
-# Writing messages, field by field: see wire.pxi.
+# Write messages of the wire protocol (see wire.pxi).
 
 @cython.internal
 cdef class WireOutput:
-    """What has been written: whole buffers, and the bytes behind the last of them."""
+    """The encoded messages: a list of buffers, and the bytes after the last of them."""
 
     cdef list parts
     cdef uint8_t* data
@@ -19,7 +19,7 @@ cdef class WireOutput:
         PyMem_Free(self.data)
 
     cdef uint8_t* extend(self, Py_ssize_t n) except NULL:
-        """Room for `n` bytes more, which count as written."""
+        """Reserve `n` bytes, which count as written, and return their address."""
         cdef Py_ssize_t room
         cdef uint8_t* data
         if n > self.room - self.size:
@@ -62,7 +62,7 @@ cdef class WireOutput:
         return 0
 
     cdef int whole(self, view) except -1:
-        """A buffer as it is, not copied."""
+        """Append a buffer to `parts` without copying it."""
         cdef Py_ssize_t n = view.nbytes
         if n:
             self.close_tail()
@@ -102,7 +102,7 @@ cdef bint slot_is_default(Layout form, int i, message) except -1:
 
 
 cdef int write_wire_tagged(Layout form, WireOutput out, message, unknown) except -1:
-    cdef list present = []    # (tag, number of the field, or None and the bytes)
+    cdef list present = []    # (tag, number of the field, None) or (tag, None, Source of the bytes)
     cdef int i
     for i in range(form.fields_end, form.tagged_end):
         if not slot_is_default(form, i, message):
@@ -129,7 +129,7 @@ cdef int write_wire_tagged(Layout form, WireOutput out, message, unknown) except
 
 
 cdef int write_wire_length(Layout form, int i, WireOutput out, Py_ssize_t length, bint wide, bint nullable) except -1:
-    """A length or count, -1 for null."""
+    """Write a length or count; -1 is null."""
     if length < 0 and not nullable:
         raise ValueError(f"{form.where(i)} must not be None in this version")
     if length > MAX_FRAME:

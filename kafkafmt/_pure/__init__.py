@@ -1,4 +1,7 @@
-"""The pure core: the readable specification of `_core`, its fallback and its partner in tests and benchmarks."""
+"""The pure-Python core: the readable specification of `_core`, and its fallback.
+
+Tests and benchmarks compare the two.
+"""
 
 from .assign import number_batches, write_offsets
 from .batch import scan_batches

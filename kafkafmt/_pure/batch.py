@@ -1,4 +1,4 @@
-"""The shallow walk: batch headers into a table, CRCs checked, nothing decompressed."""
+"""Read batch headers into a table and check the CRCs (Kafka: shallow iteration)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INT8_OF = [n if n < 128 else n - 256 for n in range(256)]
 
 
 def checksums(view: memoryview, p: int, length: int) -> tuple[int, int]:
-    """What the crc field of a whole batch or message says, and what its bytes give."""
+    """Return the crc field of a complete batch or message, and the CRC of its bytes."""
     end = p + ENTRY_OVERHEAD + length
     if view[p + MAGIC_AT] == MAGIC_V2:
         return UINT32.unpack_from(view, p + CRC_AT)[0], crc32c(view, 0, p + CRC_START, end)
@@ -51,7 +51,12 @@ def length_error(length: int, p: int, base_offset: int) -> StructureError:
 
 
 def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFormatError | None:
-    """What is wrong with the batch or message at `p`, whose first 17 bytes lie before `end`; None also where it is cut off."""
+    """Return the error of the batch or message at `p`, or None.
+
+    A batch that continues after `end` is no error.
+
+    The first 17 bytes are before `end`.
+    """
     (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
     whole = length <= end - p - ENTRY_OVERHEAD
     resume = p + ENTRY_OVERHEAD + length if whole else None
@@ -70,7 +75,11 @@ def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFor
 
 
 def message_row(view: memoryview, p: int, length: int, magic: int) -> tuple[int, ...]:
-    """A row for a message of magic 0 or 1. Its payload: itself, for the deep walk; of a wrapper, the compressed value."""
+    """Return the row of a message of magic 0 or 1.
+
+    The payload is the message itself, which `decode_records` takes. The payload of a wrapper is its
+    compressed value; the size is 0 if key and value do not fill the message.
+    """
     (offset,), (crc,) = INT64.unpack_from(view, p), UINT32.unpack_from(view, p + LEGACY_CRC_AT)
     size, attributes = length + ENTRY_OVERHEAD, view[p + LEGACY_ATTRIBUTES_AT] & LEGACY_ATTRIBUTES
     timestamp = INT64.unpack_from(view, p + LEGACY_TIMESTAMP_AT)[0] if magic else NO_TIMESTAMP
@@ -129,6 +138,6 @@ def scan_batches(
         p += size
     if ENTRY_OVERHEAD <= last - p < MAGIC_END:
         (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
-        if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:  # the magic is cut off, but no magic allows this length
+        if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:  # the magic is missing, but no magic allows this length
             return Scan(n, p, length_error(length, p, base_offset))
     return Scan(n, p, None)

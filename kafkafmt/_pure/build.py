@@ -1,13 +1,16 @@
-"""Building: records into a growing buffer, batch behind batch, with places kept free for what is known only at the end."""
+"""RecordBuffer: encode records into a growing buffer, batch after batch.
+
+Space for the header of the open batch (magic 2), or for a wrapper message without its value, is
+reserved before its records, and filled when the batch is closed.
+"""
 
 from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterable, Sequence
-from operator import index
+from collections.abc import Sequence
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..constants import (
     BATCH_HEADER_SIZE,
@@ -25,8 +28,8 @@ from ..constants import (
     CRC_START,
     DELETE_HORIZON_BIT,
     ENTRY_OVERHEAD,
-    LEGACY_ATTRIBUTES_AT,
     LEGACY_CRC_AT,
+    LEGACY_TIMESTAMP_AT,
     LOG_APPEND_TIME_BIT,
     MAGIC_AT,
     MAGIC_V0,
@@ -34,6 +37,8 @@ from ..constants import (
     MAGIC_V2,
     MAX_BATCH_LENGTH,
     MAX_OFFSET,
+    MAX_RELATIVE_OFFSET,
+    MAX_SEQUENCE,
     MIN_LENGTHS,
     MIXED_OFFSETS,
     NO_TIMESTAMP,
@@ -42,137 +47,37 @@ from ..errors import InvalidError, KafkaFormatError, TooLargeError
 from ..types import Buffer, HeaderSpans, IntArray, Spans
 from .batch import HEADER, INT32, INT64, UINT32
 from .crc import crc32, crc32c
+from .encode import encode_message, encode_record
+from .fields import (
+    KEPT_OFFSET,
+    NEXT_OFFSET,
+    Column,
+    Fields,
+    Headers,
+    header_pairs,
+    need_rows,
+    offset_of,
+    offset_origin,
+    to_fields,
+)
 from .objects import Record
 from .varint import natural, view_of
 from .walk import as_int64
 
 MAX_SIZE = MAX_BATCH_LENGTH + ENTRY_OVERHEAD
-MAX_INT32 = 2**31 - 1
 MESSAGE_START = struct.Struct(">qiIbb")
 
-Headers = Iterable[tuple[str | Buffer, Buffer | None]] | None
 
-
-class Broken(Exception):
-    """A record against a rule: its number in BUILD_FAULTS."""
-
-
-class Fields(NamedTuple):
-    """A record to place, of exact types."""
-
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
-    headers: Sequence[tuple[bytes, bytes | None]]
-    offset: int | None
-
-
-def varint(n: int) -> bytes:
-    """A zigzag varint of up to 64 bits."""
-    raw = (n << 1) ^ (n >> 63)
-    if raw < 0x80:
-        return bytes((raw,))
-    out = bytearray()
-    while raw >= 0x80:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
-    return bytes(out)
-
-
-def sized(data: bytes | None) -> bytes:
-    return varint(-1) if data is None else varint(len(data)) + data
-
-
-def long_sized(data: bytes | None) -> bytes:
-    return INT32.pack(-1) if data is None else INT32.pack(len(data)) + data
-
-
-def plain_bytes(o: Any, name: str) -> bytes | None:
-    if o is None or type(o) is bytes:
-        return o
-    try:
-        return bytes(memoryview(o))
-    except TypeError:
-        raise TypeError(f"{name} must be bytes-like or None, not {type(o).__name__}") from None
-
-
-def int64(n: Any, name: str) -> int:
-    """An integer of the caller's that Kafka holds in 64 bits."""
-    try:
-        number = index(n)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, not {type(n).__name__}") from None
-    if not -(2**63) <= number < 2**63:
-        raise OverflowError(f"{name} {number} does not fit into 64 bits")
-    return number
-
-
-def header_key(key: Any) -> bytes:
-    plain = key.encode() if isinstance(key, str) else plain_bytes(key, "header key")
-    if plain is None:
-        raise TypeError("header key must be str or bytes-like, not None")
-    return plain
-
-
-def fields(key: Any, value: Any, timestamp: Any, headers: Any, offset: Any) -> Fields:
-    if isinstance(headers, dict):
-        headers = headers.items()
-    return Fields(
-        plain_bytes(key, "key"),
-        plain_bytes(value, "value"),
-        int64(timestamp, "timestamp"),
-        [(header_key(k), plain_bytes(v, "header value")) for k, v in headers or ()],
-        None if offset is None else int64(offset, "offset"),
-    )
-
-
-def span_of(view: memoryview, spans: Spans, i: int) -> bytes | None:
-    position, length = int(spans.positions[i]), int(spans.lengths[i])
-    if length < 0:
-        return None
-    if position < 0 or length > len(view) - position:
-        raise IndexError
-    return bytes(view[position : position + length])
-
-
-class Column:
-    """Spans of one buffer, read row by row."""
-
-    def __init__(self, spans: Spans | None, rows: int) -> None:
-        self.spans = spans
-        if spans is not None:
-            self.view = view_of(spans.buffer)
-            need_rows(spans.positions, rows)
-            need_rows(spans.lengths, rows)
-
-    def __getitem__(self, i: int) -> bytes | None:
-        return None if self.spans is None else span_of(self.view, self.spans, i)
-
-
-def need_rows(array: Any, rows: int) -> None:
-    if array is not None and len(array) < rows:
-        raise ValueError(f"an array of at least {rows} items is needed, this one has {len(array)}")
-
-
-FROM_RECORD, NEXT = 1, 2
-
-
-def _offset_of(record: Record) -> int | None:
-    """Return the offset of a Record, or None if its offset field was not read (-1)."""
-    return None if record.offset == -1 else record.offset
-
-
-def _origin_of(record: Any) -> int:
-    """Where a record's offset comes from; 0 for a tuple with an offset, and for what is no record."""
-    if type(record) is tuple:
-        return NEXT if len(record) < 5 or record[4] is None else 0
-    if type(record) is Record:
-        return NEXT if record.offset == -1 else FROM_RECORD
-    return 0
+class BrokenRuleError(Exception):
+    """A record breaks a rule; the argument is its index in BUILD_FAULTS."""
 
 
 class RecordBuffer:
+    """Build batches in a growing buffer: closed batches, and after them one open batch.
+
+    See `_core.pyi`.
+    """
+
     def __init__(
         self,
         magic: int = 2,
@@ -200,14 +105,17 @@ class RecordBuffer:
         self._head = (
             BATCH_HEADER_SIZE if magic == MAGIC_V2 else ENTRY_OVERHEAD + MIN_LENGTHS[magic] if self._wrapped else 0
         )
-        self._lock = RLock()  # as the native core, which appends while it holds the GIL
+        self._lock = RLock()  # the native core appends while it holds the GIL
         self._data = bytearray()
         self._ends: list[int] = []
         self.closed_size = 0
         self._begin()
 
     def _begin(self) -> None:
-        """A batch behind what is closed: with a place for its header, or for all that stands before a wrapper's value."""
+        """Begin a batch after the closed ones.
+
+        Space for its header, or for a wrapper message without its value, is reserved.
+        """
         self._data += bytes(self._head)
         self.count = 0
         self.max_timestamp = NO_TIMESTAMP
@@ -218,51 +126,41 @@ class RecordBuffer:
         return len(self._data) - self.closed_size
 
     def _encode(self, record: Fields) -> tuple[bytes, int, int]:
-        """A record's bytes, its offset, and the base offset that the batch has with it."""
+        """Return a record's bytes, its offset, and the base offset that the batch then has."""
         offset = self.next_offset if record.offset is None else record.offset
         if offset < self.next_offset or offset == MAX_OFFSET:
-            raise Broken(BUILD_OFFSET)
+            raise BrokenRuleError(BUILD_OFFSET)
         if record.timestamp < NO_TIMESTAMP:
-            raise Broken(BUILD_TIMESTAMP)
+            raise BrokenRuleError(BUILD_TIMESTAMP)
         base = self.base_offset if self.count or self._base_given else offset
         if self._magic != MAGIC_V2:
             return self._message(record, offset, base), offset, base
-        if offset - base > MAX_INT32:
-            raise Broken(BUILD_DELTA)
+        if offset - base > MAX_RELATIVE_OFFSET:
+            raise BrokenRuleError(BUILD_DELTA)
         first = self._base_timestamp if self.count or self._attributes & DELETE_HORIZON_BIT else record.timestamp
-        parts = [
-            b"\0",
-            varint(as_int64(record.timestamp - first)),
-            varint(offset - base),
-            sized(record.key),
-            sized(record.value),
-        ]
-        parts.append(varint(len(record.headers)))
-        for key, value in record.headers:
-            parts += sized(key), sized(value)
-        body = b"".join(parts)
-        return varint(len(body)) + body, offset, base
+        return encode_record(record, as_int64(record.timestamp - first), offset - base), offset, base
 
     def _message(self, record: Fields, offset: int, base: int) -> bytes:
         if record.headers:
-            raise Broken(BUILD_NO_HEADERS)
+            raise BrokenRuleError(BUILD_NO_HEADERS)
         if self._magic == MAGIC_V0 and record.timestamp != NO_TIMESTAMP:
-            raise Broken(BUILD_NO_TIMESTAMP)
+            raise BrokenRuleError(BUILD_NO_TIMESTAMP)
         stamped = self._attributes & LOG_APPEND_TIME_BIT
         timestamp = self._append_time if stamped and not self._wrapped else record.timestamp
-        when = INT64.pack(timestamp) if self._magic else b""
-        body = bytes((self._magic, stamped)) + when + long_sized(record.key) + long_sized(record.value)
         inner = offset - base if self._wrapped and self._magic == MAGIC_V1 else offset
-        return INT64.pack(inner) + INT32.pack(len(body) + 4) + UINT32.pack(crc32(body)) + body
+        return encode_message(record, self._magic, stamped, inner, timestamp)
 
     def _place(self, record: Fields, dry: bool = False) -> bool:
-        """Add a record; False where it does not fit. `dry` only tells what would become of it."""
+        """Append a record.
+
+        Return False if it does not fit. If `dry`, only return what would happen.
+        """
         encoded, offset, base = self._encode(record)
         if len(encoded) > self._max_size - self.size:
             if self.count:
                 return False
             if len(encoded) > MAX_SIZE - self.size:
-                raise Broken(BUILD_TOO_LARGE)
+                raise BrokenRuleError(BUILD_TOO_LARGE)
         if dry:
             return True
         self._data += encoded
@@ -275,7 +173,7 @@ class RecordBuffer:
         self.max_timestamp = max(self.max_timestamp, record.timestamp)
         return True
 
-    def _error(self, broken: Broken, record: Fields) -> KafkaFormatError:
+    def _error(self, broken: BrokenRuleError, record: Fields) -> KafkaFormatError:
         code = broken.args[0]
         rule, text = BUILD_FAULTS[code]
         offset = self.next_offset if record.offset is None else record.offset
@@ -289,28 +187,28 @@ class RecordBuffer:
         try:
             with self._lock:
                 return self._place(record, dry)
-        except Broken as broken:
+        except BrokenRuleError as broken:
             raise self._error(broken, record) from None
 
     def append(
         self, key: Any, value: Any, timestamp: int = -1, headers: Headers = (), offset: int | None = None
     ) -> bool:
-        return self._take(fields(key, value, timestamp, headers, offset))
+        return self._take(to_fields(key, value, timestamp, headers, offset))
 
     def has_room_for(
         self, key: Any, value: Any, timestamp: int = -1, headers: Headers = (), offset: int | None = None
     ) -> bool:
-        return self._take(fields(key, value, timestamp, headers, offset), dry=True)
+        return self._take(to_fields(key, value, timestamp, headers, offset), dry=True)
 
     def extend(self, records: Sequence[Any], start: int = 0) -> int:
         i = natural(start)
         if type(records) is not list and type(records) is not tuple:
             raise TypeError(f"a list or tuple of records is needed, not {type(records).__name__}")
-        origins = _origin_of(records[i - 1]) if 0 < i <= len(records) else 0
-        while i < len(records):  # which may grow or shrink in between
+        origins = offset_origin(records[i - 1]) if 0 < i <= len(records) else 0
+        while i < len(records):  # the list can grow or shrink meanwhile
             record = records[i]
-            origins |= _origin_of(record)
-            if origins == FROM_RECORD | NEXT:
+            origins |= offset_origin(record)
+            if origins == KEPT_OFFSET | NEXT_OFFSET:
                 raise ValueError(MIXED_OFFSETS)
             if type(record) is tuple:
                 if not 2 <= len(record) <= 5:
@@ -319,7 +217,7 @@ class RecordBuffer:
                     )
                 taken = self.append(*record)
             elif type(record) is Record:
-                taken = self.append(record.key, record.value, record.timestamp, record.headers, _offset_of(record))
+                taken = self.append(record.key, record.value, record.timestamp, record.headers, offset_of(record))
             else:
                 raise TypeError(f"a record is a tuple or a Record, not {type(record).__name__}")
             if not taken:
@@ -343,13 +241,13 @@ class RecordBuffer:
         for array in (timestamps, offsets, *((headers.starts, headers.counts) if headers else ())):
             need_rows(array, last)
         if last < first:
-            raise ValueError(f"rows {first} to {last} are none")
+            raise ValueError(f"stop {last} is below start {first}")
         if many and self._attributes & CODEC_MASK:
-            raise ValueError("batches that are compressed are closed one by one")
+            raise ValueError("many=True is not possible with a codec: compressed batches are closed one by one")
         i = first
         while i < last:
             try:
-                pairs = self._header_pairs(headers, i)
+                pairs = header_pairs(headers, i)
                 record = Fields(
                     columns[0][i],
                     columns[1][i],
@@ -359,10 +257,10 @@ class RecordBuffer:
                 )
             except IndexError:
                 raise ValueError(
-                    f"row {i}: a span does not lie in its buffer, or headers are not among those given"
+                    f"row {i}: a span is outside its buffer, or headers are outside their columns"
                 ) from None
             if any(key is None for key, _ in pairs):
-                raise self._error(Broken(BUILD_HEADER_KEY), record)
+                raise self._error(BrokenRuleError(BUILD_HEADER_KEY), record)
             if self._take(record):
                 i += 1
             elif many:
@@ -370,21 +268,6 @@ class RecordBuffer:
             else:
                 break
         return i
-
-    def _header_pairs(self, headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None, bytes | None]]:
-        if headers is None:
-            return []
-        first, count = int(headers.starts[i]), int(headers.counts[i])
-        total = min(len(headers.keys.lengths), len(headers.values.lengths))
-        if count and (count < 0 or first < 0 or count > total - first):
-            raise IndexError
-        keys, values = view_of(headers.keys.buffer), view_of(headers.values.buffer)
-        pairs: list[tuple[bytes | None, bytes | None]] = []
-        for h in range(first, first + count):
-            pairs.append((span_of(keys, headers.keys, h), span_of(values, headers.values, h)))
-            if pairs[-1][0] is None:  # the first fault counts: what follows a null key is not looked at
-                break
-        return pairs
 
     def records(self) -> bytes:
         return bytes(self._data[self.closed_size + self._head :])
@@ -400,10 +283,14 @@ class RecordBuffer:
             return 0
         reached = self.next_offset - 1
         last = reached if last_offset is None else last_offset
-        if last < reached or last == MAX_OFFSET or (self._magic == MAGIC_V2 and last - self.base_offset > MAX_INT32):
+        if (
+            last < reached
+            or last == MAX_OFFSET
+            or (self._magic == MAGIC_V2 and last - self.base_offset > MAX_RELATIVE_OFFSET)
+        ):
             raise ValueError(f"last_offset is {last}, but offsets have reached {reached}, from {self.base_offset} on")
         if (compressed is None) != (not self._attributes & CODEC_MASK):
-            raise ValueError("compressed records are needed for a codec, and only for one")
+            raise ValueError("compressed is required if the attributes contain a codec, and not allowed otherwise")
         if compressed is not None:
             payload = view_of(compressed)
             if len(payload) > MAX_SIZE - self._head:
@@ -417,7 +304,7 @@ class RecordBuffer:
         elif self._wrapped:
             self._write_wrapper(last)
         if self.base_sequence >= 0:
-            self.base_sequence = (self.base_sequence + last - self.base_offset + 1) & MAX_INT32
+            self.base_sequence = (self.base_sequence + last - self.base_offset + 1) & MAX_SEQUENCE
         self.next_offset = last + 1
         self._base_given = False
         self.closed_size = len(self._data)
@@ -439,7 +326,7 @@ class RecordBuffer:
         data, p, size = self._data, self.closed_size, self.size
         MESSAGE_START.pack_into(data, p, last, size - ENTRY_OVERHEAD, 0, self._magic, self._attributes)
         if self._magic:
-            INT64.pack_into(data, p + LEGACY_ATTRIBUTES_AT + 1, self._stamp())
+            INT64.pack_into(data, p + LEGACY_TIMESTAMP_AT, self._stamp())
         INT32.pack_into(data, p + self._head - 8, -1)
         INT32.pack_into(data, p + self._head - 4, size - self._head)
         UINT32.pack_into(data, p + LEGACY_CRC_AT, crc32(data, 0, p + MAGIC_AT, p + size))

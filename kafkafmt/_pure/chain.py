@@ -1,4 +1,4 @@
-"""The heaviest chain of runs with rising offsets (see `kafkafmt.log.reading.conflicts`)."""
+"""Find the heaviest chain of extents with increasing offsets (see `log.reading.conflicts`)."""
 
 from __future__ import annotations
 

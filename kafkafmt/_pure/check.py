@@ -1,6 +1,8 @@
-"""Sound batches numbered where they lie, if all of a buffer is good; what is not is for the careful way to say (records/validate.py).
+"""Fast path of validation and assign_offsets(): check all batches, then assign offsets in place.
 
-Here everything is looked at before a byte is written; the native core does it in one pass, and takes back what it wrote.
+If a check fails, the buffer stays unchanged, and the caller takes its slow path
+(records/validate.py, records/assign.py), which reports the error or re-encodes the batch. The
+native core checks and writes in one pass, and restores what it wrote.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ from .varint import view_of
 from .walk import BODY, Batch
 
 FAR = 2**61
-"""Timestamps nearer to 0 are added without a look at their sum."""
+"""The native core adds timestamps up to this distance from 0, whose sum cannot overflow int64.
+
+It declines others.
+"""
 _ROWS = 256
 
 
@@ -113,21 +118,24 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
 
 
 def keeps_times(base: int, highest: int, low: int, high: int, earliest: int, latest: int) -> bool:
-    """Whether the header's maximum timestamp is that of the records, and all lie within the bounds, or all are -1."""
+    """Return whether the header has the records' maximum timestamp and all timestamps are allowed.
+
+    Allowed timestamps are in range, or all of them are -1.
+    """
     if any(not -FAR <= n <= FAR for n in (base, low, high)) or highest < NO_TIMESTAMP or base + high != highest:
         return False
     return (highest == NO_TIMESTAMP and low == high) or (base + low >= earliest and highest <= latest)
 
 
 def stamp(view: memoryview, p: int, size: int, timestamp: int) -> None:
-    """LogAppendTime, for which the CRC is computed anew."""
+    """Write LogAppendTime and `timestamp`, and compute the CRC again."""
     view[p + ATTRIBUTES_AT + 1] |= LOG_APPEND_TIME_BIT
     INT64.pack_into(view, p + MAX_TIMESTAMP_AT, timestamp)
     UINT32.pack_into(view, p + CRC_AT, crc32c(view, 0, p + CRC_START, p + size))
 
 
 def whole_table(buffer: Buffer, check_crc: bool) -> BatchTable | None:
-    """The table of all batches of a writable buffer, None where something is wrong with one, or with what follows the last."""
+    """Return the table of all batches of a buffer, or None if one is corrupted or incomplete."""
     size, position = len(writable(buffer)), 0
     parts: list[BatchTable] = [np.empty(0, BATCH_DTYPE)]
     while position < size:

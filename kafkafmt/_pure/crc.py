@@ -1,4 +1,4 @@
-"""CRC-32C by the `crc32c` package, the one address of that dependency; CRC-32 by zlib."""
+"""CRC-32C by the `crc32c` package, which only this module imports, and CRC-32 by zlib."""
 
 from __future__ import annotations
 

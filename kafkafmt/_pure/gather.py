@@ -1,4 +1,4 @@
-"""Spans of a buffer, copied together into Arrow's binary layout: int32 offsets, data, a validity bitmap."""
+"""Copy spans of a buffer into Arrow's binary layout: int32 offsets, data, a validity bitmap."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def gather(
         need(validity, (row + count + 7) // 8)
     room, end, nulls = len(out), natural(filled), 0
     if end > room or room > 2**31 - 1:
-        raise ValueError("data filled so far and its room must lie within 0 and 2**31 - 1")
+        raise ValueError("filled and the size of data must be from 0 to 2**31 - 1")
     offsets[row] = end
     for i, (p, n) in enumerate(zip(positions[:count].tolist(), lengths[:count].tolist(), strict=True)):
         if n >= 0:
             if p < 0 or n > len(view) - p or n > room - end:
-                raise ValueError(f"span {i} ({n} bytes at {p}) does not lie in the buffer, or the data array is full")
+                raise ValueError(f"span {i} ({n} bytes at {p}) is outside the buffer, or the data array is full")
             out[end : end + n] = view[p : p + n]
             end += n
         else:

@@ -1,7 +1,9 @@
-"""Messages of formats 0 and 1 on the deep walk: a plain message is a set of one, a wrapper's decompressed value a set of many.
+"""Decode messages of magic 0 and 1.
 
-A set is walked once to check it (bounds, magic, CRC-32 of inner messages, no second level of compression) and to learn
-its last offset, which the relative ones of magic 1 count from; then its messages go out.
+A plain message is a message set of one; the decompressed value of a wrapper is a larger set. A set
+is checked before its messages are delivered: bounds, magic, CRC-32 of inner messages, no second
+level of compression. This pass also finds the last offset, from which the relative offsets of magic
+1 are computed.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from .varint import view_of
 
 
 class Message(NamedTuple):
-    """A message as spans; `offset` as it stands, `next` where the following one begins."""
+    """A message as spans: `offset` as stored, `next` is the position of the following message."""
 
     offset: int
     timestamp: int
@@ -51,7 +53,7 @@ class Message(NamedTuple):
 
 
 class MessageSet:
-    """The messages of one row of the table of batches: the message itself, or what a wrapper's value decompressed to."""
+    """The messages of one row of a table: a plain message, or the value of a wrapper."""
 
     def __init__(self, row: Any) -> None:
         self.magic = int(row["magic"])
@@ -67,7 +69,7 @@ class MessageSet:
         return StructureError(FAULTS[code], position, self.base_offset)
 
     def read(self, view: memoryview, p: int) -> Message:
-        """The message at `p`; an error where it, or its fields, do not fit."""
+        """Read the message at `p`; raise StructureError if it or its fields do not fit."""
         if self.end - p < ENTRY_OVERHEAD + MIN_LENGTHS[self.magic]:
             raise self.fault(FAULT_MESSAGE_END, p)
         if view[p + MAGIC_AT] != self.magic:
@@ -80,7 +82,7 @@ class MessageSet:
         stop, q = p + ENTRY_OVERHEAD + size, p + LEGACY_KEY_AT[self.magic]
         spans = []
         try:
-            for behind in (4, 0):  # the value's length has to fit behind the key
+            for behind in (4, 0):  # the length field of the value (4 bytes) must fit after the key
                 (length,) = INT32.unpack_from(view, q)
                 q += 4
                 if length > stop - q - behind:
@@ -101,7 +103,7 @@ class MessageSet:
         return Message(INT64.unpack_from(view, p)[0], timestamp, spans[0], spans[1], stop)
 
     def check(self, view: memoryview) -> tuple[int, int]:
-        """How many messages there are, and what to add to their offsets."""
+        """Check all messages; return their number and what to add to their offsets."""
         p, count, last = self.start, 0, 0
         while p < self.end:
             message = self.read(view, p)

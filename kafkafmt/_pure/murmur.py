@@ -1,4 +1,7 @@
-"""murmur2 as Kafka's producers hash keys: seed 0x9747b28c, words of 4 bytes, least significant first."""
+"""murmur2 with the seed of Kafka's producers, 0x9747b28c.
+
+Words have 4 bytes, least significant byte first.
+"""
 
 from __future__ import annotations
 
@@ -32,5 +35,5 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
         need(array, natural(count))
     for i, (p, n) in enumerate(zip(positions[:count].tolist(), lengths[:count].tolist(), strict=True)):
         if n >= 0 and (p < 0 or n > len(view) - p):
-            raise ValueError(f"span {i} does not lie in the buffer")
+            raise ValueError(f"span {i} is outside the buffer")
         hashes[i] = murmur2(view[p : p + n]) if n >= 0 else 0

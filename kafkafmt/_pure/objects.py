@@ -1,4 +1,4 @@
-"""Columns into Python objects: Record, and single values."""
+"""Make Python objects from columns: Record objects and single values."""
 
 from __future__ import annotations
 
@@ -18,10 +18,26 @@ Value = bytes | memoryview | None
 
 
 class Record:
-    """One record of a partition; fields are read-only by convention.
+    """One record of a partition.
 
-    offset, timestamp (ms), timestamp_type (0 CreateTime, 1 LogAppendTime, -1 none), key and value (bytes, a
-    memoryview where views were asked for, or None), headers (a tuple of (str, bytes or None), in their order).
+    Records are equal if all their fields are equal, and are hashable. Fields are read-only by
+    convention.
+
+    Parameters
+    ----------
+    offset : int
+    timestamp : int
+        Milliseconds since 1970-01-01 UTC; -1 if there is none.
+    timestamp_type : int
+        0 CreateTime, 1 LogAppendTime, -1 none (magic 0).
+    key, value : bytes, memoryview or None
+        A read-only memoryview if views were requested; None if the field is null.
+    headers : tuple of (str, bytes or memoryview or None)
+        Keys and values of the headers, in the order in which they are stored.
+
+    Notes
+    -----
+    If a field was not read, its value is -1, None or ().
     """
 
     __slots__ = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")  # noqa: RUF023, in the order of the fields
@@ -59,17 +75,20 @@ class Record:
 
 
 def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[Value]:
-    """The bytes of spans, None for each null. Checked all at once, and none by a call of its own: calls are what costs."""
+    """Return spans as bytes or views, None for nulls.
+
+    All are checked at once, without a call per span, since calls take most of the time.
+    """
     nulls = lengths < 0
     outside = (~nulls & ((positions < 0) | (lengths > len(view) - positions))).nonzero()[0]
     if len(outside):
         at = outside[0]
-        raise ValueError(f"a span of {lengths[at]} bytes at {positions[at]} does not lie in the buffer")
+        raise ValueError(f"a span of {lengths[at]} bytes at {positions[at]} is outside the buffer")
     if nulls.all():
         return [None] * len(lengths)
     source: Any = (
         view.obj if not views and type(view.obj) is bytes and len(view.obj) == len(view) else view
-    )  # bytes are cut faster
+    )  # slices of bytes are faster
     found: list[Any] = [
         source[p:end] for p, end in zip(positions.tolist(), (positions + lengths).tolist(), strict=True)
     ]
@@ -92,7 +111,7 @@ def make_values(
 def header_tuples(
     view: memoryview, columns: RecordColumns, first: int, last: int, views: bool
 ) -> list[tuple[tuple[str, Value], ...]]:
-    """The headers of each row."""
+    """Return the headers of each row from `first` to `last`."""
     c: Any = columns
     starts, counts = c.header_start[first:last], np.maximum(c.header_count[first:last], 0)
     outside = ((counts > 0) & ((starts < 0) | (counts > columns.headers - starts))).nonzero()[0]

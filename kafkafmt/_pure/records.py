@@ -1,7 +1,7 @@
-"""The deep walk: the records of many batches into the caller's columns.
+"""Decode the records of many batches into the caller's columns.
 
-A batch is given out whole or, where it alone fills the columns, in parts after a first walk has found it sound: so
-no record of a damaged batch is ever given out.
+A batch is stored completely or not at all, so records of a corrupted batch are never delivered. A
+batch that is larger than the empty columns is checked completely first, and then stored in parts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .walk import BODY, Batch, Row, as_int64, fault
 
 
 class Output:
-    """Rows on their way into the columns: collected in lists, stored by slices."""
+    """Rows that are collected in lists, and then stored into the columns by slices."""
 
     def __init__(self, view: memoryview, columns: RecordColumns, timestamp_type: int) -> None:
         self.view = view
@@ -49,7 +49,7 @@ class Output:
         return self.columns.header_capacity - self.columns.headers - self.headers
 
     def take_data(self, key_length: int, value_length: int) -> bool:
-        """Reserve room for the copies of a key and a value; False where there is none."""
+        """Reserve space for copies of a key and a value; return False if it is too small."""
         if key_length > self.key_room or value_length > self.value_room:
             return False
         self.key_room -= max(key_length, 0)
@@ -72,7 +72,7 @@ class Output:
             if getattr(c, f"{name}_offsets") is not None:
                 self.copy(name, spans)
 
-        put(c.offset, [r[0] for r in self.rows])  # by number: by name takes twice as long
+        put(c.offset, [r[0] for r in self.rows])  # by index: access by name takes twice as long
         put(c.timestamp, [r[1] for r in self.rows])
         if c.timestamp_type is not None:
             c.timestamp_type[a:b] = self.timestamp_type
@@ -93,7 +93,10 @@ class Output:
         c.rows, c.headers = b, c.headers + self.headers
 
     def micros(self) -> list[int]:
-        """The timestamps in microseconds, or what stands for none and for those beyond."""
+        """Return the timestamps in microseconds.
+
+        A missing timestamp is MICROS_NONE, one that int64 cannot hold is MICROS_BEYOND.
+        """
         if self.timestamp_type == TIMESTAMP_TYPE_NONE:
             self.columns.odd_times = True
             return [MICROS_NONE] * len(self.rows)
@@ -103,7 +106,7 @@ class Output:
         return micros
 
     def copy(self, name: str, spans: Sequence[tuple[int, int]]) -> None:
-        """The spans' bytes behind those of the rows before."""
+        """Append the bytes of the spans to those of earlier rows."""
         first = self.columns.rows
         offsets, data, validity = (getattr(self.columns, f"{name}_{part}") for part in ("offsets", "data", "validity"))
         copied = b"".join([self.view[p : p + n] for p, n in spans if n > 0])
@@ -116,19 +119,22 @@ class Output:
 
 
 def data_room(offsets: Any, data: Any, rows: int) -> int:
-    """Bytes that the copies of keys or values have left; without end where spans are wanted."""
+    """Return how many bytes of copies still fit; MAX_OFFSET if the column gets spans."""
     if offsets is None:
         return MAX_OFFSET
     room, filled = min(len(data), 2**31 - 1), int(offsets[rows])
     if not 0 <= filled <= room:
-        raise ValueError("the data filled so far do not lie within their room")
+        raise ValueError("the data filled so far exceed the data array")
     return room - filled
 
 
 def give_messages(
     view: memoryview, messages: MessageSet, columns: RecordColumns, first_offset: int, last_offset: int
 ) -> bool:
-    """A set of format 0 or 1 into the columns, whole unless it alone fills them; False where the columns are full."""
+    """Decode a message set from the cursor on; return False if the columns are full.
+
+    The set is stored completely or not at all, unless the columns are empty.
+    """
     cursor = columns.cursor
     count, add = messages.check(view)
     record, position = int(cursor[1]), int(cursor[2])
@@ -143,7 +149,7 @@ def give_messages(
         if first_offset <= offset <= last_offset:
             if not output.take_data(message.key[1], message.value[1]):
                 if cursor[1] == 0 and columns.rows:
-                    return False  # the set goes out whole, next time
+                    return False  # the next call stores the complete set
                 break
             output.rows.append(Row(offset, message.timestamp, message.key, message.value, [], 0, message.next))
         record, position = record + 1, message.next
@@ -154,20 +160,20 @@ def give_messages(
 
 
 def check_table(size: int, batches: BatchTable, cursor: IntArray) -> None:
-    """Payloads that do not lie in the buffer, or a cursor that does not lie in its batch, are the caller's mistake."""
+    """Raise ValueError if a payload is outside the buffer, or the cursor is outside its batch."""
     at, record, position = (int(n) for n in cursor[:3])
     starts, lengths = (batches[name][max(at, 0) :] for name in ("payload_position", "payload_size"))
     outside = np.flatnonzero((starts < 0) | (lengths < 0) | (starts > size) | (lengths > size - starts))
     if len(outside):
-        raise ValueError(f"row {max(at, 0) + outside[0]} of the table: its payload does not lie in the buffer")
+        raise ValueError(f"row {max(at, 0) + outside[0]} of the table: its payload is outside the buffer")
     if at < 0 or record < 0:
-        raise ValueError("the cursor does not lie in the table of batches")
+        raise ValueError("the cursor is outside the table of batches")
     if at < len(batches) and record:
         batch = Batch(batches[at])
         if (
             batch.magic == MAGIC_V2 and record > batch.count
         ) or not batch.payload_position <= position <= batch.payload_end:
-            raise ValueError("the cursor does not lie in the table of batches")
+            raise ValueError("the cursor is outside the table of batches")
 
 
 def decode_records(
@@ -183,7 +189,7 @@ def decode_records(
     max_headers = min(natural(columns.max_headers), 2**31 - 1)
     names = BODY.intersection(columns.names)
     if not 0 <= columns.rows <= columns.capacity or not 0 <= columns.headers <= columns.header_capacity:
-        raise ValueError("rows and headers filled so far do not lie within the capacity")
+        raise ValueError("columns.rows or columns.headers exceeds the capacity")
     check_table(len(view), batches, cursor)
     while cursor[0] < len(batches):
         if 0 <= batches[int(cursor[0])]["magic"] < MAGIC_V2:
@@ -227,13 +233,13 @@ def decode_records(
                 record, position, last_delta = record + 1, following, delta
             if full and not parts:
                 if columns.rows:
-                    return None  # the batch goes out next time, into empty columns
+                    return None  # the next call stores the batch, into empty columns
                 for _ in batch.rows(view, names, record, position, last_delta, max_headers):
                     pass
         except (
             StructureError,
             TooLargeError,
-        ) as error:  # a copy, since the one raised holds our frames, and with them the buffer
+        ) as error:  # a copy, since the raised error refers to our frames, and through them to the buffer
             return type(error)(error.message, error.position, error.base_offset)
         output.store()
         if full:
@@ -258,6 +264,6 @@ def decode_plain_batches(
     end_offset: int | None = None,
     check_crc: bool = True,
 ) -> int:
-    """Takes no batch: a table of many and one call for all of it are no slower here."""
+    """Decode no batch: in Python, `scan_batches` and `decode_records` are as fast."""
     columns.full = False
     return start

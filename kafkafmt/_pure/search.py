@@ -1,7 +1,8 @@
-"""Find valid batches in bytes that may hold anything.
+"""Find valid batches in arbitrary bytes.
 
-A header can claim any length. So that many headers with large lengths do not take quadratic time, the CRC of a long span is derived
-from the CRCs of two prefixes of the buffer (as zlib's `crc32_combine` does), which are computed once.
+A header can claim any length. So that many headers with large lengths do not take quadratic time,
+the CRC of a long span is derived from the CRCs of two prefixes of the buffer (as zlib's
+`crc32_combine` does), which are computed once.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ POLYNOMIALS = {True: 0x82F63B78, False: 0xEDB88320}
 
 
 class PrefixCrcs:
-    """CRCs of spans of one buffer, each byte of which is summed once for long spans."""
+    """CRCs of spans of one buffer. For long spans, each byte of the buffer is read once."""
 
     def __init__(self, view: memoryview, start: int) -> None:
         self.view = view
@@ -104,8 +105,11 @@ def stored_crc(view: memoryview, p: int) -> int:
     return crc
 
 
-def plausible(view: memoryview, p: int, end: int) -> bool:
-    """Return whether the bytes from `p` to `end` can begin with the header of a valid batch or message."""
+def header_plausible(view: memoryview, p: int, end: int) -> bool:
+    """Return whether the header of a valid batch or message can begin at `p`.
+
+    The bytes up to `end` are readable.
+    """
     magic, readable = view[p + MAGIC_AT], end - p
     if readable < ENTRY_OVERHEAD + MIN_LENGTHS[magic]:
         return False
@@ -117,7 +121,9 @@ def plausible(view: memoryview, p: int, end: int) -> bool:
 
 def plausible_batch(view: memoryview, p: int) -> bool:
     _, _, _, _, _, attributes, last_delta, _, _, _, _, _, count = HEADER.unpack_from(view, p)
-    return bool(0 <= attributes < 0x80 and attributes & CODEC_MASK < len(CODEC_NAMES) and last_delta >= 0 and count >= 0)
+    return bool(
+        0 <= attributes < 0x80 and attributes & CODEC_MASK < len(CODEC_NAMES) and last_delta >= 0 and count >= 0
+    )
 
 
 def plausible_message(view: memoryview, p: int, readable: int, length: int, magic: int) -> bool:
@@ -135,11 +141,16 @@ def plausible_message(view: memoryview, p: int, readable: int, length: int, magi
 
 
 def plausible_positions(view: memoryview, start: int, stop: int, end: int) -> Iterator[int]:
-    """Yield the positions in [start, stop) at which a plausible header begins; the bytes end at `end`."""
-    for a in range(start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK):  # a bounded copy, in which the pattern finds magic bytes fast
+    """Yield the positions in [start, stop) at which a plausible header begins.
+
+    The bytes end at `end`.
+    """
+    for a in range(
+        start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK
+    ):  # a bounded copy, in which the pattern finds magic bytes fast
         for hit in MAGICS.finditer(bytes(view[a : min(a + CHUNK, stop + MAGIC_AT, end)])):
             p = a + hit.start() - MAGIC_AT
-            if plausible(view, p, end):
+            if header_plausible(view, p, end):
                 yield p
 
 
@@ -199,12 +210,12 @@ def find_batches(
 
 
 def in_reach(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether a segment that contains offset `expected` can contain, after it, the offset of the header at `p`."""
+    """Return whether the offset of the header at `p` can follow `expected` in one segment."""
     return bool(0 <= INT64.unpack_from(view, p)[0] - expected <= MAX_RELATIVE_OFFSET)
 
 
-def continues(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether a header can begin at `p` whose offset is `expected`, or higher but within a segment's reach."""
+def continues_log(view: memoryview, p: int, expected: int) -> bool:
+    """Return whether a header can begin at `p` whose offset is in reach of `expected`."""
     return in_reach(view, p, expected) and possible(view, p)
 
 
@@ -220,26 +231,29 @@ def possible(view: memoryview, p: int) -> bool:
 
 
 def may_begin(view: memoryview, p: int, following: int, file_end: int, expected: int) -> tuple[bool, bool]:
-    """Return whether the plausible header at `p` begins a valid batch that ends by `following`, or one of the log that ends later.
+    """Return whether the plausible header at `p` begins a batch of the log.
 
-    A batch that would end after `file_end` is not valid; the second value reports a header of the log that claims this.
+    That is a valid batch that ends by `following`, or one that continues the log and ends later.
+
+    A batch that would end after `file_end` is not valid; the second value reports a header of the
+    log that claims this.
     """
     if not whole(view, p, following):
-        continued, beyond = continues(view, p, expected), batch_end(view, p) > file_end
+        continued, beyond = continues_log(view, p, expected), batch_end(view, p) > file_end
         return continued and not beyond, continued and beyond
     stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])
     return stored == actual, False
 
 
 def after_corrupted(view: memoryview, p: int, stop: int, file_end: int, expected: int) -> tuple[int | None, bool]:
-    """Return the end of the batch at `p`, whose CRC does not match, if its length field can be trusted, else None.
+    """Return the end of a batch whose CRC does not match, or None if its length is not trusted.
 
-    The second value tells whether a header in the batch claims to end after the file.
+    The second value says whether a header in the batch claims to end after the file.
     """
-    if stop - p < BATCH_HEADER_SIZE or not continues(view, p, expected) or not whole(view, p, stop):
+    if stop - p < BATCH_HEADER_SIZE or not continues_log(view, p, expected) or not whole(view, p, stop):
         return None, False
     following, any_beyond = batch_end(view, p), False
-    if stop - following < BATCH_HEADER_SIZE or not continues(view, following, expected):
+    if stop - following < BATCH_HEADER_SIZE or not continues_log(view, following, expected):
         return None, False
     for q in plausible_positions(view, p + 1, following, stop):
         begins, beyond = may_begin(view, q, following, file_end, expected)
@@ -292,7 +306,11 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
         if not 0 <= start <= end <= len(view) or not 0 < count <= len(table) - n:
             return i, n
         scan = scan_batches(buffer, table[n:], start, end)
-        if scan.count != count or scan.position != end or int(last_offsets(table[n + count - 1 : n + count])[0]) != last:
+        if (
+            scan.count != count
+            or scan.position != end
+            or int(last_offsets(table[n + count - 1 : n + count])[0]) != last
+        ):
             return i, n
         n += count
     return len(extents), n
@@ -301,18 +319,18 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
 CHAIN_REACH = 1 << 16
 LATER_REACH = 1 << 20
 LATER_FINDS = 16
-"""LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS of log/search.py."""
+"""As LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS of log/reading/search.py."""
 HIGHEST = MAX_OFFSET - (1 << 32)
-"""A header with a higher offset is none of those that `resume_after` decides on."""
+"""`resume_after` does not decide about headers with a higher offset."""
 
 
-def stands(view: memoryview, p: int, expected: int) -> bool:
+def may_follow(view: memoryview, p: int, expected: int) -> bool:
     """Return whether a header can begin at `p` whose offset is `expected` or higher."""
     return bool(INT64.unpack_from(view, p)[0] >= max(expected, 0)) and possible(view, p)
 
 
-def dense(view: memoryview, p: int) -> bool:
-    """Return whether the fields of a header of format 2 agree with each other, and there is one record for each offset."""
+def header_is_dense(view: memoryview, p: int) -> bool:
+    """Return whether the fields of a v2 header are consistent, with one record per offset."""
     _, _, _, _, _, _, delta, base_time, max_time, producer_id, epoch, sequence, count = HEADER.unpack_from(view, p)
     if not 0 <= delta == count - 1 or not -1 <= base_time <= max_time < FAR_FUTURE:
         return False
@@ -320,7 +338,10 @@ def dense(view: memoryview, p: int) -> bool:
 
 
 def varint_before(view: memoryview, p: int, size: int) -> int:
-    """Return the zigzag varint of 32 bits that consists of the `size` bytes before `p`, or -1 if it is negative or there is none."""
+    """Return the zigzag varint of 32 bits that consists of the `size` bytes before `p`.
+
+    Return -1 if it is negative or there is no such varint.
+    """
     raw = view[p - size : p]
     if raw[-1] & 0x80 or any(not b & 0x80 for b in raw[:-1]):
         return -1
@@ -329,20 +350,21 @@ def varint_before(view: memoryview, p: int, size: int) -> int:
 
 
 def batch_offsets(view: memoryview, p: int) -> tuple[int, int]:
-    """Return the first offset of the batch of format 2 at `p`, and the offset after its last one."""
+    """Return the first offset of the batch of magic 2 at `p`, and the offset after its last one."""
     (first,), (delta,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LAST_OFFSET_DELTA_AT)
     return first, first + max(delta, 0) + 1
 
 
 def chain_end(
-    view: memoryview, finds: list[int], i: int, scanned_to: int, reach: int, lengths: list[int]
+    view: memoryview, candidates: list[int], i: int, scanned_to: int, reach: int, lengths: list[int]
 ) -> tuple[int, int] | None:
-    """Return the end of the batches of format 2 directly after each other from find `i` on, and the offset after the last one.
+    """Return the end of the successive batches from candidate `i` on, and the offset after them.
 
-    The chain may end once it has `reach` bytes. Return None if it contains another format, if it may go on where nothing was searched
-    or where the search finds nothing, or if the size of a part of it is one of `lengths`.
+    The chain may end once it has `reach` bytes. Return None if it contains another format, if it
+    may continue where nothing was searched or where the search finds nothing, or if the size of a
+    part of it is one of `lengths`.
     """
-    known, start = set(finds[i:]), finds[i]
+    known, start = set(candidates[i:]), candidates[i]
     p = start
     while True:
         first, next_offset = batch_offsets(view, p)
@@ -361,22 +383,29 @@ def chain_end(
             return None
         stored, actual = checksums(view, p, length)
         if stored == actual:
-            return None  # the scan of the log goes on here, the search does not
+            return None  # the scan of the log continues here, but the search does not
     return p, next_offset
 
 
 def resume_after(
-    buffer: Buffer, found: IntArray, position: int, origin: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
+    buffer: Buffer,
+    found: IntArray,
+    position: int,
+    origin: int,
+    scanned_to: int,
+    file_end: int,
+    zero_tail: int,
+    expected: int,
 ) -> tuple[int, bool] | None:
     view = view_of(buffer)
     scanned_to, file_end, zero_tail = scanned_to - origin, file_end - origin, zero_tail - origin
-    finds = [p - origin for p in found.tolist() if p > position]
-    result = _resume_after(view, finds, position - origin, scanned_to, file_end, zero_tail, expected)
+    candidates = [p - origin for p in found.tolist() if p > position]
+    result = _resume_after(view, candidates, position - origin, scanned_to, file_end, zero_tail, expected)
     return None if result is None else (result[0] + origin, result[1])
 
 
 def _resume_after(
-    view: memoryview, finds: list[int], bad: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
+    view: memoryview, candidates: list[int], bad: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
 ) -> tuple[int, bool] | None:
     size = len(view)
     if bad < 0 or bad + BATCH_HEADER_SIZE > size or view[bad + MAGIC_AT] < MAGIC_V2 or expected < 0:
@@ -387,30 +416,35 @@ def _resume_after(
         if first_offset > HIGHEST:
             return None
         _, next_offset = batch_offsets(view, bad)
-        continued = first_offset == expected and dense(view, bad)
+        continued = first_offset == expected and header_is_dense(view, bad)
     end = bad + ENTRY_OVERHEAD + length
     if first_offset >= expected and length >= MIN_LEGACY_LENGTH and end <= file_end:
-        if end == file_end or end + BATCH_HEADER_SIZE > size or end >= zero_tail or continues(view, end, expected):
+        if end == file_end or end + BATCH_HEADER_SIZE > size or end >= zero_tail or continues_log(view, end, expected):
             return None
-        if stands(view, end, expected) and (end >= scanned_to or end in finds):
+        if may_follow(view, end, expected) and (end >= scanned_to or end in candidates):
             return None
     (stored,) = UINT32.unpack_from(view, bad + CRC_AT)
     summed, crc, covered = bad + CRC_START, 0, 0
-    for i, find in enumerate(finds):
-        if find + BATCH_HEADER_SIZE > size:
+    for i, candidate in enumerate(candidates):
+        if candidate + BATCH_HEADER_SIZE > size:
             return None
-        if find >= summed:
-            crc, summed = crc32c(view, crc, summed, find), find
+        if candidate >= summed:
+            crc, summed = crc32c(view, crc, summed, candidate), candidate
             if crc == stored:
-                return find, True
-        if find < covered:
+                return candidate, True
+        if candidate < covered:
             continue
-        end = batch_end(view, find)
-        (first, after) = batch_offsets(view, find)
-        if view[find + MAGIC_AT] != MAGIC_V2 or find < 5 or end + BATCH_HEADER_SIZE > size or first > HIGHEST:
+        end = batch_end(view, candidate)
+        (first, after) = batch_offsets(view, candidate)
+        if view[candidate + MAGIC_AT] != MAGIC_V2 or candidate < 5 or end + BATCH_HEADER_SIZE > size or first > HIGHEST:
             return None
-        lengths = [varint_before(view, find, k) for k in range(1, 6)] + [UINT32.unpack_from(view, find - 4)[0]]
-        if max(lengths) >= end - find and chain_end(view, finds, i, scanned_to, max(lengths), lengths) is None:
+        lengths = [varint_before(view, candidate, k) for k in range(1, 6)] + [
+            UINT32.unpack_from(view, candidate - 4)[0]
+        ]
+        if (
+            max(lengths) >= end - candidate
+            and chain_end(view, candidates, i, scanned_to, max(lengths), lengths) is None
+        ):
             return None
         if continued and expected <= first < next_offset:
             return None
@@ -419,26 +453,35 @@ def _resume_after(
             continue
         at = end
         if continued and first != next_offset:
-            chain = chain_end(view, finds, i, scanned_to, CHAIN_REACH, [])
+            chain = chain_end(view, candidates, i, scanned_to, CHAIN_REACH, [])
             if chain is None:
                 return None
             at, after = chain
         if at >= scanned_to or at >= zero_tail:
             return None
         (offset,) = INT64.unpack_from(view, at)
-        if at - find > CHAIN_REACH or continues(view, at, after) or offset == after or (at == end and at in finds):
-            return (find, False) if first == next_offset else _unless_later(view, finds, i, scanned_to, file_end, next_offset)
+        if (
+            at - candidate > CHAIN_REACH
+            or continues_log(view, at, after)
+            or offset == after
+            or (at == end and at in candidates)
+        ):
+            return (
+                (candidate, False)
+                if first == next_offset
+                else _unless_later(view, candidates, i, scanned_to, file_end, next_offset)
+            )
         covered = end
     return None
 
 
 def _unless_later(
-    view: memoryview, finds: list[int], i: int, scanned_to: int, file_end: int, next_offset: int
+    view: memoryview, candidates: list[int], i: int, scanned_to: int, file_end: int, next_offset: int
 ) -> tuple[int, bool] | None:
-    """Return find `i`, unless one of the next has the offset `next_offset`, or not all of these are known."""
-    reach = finds[i] + LATER_REACH
-    later = [p for p in finds[i + 1 : i + 1 + LATER_FINDS] if p < reach]
+    """Return candidate `i`, or None if a later one can have the offset `next_offset`."""
+    reach = candidates[i] + LATER_REACH
+    later = [p for p in candidates[i + 1 : i + 1 + LATER_FINDS] if p < reach]
     if any(p + BATCH_HEADER_SIZE > len(view) or INT64.unpack_from(view, p)[0] == next_offset for p in later):
         return None
-    beyond = len(finds) > i + 1 + len(later)  # the next one is not among those that count
-    return (finds[i], False) if len(later) == LATER_FINDS or beyond or scanned_to >= min(reach, file_end) else None
+    beyond = len(candidates) > i + 1 + len(later)  # the next candidate is out of reach
+    return (candidates[i], False) if len(later) == LATER_FINDS or beyond or scanned_to >= min(reach, file_end) else None

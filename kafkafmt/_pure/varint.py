@@ -1,6 +1,9 @@
-"""Varints: 7 bits a byte, least significant first; signed ones are zigzag (0, -1, 1, -2 are 0, 1, 2, 3).
+"""Varints: 7 bits per byte, least significant first.
 
-At most 5 bytes for 32 bits and 10 for 64; bits beyond the width are dropped, as Kafka's ByteUtils does.
+Signed ones are zigzag-encoded (0, -1, 1, -2 become 0, 1, 2, 3).
+
+32 bits take at most 5 bytes, 64 bits at most 10. Bits above the width are dropped, as Kafka's
+ByteUtils does.
 """
 
 from __future__ import annotations
@@ -16,36 +19,39 @@ from ..types import Buffer
 
 
 def view_of(buffer: Buffer) -> memoryview:
-    """The buffer as unsigned bytes, not copied."""
+    """Return a view of the buffer as unsigned bytes."""
     raw: Any = buffer
     view = memoryview(raw)
     if not view.c_contiguous:
         raise ValueError("a C-contiguous buffer is needed")
     if (
         view.ndim != 1 or len(view.format.lstrip("@")) != 1
-    ):  # a structured array, say: memoryview casts plain items only
+    ):  # for example a structured array: memoryview casts simple items only
         raw = np.frombuffer(view, np.uint8) if view.nbytes else b""
         view = memoryview(raw)
     return view.cast("B")
 
 
 def natural(n: int) -> int:
-    """A count or a position of the caller's."""
+    """Return `n`; raise ValueError if it is negative."""
     if index(n) < 0:
         raise ValueError(f"{n} is not a count or position in memory")
     return n
 
 
 def check_range(view: memoryview, start: int, end: int | None) -> int:
-    """The end that is meant, once it and `start` are known to lie in the buffer."""
+    """Return `end` as a position; raise ValueError if the range is not in the buffer."""
     last = len(view) if end is None else natural(end)
     if last < natural(start) or last > len(view):
-        raise ValueError(f"start {start} and end {last} do not lie in a buffer of {len(view)} bytes")
+        raise ValueError(f"start {start} and end {last} are not a range of a buffer of {len(view)} bytes")
     return last
 
 
 def raw_varint(view: memoryview | bytes, p: int, end: int, width: int) -> tuple[int, int]:
-    """The bits as they stand and the position behind them; IndexError where they do not end within `width` bytes."""
+    """Return the bits, without undoing zigzag, and the position after them.
+
+    Raise IndexError if they do not end within `width` bytes.
+    """
     value = shift = 0
     for at in range(p, min(end, p + width)):
         byte = view[at]

@@ -1,4 +1,4 @@
-"""One batch of format 2, record by record: its records as spans, each checked."""
+"""Decode one batch of magic 2, record by record, into spans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .varint import raw_varint
 
 
 class Row(NamedTuple):
-    """One record as spans: what a row of the columns holds, and where the next record begins."""
+    """One record as spans: a row of the columns, and `next`, the position of the next record."""
 
     offset: int
     timestamp: int
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 def as_int64(n: int) -> int:
-    """What Java's 64-bit arithmetic would hold."""
+    """Return the value that Java's 64-bit arithmetic gives, which wraps around."""
     return (n + 2**63) % 2**64 - 2**63
 
 
@@ -51,7 +51,7 @@ def fault(code: int, position: int, base_offset: int) -> StructureError:
 
 
 def varint(data: Any, p: int, end: int) -> tuple[int, int]:
-    """A zigzag varint; the short ones, which nearly all are, without a loop."""
+    """Read a zigzag varint; those of one byte, which are most, without a loop."""
     byte = data[p] if p < end else 0x80
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), p + 1
@@ -60,7 +60,10 @@ def varint(data: Any, p: int, end: int) -> tuple[int, int]:
 
 
 def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
-    """A length, negative for null, and that many bytes: as a span, and the position behind them."""
+    """Read a length (negative for null) and that many bytes.
+
+    Return their span and the position after them.
+    """
     length, p = varint(data, p, end)
     if length > end - p:
         raise IndexError
@@ -70,7 +73,10 @@ def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
 def read_record(
     data: Any, start: int, end: int, batch: Any, last_delta: int, names: frozenset[str], max_headers: int
 ) -> Row:
-    """The record at `start` of a payload that ends at `end`. Columns behind the last one wanted are skipped, not decoded."""
+    """Read the record at `start` of a payload that ends at `end`.
+
+    Fields after the last one in `names` are not decoded.
+    """
     base_offset = batch.base_offset
     code = FAULT_LENGTH
     try:
@@ -80,7 +86,7 @@ def read_record(
             raise IndexError
         stop = p + length
         code = FAULT_TIMESTAMP
-        raw, p = raw_varint(data, p + 1, stop, MAX_VARLONG_BYTES)  # behind the attributes, which are unused
+        raw, p = raw_varint(data, p + 1, stop, MAX_VARLONG_BYTES)  # skip the attributes, which are unused
         timestamp = batch.timestamp(raw)
         code = FAULT_OFFSET
         delta, p = varint(data, p, stop)
@@ -119,9 +125,11 @@ def read_record(
 
 
 def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, headers: bool) -> Row | None:
-    """The same for the records that nearly all are: of varints of one or two bytes, and without headers where these are wanted.
+    """Read a plain record; return None for any other record and for a faulty one.
 
-    None for any other, and wherever there is a fault: `read_record` says what it is. Written out, since calls are what costs.
+    The varints of a plain record have one or two bytes. If headers are wanted, it has none. Nearly
+    all records are plain. The caller reads the others with `read_record`, which reports faults. The
+    code is written out, since calls take most of the time.
     """
     p = start
     if end - start < PLAIN_SIZE:  # the last record of a batch, if it is short
@@ -190,7 +198,7 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
 
 
 PLAIN_SIZE = 16
-"""Bytes that the varints of a plain record take at most, and the ones looked at before they are judged."""
+"""Most bytes that the varints of a plain record take, and that are read before a check."""
 NO_HEADERS: list[tuple[int, int, int, int]] = []
 new_row: Callable[[type[Row], tuple[Any, ...]], Row] = tuple.__new__
 KEY_ONLY = frozenset({"key"})
@@ -199,7 +207,7 @@ BODY = frozenset({"key", "value", "headers"})
 
 
 class Batch:
-    """A row of the table of batches as Python integers, and what follows from it."""
+    """A row of a table of batches as Python integers, with derived values."""
 
     def __init__(self, row: Any) -> None:
         self.magic = int(row["magic"])
@@ -211,12 +219,15 @@ class Batch:
         self.count = int(row["count"])
         self.payload_position = int(row["payload_position"])
         self.payload_end = self.payload_position + int(row["payload_size"])
-        # 64 bits are not left by any record whose deltas are small
+        # with these bases, no offset or timestamp of a record with small deltas overflows 64 bits
         self.never_wraps = abs(self.base_offset) < MAX_OFFSET // 2 and abs(self.base_timestamp) < MAX_OFFSET // 2
         self.timestamp_type = 1 if int(row["attributes"]) & LOG_APPEND_TIME_BIT else 0
 
     def timestamp(self, raw: int) -> int:
-        """A record's timestamp from the bits of its delta; with LogAppendTime the batch's for every record."""
+        """Return a record's timestamp from the bits of its delta.
+
+        With LogAppendTime, the batch's maximum timestamp.
+        """
         if self.timestamp_type:
             return self.max_timestamp
         return as_int64(self.base_timestamp + ((raw >> 1) ^ -(raw & 1)))
@@ -224,7 +235,10 @@ class Batch:
     def rows(
         self, data: Any, names: frozenset[str], record: int, position: int, last_delta: int, max_headers: int
     ) -> Iterator[Row]:
-        """Every record from the cursor on; an error where one, or what follows the last, is not as it should be."""
+        """Yield the records from a position on.
+
+        Raise StructureError for a faulty record, and for bytes after the last one.
+        """
         end = self.payload_end
         plain = self.never_wraps and (names == BODY or names == KEY_AND_VALUE)
         headers = "headers" in names
@@ -233,10 +247,10 @@ class Batch:
             if plain:
                 try:
                     row = read_plain(data, position, end, self, last_delta, headers)
-                except IndexError:  # the buffer ends inside a record at fault
+                except IndexError:  # the buffer ends inside a faulty record
                     pass
             if row is None:
-                plain = False  # what one record is not, the others of its batch rarely are
+                plain = False  # if one record is not plain, the others of its batch rarely are
                 row = read_record(data, position, end, self, last_delta, names, max_headers)
             position, last_delta = row.next, row.delta
             yield row

@@ -1,8 +1,8 @@
-"""Messages of the wire protocol, read and written field by field as a `Layout` says.
+"""Read and write messages of the wire protocol, field by field, as a `Layout` describes them.
 
-A layout is one structure in one version. Every field has a reader, which gives its value and the position behind it,
-and a writer, which adds to an `Output`; both are functions chosen once, when the layout is made. Flexible versions
-write lengths as unsigned varints plus one (0 is null) and end every structure with its tagged fields.
+A layout is one structure in one version. Each field has a reader and a writer, functions that are
+chosen once, when the layout is made. In flexible versions (KIP-482), a length is an unsigned varint
+of the length plus one (0 is null), and every structure ends with its tagged fields.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .wire_write import (
 
 
 def smallest_size(kind: int, compact: bool, layout: Layout | None, nullable: bool) -> int:
-    """The fewest bytes that a value of this kind takes."""
+    """Return the smallest encoded size of a value of this kind, in bytes."""
     if kind == WIRE_STRUCT:
         assert layout is not None
         return 1 if nullable else layout.smallest
@@ -62,7 +62,7 @@ def _holds_records(field: tuple[Any, ...]) -> bool:
 
 
 class Layout:
-    """See `_core.pyi`."""
+    """Read and write one structure of the wire protocol, in one version. See `_core.pyi`."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Layout:
         self.tagged = {tag: (*self._functions(f, True)[:3], f[6]) for tag, f in sorted(tagged)}
 
     def _functions(self, field: tuple[Any, ...], tagged: bool = False) -> tuple[str, Read, Write, int]:
-        """Name, reader, writer and smallest size of a field."""
+        """Return the name, reader, writer and smallest encoded size of a field."""
         name, kind, array, nullable, compact, layout, _ = field
         where = f"{self.type.__name__}.{name}"
         may_be_null = nullable and not array

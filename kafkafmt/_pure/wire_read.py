@@ -1,11 +1,14 @@
-"""Readers of the wire: functions, one for a field of a layout, that give its value and the position behind it."""
+"""Make the readers of a layout's fields.
+
+A reader is a function that returns a field's value and the position after it.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
 from threading import local
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from ..constants import (
@@ -27,10 +30,14 @@ from ..errors import StructureError, TooLargeError, TruncatedError
 from ..text import decode_header_key as decode_text
 from .varint import raw_varint
 
-if TYPE_CHECKING:
-    from .wire import Layout
-
 Read = Callable[[memoryview, int, int], tuple[Any, int]]
+
+
+class Readable(Protocol):
+    """A structure that can be read: a `Layout`."""
+
+    def read_from(self, view: memoryview, p: int, end: int) -> tuple[Any, int]: ...
+
 
 NUMBERS = {
     WIRE_INT8: struct.Struct(">b"),
@@ -86,7 +93,10 @@ def uuid_reader(name: str) -> Read:
 
 
 def length_reader(name: str, width: int, compact: bool, nullable: bool) -> Read:
-    """Reads a length or count: an int16 or int32, or a varint; -1 for null."""
+    """Make a reader of a length or count, which returns -1 for null.
+
+    It is an int16 or int32, or, if compact, a varint of the value plus 1.
+    """
     number = number_reader(name, WIRE_INT16 if width == 2 else WIRE_INT32)
 
     def read(view: memoryview, p: int, end: int) -> tuple[int, int]:
@@ -103,7 +113,7 @@ def length_reader(name: str, width: int, compact: bool, nullable: bool) -> Read:
 
 
 def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
-    """Strings, bytes, record data: a length and so many bytes."""
+    """Make a reader of a string, bytes or record data: a length and that many bytes."""
     length_of = length_reader(name, 2 if kind == WIRE_STRING else 4, compact, nullable)
 
     def read(view: memoryview, start: int, end: int) -> tuple[Any, int]:
@@ -122,8 +132,12 @@ def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
     return read
 
 
-def struct_reader(name: str, layout: Layout, nullable: bool, tagged: bool) -> Read:
-    """A structure; where it may be null, a byte before it says whether it is: below 0, of a tagged field 0."""
+def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> Read:
+    """Make a reader of a structure.
+
+    Before a nullable structure, a byte says whether it is null: a negative one, or in a tagged
+    field 0.
+    """
 
     def read(view: memoryview, p: int, end: int) -> tuple[Any, int]:
         if not nullable:
@@ -142,7 +156,7 @@ class Budget(local):
     left = MAX_OBJECTS
 
     def take(self, name: str, count: int, start: int) -> None:
-        """Count an array and its elements, or unknown tagged fields."""
+        """Count `count` objects towards the limit of MAX_OBJECTS."""
         self.left -= count
         if self.left < 0:
             raise TooLargeError(TOO_MANY_OBJECTS.format(name=name, limit=MAX_OBJECTS), start)
@@ -152,7 +166,7 @@ BUDGET = Budget()
 
 
 def array_reader(name: str, element: Read, smallest: int, compact: bool, nullable: bool, numbers: bool) -> Read:
-    """A count and its elements, of at least `smallest` bytes each."""
+    """Make a reader of an array: a count, and elements of at least `smallest` bytes."""
     count_of = length_reader(name, 4, compact, nullable)
 
     def read(view: memoryview, start: int, end: int) -> tuple[Any, int]:

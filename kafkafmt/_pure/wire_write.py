@@ -1,25 +1,22 @@
-"""Writers of the wire: functions, one for a field of a layout, that add its bytes to an `Output`."""
+"""Make the writers of a layout's fields: functions that append a field's bytes to an `Output`."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from ..constants import MAX_STRING, WIRE_FLOAT64
 from .varint import view_of
 from .wire_read import NUMBERS
 
-if TYPE_CHECKING:
-    from .wire import Layout
-
 MAX_FRAME = 2**31 - 1
 
 
 class Output:
-    """What has been written: whole buffers, and the bytes behind the last of them."""
+    """The encoded messages: a list of buffers, and the bytes after the last of them."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
@@ -27,7 +24,7 @@ class Output:
         self.size = 0
 
     def add(self, buffer: memoryview) -> None:
-        """A buffer as it is, not copied."""
+        """Append a buffer without copying it."""
         if buffer.nbytes:
             self.close_tail()
             self.parts.append(buffer)
@@ -41,6 +38,12 @@ class Output:
 
 
 Write = Callable[[Output, Any], None]
+
+
+class Writable(Protocol):
+    """A structure that can be written: a `Layout`."""
+
+    def write_to(self, out: Output, message: Any) -> None: ...
 
 
 def put_uvarint(out: bytearray, value: int) -> None:
@@ -84,7 +87,7 @@ def uuid_writer(name: str) -> Write:
 
 
 def length_writer(name: str, width: int, compact: bool, nullable: bool) -> Write:
-    """Writes a length or count, None for null."""
+    """Make a writer of a length or count; None is null."""
 
     def write(out: Output, length: int | None) -> None:
         if length is None and not nullable:
@@ -133,7 +136,7 @@ def bytes_writer(name: str, compact: bool, nullable: bool) -> Write:
 
 
 def records_writer(name: str, compact: bool, nullable: bool) -> Write:
-    """Record data: a buffer or several (a batch each, say), not copied."""
+    """Make a writer of record data: a buffer, or a list of buffers, which are not copied."""
     put_length = length_writer(name, 4, compact, nullable)
 
     def write(out: Output, value: Any) -> None:
@@ -151,7 +154,7 @@ def records_writer(name: str, compact: bool, nullable: bool) -> Write:
     return write
 
 
-def struct_writer(layout: Layout, nullable: bool, tagged: bool) -> Write:
+def struct_writer(layout: Writable, nullable: bool, tagged: bool) -> Write:
     def write(out: Output, value: Any) -> None:
         if nullable:
             out.tail.append(1 if value is not None else 0 if tagged else 0xFF)

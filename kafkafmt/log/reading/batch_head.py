@@ -34,13 +34,13 @@ class Head:
     def __init__(self, position: int, data: bytes) -> None:
         self.position = position
         self.data = data
-        self.magic = data[MAGIC_AT] if len(data) >= MAGIC_END else MAGIC_V2 + 1
-        self.length = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
-        self.end = position + ENTRY_OVERHEAD + self.length
-        self.first_offset = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
+        self.magic: int = data[MAGIC_AT] if len(data) >= MAGIC_END else MAGIC_V2 + 1
+        self.length: int = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
+        self.end: int = position + ENTRY_OVERHEAD + self.length
+        self.first_offset: int = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
         """Of a wrapper message, the last offset."""
         delta = 0
-        self.dense = self.magic < MAGIC_V2
+        self.dense: bool = self.magic < MAGIC_V2
         """The fields agree with each other, and there is one record for each offset."""
         if self.magic == MAGIC_V2 and len(data) == BATCH_HEADER_SIZE:
             delta, base_time, max_time, producer_id, epoch, sequence, count = CONSISTENT_FIELDS.unpack_from(
@@ -49,11 +49,11 @@ class Head:
             no_producer = (producer_id, epoch, sequence) == (-1, -1, -1)
             times = -1 <= base_time <= max_time < FAR_FUTURE
             self.dense = 0 <= delta == count - 1 and times and (no_producer or min(producer_id, epoch) >= 0)
-        self.last_offset = self.first_offset + max(delta, 0)
-        self.next_offset = self.last_offset + 1
+        self.last_offset: int = self.first_offset + max(delta, 0)
+        self.next_offset: int = self.last_offset + 1
         legacy = self.magic < MAGIC_V2 and len(data) > LEGACY_ATTRIBUTES_AT
-        self.wrapper = legacy and 0 < data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < 4
-        self.plain_message = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
+        self.wrapper: bool = legacy and 0 < data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < 4
+        self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 
     def may_be_right(self, expected: int) -> bool:
         """Return whether offset and length are possible, whatever the magic."""

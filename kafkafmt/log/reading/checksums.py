@@ -31,7 +31,7 @@ class SpanCrcs:
 
     def __init__(self, view: FileView) -> None:
         self.view = view
-        self.bytes_summed = 0
+        self.bytes_summed: int = 0
         self._start = 0
         self._known: dict[bool, list[int]] = {True: [0], False: [0]}
 

@@ -68,8 +68,8 @@ class Follower:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.name = f"{directory.topic}-{directory.partition}"
-        self.gone = False
+        self.name: str = f"{directory.topic}-{directory.partition}"
+        self.gone: bool = False
         self._paths = paths
         self._committed = committed
         self._control = control
@@ -77,9 +77,9 @@ class Follower:
         self._max_batch_bytes = max_batch_bytes
         self._tell = tell
         self._stamp: Stamp = ()
-        self.log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
+        self.log: PartitionLog = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
         self._begin()
-        self.next = max(self._low, start or 0)
+        self.next: int = max(self._low, start or 0)
 
     @property
     def _low(self) -> int:

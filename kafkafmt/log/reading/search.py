@@ -63,10 +63,10 @@ class Search:
 
     def __init__(self, view: FileView) -> None:
         self.view = view
-        self.size = view.size
+        self.size: int = view.size
         self.among_plain: bool | None = None
-        self.crcs = SpanCrcs(view)
-        self.bytes_scanned = 0
+        self.crcs: SpanCrcs = SpanCrcs(view)
+        self.bytes_scanned: int = 0
         self._scanned, self._looked = Window(), Window()
         self._from = self._to = self._lowest = 0
         self._found = np.empty(ROWS, np.int64)
@@ -424,9 +424,9 @@ class OwnCrc:
 
     def __init__(self, search: Search, head: Head) -> None:
         legacy = head.magic < MAGIC_V2
-        self.usable = len(head.data) >= (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH if legacy else BATCH_HEADER_SIZE)
+        self.usable: bool = len(head.data) >= (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH if legacy else BATCH_HEADER_SIZE)
         at = LEGACY_CRC_AT if legacy else CRC_AT
-        self.stored = int.from_bytes(head.data[at : at + 4], "big")
+        self.stored: int = int.from_bytes(head.data[at : at + 4], "big")
         self._start = self._at = crc_covers(head.position, head.magic if legacy else MAGIC_V2)
         self._value = 0
         self._castagnoli = not legacy

@@ -1,0 +1,137 @@
+"""Convert Python objects and rows of columns to `Fields`, a record of exact types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import index
+from typing import Any, NamedTuple
+
+from ..types import Buffer, HeaderSpans, Spans
+from .objects import Record
+from .varint import view_of
+
+Headers = Iterable[tuple[str | Buffer, Buffer | None]] | None
+
+KEPT_OFFSET, NEXT_OFFSET = 1, 2
+"""Origins of a record's offset, as bits.
+
+KEPT_OFFSET: the record is a Record that keeps its offset. NEXT_OFFSET: it gets the next offset.
+"""
+
+
+class Fields(NamedTuple):
+    """A record to encode."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Sequence[tuple[bytes, bytes | None]]
+    offset: int | None
+
+
+def plain_bytes(o: Any, name: str) -> bytes | None:
+    if o is None or type(o) is bytes:
+        return o
+    try:
+        return bytes(memoryview(o))
+    except TypeError:
+        raise TypeError(f"{name} must be bytes-like or None, not {type(o).__name__}") from None
+
+
+def checked_int64(n: Any, name: str) -> int:
+    """Return `n` as an int.
+
+    Raise TypeError if it is no integer, and OverflowError if it does not fit 64 bits.
+    """
+    try:
+        number = index(n)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {type(n).__name__}") from None
+    if not -(2**63) <= number < 2**63:
+        raise OverflowError(f"{name} {number} does not fit into 64 bits")
+    return number
+
+
+def header_key(key: Any) -> bytes:
+    plain = key.encode() if isinstance(key, str) else plain_bytes(key, "header key")
+    if plain is None:
+        raise TypeError("header key must be str or bytes-like, not None")
+    return plain
+
+
+def to_fields(key: Any, value: Any, timestamp: Any, headers: Any, offset: Any) -> Fields:
+    if isinstance(headers, dict):
+        headers = headers.items()
+    return Fields(
+        plain_bytes(key, "key"),
+        plain_bytes(value, "value"),
+        checked_int64(timestamp, "timestamp"),
+        [(header_key(k), plain_bytes(v, "header value")) for k, v in headers or ()],
+        None if offset is None else checked_int64(offset, "offset"),
+    )
+
+
+def offset_of(record: Record) -> int | None:
+    """Return the offset of a Record, or None if its offset was not read (-1)."""
+    return None if record.offset == -1 else record.offset
+
+
+def offset_origin(record: Any) -> int:
+    """Return KEPT_OFFSET, NEXT_OFFSET, or 0 for a tuple with an offset and for other objects."""
+    if type(record) is tuple:
+        return NEXT_OFFSET if len(record) < 5 or record[4] is None else 0
+    if type(record) is Record:
+        return NEXT_OFFSET if record.offset == -1 else KEPT_OFFSET
+    return 0
+
+
+def need_rows(array: Any, rows: int) -> None:
+    if array is not None and len(array) < rows:
+        raise ValueError(f"an array of at least {rows} items is needed, this one has {len(array)}")
+
+
+def span_of(view: memoryview, spans: Spans, i: int) -> bytes | None:
+    """Return the bytes of span `i`, or None for a null.
+
+    Raise IndexError if the span is outside the buffer.
+    """
+    position, length = int(spans.positions[i]), int(spans.lengths[i])
+    if length < 0:
+        return None
+    if position < 0 or length > len(view) - position:
+        raise IndexError
+    return bytes(view[position : position + length])
+
+
+class Column:
+    """A column of spans of one buffer; without spans, all values are null."""
+
+    def __init__(self, spans: Spans | None, rows: int) -> None:
+        self.spans = spans
+        if spans is not None:
+            self.view = view_of(spans.buffer)
+            need_rows(spans.positions, rows)
+            need_rows(spans.lengths, rows)
+
+    def __getitem__(self, i: int) -> bytes | None:
+        return None if self.spans is None else span_of(self.view, self.spans, i)
+
+
+def header_pairs(headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None, bytes | None]]:
+    """Return the headers of row `i`, up to the first one whose key is null.
+
+    Raise IndexError if a span is outside its buffer, or the headers are not in their columns.
+    """
+    if headers is None:
+        return []
+    first, count = int(headers.starts[i]), int(headers.counts[i])
+    total = min(len(headers.keys.lengths), len(headers.values.lengths))
+    if count and (count < 0 or first < 0 or count > total - first):
+        raise IndexError
+    keys, values = view_of(headers.keys.buffer), view_of(headers.values.buffer)
+    pairs: list[tuple[bytes | None, bytes | None]] = []
+    for h in range(first, first + count):
+        pairs.append((span_of(keys, headers.keys, h), span_of(values, headers.values, h)))
+        if pairs[-1][0] is None:  # the native core reports the first fault, and does not check what follows a null key
+            break
+    return pairs
