@@ -16,8 +16,9 @@ from ...constants import CONTROL_BIT, NO_END, NO_TIMESTAMP
 from ...records import RecordReader
 from .index_lookup import largest_timestamp, time_bounds
 from .part import Part
-from .partition import UNKNOWN, PartitionLog
+from .partition import PartitionLog
 from .partition_dir import SegmentFile
+from .planned_log import UNKNOWN
 
 
 class Place(NamedTuple):

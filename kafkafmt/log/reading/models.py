@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from ...errors import KafkaFormatError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +46,19 @@ class Finding:
     file: str
     error: str
     message: str
+
+
+class DamagedLogError(KafkaFormatError):
+    """Damage in a log that was read to fail at it; `damage` says what, `code` its kind, `path` in which partition directory."""
+
+    damage: Damage
+    path: str
+
+    def __init__(self, damage: Damage, path: str) -> None:
+        super().__init__(f"{path}/{damage.file}: {damage.message}; {damage.lost}", damage.position)
+        self.damage, self.path = damage, path
+        self.resume: int = damage.position + damage.length
+        self.code: str = damage.error
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.damage, self.path)

@@ -13,7 +13,7 @@ import numpy as np
 from ..._backend import core
 from ...constants import CONTROL_BIT
 from ...errors import KafkaFormatError
-from ...types import BATCH_DTYPE, Buffer
+from ...types import BATCH_DTYPE, Buffer, last_offset
 from ..format.files import aligned_buffer
 from .events import Events
 from .models import Damage
@@ -45,8 +45,7 @@ class Part:
     group_rows: Sequence[int] = ()
 
     def last_offset(self, i: int) -> int:
-        row = self.table[i]
-        return int(row["base_offset"]) + max(int(row["last_offset_delta"]), 0)
+        return last_offset(self.table[i])
 
     def batch_damage(self, row: Any, error: KafkaFormatError) -> Damage:
         """Return the damage of a batch whose CRC matches but whose records cannot be read. Its offsets come from its neighbours."""

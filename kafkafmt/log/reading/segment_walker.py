@@ -31,12 +31,13 @@ from ...constants import (
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ...records.reader import offset_range_error
 from ...records.wrappers import WrapperReader
-from ...types import BATCH_DTYPE, BatchTable, Buffer, IntArray
+from ...types import BATCH_DTYPE, BatchTable, Buffer, IntArray, last_offset
 from ..format.files import FileView, aligned_buffer
+from .batch_finder import OwnCrc
 from .batch_head import Head
 from .part_builder import TABLE_ROWS, PartBuilder, runs_of
 from .parts import Bad, Parts, Run
-from .search import OwnCrc, Search
+from .search import Search
 from .segment_stats import Stats
 
 BUFFER_BYTES = 4 << 20
@@ -380,9 +381,9 @@ def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: 
     expected : int
         The lowest offset to expect before the table.
     """
-    last = int(rows["base_offset"][-1]) + max(int(rows["last_offset_delta"][-1]), 0)
+    last = last_offset(rows[-1])
     if len(rows) > 1:
-        before = int(rows["base_offset"][-2]) + max(int(rows["last_offset_delta"][-2]), 0)
+        before = last_offset(rows[-2])
     elif before is None:
         before = expected - 1
     if int(firsts[-1]) == before + 1:
