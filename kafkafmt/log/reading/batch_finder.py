@@ -1,4 +1,7 @@
-"""Find the valid batches of a file by their CRCs, wherever they begin."""
+"""Find the valid batches of a file by their CRCs, wherever they begin.
+
+Each part of the file is scanned once, and each CRC is computed once.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,9 @@ from .batch_head import Head
 from .checksums import STEP, SpanCrcs, crc_covers
 
 FIRST_WINDOW = 1 << 16
+"""Size of the first window, in bytes."""
 LARGEST_WINDOW = 1 << 20
-"""Bytes that are read at once. A window that continues the one before is twice as large."""
+"""Largest window, in bytes. A window that continues the one before is twice as large."""
 ROWS = 1 << 16
 
 
@@ -91,7 +95,7 @@ class BatchFinder:
         return self._first + int(np.searchsorted(self._found[self._first : self._n_found], position))
 
     def _scan_on(self, end: int) -> None:
-        """Scan from where the last scan ended, up to `end` or the end of a window."""
+        """Scan from the end of the last scan up to `end`, or to the end of a window."""
         start, window = self._to, self._scanned
         self._around(window, start, BATCH_HEADER_SIZE)
         if start >= window.end:
@@ -137,7 +141,9 @@ class BatchFinder:
         return OwnCrc(self, head).matches(head.end)
 
     def _around(self, window: Window, position: int, size: int) -> None:
-        """Move a window so that it has at least `size` bytes from `position` on, or all up to the end of the file."""
+        """Move a window so that it contains at least `size` bytes from `position` on, or all up to
+        the end of the file.
+        """
         if window.at <= position and min(position + size, self.size) <= window.end:
             return
         follows = window.at <= position <= window.end
@@ -148,6 +154,7 @@ class BatchFinder:
             self.size = window.end  # the file was truncated meanwhile
 
     def _bytes(self, position: int, size: int) -> bytes:
+        """Return bytes of the file, from a window if they are in one."""
         for window in (self._scanned, self._looked):
             at = position - window.at
             if 0 <= at and at + size <= len(window.data):
@@ -159,7 +166,9 @@ class BatchFinder:
         return self._bytes(position, min(BATCH_HEADER_SIZE, max(self.size - position, 0)))
 
     def update_crc(self, castagnoli: bool, start: int, end: int, value: int) -> int:
-        """Return the CRC of some bytes, whose CRC is `value`, and the bytes in [start, end) after them."""
+        """Return the CRC of bytes whose CRC is `value`, followed by the bytes of the file in
+        [start, end).
+        """
         size = end - start
         for window in (self._scanned, self._looked):
             at = start - window.at
@@ -170,7 +179,9 @@ class BatchFinder:
         return self.crcs.update(castagnoli, start, end, value)
 
     def zero_tail(self) -> int:
-        """Return the position at which the zeros at the end of the file begin."""
+        """Return the position at which the zeros at the end of the file begin; the end of the file
+        if there are none.
+        """
         if self._zero_tail is None:
             end = self.size
             while end > 0:
@@ -185,7 +196,7 @@ class BatchFinder:
 
 
 class OwnCrc:
-    """A batch's crc field, compared with the CRC of what follows the field."""
+    """The crc field of a batch, compared with the CRC of the bytes after it."""
 
     def __init__(self, finder: BatchFinder, head: Head) -> None:
         legacy = head.magic < MAGIC_V2

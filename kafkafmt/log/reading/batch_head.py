@@ -1,4 +1,4 @@
-"""Decode the first bytes of a batch or message, as far as they exist, and judge whether they are plausible."""
+"""Decode the first bytes of a batch or message, and judge whether they are plausible."""
 
 from __future__ import annotations
 
@@ -23,13 +23,27 @@ from ...constants import (
 from ...errors import KafkaFormatError
 
 CONSISTENT_FIELDS = struct.Struct(">iqqqhii")
-"""Last offset delta, base and maximum timestamp, producer id, producer epoch, base sequence and record count of a header."""
+"""Header fields: last offset delta, base and maximum timestamp, producer id and epoch, base
+sequence, record count.
+"""
 FAR_FUTURE = 1 << 53
 """A timestamp in ms that no record has: the year 287396."""
 
 
 class Head:
-    """What the first bytes of a batch or message say, as far as they are there."""
+    """The fields in the first bytes of a batch or message, as far as these bytes exist.
+
+    Attributes
+    ----------
+    position, end : int
+        Position of the batch, and its end according to the length field, in bytes.
+    first_offset : int
+        The offset field. For a wrapper message, this is its last offset.
+    dense : bool
+        Whether the fields agree with each other and there is one record for each offset.
+    wrapper, plain_message : bool
+        Whether it is a wrapper message, or a message without compression, of format 0 or 1.
+    """
 
     def __init__(self, position: int, data: bytes) -> None:
         self.position = position
@@ -38,10 +52,10 @@ class Head:
         self.length: int = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
         self.end: int = position + ENTRY_OVERHEAD + self.length
         self.first_offset: int = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
-        """Of a wrapper message, the last offset."""
+
         delta = 0
         self.dense: bool = self.magic < MAGIC_V2
-        """The fields agree with each other, and there is one record for each offset."""
+
         if self.magic == MAGIC_V2 and len(data) == BATCH_HEADER_SIZE:
             delta, base_time, max_time, producer_id, epoch, sequence, count = CONSISTENT_FIELDS.unpack_from(
                 data, LAST_OFFSET_DELTA_AT
@@ -56,16 +70,18 @@ class Head:
         self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 
     def may_be_right(self, expected: int) -> bool:
-        """Return whether offset and length are possible, whatever the magic."""
+        """Return whether offset and length are possible, whatever the magic is."""
         return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
 
     def continues(self, expected: int) -> bool:
-        """Return whether this header is the next one of a log without gaps, as far as its fields agree with each other."""
+        """Return whether this header is the next one of a log without gaps, and its fields agree
+        with each other.
+        """
         return self.dense and self.first_offset == expected
 
 
 def whole_varint(raw: bytes) -> int | None:
-    """Return the number if these bytes are one varint and nothing else."""
+    """Return the number if the bytes are exactly one varint, otherwise None."""
     try:
         value, end = core.read_varint(raw)
     except KafkaFormatError:
@@ -74,16 +90,20 @@ def whole_varint(raw: bytes) -> int | None:
 
 
 def header_continues(head: bytes, expected: int) -> bool:
-    """Return whether a header can begin with these bytes, and has the expected offset or one within a segment's reach after it."""
+    """Return whether a header with the expected offset, or one within a segment's reach after it,
+    can begin with `head`.
+    """
     if not header_stands(head, expected):
         return False
     return len(head) < LENGTH_AT or int.from_bytes(head[:LENGTH_AT], "big") - expected <= MAX_RELATIVE_OFFSET
 
 
 def header_stands(head: bytes, expected: int) -> bool:
-    """Return whether a batch or message can begin with these bytes (at most a header's, fewer at the end of a file).
+    """Return whether a batch or message can begin with these bytes.
 
-    As far as they reach, they must contain a base offset of at least `expected`, a possible length and a known magic.
+    `head` has at most the size of a header, and fewer bytes at the end of a file. As far as the
+    bytes reach, they must contain a base offset of at least `expected`, a possible length and a
+    known magic.
     """
     if not head:
         return False

@@ -1,4 +1,4 @@
-"""Define what readers report about a segment: damage and findings."""
+"""Define what readers report about a partition: damage, findings and the error for damage."""
 
 from __future__ import annotations
 
@@ -10,10 +10,23 @@ from ...errors import KafkaFormatError
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A span of a `.log` that cannot be delivered.
+    """A span of a `.log` file that cannot be delivered.
 
-    first_offset, last_offset: the widest range that may be missing; None where that end is open; first = last + 1
-    where nothing can be missing. records: how many data records it held, None where that is not known.
+    Attributes
+    ----------
+    file : str
+        Name of the file.
+    position, length : int
+        The span, in bytes.
+    first_offset, last_offset : int or None
+        The widest range of offsets that may be missing. None if this end is not known. If no offset
+        can be missing, `first_offset` is `last_offset` + 1.
+    error : str
+        Code of the error.
+    message : str
+        What is wrong.
+    records : int or None
+        Number of data records in the span. None if it is not known.
     """
 
     file: str
@@ -27,7 +40,7 @@ class Damage:
 
     @property
     def lost(self) -> str:
-        """What it may have cost, for a message."""
+        """Phrase for messages that names the offsets that may be missing."""
         if self.empty:
             return "no offset is missing"
         first = "unknown" if self.first_offset is None else self.first_offset
@@ -36,12 +49,23 @@ class Damage:
 
     @property
     def empty(self) -> bool:
+        """Whether no offset can be missing."""
         return self.first_offset is not None and self.last_offset is not None and self.last_offset < self.first_offset
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something worth a line that keeps nothing from being delivered."""
+    """A problem that does not prevent the delivery of any complete batch.
+
+    Attributes
+    ----------
+    file : str
+        Name of the file.
+    error : str
+        Code of the problem.
+    message : str
+        What is wrong.
+    """
 
     file: str
     error: str
@@ -49,7 +73,19 @@ class Finding:
 
 
 class DamagedLogError(KafkaFormatError):
-    """Damage in a log that was read to fail at it; `damage` says what, `code` its kind, `path` in which partition directory."""
+    """Raised if a log is damaged and is not read with ``on_error="skip"``.
+
+    Attributes
+    ----------
+    damage : Damage
+        The damaged span.
+    code : str
+        Code of the damage.
+    path : str
+        The partition directory.
+    position, resume : int
+        Position of the damage in its file and the position after it, in bytes.
+    """
 
     damage: Damage
     path: str

@@ -10,7 +10,11 @@ from .segment_walker import Walker
 
 
 class Neighbours:
-    """The segments before and behind one, asked for batches that lie outside of what its name and theirs leave it."""
+    """The segments before and after one.
+
+    They are searched for batches whose offsets are outside the range that the names of the segments
+    give this one.
+    """
 
     def __init__(self, segment: SegmentFile) -> None:
         self.segment = segment
@@ -18,7 +22,9 @@ class Neighbours:
         self._held: dict[int, dict[tuple[int, int], int]] = {}
 
     def hold(self, walker: Walker, piece: Run) -> bool:
-        """Does the neighbour whose offsets these are hold the same batch, byte for byte?"""
+        """Return whether the neighbour segment with the offsets of `piece` contains the same batch,
+        byte for byte.
+        """
         base = self.segment.base_offset
         if base is None or piece.batches != 1:
             return False
@@ -45,7 +51,7 @@ class Neighbours:
 
 
 def _batches(view: FileView, base: int) -> dict[tuple[int, int], int]:
-    """Positions of the sound batches of a file, by first offset and size."""
+    """Return the positions of the valid batches of a file, by first offset and size."""
     walker = Walker(view, base)
     runs = walker.walk().runs.objects()
     return {

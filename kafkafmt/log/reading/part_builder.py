@@ -14,17 +14,20 @@ from .segment_stats import Stats
 TABLE_ROWS = 8192
 """Largest number of batches in one table."""
 TOLD_AGAIN = 4096
-"""Of so many consecutive damaged batches, the message of the first can contain its CRCs."""
+"""Number of consecutive damaged batches of which the first one's message can contain its CRCs."""
 SINGLE_SPANS = 16
 """Number of consecutive damaged spans that are reported one by one."""
 MERGED_BYTES = 4 << 20
-"""The damaged spans after those are merged up to this size, so that their number is bounded."""
+"""Largest size of merged damaged spans, in bytes. After SINGLE_SPANS, spans are merged so that
+their number is bounded.
+"""
 
 NOWHERE = np.empty(0, np.int64)
 
 
 class PartBuilder:
-    """Valid batches and damaged spans that a walk has met. Many batches are turned into runs together."""
+    """Collects valid batches and damaged spans of a walk, and turns many batches into runs at once.
+    """
 
     def __init__(self, stats: Stats, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
         self.stats = stats
@@ -48,17 +51,21 @@ class PartBuilder:
         self._parts = 0
 
     def limit(self) -> None:
-        """Limit the number of damaged spans that are pending."""
+        """Limit the number of damaged spans that wait."""
         if len(self._bads) >= TABLE_ROWS:
             self._take()
 
     def _make_room(self, rows: BatchTable, start: int) -> None:
+        """Turn the waiting batches into parts if the table has no space for `rows`, or if they
+        reach the size of a run.
+        """
         n = self._count
         if n and (n + len(rows) > TABLE_ROWS or start - int(self._rows["position"][0]) >= self.run_bytes):
             self._take()
 
     def damage(self, bad: Bad) -> None:
-        """Add a damaged span, or merge it into the one before it if that directly precedes it and many do."""
+        """Add a damaged span. If it is one of many consecutive ones, merge it into the one before.
+        """
         bads = self._bads
         follows = self._follows(self._count, bad.position)
         self._consecutive = self._consecutive + 1 if follows else 1
@@ -152,7 +159,7 @@ class PartBuilder:
             i += merged
 
     def _take(self) -> None:
-        """Turn what is pending into parts."""
+        """Turn the waiting batches and damaged spans into parts."""
         n, bads = self._count, self._bads
         at = np.array(self._bad_rows, np.int64)
         starts = np.empty(0, np.int64)

@@ -1,4 +1,11 @@
-"""What of a segment can be delivered, in order, and what cannot: the plan that every reader of a log follows."""
+"""Decide which batches of a segment are delivered, in which order, and what is damaged.
+
+`plan_segment` walks a segment, checks every CRC and returns a `SegmentPlan`: extents (runs of valid
+batches, in offset order), damage (spans that cannot be delivered, with the offsets that may be
+missing) and findings (irregularities that cost no complete batch). All readers follow the extents.
+Damage inside a batch whose CRC matches is found later, when its records are decoded
+(`Part.batch_damage`).
+"""
 
 from __future__ import annotations
 
@@ -33,14 +40,32 @@ from .segment_stats import Stats
 from .segment_walker import See, Walker
 
 MIN_ZERO_TAIL = 8
-"""Zeros at a file's end that make a last batch with a wrong CRC an unfinished one: pages that were never written."""
+"""Number of zeros at the end of a file, in bytes, from which on a last batch with a wrong CRC
+counts as incomplete.
+
+Such zeros are pages that were never written.
+"""
 
 
 @dataclass
 class SegmentPlan:
-    """extents: runs of sound batches in the order of their offsets, each back to back in the file.
+    """What is delivered of a segment.
 
-    next_offset: the offset after the last of them, None where there is none. size: the file's size when it was walked.
+    Attributes
+    ----------
+    segment : SegmentFile
+        The segment.
+    size : int
+        Size of the file when it was walked, in bytes.
+    extents : list of Run
+        Runs of valid batches, in offset order. The batches of an extent are back to back in the
+        file.
+    damaged : list of Damage
+        Spans that cannot be delivered.
+    findings : list of Finding
+        Irregularities that cost no complete batch.
+    stats : Stats
+        Summary of the batch headers.
     """
 
     segment: SegmentFile
@@ -52,6 +77,7 @@ class SegmentPlan:
 
     @property
     def next_offset(self) -> int | None:
+        """Offset after the last extent. None if there is no extent."""
         return self.extents[-1].last_offset + 1 if self.extents else None
 
 
@@ -62,9 +88,20 @@ def plan_segment(
     mapped: bool = False,
     see: See | None = None,
 ) -> SegmentPlan:
-    """Walk a segment, check every CRC, and decide what is delivered. run_bytes: extents are cut at about that size.
+    """Walk a segment, check every CRC, and decide what is delivered.
 
-    see: gets every sound batch in the order of the file, before it is known what the plan makes of it.
+    Parameters
+    ----------
+    segment : SegmentFile
+        The segment.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    run_bytes : int, optional
+        Extents are cut at about this size, in bytes. By default they are not cut.
+    mapped : bool, default False
+        Memory-map the file instead of reading it.
+    see : callable, optional
+        Called with all valid batches, in the order of the file, before the plan is made.
     """
     lower = segment.base_offset or 0
     with FileView(segment.path, mapped) as view:
@@ -87,7 +124,11 @@ def plan_segment(
 
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
-    """Where to cut a run so that its batches before an offset, the one that reaches across it, and those behind stand alone."""
+    """Return the offsets at which to split a run, so that the batch that reaches across `border`
+    becomes a run of its own.
+
+    `border` is an offset. `position` and `end` are the place of the run in the file.
+    """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
         if cuts and len(rows):
@@ -104,7 +145,10 @@ def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
 def _resolve(
     segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, lower: int, chain: set[int] | None
 ) -> SegmentPlan:
-    """Sort the parts into what is delivered, damage and findings. `chain`: the runs to believe, None for all of them."""
+    """Sort the parts of a segment into extents, damage and findings.
+
+    `chain` contains the indexes of the runs to accept; None accepts all.
+    """
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
     runs = parts.runs.objects()
@@ -153,9 +197,14 @@ _LAST_OFFSET: Callable[[Run], int] = attrgetter("last_offset")
 
 
 class _Bounds:
-    """The offsets that damage may have cost, by the runs around it that are delivered.
+    """Offsets that damage may have cost, derived from the runs around it that are delivered.
 
-    chosen: indexes of the runs that are delivered where they are. moved: runs that are delivered elsewhere, by offset.
+    Attributes
+    ----------
+    chosen : array of int64
+        Indexes of the runs that are delivered where they are.
+    moved : list of Run
+        Runs that are delivered elsewhere, by offset.
     """
 
     def __init__(self, segment: SegmentFile, parts: Parts, chosen: IntArray, moved: list[Run], lower: int) -> None:
@@ -239,7 +288,9 @@ def _finding(file: str, error: str, run: Run, what: str) -> Finding:
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:
-    """A run that is not believed, batch by batch: each is judged by itself."""
+    """Return the batches of a run that is not accepted as single runs, because each is judged by
+    itself.
+    """
     if run.batches == 1:
         return [run]
     pieces = []
@@ -274,7 +325,7 @@ class _Around:
 
 
 def _repeats(walker: Walker, piece: Run, around: _Around) -> bool:
-    """Is there the same batch, byte for byte, in what is delivered?"""
+    """Return whether an extent contains the same batch, byte for byte."""
     extent, _ = around.before(piece)
     if extent is None or piece.last_offset > extent.last_offset:
         return False
@@ -286,7 +337,10 @@ def _repeats(walker: Walker, piece: Run, around: _Around) -> bool:
 
 
 def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:
-    """Return the number of damaged spans before an unfinished tail, which becomes a finding; of all of them if there is none."""
+    """Return the number of damaged spans before an incomplete last batch, which becomes a finding.
+
+    If there is none, return the number of all damaged spans.
+    """
     n, runs = len(parts.bads), parts.runs
     if not segment.last:
         return n
@@ -304,6 +358,8 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
 
 
 def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
+    """Return why the file ends with an incomplete batch at a damaged span, or None if it does not.
+    """
     position = bad.position
     zeros = walker.search.zero_tail()
     if zeros <= position:

@@ -1,12 +1,14 @@
 """Find the position at which reading resumes after a damaged batch: the first of these that exists.
 
-1. A valid batch up to which the damaged batch's own CRC matches. Then only its length field is corrupted, which the CRC does not cover.
-2. The end according to the length field, if a plausible header, only zeros, or the end of the file is there, and no valid batch spans it.
+1. A valid batch up to which the damaged batch's own CRC matches. In this case only the length
+   field, which the CRC does not cover, is corrupted.
+2. The end according to the length field, if a plausible header, only zeros, or the end of the file
+   is there, and no valid batch spans it.
 3. A valid batch, found by scanning, that is confirmed by what follows it (see `Search._confirmed`).
 4. The end of the file.
 
-A record value can itself contain batches. A batch inside a value or inside a wrapper message is therefore no candidate, as far as this
-can be recognized; the rest of it is what rule 3 excludes. Each part of the file is scanned once, and each CRC is computed once.
+A record value can itself contain batches. A batch inside a value or inside a wrapper message is no
+candidate, as far as this can be recognized. Rule 3 excludes the others.
 """
 
 from __future__ import annotations
@@ -30,23 +32,31 @@ from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder, OwnCrc
 from .batch_head import Head, header_continues, header_stands, whole_varint
 
 OWN_CRC_FINDS = 64
-"""Number of valid batches at which the damaged batch's own CRC is tried before its length field is trusted."""
+"""Number of valid batches at which the damaged batch's own CRC is tried before its length field is
+trusted.
+"""
 LATER_FINDS = 16
 """Number of valid batches after the first confirmed one at which the damaged batch's own CRC is still tried."""
 SPANNING_FINDS = 256
-"""Number of valid batches before a position that are looked at to find one that spans it."""
+"""Number of valid batches before a position that are checked for one that spans it."""
 CHAIN_ROWS = 1 << 14
 LONG_CHAIN = 1 << 16
-"""Consecutive valid batches of this size in bytes are taken for the log's, whatever follows them."""
+"""Size of consecutive valid batches, in bytes, from which on they are accepted whatever follows
+them.
+"""
 MANY_MESSAGES = 1 << 20
-"""No wrapper message contains so many messages, so a larger offset is no relative one."""
+"""No wrapper message contains this many messages. A larger offset is therefore not a relative one.
+"""
 
 
 class Search(BatchFinder):
     """Finds where reading of an open segment resumes after damage.
 
+    Attributes
+    ----------
     among_plain : bool or None
-        Whether all valid batches so far were messages of formats 0 and 1 without compression; None before the first.
+        Whether all valid batches so far were messages of formats 0 and 1 without compression. None
+        before the first.
     """
 
     def __init__(self, view: FileView) -> None:
@@ -59,12 +69,13 @@ class Search(BatchFinder):
         return np.empty(CHAIN_ROWS, BATCH_DTYPE)
 
     def note(self, rows: BatchTable) -> None:
-        """Take note of valid batches before the next damage."""
+        """Register valid batches that precede the next damage."""
         if self.among_plain is not False:
             self.among_plain = not ((rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0)).any()
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
-        """Return where reading resumes after the damaged batch at `position`, and whether its own CRC matches up to there.
+        """Return where reading resumes after the damaged batch at `position`, and whether its own
+        CRC matches up to there.
 
         `expected` is the lowest offset that the damaged batch can have.
         """
@@ -83,7 +94,9 @@ class Search(BatchFinder):
         return end, own.matches(end)
 
     def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
-        """Return what `resume` returns if the window that was scanned last is enough to decide, and the case is a common one."""
+        """Return the result of `resume` if the last window is sufficient and the case is a common
+        one, otherwise None.
+        """
         window = self._scanned
         self._first += int(np.searchsorted(self._found[self._first : self._n_found], position + 1))
         found = self._found[self._first : self._n_found]
@@ -132,11 +145,19 @@ class Search(BatchFinder):
         return find.position
 
     def _confirmed(self, find: Head, bad: Head, expected: int) -> bool:
-        """Return whether what follows a valid batch shows that it is one of the log's, not part of a record value.
+        """Return whether what follows a valid batch shows that it belongs to the log and not to a
+        record value.
 
-        After it there must be the end of the file, zeros up to the end, a plausible header whose offset continues, the offset that
-        comes next at the place of a header's offset, or a valid batch. In the last case, and if the damaged batch's header is the
-        log's next one, `find` must be the batch after it, or the last of a few valid batches must be confirmed likewise.
+        One of these must follow it:
+
+        - the end of the file, or zeros up to the end
+        - a plausible header whose offset continues
+        - the next offset, at the position of a header's offset
+        - a valid batch
+
+        In the last case, and if the damaged batch's header is the log's next one, `find` must be
+        the batch after the damaged one. Otherwise the last of a few consecutive valid batches must
+        be confirmed in the same way.
         """
         if bad.continues(expected) and find.first_offset != bad.next_offset:
             ends, last_offset = self._chain_from(find, LARGEST_WINDOW)
@@ -148,6 +169,9 @@ class Search(BatchFinder):
         return self._continued(end, next_offset, find.magic) or (end == find.end and self.valid(end))
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
+        """Return whether the bytes at `end` continue the log: as `_log_continues` says, or by the
+        next offset alone.
+        """
         if self._log_continues(end, next_offset):
             return True
         offset = self.head(end)[:LENGTH_AT]
@@ -156,16 +180,20 @@ class Search(BatchFinder):
         return len(offset) == LENGTH_AT and 0 <= distance <= reach
 
     def _log_continues(self, position: int, expected: int) -> bool:
-        """Return whether the end of the file, zeros up to it, or a plausible header whose offset continues is at `position`."""
+        """Return whether the file ends at `position`, has only zeros from there on, or has a
+        plausible header with an offset that continues.
+        """
         head = self.head(position)
         return self._ends_at(position) or (len(head) >= LENGTH_AT and header_continues(head, expected))
 
     def _value_end(self, find: Head) -> int:
-        """Return the end of the record value that consists of `find` and the valid batches directly after it, or 0.
+        """Return the end of the record value that consists of `find` and the valid batches directly
+        after it, or 0.
 
-        The value's length precedes it and must equal the size of these batches. In format 2 the length is a varint, which can match
-        by chance. So nothing that continues the log may follow: in a real record, at least the header count does. In formats 0 and
-        1 the length has four bytes; a match by chance is as unlikely as with a CRC.
+        The value's length precedes it and must equal the size of these batches. In format 2 the
+        length is a varint, which can match by chance. So nothing that continues the log may follow:
+        in a real record, at least the header count does. In formats 0 and 1 the length has four
+        bytes. A match by chance is as unlikely as with a CRC.
         """
         reach = min(5, find.position)
         before = self._bytes(find.position - reach, reach)
@@ -184,9 +212,11 @@ class Search(BatchFinder):
         return 0
 
     def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the batches from `find` on if their offsets are those that the damaged batch's own header claims, or 0.
+        """Return the end of the batches from `find` on if the damaged batch's header claims their
+        offsets, or 0.
 
-        Nothing after a batch of the log has its offsets, so these batches are inside it. The header counts if it continues the log.
+        No later batch of the log has these offsets, so the batches are inside the damaged one. The
+        header is trusted if it continues the log.
         """
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
@@ -199,10 +229,12 @@ class Search(BatchFinder):
         return 0
 
     def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the messages from `find` on if they can be inside a damaged wrapper message, or 0.
+        """Return the end of the messages from `find` on if they can be inside a damaged wrapper
+        message, or 0.
 
-        Compression can leave inner messages as they were. In format 1 their offsets count from 0. In format 0 they are absolute, so
-        such a message is delivered like any other: its offset and its CRC are its own.
+        Compression can leave inner messages unchanged. In format 1 their offsets count from 0. In
+        format 0 they are absolute: such a message is delivered like any other, because its offset
+        and its CRC are its own.
         """
         if not find.plain_message or find.magic != MAGIC_V1 or bad.magic == MAGIC_V2 or bad.plain_message:
             return 0
@@ -218,7 +250,9 @@ class Search(BatchFinder):
         return self._plain_end(find, highest) if find.first_offset <= highest else 0
 
     def _plain_end(self, find: Head, highest: int) -> int:
-        """Return the end of the messages without compression, with consecutive offsets up to `highest`, from `find` on."""
+        """Return the end of the messages from `find` on that have no compression and consecutive
+        offsets up to `highest`.
+        """
         self._chain_from(find, LARGEST_WINDOW)
         rows = self._chain[: self._chained]
         other = (rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0) | (rows["base_offset"] > highest)
@@ -227,9 +261,11 @@ class Search(BatchFinder):
         return int(rows["position"][-1]) + int(rows["size"][-1]) + self._looked.at if len(rows) else find.end
 
     def _chain_from(self, find: Head, reach: int) -> tuple[npt.NDArray[np.int64], int]:
-        """Return the ends of `find` and of the valid batches directly after it, and the last one's last offset.
+        """Return the ends of `find` and of the valid batches directly after it, and the last one's
+        last offset.
 
-        At most the batches of one window are looked at, a larger one if the first is too small for `reach` bytes.
+        At most the batches of one window are checked. If the first window is too small for `reach`
+        bytes, a larger one is used.
         """
         window = self._looked
         for size in (FIRST_WINDOW, LARGEST_WINDOW):
@@ -246,10 +282,14 @@ class Search(BatchFinder):
         return ends, last_offset(rows[-1])
 
     def _ends_at(self, position: int) -> bool:
-        """Return whether the file ends at `position`, or has only zeros from there on; a few zeros can be the rest of a record."""
+        """Return whether the file ends at `position`, or has only zeros from there on.
+
+        Fewer zeros than an offset has bytes do not count: they can be the rest of a record.
+        """
         return position == self.size or (position + LENGTH_AT <= self.size and position >= self.zero_tail())
 
     def _header_or_end(self, position: int, expected: int) -> bool:
+        """Return whether a plausible header or the end of the data is at `position`."""
         if position >= self.size:
             return position == self.size
         head = self.head(position)

@@ -11,8 +11,20 @@ from ...constants import CODEC_MASK, DELETE_HORIZON_BIT, MAGIC_V2, NO_TIMESTAMP,
 
 @dataclass
 class Stats:
-    """What the headers of a segment tell. Timestamps in ms, -1 where there are none. records: control records too; None where
-    a wrapper message does not say.
+    """Summary of the batch headers of a segment.
+
+    Attributes
+    ----------
+    batches : int
+        Number of batches.
+    records : int or None
+        Number of records, control records included. None if a wrapper message does not state it.
+    codecs, magics : int
+        Bit masks of the codec ids and of the magics that occur.
+    min_timestamp, max_timestamp : int
+        Smallest base timestamp and largest maximum timestamp, in ms; -1 if there are none.
+    transactional : bool
+        Whether there are transactional batches.
     """
 
     batches: int = 0
@@ -24,6 +36,7 @@ class Stats:
     transactional: bool = False
 
     def add(self, rows: np.ndarray) -> None:
+        """Add a table of batches."""
         attributes = rows["attributes"]
         self.batches += len(rows)
         wrappers = bool(((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any())

@@ -1,7 +1,8 @@
-"""Walk a segment: runs of valid batches, and the damaged spans between them.
+"""Walk a segment: find its runs of valid batches and the damaged spans between them.
 
-Batches are not decompressed, except wrapper messages (formats 0 and 1), whose offset field the CRC does not cover and whose first offset
-only their messages contain. A reused buffer and table hold the batches; besides these, memory is used for runs and damaged spans.
+Batches are not decompressed. Wrapper messages (formats 0 and 1) are an exception: the CRC does not
+cover their offset field, and only their inner messages contain their first offset. One buffer and
+one table are reused for all batches. Besides these, memory is used for runs and damaged spans only.
 """
 
 from __future__ import annotations
@@ -42,11 +43,15 @@ from .segment_stats import Stats
 
 BUFFER_BYTES = 4 << 20
 FIRST_READ = 32 << 10
-"""What a lookup reads first; each further read is four times the one before, up to BUFFER_BYTES."""
+"""Size of the first read of a lookup, in bytes. Each further read is four times as large, up to
+BUFFER_BYTES.
+"""
 GROWTH = 4
 SPAN_ROWS = 8192
 Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
-"""File position of a buffer, the buffer, a table of batches in it, and what is wrong behind the last of them."""
+"""File position of a buffer, the buffer, a table of valid batches in it, and the error after the
+last of them.
+"""
 
 
 See = Callable[[int, Any, np.ndarray], None]
@@ -55,7 +60,18 @@ See = Callable[[int, Any, np.ndarray], None]
 class Walker:
     """Walks one open segment.
 
-    run_bytes: where a run is cut although the next batch would continue it. first_read: bytes of the first read.
+    Parameters
+    ----------
+    view : FileView
+        The open file.
+    base_offset : int
+        Lowest offset that the segment can contain.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    run_bytes : int, optional
+        Size at which a run is cut although the next batch continues it, in bytes.
+    first_read : int, default 4194304 (4 MiB)
+        Size of the first read, in bytes.
     """
 
     def __init__(
@@ -84,9 +100,11 @@ class Walker:
         """Called before the buffer is filled again."""
 
     def tables(self, position: int, end: int) -> Iterator[Table]:
-        """The batches from `position` to `end` or the first that is not sound.
+        """Yield tables of the valid batches from `position` to `end`, or to the first damaged
+        batch.
 
-        The last table may be empty; its error, whose position is the file's, is None at the end.
+        The last table may be empty. Its error is None if `end` was reached; otherwise its position
+        is that in the file.
         """
         if self.view.data is not None:
             yield from self._mapped_tables(self.view.data, position, end)
@@ -136,7 +154,9 @@ class Walker:
         return self.view.read(position, BATCH_HEADER_SIZE)
 
     def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
-        """The same over a mapped file, where a batch of any size lies whole: the buffer is the file."""
+        """Yield the tables of a memory-mapped file, in which every batch is complete. The buffer is
+        the file.
+        """
         self._buffer, self._buffered = data, len(data)
         step, planned_end, end = self.first_read, end, min(end, len(data))
         while position < end:
@@ -158,7 +178,10 @@ class Walker:
             yield 0, data, self._table[:0], TruncatedError("the file was truncated while it was read", position)
 
     def _size_of_unread(self, position: int, end: int, got: int, asked: int) -> int | KafkaFormatError:
-        """The size of a batch of which only a part was read, for which the buffer is then large enough; or what is wrong with it."""
+        """Return the size of a batch that was read only in part, or what is wrong with it.
+
+        The buffer is enlarged if necessary, so that the batch fits.
+        """
         if got < asked:
             return TruncatedError("the file was truncated while it was read", position)
         head = bytes(self._buffer[: min(got, BATCH_HEADER_SIZE)])
@@ -170,7 +193,11 @@ class Walker:
         return size
 
     def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
-        """Return the error of a batch that the file cuts off, or that is so large that it is not read because of its CRC or the limit."""
+        """Return the error of a batch that is too large to read, or None.
+
+        The file may end inside the batch. If the batch is larger than the buffer, its CRC is
+        checked without reading it whole. It may also exceed the limit.
+        """
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
         if end - position < MAGIC_END or size > end - position:
@@ -185,6 +212,7 @@ class Walker:
         return None
 
     def _cut_off(self, position: int, end: int, head: bytes) -> KafkaFormatError:
+        """Return the error of a batch inside which the file ends."""
         left = end - position
         if left < MAGIC_END:
             return TruncatedError(f"the file ends {left} bytes into a batch", position)
@@ -193,16 +221,17 @@ class Walker:
         return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
 
     def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Parts:
-        """Return every byte of the segment, as runs and damaged spans in the order of the file.
+        """Return all bytes of the segment, as runs and damaged spans in the order of the file.
 
         Parameters
         ----------
         cut_gaps : bool, default False
-            End a run at every gap in the offsets too, not only if they fall back.
+            End a run at every gap in the offsets too, not only if they decrease.
         cut_at : set of int, optional
-            Begin a run at every batch that begins at one of these offsets.
+            Start a run at every batch whose first offset is one of these.
         see : callable, optional
-            Called with the position of each buffer, the buffer, and the valid batches in it. Damage may be between these.
+            Called with the position of each buffer, the buffer, and the valid batches in it. Damage
+            may be between these.
         """
         self.stats = Stats()
         self.search.among_plain = None
@@ -254,12 +283,17 @@ class Walker:
         return pending.parts()
 
     def _in_buffer(self, position: int) -> bool:
+        """Return whether a position of the file is in the buffer."""
         return 0 <= position - self._buffer_at < self._buffered
 
     def _scan_damaged(
         self, position: int, expected: int, last: int | None
     ) -> tuple[BatchTable, IntArray, int, int, int | None, KafkaFormatError | None]:
-        """Scan the rest of the buffer with `core.scan_damaged`. Positions are the file's, but the buffer's in the rows."""
+        """Scan the rest of the buffer with `core.scan_damaged`.
+
+        The positions returned are those in the file, except in the rows, where they are those in
+        the buffer.
+        """
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
         n, m, end, expected, last, error = core.scan_damaged(
@@ -272,9 +306,11 @@ class Walker:
     def _split(
         self, start: int, buffer: Buffer, table: BatchTable
     ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
-        """Yield the rows of a table with their first offsets, up to each batch whose own offsets are wrong, and that one.
+        """Yield the rows of a table up to each batch whose offsets are wrong, with their first
+        offsets and that batch's damage.
 
-        These are wrapper messages whose messages have other offsets, and batches with a negative last offset delta.
+        Such batches are wrapper messages whose inner messages have other offsets, and batches with
+        a negative last offset delta.
         """
         firsts = table["base_offset"]
         wrappers = np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))
@@ -296,14 +332,17 @@ class Walker:
         yield table[begin:], firsts[begin:], None
 
     def runs(self, rows: BatchTable, start: int, cut_gaps: bool = False) -> list[Run]:
-        """Return the runs of a table of batches that were found valid; their positions count from `start`."""
+        """Return the runs of a table of valid batches, whose positions count from `start`."""
         firsts = rows["base_offset"].copy()
         for i in np.flatnonzero((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).tolist():
             firsts[i] = self.first_offset_at(start + int(rows["position"][i]))
         return runs_of(rows, firsts, start, cut_gaps)
 
     def first_offset_at(self, position: int) -> int:
-        """Return the first offset of the batch or message at a position; of a wrapper message that cannot be read, its own."""
+        """Return the first offset of the batch or message at a position.
+
+        For a wrapper message that cannot be read, this is its own offset.
+        """
         size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
         entry, row = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
         if core.scan_batches(entry, row).count and row["magic"][0] < MAGIC_V2 and row["count"][0] < 0:
@@ -311,13 +350,13 @@ class Walker:
         return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)
 
     def _bad(self, position: int, error: KafkaFormatError, expected: int) -> Bad:
-        """Return the damaged span from `position` on, up to where reading resumes."""
+        """Return the damaged span from `position` to where reading resumes."""
         end, own_crc_matches = self.search.resume(position, expected)
         known = own_crc_matches or isinstance(error, TooLargeError)
         return Bad(position, end, error.code, error.message, self._count(position) if known else None)
 
     def _count(self, position: int) -> int | None:
-        """The number of data records that a header states, None where that cannot be."""
+        """Return the number of data records that a header states, or None if it is impossible."""
         head = self.view.read(position, BATCH_HEADER_SIZE)
         if head[MAGIC_AT] < MAGIC_V2:
             return None if head[LEGACY_ATTRIBUTES_AT] & CODEC_MASK else 1
@@ -331,7 +370,8 @@ class Walker:
 
 
 class _Seen:
-    """Shows valid batches to the caller of a walk, as many as are in one buffer together."""
+    """Passes valid batches to the `see` function of a walk, as many at a time as are in one buffer.
+    """
 
     def __init__(self, see: See | None) -> None:
         self._see = see
