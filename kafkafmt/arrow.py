@@ -31,8 +31,8 @@ from .types import Buffer, CopiedColumns
 
 try:
     import pyarrow as pa
-except ImportError as missing:
-    raise ImportError(f"Arrow output needs pyarrow: {install_line('arrow')}") from missing
+except ImportError as _missing:
+    raise ImportError(f"Arrow output needs pyarrow: {install_line('arrow')}") from _missing
 
 HEADER_FIELDS = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct(HEADER_FIELDS)))
@@ -151,6 +151,9 @@ class _Columns(CopiedColumns):
     a copy.
     """
 
+    capacity: int
+    rooms: dict[str, int]
+
     def __init__(self, names: Iterable[str]) -> None:
         self._arrays: dict[str, _Numbers] = {}
         super().__init__(1 << 12, tuple(names), room=1 << 18)
@@ -240,9 +243,9 @@ class ArrowBuilder:
     ) -> None:
         self.schema = schema
         self.target_bytes = target_bytes
-        self.columns = _Columns(decoded_names(schema))
-        self.timestamps_out_of_range = 0
-        self.rows = 0
+        self.columns: _Columns = _Columns(decoded_names(schema))
+        self.timestamps_out_of_range: int = 0
+        self.rows: int = 0
         self._with_headers = "headers" in schema.names
         self._header_bytes = 0
         self._header_ends: _Numbers | None = None

@@ -80,9 +80,12 @@ class Arena:
     If the buffer grows, it moves, so callers must keep positions, not views.
     """
 
+    data: npt.NDArray[np.uint8]
+    view: memoryview
+
     def __init__(self, capacity: int = 1 << 20) -> None:
         self._replace(np.empty(capacity, np.uint8))
-        self.filled = 0
+        self.filled: int = 0
 
     def _replace(self, data: npt.NDArray[np.uint8]) -> None:
         self.data, self.view = data, view_of(data)

@@ -40,7 +40,7 @@ class KafkaFormatError(Exception):
         self.position = position
         self.base_offset = base_offset
         self.resume = resume
-        self.rule = self.code
+        self.rule: str = self.code
 
     def __str__(self) -> str:
         batch = "" if self.base_offset is None else f", batch at offset {self.base_offset}"

@@ -71,5 +71,5 @@ def _json_escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-encode_json = json_encoder()
+encode_json: Callable[[Any], str] = json_encoder()
 """Encode a value as one line of JSON."""

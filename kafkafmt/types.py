@@ -79,6 +79,11 @@ def last_offsets(batches: BatchTable) -> IntArray:
     return last
 
 
+def last_offset(batch: np.void) -> int:
+    """Return the last offset of one batch, as `last_offsets` does for a table."""
+    return min(int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0), MAX_OFFSET)
+
+
 class Scan(NamedTuple):
     """Result of a shallow scan of batches.
 
@@ -203,9 +208,9 @@ class RecordColumns:
         if capacity < 1:
             raise ValueError("capacity must be at least 1")
         self.capacity = capacity
-        self.names = tuple(n for n in _ARRAYS if n in names)
-        self.rows = 0
-        self.headers = 0
+        self.names: tuple[str, ...] = tuple(n for n in _ARRAYS if n in names)
+        self.rows: int = 0
+        self.headers: int = 0
         self.cursor: IntArray = np.zeros(4, np.int64)
         self.offset: IntArray | None = None
         self.timestamp: IntArray | None = None
@@ -217,7 +222,7 @@ class RecordColumns:
         self.value_length: LengthArray | None = None
         self.header_start: IntArray | None = None
         self.header_count: LengthArray | None = None
-        self.header_capacity = 0
+        self.header_capacity: int = 0
         self.header_key_position: IntArray | None = None
         self.header_key_length: LengthArray | None = None
         self.header_value_position: IntArray | None = None
@@ -278,7 +283,7 @@ class CopiedColumns(RecordColumns):
     def __init__(
         self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0, room: int = 1 << 16
     ) -> None:
-        self.rooms = {name: room for name in ("key", "value") if name in names}
+        self.rooms: dict[str, int] = {name: room for name in ("key", "value") if name in names}
         super().__init__(capacity, names, header_capacity)
 
     def _make_arrays(self) -> None:

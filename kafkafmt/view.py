@@ -13,6 +13,7 @@ from ._backend import core
 from .constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, NO_END
 from .log import Damage, NoLogError, PartitionDir, PartitionLog, discover
 from .log.format.leader_epochs import end_offset_for
+from .log.reading.discovery import Discovery
 from .log.reading.follow import Follower
 from .log.reading.following import POLL, Followers, paths_to_follow
 from .log.reading.groups import GROUPS_TOPIC, CommittedOffset, Group, groups_dict, read_group_state
@@ -64,7 +65,7 @@ class Partition:
         mapped: bool = False,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self.log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, mapped=mapped, tell=tell)
+        self.log: PartitionLog = PartitionLog(directory, max_batch_bytes=max_batch_bytes, mapped=mapped, tell=tell)
         self.damaged: list[Damage] = []
 
     def __repr__(self) -> str:
@@ -588,7 +589,7 @@ class Groups:
         state = read_group_state(logs, (lambda _, damage: self.damaged.append(damage)) if on_error == "skip" else None)
         self.offsets: list[CommittedOffset] = state.offsets
         self.groups: list[Group] = state.groups
-        self.unreadable = state.unreadable
+        self.unreadable: int = state.unreadable
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Groups: {len(self.groups)} with {len(self.offsets)} committed offsets>"
@@ -637,6 +638,8 @@ class Log:
         the log is opened and while it is read.
     """
 
+    discovery: Discovery
+
     def __init__(
         self,
         paths: Iterable[str | os.PathLike[str]],
@@ -647,7 +650,7 @@ class Log:
         self._paths = [os.fspath(path) for path in paths]
         self._replicas = replicas
         self.discovery = found = discover(self._paths, replicas)
-        self.messages = found.messages
+        self.messages: list[str] = found.messages
         self._partitions = [Partition(d, max_batch_bytes, mapped, self.messages.append) for d in found.partitions]
 
     @property

@@ -112,7 +112,7 @@ def test_open(tmp_path: Path) -> None:
             "max_bytes must be a number of bytes, not '16k'",
         ),
         (lambda: kafkafmt.build_batch([], producer_id="7"), TypeError, "producer_id must be a whole number, not '7'"),
-        (lambda: kafkafmt.columns_of(), ValueError, "at least one column is needed"),
+        (lambda: kafkafmt.columns_of(), ValueError, "no column is given"),
         (lambda: kafkafmt.columns_of(key=b"a"), TypeError, "key is a column, such as a list or an array, not b'a'"),
         (
             lambda: kafkafmt.columns_of(key=[b"a"], value=[b"a", b"b"]),

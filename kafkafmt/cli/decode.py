@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import click
 
-from ..errors import KafkaFormatError, StructureError, UnsupportedError
+from ..errors import KafkaFormatError
 from ..log import NoLogError
 from ..log.reading.recognize import HEAD_BYTES, packing_of_content
 from ..messages.as_json import uuid_text
-from ..protocol import Correlation, FrameSplitter, Request, UnknownBody, apis, record_data, to_json
-from ..protocol.frames import (
-    SIZE_BYTES,
-    correlation_id_of,
-    header_version,
-    read_request_body,
-    read_request_header,
-    read_response_body,
-    read_response_header,
-)
-from ..protocol.message_classes import REQUEST, RESPONSE
+from ..protocol import Correlation, apis, record_data
+from ..protocol.decode import DecodedFrame, decode_requests, decode_responses
+from ..protocol.frames import SIZE_BYTES
 from ..records import read_records
 from ..text import encode_json, plain
 from .cat import json_row, text_line
-from .options import LocalPath, bytes_option, format_option, limit_batch_option
+from .options import LocalPath, ParamType, bytes_option, format_option, limit_batch_option
 from .output import BYTES, EXIT_DAMAGE, counted, tell
 
-CHUNK = 1 << 20
-MAX_FRAME = 2**31 - 1
-"""The protocol's own limit. A large size field alone costs no memory: only bytes that were read are kept."""
 
-
-class ApiName(click.ParamType):  # type: ignore[type-arg]
+class ApiName(ParamType[int]):
     """The name of an API, in any case, with or without underscores; or its key."""
 
     name = "NAME|KEY"
@@ -94,30 +81,42 @@ def decode(
     if (api is None) != (api_version is None):
         raise click.UsageError("--api and --api-version must be given together")
     show = _json_line(records, BYTES[encoding]) if output_format == "json" else _text_lines(records, BYTES[encoding])
-    waiting = Correlation()
     failed = False
-    for row, body in itertools.chain(_requests(requests, waiting), _responses(responses, waiting, (api, api_version))):
+    for frame in _decoded(requests, responses, api, api_version):
+        if frame.unmatched:
+            frame.error = f"{frame.error}; give its --api and --api-version"
         trouble: list[str] = []
-        found = _records_of(body, max_batch_bytes, trouble) if records and body is not None else iter(())
-        for part in show(row, body, found):
+        wanted = records and frame.message is not None
+        found = _records_of(frame.message, max_batch_bytes, trouble) if wanted else iter(())
+        for part in show(frame, found):
             sys.stdout.write(part)
         for message in trouble:
             sys.stdout.flush()
-            tell(f"{row['direction']} at {row['position']}: {message}")
-        failed = failed or "error" in row or bool(trouble)
+            tell(f"{frame.direction} at {frame.position}: {message}")
+        failed = failed or frame.error is not None or bool(trouble)
     return EXIT_DAMAGE if failed else 0
 
 
-Row = dict[str, Any]
 Found = Iterator[tuple[Any, Any]]
 """Pairs of an object with the topic and partition, and a record."""
 
 
-def _frames(path: str | None) -> Iterator[tuple[int, int, memoryview | None, str]]:
-    """Yield position, size, frame and "" for each frame. If the rest is not a frame, yield None and an error for it."""
-    if path is None:
-        return
-    splitter, position = FrameSplitter(MAX_FRAME), 0
+def _decoded(
+    requests: str | None, responses: str | None, api: int | None, api_version: int | None
+) -> Iterator[DecodedFrame]:
+    """Yield the frames of both streams. Each stream is opened when its turn comes, since both can be pipes."""
+    waiting = Correlation()
+    if requests is not None:
+        with _opened(requests) as stream:
+            yield from decode_requests(stream, waiting)
+    if responses is not None:
+        with _opened(responses) as stream:
+            yield from decode_responses(stream, waiting, api, api_version)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    """Open a stream; raise NoLogError if it is a compressed file."""
     stream: Any
     with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
         head = stream.peek(HEAD_BYTES)[:HEAD_BYTES] if stream.seekable() else b""
@@ -127,87 +126,7 @@ def _frames(path: str | None) -> Iterator[tuple[int, int, memoryview | None, str
             and not 0 <= int.from_bytes(head[:SIZE_BYTES], "big", signed=True) <= os.path.getsize(path) - SIZE_BYTES
         ):
             raise NoLogError(f"{path}: contains no frames, because it is {packed}; unpack it first")
-        try:
-            while data := stream.read1(CHUNK):  # returns what a pipe has, without waiting for more
-                for frame in splitter.feed(data):
-                    yield position, len(frame), frame, ""
-                    position += len(frame)
-        except KafkaFormatError as error:
-            yield position, splitter.buffered, None, error.message
-            return
-    if splitter.buffered:
-        yield (
-            position,
-            splitter.buffered,
-            None,
-            f"the stream ends inside a frame, after {splitter.buffered} bytes of it",
-        )
-
-
-def _row(direction: str, position: int, size: int) -> Row:
-    """Return the row of a frame with all its keys; those that are not known yet are None."""
-    row: Row = {"direction": direction, "position": position, "bytes": size}
-    return row | {"apiKey": None, "api": None, "apiVersion": None, "correlationId": None, "header": {}}
-
-
-def _name_api(row: Row, key: int, version: int) -> None:
-    known = apis.api(key)
-    row |= {"apiKey": key, "api": known and known.name, "apiVersion": version}
-
-
-def _add_body(row: Row, body: Any, version: int, trailing: bytes) -> None:
-    """Add a body that was read, and how many bytes follow it; raise `UnsupportedError` if the body is not known."""
-    if isinstance(body, UnknownBody):
-        row["undecodedBytes"] = len(body.data)
-        raise UnsupportedError(body.why(), row["bytes"] - len(body.data))
-    row["body"] = to_json(body, version)
-    if trailing:
-        row["trailingBytes"] = len(trailing)
-
-
-def _requests(path: str | None, waiting: Correlation) -> Iterator[tuple[Row, Any]]:
-    """Yield row and body of each request. If it cannot be decoded, the body is None and the row has an error."""
-    for position, size, frame, error in _frames(path):
-        row, body = _row(REQUEST, position, size), None
-        try:
-            if frame is None:
-                raise StructureError(error)
-            header, end = read_request_header(frame)
-            _name_api(row, header.api_key, header.api_version)
-            row["correlationId"] = header.correlation_id
-            row["header"] = to_json(header, header_version(REQUEST, header.api_key, header.api_version))
-            waiting.expect(header.correlation_id, header.api_key, header.api_version)
-            body, trailing = read_request_body(frame, header, end)
-            _add_body(row, body, header.api_version, trailing)
-            if not Request(header, body).has_response:
-                waiting.forget(header.correlation_id)
-        except KafkaFormatError as failure:
-            row["error"] = error or str(failure)
-        yield row, body
-
-
-def _responses(
-    path: str | None, waiting: Correlation, default: tuple[int | None, int | None]
-) -> Iterator[tuple[Row, Any]]:
-    """Yield row and body of each response. If it cannot be decoded, the body is None and the row has an error."""
-    for position, size, frame, error in _frames(path):
-        row, body = _row(RESPONSE, position, size), None
-        try:
-            if frame is None:
-                raise StructureError(error)
-            row["correlationId"] = correlation_id_of(frame)
-            key, version = waiting.take(row["correlationId"]) or default
-            if key is None or version is None:
-                what = f"no request has correlation id {row['correlationId']}; give its --api and --api-version"
-                raise StructureError(what, SIZE_BYTES)
-            _name_api(row, key, version)
-            header, end = read_response_header(frame, key, version)
-            row["header"] = to_json(header, header_version(RESPONSE, key, version))
-            body, row["apiVersion"], trailing = read_response_body(frame, end, key, version)
-            _add_body(row, body, row["apiVersion"], trailing)
-        except KafkaFormatError as failure:
-            row["error"] = error or str(failure)
-        yield row, body
+        yield stream
 
 
 def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
@@ -224,10 +143,12 @@ def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
             trouble.append(f"record data of {where.topic}-{where.partition}: {error}")
 
 
-def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[Row, Any, Found], Iterator[str]]:
-    def show(row: Row, body: Any, found: Found) -> Iterator[str]:
-        line = encode_json(row)
-        if not records or "body" not in row:
+def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[DecodedFrame, Found], Iterator[str]]:
+    """Return a function that yields the JSON line of a frame, in parts."""
+
+    def show(frame: DecodedFrame, found: Found) -> Iterator[str]:
+        line = encode_json(frame.to_dict())
+        if not records or frame.error is not None:
             yield line + "\n"
             return
         yield line[:-1] + ', "records": ['
@@ -238,18 +159,20 @@ def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[Row, An
     return show
 
 
-def _text_lines(records: bool, text: Callable[[bytes], str]) -> Callable[[Row, Any, Found], Iterator[str]]:
+def _text_lines(records: bool, text: Callable[[bytes], str]) -> Callable[[DecodedFrame, Found], Iterator[str]]:
+    """Return a function that yields the line of a frame, and the lines of its records."""
     line = text_line(text)
 
-    def show(row: Row, body: Any, found: Found) -> Iterator[str]:
-        api = row["api"] or ("?" if row["apiKey"] is None else f"API {row['apiKey']}")
-        version = "" if row["apiVersion"] is None else f" v{row['apiVersion']}"
-        number = "" if row["correlationId"] is None else f"  #{row['correlationId']}"
-        client = row["header"].get("clientId")
-        what = f"error: {row['error']}" if "error" in row else repr(body)
-        what += f"  and {counted(row['trailingBytes'], 'byte')} after the message" if "trailingBytes" in row else ""
-        shown = f"{row['direction']:8}  {row['position']}  {api}{version}{number}{'' if client is None else '  ' + client}  {what}"
-        yield plain(shown) + "\n"
+    def show(frame: DecodedFrame, found: Found) -> Iterator[str]:
+        api = frame.api or ("?" if frame.api_key is None else f"API {frame.api_key}")
+        version = "" if frame.api_version is None else f" v{frame.api_version}"
+        number = "" if frame.correlation_id is None else f"  #{frame.correlation_id}"
+        client = frame.header.get("clientId")
+        what = repr(frame.message) if frame.error is None else f"error: {frame.error}"
+        if frame.error is None and frame.trailing_bytes:
+            what += f"  and {counted(frame.trailing_bytes, 'byte')} after the message"
+        about = f"{api}{version}{number}{'' if client is None else '  ' + client}"
+        yield plain(f"{frame.direction:8}  {frame.position}  {about}  {what}") + "\n"
         for where, record in found:
             yield "    " + line(where, record)
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,10 +18,10 @@ from ..log.auditing.dump import dump as dump_files
 from ..text import json_encoder, plain
 from .dump_rows import Row, row_of
 from .dump_text import text_of
-from .options import LocalPath, bytes_option, format_option, limit_batch_option, options
+from .options import Decorator, LocalPath, bytes_option, format_option, limit_batch_option, options
 from .output import BYTES, EXIT_DAMAGE, raw_in_a_pipe, tell
 
-encode = json_encoder(default=lambda data: base64.b64encode(data).decode())
+encode: Callable[[Any], str] = json_encoder(default=lambda data: base64.b64encode(data).decode())
 Decoder = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
 DECODERS: dict[str, Decoder] = {
     "offsets": partial(coordinator_texts, "__consumer_offsets"),
@@ -36,7 +37,7 @@ def decoder_flag(name: str) -> str:
     return f"--{name.replace('_', '-')}-decoder"
 
 
-decoder_options = options(
+decoder_options: Decorator = options(
     *(
         click.option(
             decoder_flag(name), f"decode_{name}", is_flag=True, help=f"Decode keys and values as records of {topic}."

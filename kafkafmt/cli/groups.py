@@ -34,7 +34,8 @@ def groups(
     """List consumer groups and the offsets that they have committed, from the topic __consumer_offsets.
 
     A broker's directory has the groups that this broker coordinates. For all groups of a cluster, give the
-    directories of all brokers. Offsets committed in a transaction count once the transaction is committed.
+    directories of all brokers, and --replicas longest. Offsets committed in a transaction count once the transaction
+    is committed.
     """
     state, damaged = read_groups(find(paths, replicas))
     if names:

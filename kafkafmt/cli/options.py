@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,8 +14,22 @@ from ..paths import local_path
 from .offset_range import parse_offsets
 from .output import BYTES
 
+if TYPE_CHECKING:
+    from click import ParamType as ParamType
+else:
 
-def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    class ParamType(click.ParamType):
+        """Base class that accepts type arguments with every release of click."""
+
+        def __class_getitem__(cls, item):
+            return cls
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Type of click's decorators for options and arguments."""
+
+
+def options(*decorators: Decorator) -> Decorator:
     """Return several click options as one decorator, in the order of --help."""
 
     def apply(command: Any) -> Any:
@@ -26,7 +40,7 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
-class Numbers(click.ParamType):  # type: ignore[type-arg]
+class Numbers(ParamType[list[int]]):
     """A list of partition numbers: `N[,N…]`."""
 
     name = "N[,N…]"
@@ -44,7 +58,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{value!r} is not a list of partition numbers such as 0,2,5", param, ctx)
 
 
-class Offsets(click.ParamType):  # type: ignore[type-arg]
+class Offsets(ParamType[OffsetRange]):
     """A range of offsets: `FROM:TO`."""
 
     name = "FROM:TO"
@@ -59,7 +73,7 @@ class Offsets(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-class LocalPath(click.ParamType):  # type: ignore[type-arg]
+class LocalPath(ParamType[str]):
     """A path of the local file system, or its `file:` URL."""
 
     name = "PATH"
@@ -72,14 +86,14 @@ class LocalPath(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=LocalPath())
-replicas_option = click.option(
+paths_argument: Decorator = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=LocalPath())
+replicas_option: Decorator = click.option(
     "--replicas",
     type=click.Choice(["longest"]),
     help="If two PATHs contain the same partition, read the copy with the higher end offset. Without this option, "
     "such a partition is an error.",
 )
-format_option = click.option(
+format_option: Decorator = click.option(
     "--format",
     "output_format",
     type=click.Choice(["text", "json"]),
@@ -87,7 +101,7 @@ format_option = click.option(
     show_default=True,
     help="Output format. Programs should use json: its keys do not change.",
 )
-limit_batch_option = click.option(
+limit_batch_option: Decorator = click.option(
     "--max-batch-bytes",
     metavar="BYTES",
     type=click.IntRange(min=1),
@@ -95,7 +109,7 @@ limit_batch_option = click.option(
     show_default=True,
     help="Largest size of one batch after decompression. A larger batch is reported as damage.",
 )
-jobs_option = click.option(
+jobs_option: Decorator = click.option(
     "-j",
     "--jobs",
     metavar="N",
@@ -103,7 +117,7 @@ jobs_option = click.option(
     default=os.cpu_count() or 1,
     help="Number of partitions to process in parallel.  [default: number of cores]",
 )
-isolation_option = click.option(
+isolation_option: Decorator = click.option(
     "--isolation",
     type=click.Choice(ISOLATION_LEVELS),
     default="read_uncommitted",
@@ -111,7 +125,7 @@ isolation_option = click.option(
     help="Isolation level, as in a Kafka consumer. read_committed omits aborted records and ends at the last "
     "stable offset.",
 )
-bytes_option = click.option(
+bytes_option: Decorator = click.option(
     "--bytes",
     "encoding",
     type=click.Choice(list(BYTES)),
@@ -120,7 +134,7 @@ bytes_option = click.option(
     help=r"How to print keys, values and header values. utf8 prints bytes that are not UTF-8 as \xNN; base64 and hex "
     "are exact.",
 )
-topic_option = click.option(
+topic_option: Decorator = click.option(
     "-t",
     "--topic",
     "topics",
@@ -128,18 +142,18 @@ topic_option = click.option(
     metavar="GLOB",
     help="Only topics that match this pattern, such as 'orders*'. May be repeated.",
 )
-partition_option = click.option(
+partition_option: Decorator = click.option(
     "-p", "--partition", "numbers", type=Numbers(), default=[], help="Only these partition numbers, such as 0,2,5."
 )
-internal_option = click.option(
+internal_option: Decorator = click.option(
     "--internal",
     is_flag=True,
     help="Include Kafka's own topics (__…). Without this option, they are read only if -t '__…' or PATH names them.",
 )
-choice_options = options(topic_option, partition_option)
-selection_options = options(choice_options, internal_option)
-reading_options = options(replicas_option, limit_batch_option, format_option)
-range_options = options(
+choice_options: Decorator = options(topic_option, partition_option)
+selection_options: Decorator = options(choice_options, internal_option)
+reading_options: Decorator = options(replicas_option, limit_batch_option, format_option)
+range_options: Decorator = options(
     click.option(
         "-o",
         "--offsets",

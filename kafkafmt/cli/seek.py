@@ -16,7 +16,7 @@ from ..log.reading.seek import seek as seek_in
 from ..text import encode_json
 from .choosing import choose, find
 from .offset_range import parse_time
-from .options import paths_argument, reading_options
+from .options import ParamType, paths_argument, reading_options
 from .output import counted, moment, show, tell
 
 ORDER = "kafkafmt.seek.order"
@@ -30,7 +30,7 @@ TIME_HELP = (
 )
 
 
-class Time(click.ParamType):  # type: ignore[type-arg]
+class Time(ParamType[int | str]):
     """Milliseconds or an ISO time, with or without the @ of `cat -o`; or one of the words and numbers in `WORDS`."""
 
     name = "TIME"

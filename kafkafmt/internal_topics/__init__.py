@@ -1,1 +1,3 @@
-"""Kafka's internal topics: what the coordinators and controllers keep in `__consumer_offsets` and its like, by their schemas."""
+"""Decode records of Kafka's internal topics, such as `__consumer_offsets`, according to their
+schemas.
+"""

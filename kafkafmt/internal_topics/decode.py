@@ -1,8 +1,11 @@
-"""Records of Kafka's internal topics, decoded by the schemas in `schemas/`, a file a topic.
+"""Decode records of Kafka's internal topics with the schemas in `schemas/`, one file per topic.
 
-A coordinator's record has an int16 record type and the key's fields as key, an int16 version and the value's fields as
-value; no value is a tombstone. A metadata record has no key; its value is a frame version (1), record type and version,
-each an unsigned varint, and the fields. The JSON is that of Kafka's kafka-dump-log.
+- A coordinator record has a key (int16 record type, then the fields) and a value (int16 version,
+  then the fields). A record without a value is a tombstone.
+- A metadata record (`__cluster_metadata`) has no key. Its value starts with the frame version (1),
+  the record type and the version, each an unsigned varint. The fields follow.
+
+The JSON output is that of Kafka's ``kafka-dump-log``.
 """
 
 from __future__ import annotations
@@ -23,31 +26,35 @@ TOPICS = {
     "__transaction_state": "transaction_state",
     "__share_group_state": "share_group_state",
 }
-"""Topics of coordinators, and the files of their schemas."""
+"""Topics of coordinators, and the schema file of each, without its suffix."""
 FRAME_VERSION = 1
-CONTROL_ESCAPE = re.compile(r"\\u00[01][0-9a-f]")
+_CONTROL_CHARACTER = re.compile(r"\\u00[01][0-9a-f]")
 
 
 class CoordinatorRecord(NamedTuple):
-    """A key and what it stands for; value is None for a tombstone."""
+    """A decoded coordinator record."""
 
     type: int
+    """Record type."""
     key: Any
+    """`SchemaMessage` with the fields of the key."""
     version: int
+    """Version of the value; -1 for a tombstone."""
     value: Any
+    """`SchemaMessage` with the fields of the value; None for a tombstone."""
 
 
 class UnknownTypeError(UnsupportedError):
-    """A record type that no schema here describes."""
+    """Raised for a record whose type is not in the schemas."""
 
     def __init__(self, type_id: int) -> None:
-        super().__init__(f"unknown record type {type_id}")
+        super().__init__(f"record type {type_id} is unknown")
         self.type = type_id
 
 
 @cache
 def _classes(file: str) -> dict[str, tuple[Heading, type[SchemaMessage]]]:
-    """The messages of a file, by name."""
+    """Return the messages of a schema file by name."""
     text = files(__package__).joinpath("schemas", f"{file}.txt").read_text(encoding="utf-8")
     parsed = parse_messages(text)
     return {h.name: (h, make_class(struct, h.versions, h.flexible, SchemaMessage, __package__)) for h, struct in parsed}
@@ -55,7 +62,7 @@ def _classes(file: str) -> dict[str, tuple[Heading, type[SchemaMessage]]]:
 
 @cache
 def _pairs(topic: str) -> dict[int | None, tuple[type[SchemaMessage], type[SchemaMessage]]]:
-    """By record type, the messages of key and value."""
+    """Return the message classes of key and value by record type."""
     known = _classes(TOPICS[topic])
     keys = [(heading.number, name, made) for name, (heading, made) in known.items() if name.endswith("Key")]
     return {number: (made, known[name.removesuffix("Key") + "Value"][1]) for number, name, made in keys}
@@ -68,12 +75,33 @@ def _metadata() -> dict[int | None, type[SchemaMessage]]:
 
 def _int16(data: bytes) -> int:
     if len(data) < 2:
-        raise TruncatedError(f"2 bytes where {len(data)} are left", 0)
+        raise TruncatedError(f"an int16 needs 2 bytes, but {len(data)} are left", 0)
     return int.from_bytes(data[:2], "big", signed=True)
 
 
 def read_coordinator_record(topic: str, key: bytes, value: bytes | None) -> CoordinatorRecord:
-    """A record of `__consumer_offsets`, `__transaction_state` or `__share_group_state`."""
+    """Decode a record of `__consumer_offsets`, `__transaction_state` or `__share_group_state`.
+
+    Parameters
+    ----------
+    topic : str
+        Name of the topic, a key of `TOPICS`.
+    key : bytes
+        Key of the record.
+    value : bytes or None
+        Value of the record; None for a tombstone.
+
+    Returns
+    -------
+    CoordinatorRecord
+
+    Raises
+    ------
+    UnknownTypeError
+        The schemas do not describe the record type.
+    KafkaFormatError
+        The key or value is truncated or damaged, or its version is unknown.
+    """
     type_id = _int16(key)
     if type_id not in _pairs(topic):
         raise UnknownTypeError(type_id)
@@ -87,7 +115,27 @@ def read_coordinator_record(topic: str, key: bytes, value: bytes | None) -> Coor
 
 
 def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
-    """A record of `__cluster_metadata`, and its version."""
+    """Decode the value of a record of `__cluster_metadata`.
+
+    Parameters
+    ----------
+    value : bytes
+        Value of the record.
+
+    Returns
+    -------
+    message : SchemaMessage
+        The fields of the record.
+    version : int
+        Version of the record.
+
+    Raises
+    ------
+    UnknownTypeError
+        The schemas do not describe the record type.
+    KafkaFormatError
+        The value is truncated or damaged, or its version is unknown.
+    """
     numbers, at = [], 0
     for _ in range(3):
         number, at = core.read_unsigned_varint(value, at)
@@ -99,13 +147,27 @@ def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
         raise UnknownTypeError(type_id)
     message, end = layout_of(_metadata()[type_id], version).read(value, at)
     if end != len(value):
-        raise StructureError(f"{len(value) - end} bytes are left over behind the fields", end)
+        raise StructureError(f"{len(value) - end} bytes are left over after the fields", end)
     return message, version
 
 
 def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
-    """A consumer's Subscription or Assignment and its version, None where it cannot be read; a version that is not known yet is
-    read as the last that is, as Kafka's clients do."""
+    """Decode a group member's subscription or assignment.
+
+    An unknown version is read as the highest known version, as by Kafka's clients.
+
+    Parameters
+    ----------
+    data : bytes
+        The serialized subscription or assignment.
+    what : {"Subscription", "Assignment"}
+        Which of them it is.
+
+    Returns
+    -------
+    (SchemaMessage, int) or None
+        The message, and the version as which it was read; None if it cannot be decoded.
+    """
     made = _classes("consumer_protocol")[f"ConsumerProtocol{what}"][1]
     try:
         version = min(_int16(data), made.VERSIONS.last)
@@ -115,7 +177,9 @@ def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
 
 
 def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
-    """Key and value as kafka-dump-log's decoders print them."""
+    """Return key and value of a coordinator record as the decoders of ``kafka-dump-log`` print
+    them.
+    """
     if key is None:
         return f"Error at offset {offset}, skipping. The key is missing", None
     try:
@@ -131,7 +195,11 @@ def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes |
 
 
 def _value_json(record: CoordinatorRecord) -> dict[str, Any]:
-    """Of a consumer group with its members' subscriptions and assignments read, where they can be."""
+    """Return a value as JSON data, with the subscriptions and assignments of consumer group members
+    decoded.
+
+    Subscriptions and assignments that cannot be decoded stay as they are.
+    """
     data = to_json(record.value, record.version)
     if getattr(record.value, "protocol_type", None) == "consumer":
         for shown, member in zip(data["members"], record.value.members, strict=True):
@@ -142,7 +210,7 @@ def _value_json(record: CoordinatorRecord) -> dict[str, Any]:
 
 
 def metadata_text(offset: int, value: bytes | None) -> str:
-    """The same of a metadata record's value."""
+    """Return the value of a metadata record as ``kafka-dump-log`` prints it."""
     try:
         message, version = read_metadata_record(value or b"")
     except KafkaFormatError as error:
@@ -152,8 +220,8 @@ def metadata_text(offset: int, value: bytes | None) -> str:
 
 
 def json_text(value: Any) -> str:
-    """JSON as Jackson writes it: control characters with capital hex digits."""
-    return CONTROL_ESCAPE.sub(lambda m: "\\u" + m[0][2:].upper(), _ENCODER.encode(value))
+    """Serialize JSON as Jackson does, which escapes control characters with uppercase hex digits."""
+    return _CONTROL_CHARACTER.sub(lambda m: "\\u" + m[0][2:].upper(), _ENCODER.encode(value))
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

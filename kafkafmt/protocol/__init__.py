@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .decode import DecodedFrame, decode_requests, decode_responses
 from .error_codes import ErrorCode
 from .frames import (
     Request,
@@ -40,6 +41,7 @@ from .streams import Correlation, FrameSplitter
 __all__ = [
     "BatchesEnd",
     "Correlation",
+    "DecodedFrame",
     "ErrorCode",
     "FrameSplitter",
     "Message",
@@ -48,6 +50,8 @@ __all__ = [
     "Response",
     "UnknownBody",
     "batches_end",
+    "decode_requests",
+    "decode_responses",
     "make_request",
     "make_response",
     "message_class",

@@ -27,9 +27,8 @@ from .message_classes import (
     Kind,
     Message,
     UnknownBody,
+    header_class,
     message_class,
-    request_header_class,
-    response_header_class,
 )
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ def make_request(body: Body, api_version: int, correlation_id: int = 0, client_i
         `body` is not the body of a request.
     """
     _check_body(body, REQUEST)
-    header = request_header_class()
+    header = cast("type[RequestHeader]", header_class(REQUEST))
     return Request(
         header(api_key=_key_of(body), api_version=api_version, correlation_id=correlation_id, client_id=client_id), body
     )
@@ -199,7 +198,8 @@ def make_response(body: Body, api_version: int, correlation_id: int = 0) -> Resp
         `body` is not the body of a response.
     """
     _check_body(body, RESPONSE)
-    return Response(response_header_class()(correlation_id=correlation_id), body, api_version)
+    header = cast("type[ResponseHeader]", header_class(RESPONSE))
+    return Response(header(correlation_id=correlation_id), body, api_version)
 
 
 def header_version(kind: Kind, key: int, version: int) -> int:
@@ -238,7 +238,7 @@ def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
             f"a request has at least {FIXED_HEADER_BYTES} bytes, this one has {len(view) - SIZE_BYTES}", SIZE_BYTES
         )
     key, version = (int.from_bytes(view[at : at + 2], "big", signed=True) for at in (SIZE_BYTES, SIZE_BYTES + 2))
-    read: tuple[RequestHeader, int] = layout_of(request_header_class(), header_version(REQUEST, key, version)).read(
+    read: tuple[RequestHeader, int] = layout_of(header_class(REQUEST), header_version(REQUEST, key, version)).read(
         view, SIZE_BYTES
     )
     return read
@@ -286,7 +286,7 @@ def correlation_id_of(frame: Buffer) -> int:
 def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple[ResponseHeader, int]:
     """Read the header of a response's frame; return it and the position after it."""
     version = header_version(RESPONSE, api_key, api_version)
-    read: tuple[ResponseHeader, int] = layout_of(response_header_class(), version).read(
+    read: tuple[ResponseHeader, int] = layout_of(header_class(RESPONSE), version).read(
         _view_of_frame(frame), SIZE_BYTES
     )
     return read

@@ -10,7 +10,7 @@ import base64
 import dataclasses
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal, cast
 
 from .. import messages
 from ..arguments import one_of
@@ -19,9 +19,6 @@ from ..messages import SchemaMessage, make_class
 from ..messages.schema import snake_case
 from . import apis
 from .apis import Api
-
-if TYPE_CHECKING:
-    from ._classes import RequestHeader, ResponseHeader
 
 Kind = Literal["request", "response"]
 REQUEST: Final = "request"
@@ -134,20 +131,9 @@ def _message_class(key: int, kind: Kind) -> type[Message]:
 
 
 @cache
-def request_header_class() -> type[RequestHeader]:
-    """Return the class `RequestHeader`."""
-    return cast("type[RequestHeader]", _make(apis.header(REQUEST), REQUEST, "RequestHeader"))
-
-
-@cache
-def response_header_class() -> type[ResponseHeader]:
-    """Return the class `ResponseHeader`."""
-    return cast("type[ResponseHeader]", _make(apis.header(RESPONSE), RESPONSE, "ResponseHeader"))
-
-
-def header_class(kind: Kind) -> type[RequestHeader] | type[ResponseHeader]:
-    """Return `RequestHeader` or `ResponseHeader`."""
-    return request_header_class() if kind == REQUEST else response_header_class()
+def header_class(kind: Kind) -> type[Message]:
+    """Return the class `RequestHeader` or `ResponseHeader`."""
+    return _make(apis.header(kind), kind, f"{kind.title()}Header")
 
 
 def class_names() -> list[str]:

@@ -37,8 +37,8 @@ class FrameSplitter:
     """
 
     def __init__(self, max_size: int = DEFAULT_MAX_SIZE) -> None:
-        self.max_size = integer("max_size", max_size, 0)
-        self.position = 0
+        self.max_size: int = integer("max_size", max_size, 0)
+        self.position: int = 0
         self._held = bytearray()
         self._lock = RLock()
         self._error: KafkaFormatError | None = None

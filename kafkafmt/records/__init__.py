@@ -1,4 +1,4 @@
-"""Batches and records of Kafka's formats: read from buffers, and built."""
+"""Read, check, build and convert record batches in buffers."""
 
 from .assign import assign_offsets
 from .batches import Batch, iter_batches

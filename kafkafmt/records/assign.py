@@ -1,4 +1,4 @@
-"""Offsets, leader epochs and timestamps written into batches where they lie."""
+"""Scan all batches of a buffer, and write offsets, leader epochs and timestamps into them in place."""
 
 from __future__ import annotations
 
@@ -30,34 +30,38 @@ from ..types import BATCH_DTYPE, Buffer, view_of
 from .reader import RecordReader
 
 _INT64, _UINT32 = struct.Struct(">q"), struct.Struct(">I")
-_ROWS = 256
+_FIRST_ROWS = 256
 
 
 def scan_all(buffer: Buffer, check_crc: bool = True) -> np.ndarray:
-    """The table of all batches of a buffer. What is wrong with one is raised, a batch that is cut off too."""
+    """Return the table of all batches of a buffer.
+
+    Raise the error of the first invalid batch. A batch that the end of the buffer truncates is
+    invalid.
+    """
     size, position, rows = view_of(buffer).nbytes, 0, 0
-    table = np.empty(_ROWS, BATCH_DTYPE)
+    table = np.empty(_FIRST_ROWS, BATCH_DTYPE)
     while position < size:
-        if rows == len(
-            table
-        ):  # room for as many as there would be if all were like these and a few more, but not for any number
-            alike = rows * (size - position) // position * 9 // 8 + _ROWS
-            larger = np.empty(rows + min(alike, 8 * rows), BATCH_DTYPE)
-            larger.view(np.uint8)[: rows * BATCH_DTYPE.itemsize] = table.view(
-                np.uint8
-            )  # NumPy copies such rows field by field
+        if rows == len(table):
+            # Estimate the number of remaining batches from the average size so far, plus an eighth.
+            # The table grows at most ninefold at once, in case the first batches are unusually
+            # small.
+            expected = rows * (size - position) // position * 9 // 8 + _FIRST_ROWS
+            larger = np.empty(rows + min(expected, 8 * rows), BATCH_DTYPE)
+            # Copy bytes: NumPy would copy the rows field by field, which is slower.
+            larger.view(np.uint8)[: rows * BATCH_DTYPE.itemsize] = table.view(np.uint8)
             table = larger
         scan = core.scan_batches(buffer, table[rows:], position, None, check_crc)
         if scan.error is not None:
             raise scan.error
         if not scan.count:
-            raise TruncatedError(f"the last batch is cut off: {size - position} bytes are left", position)
+            raise TruncatedError(f"the last batch is truncated: {size - position} bytes are left", position)
         rows, position = rows + scan.count, scan.position
     return table[:rows]
 
 
 def next_offset_of(value: Any) -> int:
-    """Check the argument `next_offset`: a whole number that is not negative and has 64 bits."""
+    """Return the argument `next_offset` as an int, after checking that it is 0 to 2**63 - 1."""
     next_offset = integer("next_offset", value, 0)
     if next_offset > MAX_OFFSET:
         raise OffsetOverflowError(next_offset)
@@ -72,21 +76,72 @@ def assign_offsets(
     check_crc: bool = True,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> int:
-    """Number the batches of a writable buffer anew, from `next_offset` on; the offset after the last one.
+    """Assign consecutive offsets to the batches of a buffer, in place.
 
-    Only base offsets are written, and the leader epoch where it is given, which no CRC covers. Gaps inside batches stay. All batches
-    are checked before the first is written to. InvalidError for a wrapper of format 0, whose records hold offsets of their own.
+    Only base offsets are written, and leader epochs if `leader_epoch` is given. Gaps between the
+    offsets inside a batch stay. All batches are checked first; if one is invalid, nothing is
+    changed.
+
+    Parameters
+    ----------
+    buffer : writable bytes-like
+        Batches or messages (magic 0 to 2), back to back.
+    next_offset : int
+        Offset of the first record, 0 or higher.
+    leader_epoch : int, optional
+        Partition leader epoch to write into every v2 batch. By default leader epochs stay.
+    check_crc : bool, default True
+        Check the CRC of each batch. The CRCs do not cover the fields that are written, so they stay
+        valid.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch in bytes after decompression. Only wrapper messages are
+        decompressed, to count their messages.
+
+    Returns
+    -------
+    int
+        The offset after the last record.
+
+    Raises
+    ------
+    KafkaFormatError
+        A batch is damaged or incomplete.
+    InvalidError
+        A last offset delta is negative ("record_count"), a wrapper has magic 0, whose inner
+        messages contain absolute offsets ("format_0_wrapper"), or the last inner offset of a
+        wrapper is not 0 to 2**31 - 1 ("inner_offsets").
+    OverflowError
+        An offset would exceed 2**63 - 2 (`OffsetOverflowError`), or `leader_epoch` does not fit
+        int32.
+    TypeError, ValueError
+        Another argument is wrong, or the buffer is read-only.
+
+    Notes
+    -----
+    Kafka's counterpart is ``LogValidator.assignOffsetsNonCompressed`` with
+    ``MutableRecordBatch.setLastOffset`` and ``setPartitionLeaderEpoch``. To apply a broker's other
+    checks too, call `validate_and_assign_offsets`.
+
+    Examples
+    --------
+    >>> data = bytearray(kafkafmt.build_batch([(b"k", b"v"), (b"k", b"w")]))
+    >>> kafkafmt.assign_offsets(data, 1000)
+    1002
+    >>> [record.offset for record in kafkafmt.read_records(data)]
+    [1000, 1001]
     """
     next_offset = next_offset_of(next_offset)
     leader_epoch = None if leader_epoch is None else fitting("leader_epoch", leader_epoch, 32)
-    at_once: int | None = core.number_buffer(buffer, next_offset, leader_epoch, check_crc)
-    if at_once is not None:
-        return at_once
+    following: int | None = core.number_buffer(buffer, next_offset, leader_epoch, check_crc)
+    if following is not None:
+        return following
     return _number(buffer, scan_all(buffer, check_crc), next_offset, leader_epoch, max_batch_bytes)
 
 
 def numbered(buffer: Buffer, next_offset: int, leader_epoch: int) -> np.ndarray:
-    """The same, and the table of the batches as they are then."""
+    """Assign offsets and leader epochs as `assign_offsets` does, and return the resulting table of
+    batches.
+    """
     assign_offsets(buffer, next_offset, leader_epoch)
     return scan_all(buffer, check_crc=False)
 
@@ -98,7 +153,10 @@ def _number(buffer: Buffer, table: np.ndarray, next_offset: int, leader_epoch: i
     if np.count_nonzero(negative):
         row = table[int(np.argmax(negative))]
         raise InvalidError(
-            "last offset delta is negative", int(row["position"]), int(row["base_offset"]), rule="record_count"
+            f"last offset delta is {row['last_offset_delta']}, which is negative",
+            int(row["position"]),
+            int(row["base_offset"]),
+            rule="record_count",
         )
     if int(table["last_offset_delta"].sum(dtype=np.int64)) + len(table) > MAX_OFFSET - next_offset:
         raise OffsetOverflowError(next_offset)
@@ -106,29 +164,36 @@ def _number(buffer: Buffer, table: np.ndarray, next_offset: int, leader_epoch: i
 
 
 def _open_wrappers(buffer: Buffer, table: np.ndarray, max_batch_bytes: int) -> None:
-    """The last offset delta of each wrapper message, by its records."""
+    """Set the last offset delta of each wrapper message to its last inner offset."""
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes, check_offsets=False)
     for i in np.flatnonzero(table["count"] < 0).tolist():
         row = table[i]
         if row["magic"] == MAGIC_V0:
             where = int(row["position"]), int(row["base_offset"])
             raise InvalidError(
-                "a wrapper of format 0 cannot be numbered where it lies", *where, rule="format_0_wrapper"
+                "offsets cannot be assigned in place to a wrapper message of format 0, "
+                "because its inner messages contain absolute offsets",
+                *where,
+                rule="format_0_wrapper",
             )
         alone = table[i : i + 1].copy()
-        alone["base_offset"] = 0  # the inner offsets as they stand
+        alone["base_offset"] = 0  # so that the reader returns the inner offsets unchanged
         for chunk in reader.read(buffer, alone):
             assert chunk.columns.offset is not None
             last = int(chunk.columns.offset[chunk.columns.rows - 1])
             if not 0 <= last < 2**31:
                 raise InvalidError(
-                    f"last inner offset of a wrapper is {last}", int(row["position"]), rule="inner_offsets"
+                    f"the last inner offset of a wrapper message is {last}; it must be 0 to 2**31 - 1",
+                    int(row["position"]),
+                    rule="inner_offsets",
                 )
             table["last_offset_delta"][i] = last
 
 
 def set_timestamp(view: memoryview, row: Any, append_time: bool, timestamp: int) -> None:
-    """Timestamp type and maximum timestamp of a batch (of format 1: of a message), and its CRC with them."""
+    """Write timestamp type and maximum timestamp of a batch or v1 message in place, and update its
+    CRC.
+    """
     position, size = int(row["position"]), int(row["size"])
     v2 = view[position + MAGIC_AT] == MAGIC_V2
     low_attributes = position + (ATTRIBUTES_AT + 1 if v2 else LEGACY_ATTRIBUTES_AT)
@@ -141,6 +206,6 @@ def set_timestamp(view: memoryview, row: Any, append_time: bool, timestamp: int)
 
 
 def codecs_of(table: np.ndarray) -> np.ndarray:
-    """The codec of each batch."""
+    """Return the codec id of each batch."""
     codecs: np.ndarray = table["attributes"] & CODEC_MASK
     return codecs

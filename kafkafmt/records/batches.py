@@ -1,4 +1,4 @@
-"""Batches and messages as objects: what their fields say, as slices of the buffer, nothing copied and nothing decompressed."""
+"""Represent batches and messages as objects whose fields are read from the buffer, without copying."""
 
 from __future__ import annotations
 
@@ -34,22 +34,56 @@ from .stream import read_records
 
 
 def _as_int32(n: int) -> int:
-    """Return the low 32 bits of a number as a signed one, as Java's int arithmetic does."""
+    """Return the low 32 bits of `n` as a signed int, as Java's int arithmetic does."""
     return (n + 2**31) % 2**32 - 2**31
 
 
 @shared
 def iter_batches(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
-    """Every batch, wrapper and plain message of a buffer. One that the end cuts off is a normal end; what is wrong raises its error."""
+    """Iterate over the batches and messages of a buffer, without decompressing them.
+
+    Several threads can share the iterator.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        Batches or messages (magic 0 to 2), back to back.
+    check_crc : bool, default True
+        Check the CRC of each batch.
+
+    Yields
+    ------
+    Batch
+        Each batch, wrapper message and plain message. A batch that the end of the buffer truncates
+        is not yielded, and is no error.
+
+    Raises
+    ------
+    KafkaFormatError
+        A batch is damaged. The batches before it have been yielded.
+
+    Examples
+    --------
+    >>> data = kafkafmt.build_batch([(b"k", b"v")], codec="gzip", base_offset=7)
+    >>> [(batch.base_offset, batch.count, batch.codec) for batch in kafkafmt.iter_batches(data)]
+    [(7, 1, 'gzip')]
+    """
     for table in iter_tables(buffer, check_crc=check_crc):
         for i in range(len(table)):
             yield Batch(buffer, table[i : i + 1].copy())
 
 
 class Batch:
-    """A record batch, or of formats 0 and 1 a message, which may be a wrapper.
+    """A record batch (magic 2), or a message (magic 0 or 1), which can be a wrapper of a compressed
+    message set.
 
-    Fields that its format does not have are -1 (leader_epoch, producer_id, producer_epoch, base_sequence; timestamps of format 0).
+    Create it with `iter_batches`. It refers to the buffer. Fields that the format does not have are
+    -1: leader_epoch, producer_id, producer_epoch and base_sequence of magic 0 and 1, timestamps of
+    magic 0.
+
+    Notes
+    -----
+    Kafka's counterparts are ``DefaultRecordBatch`` and ``AbstractLegacyRecordBatch``.
     """
 
     def __init__(self, buffer: Buffer, row: np.ndarray) -> None:
@@ -65,48 +99,58 @@ class Batch:
 
     @property
     def position(self) -> int:
-        """Where it begins in the buffer."""
+        """Position of the batch in the buffer."""
         return self._int("position")
 
     @property
     def size(self) -> int:
-        """Its bytes, offset and size field included."""
+        """Size of the batch in bytes, including the offset and length fields."""
         return self._int("size")
 
     @property
     def magic(self) -> int:
+        """Record format: 0, 1 or 2."""
         return self._int("magic")
 
     @property
     def attributes(self) -> int:
+        """Attribute bits. Of magic 0 and 1 only the bits that these formats define."""
         return self._int("attributes")
 
     @property
     def codec(self) -> str:
-        """none, gzip, snappy, lz4, zstd, or a number that Kafka does not know."""
+        """Codec: "none", "gzip", "snappy", "lz4", "zstd", or the id as text if Kafka has no such
+        codec.
+        """
         number = self.attributes & CODEC_MASK
         return CODEC_NAMES[number] if number < len(CODEC_NAMES) else str(number)
 
     @property
     def is_compressed(self) -> bool:
+        """Whether the batch has a codec; a compressed message is a wrapper."""
         return self.attributes & CODEC_MASK != CODEC_NONE
 
     @property
     def timestamp_type(self) -> int:
-        """0 CreateTime, 1 LogAppendTime, -1 none."""
+        """Timestamp type: 0 CreateTime, 1 LogAppendTime, -1 none (magic 0)."""
         return TIMESTAMP_TYPE_NONE if self.magic == MAGIC_V0 else int(self.attributes & LOG_APPEND_TIME_BIT != 0)
 
     @property
     def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
         return self.attributes & TRANSACTIONAL_BIT != 0
 
     @property
     def is_control(self) -> bool:
+        """Whether the batch contains control records, such as a transaction marker."""
         return self.attributes & CONTROL_BIT != 0
 
     @property
     def base_offset(self) -> int:
-        """Return the offset of the first record. A wrapper message is decompressed to find it."""
+        """Offset of the first record. A wrapper message is decompressed to find it.
+
+        Raises KafkaFormatError if a wrapper message is damaged or empty.
+        """
         if self.count is not None:
             return self._int("base_offset")
         first = next(self.records(), None)
@@ -116,49 +160,62 @@ class Batch:
 
     @property
     def last_offset(self) -> int:
+        """Offset of the last record, which may have been removed by compaction."""
         return self._int("base_offset") + self._int("last_offset_delta")
 
     @property
     def count(self) -> int | None:
-        """Records as the header has it; a wrapper's does not say."""
+        """Number of records according to the header; None for a wrapper message, which does not
+        contain it.
+        """
         return None if self._int("count") < 0 and self.magic < MAGIC_V2 else self._int("count")
 
     @property
     def base_timestamp(self) -> int:
-        """That the records' timestamps count from; with a delete horizon, that."""
+        """Timestamp to which the records' timestamp deltas are added, in ms; the delete horizon if
+        one is set.
+        """
         return self._int("base_timestamp")
 
     @property
     def max_timestamp(self) -> int:
+        """Largest timestamp of the records in ms, according to the header; -1 if they have none."""
         return self._int("max_timestamp")
 
     @property
     def delete_horizon(self) -> int | None:
-        """When tombstones and markers may be removed, None where it is not set."""
+        """Time from which compaction may remove tombstones and markers, in ms; None if it is not
+        set.
+        """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
     def leader_epoch(self) -> int:
+        """Partition leader epoch; -1 if there is none."""
         return self._int("leader_epoch")
 
     @property
     def producer_id(self) -> int:
+        """Producer id; -1 if there is none."""
         return self._int("producer_id")
 
     @property
     def producer_epoch(self) -> int:
+        """Producer epoch; -1 if there is none."""
         return self._int("producer_epoch")
 
     @property
     def base_sequence(self) -> int:
+        """Sequence number of the first record; -1 if there is none."""
         return self._int("base_sequence")
 
     @property
     def last_sequence(self) -> int:
-        """Return the sequence number of the last offset, or -1 if the base sequence is -1.
+        """Sequence number of the last offset; -1 if the base sequence is -1.
 
-        As Kafka's ``DefaultRecordBatch.lastSequence``, which looks at neither the producer id nor the count, and wraps to 0 after
-        2**31 - 1. The int32 arithmetic is Java's, also if a field of a corrupted batch is negative.
+        It is computed as by Kafka's ``DefaultRecordBatch.lastSequence``: from the base sequence and
+        the last offset delta only, with 0 after 2**31 - 1. The int32 arithmetic is that of Java,
+        also if a field of a corrupted batch is negative.
         """
         base, delta = self.base_sequence, self._int("last_offset_delta")
         if base == NO_SEQUENCE:
@@ -168,12 +225,12 @@ class Batch:
 
     @property
     def crc(self) -> int:
-        """The checksum as it stands: CRC-32C, in formats 0 and 1 CRC-32."""
+        """Stored checksum: CRC-32C, or CRC-32 in magic 0 and 1."""
         return self._int("crc")
 
     @property
     def computed_crc(self) -> int:
-        """The checksum as its bytes give it."""
+        """Checksum computed from the bytes of the batch."""
         if self.magic == MAGIC_V2:
             crc: int = core.crc32c(self.data, 0, CRC_START)
         else:
@@ -182,37 +239,47 @@ class Batch:
 
     @property
     def is_valid(self) -> bool:
+        """Whether the stored checksum matches the computed one. The records are not checked."""
         return self.crc == self.computed_crc
 
     @property
     def data(self) -> memoryview:
-        """All of it."""
+        """All bytes of the batch, as a view of the buffer."""
         return self._buffer[self.position : self.position + self.size]
 
     @property
     def payload(self) -> memoryview:
-        """Of format 2 the records, compressed or not; of a message its value (b"" for null), in a wrapper the compressed set."""
+        """Bytes after the header, as a view of the buffer.
+
+        In magic 2 these are the records, which can be compressed. In magic 0 and 1 this is the
+        value of the message, b"" for null; the value of a wrapper is the compressed message set.
+        """
         if self.magic == MAGIC_V2:
             return self._buffer[self._int("payload_position") : self.position + self.size]
         return self._field(1)[1] or memoryview(b"")
 
     @property
     def key(self) -> memoryview | None:
-        """Of a message of formats 0 and 1; None for null, and in format 2, where records have the keys."""
+        """Key of a message (magic 0 and 1); None if it is null.
+
+        Always None in magic 2, where records have keys.
+        """
         return None if self.magic == MAGIC_V2 else self._field(0)[1]
 
     @property
     def key_size(self) -> int:
-        """Of a message of formats 0 and 1; -1 for null, and in format 2."""
+        """Length of the key of a message in bytes; -1 if it is null. Always -1 in magic 2."""
         return -1 if self.magic == MAGIC_V2 else self._field(0)[0]
 
     @property
     def payload_size(self) -> int:
-        """Bytes of the payload; -1 for a message's null value."""
+        """Length of the payload in bytes; -1 if the value of a message is null."""
         return len(self.payload) if self.magic == MAGIC_V2 else self._field(1)[0]
 
     def _field(self, index: int) -> tuple[int, memoryview | None]:
-        """A message's key or value, cut to where the message ends."""
+        """Return the stored length and the bytes of a message's key (0) or value (1), at most up to
+        its end.
+        """
         data, at, size, field = self.data, LEGACY_KEY_AT[self.magic], -1, None
         for _ in range(index + 1):
             size = int.from_bytes(data[at : at + 4], "big", signed=True)
@@ -234,5 +301,22 @@ class Batch:
     def records(
         self, *, views: bool = False, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     ) -> Iterator[core.Record[bytes | memoryview]]:
-        """Its records as Record objects, of a control batch the control records."""
+        """Return an iterator of the batch's records; of a control batch the control records.
+
+        Parameters
+        ----------
+        views : bool, default False
+            Return keys and values of an uncompressed batch as memoryviews of the buffer.
+        max_batch_bytes : int, default 134217728 (128 MiB)
+            Largest size of the batch in bytes after decompression.
+
+        Returns
+        -------
+        iterator of Record
+
+        Raises
+        ------
+        KafkaFormatError
+            The records are damaged. The CRC is not checked.
+        """
         return read_records(self.data, control=True, check_crc=False, views=views, max_batch_bytes=max_batch_bytes)

@@ -1,4 +1,4 @@
-"""Columns of keys and values as spans, and what all kinds of columns need of Arrow arrays."""
+"""Convert columns of keys and values to spans, and recognize Arrow arrays."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ _MAX_LENGTH = 2**31 - 1
 
 
 def arrow_array(column: Any, name: str) -> Any:
-    """Return the column as one Arrow array without a dictionary, or None if it is none of Arrow's."""
+    """Return the column as one Arrow array without a dictionary, or None if it is not an Arrow
+    array.
+    """
     if hasattr(column, "to_arrow"):  # Polars
         column = column.to_arrow()
     if hasattr(column, "combine_chunks") and hasattr(column, "chunks"):
         column = column.combine_chunks()
         if hasattr(column, "chunks"):
-            raise ValueError(f"{name} has more bytes than one array can have; take its chunks one by one")
+            raise ValueError(f"{name} has more bytes than one Arrow array can hold; pass its chunks one by one")
     if not hasattr(column, "buffers") or not hasattr(column, "null_count"):
         return None
     return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
 
 
 def present(array: Any) -> np.ndarray:
-    """Return which elements of an Arrow array are not null."""
+    """Return a boolean mask of the elements of an Arrow array that are not null."""
     if str(array.type) == "null":
         return np.zeros(len(array), bool)
     bitmap = array.buffers()[0]
@@ -42,14 +44,14 @@ def present(array: Any) -> np.ndarray:
 
 
 def starts_of(lengths: LengthArray) -> IntArray:
-    """Return the position of each of these spans if all lie back to back."""
+    """Return the start of each span if spans of these lengths are stored back to back."""
     starts = np.zeros(len(lengths), np.int64)
     np.cumsum(np.maximum(lengths[:-1], 0), out=starts[1:])
     return starts
 
 
 def binary_column(column: Any, name: str = "keys") -> Spans:
-    """Return keys or values, however they are held, as spans."""
+    """Return a column of keys or values of any supported kind (see `columns_of`) as spans."""
     if isinstance(column, Spans):
         return exact_spans(column, name)
     array = arrow_array(column, name)
@@ -59,13 +61,15 @@ def binary_column(column: Any, name: str = "keys") -> Spans:
         if (column.dtype.kind == "S" and column.ndim == 1) or (column.dtype == np.uint8 and column.ndim == 2):
             return _fixed(column)
         if column.dtype.kind != "O":
-            kinds = "an array of objects, of type S, or of rows of uint8"
-            raise TypeError(f"{name} is {kinds}, not of {column.dtype} with {column.ndim} dimensions")
+            raise TypeError(
+                f"{name} is a NumPy array of {column.dtype} with {column.ndim} dimensions; "
+                "it must have dtype object or S and one dimension, or dtype uint8 and two"
+            )
     return joined(column, name)
 
 
 def exact_spans(spans: Spans, name: str) -> Spans:
-    """Return spans whose arrays have the types that the core reads; these very spans if theirs do."""
+    """Return spans whose arrays have the dtypes that the core reads; `spans` itself if it has them."""
     positions = exact_integers(spans.positions, np.int64, f"{name} (positions)")
     lengths = exact_integers(spans.lengths, np.int32, f"{name} (lengths)")
     return (
@@ -74,26 +78,32 @@ def exact_spans(spans: Spans, name: str) -> Spans:
 
 
 def exact_integers(column: Any, dtype: Any, name: str) -> Any:
-    """Return integers of any size, sign, byte order and stride as a contiguous array of `dtype`; the array itself if it is one.
+    """Return integers of any size, sign, byte order and stride as a contiguous array of `dtype`.
 
-    Raise TypeError if it has no integers, or several dimensions, and ValueError if one does not fit.
+    Such an array is returned itself. Raise TypeError if the elements are not integers or if there
+    are several dimensions, and ValueError if an integer does not fit `dtype`.
     """
     if isinstance(column, np.ndarray) and column.dtype == dtype and column.ndim == 1 and column.flags.c_contiguous:
         return column
     array = np.asarray(column)
     wanted = np.dtype(dtype)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
-        raise TypeError(f"{name} is an array of {wanted}, not of {array.dtype} with {array.ndim} dimensions")
+        raise TypeError(
+            f"{name} is an array of {array.dtype} with {array.ndim} dimensions; it must be {wanted} with one dimension"
+        )
     if len(array):
         limits = np.iinfo(wanted)
         for i in (int(array.argmin()), int(array.argmax())):
             if not limits.min <= int(array[i]) <= limits.max:
-                raise ValueError(f"{name}, row {i}: {int(array[i])} does not fit into {wanted}")
+                raise ValueError(f"{name}, row {i}: {int(array[i])} does not fit {wanted}")
     return np.ascontiguousarray(array, wanted) if len(array) else np.zeros(0, wanted)
 
 
 def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> Spans:
-    """Copy bytes-like objects and None together. rows: the row of each object, for errors, if it is not the object's position."""
+    """Copy bytes-like objects and None into one buffer.
+
+    `rows` contains the row number of each object, for errors; by default this is its position.
+    """
     parts: list[bytes | None] = []
     for o in column:
         if o is not None and type(o) is not bytes:
@@ -106,21 +116,24 @@ def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> S
 
 
 def _as_bytes(o: Any, name: str, row: int) -> bytes:
-    """Return the bytes of a bytes-like object. NumPy's numbers and text give access to their memory too, but are not bytes."""
+    """Return the bytes of a bytes-like object.
+
+    NumPy's numbers and text are rejected, although they provide a buffer.
+    """
     try:
         view = None if isinstance(o, np.generic) and not isinstance(o, bytes) else memoryview(o)
     except TypeError:
         view = None
     if view is None or view.itemsize != 1:
-        raise TypeError(f"{name}, row {row}: a bytes-like object or None is needed, not {type(o).__name__}")
+        raise TypeError(f"{name}, row {row}: expected a bytes-like object or None, not {type(o).__name__}")
     return bytes(view)
 
 
 def check_sizes(sizes: np.ndarray, name: str) -> None:
-    """Refuse a size that no key or value can have."""
+    """Raise ValueError if a key or value is larger than Kafka allows."""
     if len(sizes) and int(sizes.max()) > _MAX_LENGTH:
         raise ValueError(
-            f"{name}, row {int(sizes.argmax())}: {int(sizes.max())} bytes are more than the limit of {_MAX_LENGTH}"
+            f"{name}, row {int(sizes.argmax())}: {int(sizes.max())} bytes exceed the limit of {_MAX_LENGTH}"
         )
 
 
@@ -134,7 +147,7 @@ def _fixed(column: np.ndarray) -> Spans:
 
 
 def arrow_binary(array: Any, name: str) -> Spans:
-    """Return the spans of an Arrow array of binary or string, which they refer to."""
+    """Return an Arrow array of binary or string as spans that refer to its memory."""
     kind, n = str(array.type), len(array)
     if kind == "null":
         return Spans(b"", np.zeros(n, np.int64), np.full(n, -1, np.int32))
@@ -154,9 +167,8 @@ def arrow_binary(array: Any, name: str) -> Spans:
     elif kind in _VIEW_TYPES:
         return joined((o.encode() if isinstance(o, str) else o for o in array.to_pylist()), name)
     else:
-        raise TypeError(f"{name} is a column of binary or string, not Arrow's {kind}")
-    there = present(array) if array.null_count else None
-    if there is not None:
-        sizes = np.where(there, sizes, -1)
+        raise TypeError(f"{name} is an Arrow array of {kind}; it must be binary or string")
+    if array.null_count:
+        sizes = np.where(present(array), sizes, -1)
     check_sizes(sizes, name)
     return Spans(data, positions, sizes.astype(np.int32))

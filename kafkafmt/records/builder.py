@@ -1,7 +1,8 @@
-"""Building batches: records one at a time, many at a time, or as columns, into the bytes that brokers and logs hold.
+"""Build record batches from single records, lists of records, or columns.
 
-A `BatchBuilder` checks what a batch of its format can carry, and leaves the records to the core's RecordBuffer. The
-rules are those of Kafka's MemoryRecordsBuilder; each has a name, the `rule` of the InvalidError.
+`BatchBuilder` checks what the format of a batch can contain. The core's `RecordBuffer` encodes the
+records. The rules are those of Kafka's ``MemoryRecordsBuilder``. Each rule has a name, the `rule`
+of the InvalidError.
 """
 
 from __future__ import annotations
@@ -39,57 +40,111 @@ if TYPE_CHECKING:
     from ..codecs import Compressor
 
 DEFAULT_BATCH_BYTES = 16384
-"""What a Kafka producer's batch.size is unless one says otherwise."""
-_AT_ONCE = 1024
+"""Kafka's default of the producer setting ``batch.size``."""
+_CHUNK_ROWS = 1024
+"""Records that are passed to the core at once."""
 
 
 def codec_id(codec: str | int) -> int:
-    """A codec by its name, as compression.type has it, or by its number."""
+    """Return the id of a codec that is given by name, as in ``compression.type``, or by id."""
     names: dict[Any, int] = {name: i for i, name in enumerate(CODEC_NAMES)} | {i: i for i in range(len(CODEC_NAMES))}
     if isinstance(codec, bool) or codec not in names:
-        raise ValueError(f"there is no codec {codec!r}; there are {', '.join(CODEC_NAMES)}")
+        raise ValueError(f"codec is {codec!r}; it can be {', '.join(CODEC_NAMES)}")
     return names[codec]
 
 
 def format_number(magic: int) -> int:
-    """A record format, checked."""
+    """Return the argument `magic` as an int, after checking that it is 0, 1 or 2."""
     if isinstance(magic, bool) or not hasattr(magic, "__index__") or magic not in (0, 1, 2):
         raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
     return int(magic)
 
 
 class BatchBuilder:
-    """Build batch after batch: append until there is no more room; `finish` returns the bytes and begins the next batch.
+    """Build batches one after another: append records until the batch is full, then call `finish`.
 
-        append(key, value, timestamp=-1, headers=(), offset=None) → whether there was room for the record
-        extend(records, start=0) → the position of the first record of a list or tuple that found no room
-        has_room_for(…) → what append would return, or raise
+    Parameters
+    ----------
+    magic : {2, 1, 0}, default 2
+        Record format. In formats 0 and 1 a batch is a wrapper message, or without a codec a
+        sequence of messages.
+    codec : str or int, default "none"
+        Name or id of the codec: none, gzip, snappy, lz4 or zstd (``compression.type``).
+    level : int, optional
+        Compression level, as in ``compression.gzip.level`` and its counterparts. By default that of
+        the codec.
+    max_bytes : int, optional
+        Largest size of a batch in bytes. With a codec, this is the size that the batch would have
+        if nothing could be compressed. A single record that is larger gets a batch of its own, as
+        in Kafka's producer. By default the largest size that the format allows.
+    base_offset : int, optional
+        Base offset of the first batch. By default the offset of its first record, or 0.
+    producer_id, producer_epoch, base_sequence : int, default -1
+        Producer of the batches, and sequence number of the first record. -1 means none.
+    transactional, control : bool, default False
+        The transactional bit and the control bit of the batches.
+    leader_epoch : int, default -1
+        Partition leader epoch of the batches.
+    log_append_time : int, optional
+        Time in ms; it makes the timestamp type of the batches LogAppendTime. By default CreateTime.
+    delete_horizon : int, optional
+        Time from which compaction may remove tombstones and markers, in ms. By default none.
 
-    A record is a tuple ``(key, value[, timestamp[, headers[, offset]]])`` or a `Record`. Timestamps are milliseconds, -1 for none.
+    Attributes
+    ----------
+    append : ``append(key, value, timestamp=-1, headers=(), offset=None) -> bool``
+        Append a record, and return True; return False if the batch is full.
+    extend : ``extend(records, start=0) -> int``
+        Append the records of a list or tuple from index `start` on, and return the index of the
+        first one that does not fit, or the number of records.
+    has_room_for : ``has_room_for(key, value, timestamp=-1, headers=(), offset=None) -> bool``
+        Return what `append` would return, or raise what it would raise, without appending.
+    magic : int
+        Record format.
+    codec : str
+        Name of the codec.
 
-    Offsets of records:
+    Raises
+    ------
+    InvalidError
+        The format cannot contain what is given, for example zstd below format 2, or a record breaks
+        a rule of Kafka. `InvalidError.rule` is the name of the rule.
+    TypeError, ValueError, OverflowError
+        An argument or a field of a record is wrong or does not fit its field.
 
-    - A tuple of five items with an offset, and a Record, keep their offset. Gaps stay: leaving a record out moves no other one.
-    - A tuple without an offset, or with None, gets the next one; so does a Record with offset -1, a field that was not read.
-    - Offsets must rise. One that is not above those before it, or below `base_offset`, raises InvalidError ("offset_order").
-    - `extend` raises ValueError if some records are Records that keep their offsets, and others get the next one.
+    Notes
+    -----
+    Records are tuples ``(key, value[, timestamp[, headers[, offset]]])`` or `Record` objects.
+    Timestamps are in ms since 1970-01-01 UTC; -1 means none. Their offsets:
 
-    Offsets go on from batch to batch; so do sequence numbers. Several threads may use one builder; `finish` raises RuntimeError if
-    another thread appends while the records are compressed.
+    - A tuple with an offset, and a Record, keep their offset. Gaps stay.
+    - A tuple without an offset, or with offset None, gets the next offset. So does a Record with
+      offset -1, which means that the offset was not read.
+    - Offsets must increase. An offset that is not above the previous ones, or is below
+      `base_offset`, raises InvalidError ("offset_order").
+    - `extend` raises ValueError if some records are Records that keep their offsets, and others get
+      the next offset.
 
-    magic: the format, 2, 1 or 0. codec, level: as in compression.type and compression.zstd.level. max_bytes: what a finished
-    batch has at the most (with a codec: what it would have if nothing could be compressed), but for a batch of one
-    record, which is taken whatever its size, as by Kafka's producer. base_offset: of the first batch; None: its first
-    record's. producer_id, producer_epoch, base_sequence, transactional, control, leader_epoch: of the batch header.
-    log_append_time: makes the batch's timestamp type LogAppendTime. delete_horizon: when its tombstones may go.
+    Offsets and sequence numbers continue from batch to batch. Several threads can use one builder.
+    `finish` raises RuntimeError if another thread appends while the records are compressed.
 
-    Of formats 0 and 1 a batch is a wrapper message, or without a codec so many messages. InvalidError for what a format cannot
-    carry, and for records against the rules; its `rule` is the rule's name.
+    Kafka's counterpart is ``MemoryRecordsBuilder``.
+
+    Examples
+    --------
+    >>> builder = kafkafmt.BatchBuilder(codec="gzip", max_bytes=16384, base_offset=100)
+    >>> builder.append(b"key", b"value", 1_700_000_000_000)
+    True
+    >>> batch = builder.finish()
+    >>> [(record.offset, record.value) for record in kafkafmt.read_records(batch)]
+    [(100, b'value')]
     """
 
     append: AppendRecord
     extend: ExtendRecords
     has_room_for: AppendRecord
+
+    magic: int
 
     def __init__(
         self,
@@ -120,10 +175,10 @@ class BatchBuilder:
         _check_producer(producer_id, producer_epoch, base_sequence, transactional, control)
         for name, time in (("log_append_time", log_append_time), ("delete_horizon", delete_horizon)):
             if time is not None and fitting(name, time, 64) < 0:
-                raise InvalidError(f"{name} is {time}, which is negative", rule="timestamp")
+                raise InvalidError(f"{name} is {time}; it cannot be negative", rule="timestamp")
         self.magic, self.codec = magic, CODEC_NAMES[number]
         self._compressor = _compressor(number, level)
-        self._finishing = RLock()  # a compressor's context is for one thread at a time
+        self._finishing = RLock()  # only one thread at a time can use a compressor
         attributes = number
         for bit, given in (
             (LOG_APPEND_TIME_BIT, log_append_time is not None),
@@ -144,7 +199,8 @@ class BatchBuilder:
             NO_TIMESTAMP if log_append_time is None else log_append_time,
             NO_TIMESTAMP if delete_horizon is None else delete_horizon,
         )
-        # the core's own methods: a call of Python's in between would cost as much again
+        # These are the core's methods themselves, because a Python method in between would double
+        # the cost.
         self.append, self.extend, self.has_room_for = (
             self._records.append,
             self._records.extend,
@@ -155,7 +211,7 @@ class BatchBuilder:
         return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {self.count} records, {self.size} bytes>"
 
     def _uncompressed(self, max_bytes: int) -> int:
-        """The size before compression that never becomes more than `max_bytes`."""
+        """Return the largest size before compression with which a batch never exceeds `max_bytes`."""
         integer("max_bytes", max_bytes, 1, "a number of bytes")
         if self._compressor is None:
             return min(max_bytes, MAX_BATCH_LENGTH + ENTRY_OVERHEAD)
@@ -167,42 +223,94 @@ class BatchBuilder:
 
     @property
     def count(self) -> int:
-        """Records of the batch under way."""
+        """Number of records in the current batch."""
         return self._records.count
 
     @property
     def size(self) -> int:
-        """Bytes of the batch under way before compression: without a codec, what `finish` will give."""
+        """Size of the current batch in bytes before compression; without a codec, the size that
+        `finish` returns.
+        """
         return self._records.size
 
     @property
     def max_size(self) -> int:
-        """What `finish` will give at the most."""
+        """Largest size in bytes that `finish` can return for the current batch."""
         return self.size if self._compressor is None else self._compressor.max_size(self.size)
 
     @property
     def next_offset(self) -> int:
-        """The offset that a record gets unless it brings one."""
+        """Offset of the next record, unless the record has its own offset."""
         return self._records.next_offset
 
     def append_columns(self, columns: Columns, start: int = 0, stop: int | None = None) -> int:
-        """Rows of `columns_of(…)` from `start` on, as long as there is room; the first row that found none."""
+        """Append rows of columns until the batch is full.
+
+        Parameters
+        ----------
+        columns : Columns
+            The result of `columns_of`.
+        start : int, default 0
+            First row to append.
+        stop : int, optional
+            Row before which to stop. By default the number of rows.
+
+        Returns
+        -------
+        int
+            The first row that does not fit, or `stop`.
+
+        Raises
+        ------
+        InvalidError
+            A record breaks a rule of Kafka. The rows before it have been appended.
+        """
         end = columns.rows if stop is None else min(stop, columns.rows)
         return self._records.append_columns(*columns[1:], start, end)
 
     def append_many(self, columns: Columns, start: int = 0) -> tuple[int, list[bytes]]:
-        """The same through one batch after the other: the row to go on with, and the batches that are finished."""
+        """Append rows of columns, finishing batches that are full.
+
+        Parameters
+        ----------
+        columns : Columns
+            The result of `columns_of`.
+        start : int, default 0
+            First row to append.
+
+        Returns
+        -------
+        row : int
+            The first row that was not appended. Call the method again from this row on, until it is
+            the number of rows.
+        batches : list of bytes
+            The batches that were finished.
+        """
         if self._compressor is not None:
             taken = self.append_columns(columns, start)
             return taken, [self.finish()] if taken < columns.rows else []
         with self._finishing:
-            taken = self._records.append_columns(*columns[1:], start, min(columns.rows, start + _AT_ONCE), True)
+            taken = self._records.append_columns(*columns[1:], start, min(columns.rows, start + _CHUNK_ROWS), True)
             return taken, self._records.take_batches()
 
     def finish(self, last_offset: int | None = None) -> bytes:
-        """The batch under way as bytes, b"" if it has no record; the next one begins.
+        """Return the current batch as bytes, and start the next one.
 
-        `last_offset` is the batch's last, where records at its end are missing on purpose.
+        Parameters
+        ----------
+        last_offset : int, optional
+            Last offset of the batch, if it is higher than that of the last record, as after
+            compaction. By default the offset of the last record.
+
+        Returns
+        -------
+        bytes
+            The batch; b"" if it has no record.
+
+        Raises
+        ------
+        RuntimeError
+            Another thread has changed the batch while its records were compressed.
         """
         with self._finishing:
             records = self._records
@@ -219,9 +327,9 @@ class BatchBuilder:
 def _compressor(codec: int, level: int | None) -> Compressor | None:
     if codec == CODEC_NONE:
         if level is not None:
-            raise ValueError("there is no level without a codec")
+            raise ValueError(f"level is {level}, but codec is none, which has no levels")
         return None
-    from ..codecs import Compressor  # whoever compresses nothing needs none of its packages
+    from ..codecs import Compressor  # imported only if needed, because it imports the codecs' packages
 
     return Compressor(codec, level)
 
@@ -235,7 +343,7 @@ def _check_format(
     log_append_time: int | None,
     delete_horizon: int | None,
 ) -> None:
-    """What formats 0 and 1 have no place for."""
+    """Raise InvalidError for a setting that formats 0 and 1 cannot represent."""
     for rule, what, given in (
         ("codec_in_format", CODEC_NAMES[codec], codec >= CODEC_ZSTD),
         ("transactional_in_format", "transactions", transactional),
@@ -253,14 +361,20 @@ def _check_producer(
 ) -> None:
     if producer_id < 0:
         if producer_id != NO_PRODUCER_ID:
-            raise InvalidError(f"producer id is {producer_id}, which is negative and not -1", rule="producer_id")
+            raise InvalidError(f"producer_id is {producer_id}; it cannot be negative, except -1", rule="producer_id")
         if transactional:
-            raise InvalidError("a transactional batch needs a producer id", rule="producer_id")
+            raise InvalidError("a transactional batch must have a producer_id", rule="producer_id")
         return
     if producer_epoch < 0:
-        raise InvalidError(f"producer epoch is {producer_epoch} beside a producer id", rule="producer_epoch")
+        raise InvalidError(
+            f"producer_epoch is {producer_epoch}; it cannot be negative if there is a producer_id",
+            rule="producer_epoch",
+        )
     if base_sequence < 0 and not control:
-        raise InvalidError(f"base sequence is {base_sequence} beside a producer id", rule="base_sequence")
+        raise InvalidError(
+            f"base_sequence is {base_sequence}; it cannot be negative if there is a producer_id",
+            rule="base_sequence",
+        )
 
 
 def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]) -> bytes:
@@ -269,28 +383,42 @@ def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]
     Parameters
     ----------
     records : iterable of tuple or Record
-        Tuples ``(key, value[, timestamp[, headers[, offset]]])``, or Record objects, which keep their offsets; see `BatchBuilder`.
+        Tuples ``(key, value[, timestamp[, headers[, offset]]])``, or Record objects, which keep
+        their offsets; see `BatchBuilder`. Keys and values are bytes-like or None; timestamps are in
+        ms since 1970-01-01 UTC, -1 for none.
     **options
         Keyword arguments of `BatchBuilder`.
 
     Returns
     -------
     bytes
-        The batch; b"" if there is no record. In formats 0 and 1 a wrapper message, or without a codec the messages.
+        The batch; b"" if there is no record. In formats 0 and 1 a wrapper message, or without a
+        codec the messages.
 
     Raises
     ------
     InvalidError
-        A record breaks a rule of Kafka's, or offsets do not rise.
+        A record breaks a rule of Kafka, or offsets do not increase.
     TooLargeError
         The records do not fit into one batch.
-    TypeError, ValueError
-        An argument is wrong, or some records are Records that keep their offsets and others have none.
+    TypeError, ValueError, OverflowError
+        An argument is wrong, or some records are Records that keep their offsets and others have
+        none.
+
+    Notes
+    -----
+    Kafka's counterpart is ``MemoryRecordsBuilder``.
+
+    Examples
+    --------
+    >>> batch = kafkafmt.build_batch([(b"key", b"value", 1_700_000_000_000)], codec="zstd")
+    >>> [(record.offset, record.timestamp) for record in kafkafmt.read_records(batch)]
+    [(0, 1700000000000)]
     """
     builder, given = BatchBuilder(**options), _as_list(records)
     taken = builder.extend(given)
     if taken < len(given):
-        raise TooLargeError(f"{len(given)} records do not fit into one batch, but {taken}", builder.size)
+        raise TooLargeError(f"{len(given)} records do not fit into one batch, only {taken} do", builder.size)
     return builder.finish()
 
 
@@ -298,18 +426,51 @@ def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]
 def build_batches(
     records: Iterable[RecordLike], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
 ) -> Iterator[bytes]:
-    """Yield batch after batch of records from any iterable, each as full as `max_bytes` lets it be.
+    """Build as many batches as needed from records, each as large as `max_bytes` allows.
 
-    Records and `options` are those of `build_batch`. Several threads may share the iterator.
+    Several threads can share the iterator.
+
+    Parameters
+    ----------
+    records : iterable of tuple or Record
+        Tuples ``(key, value[, timestamp[, headers[, offset]]])``, or Record objects, which keep
+        their offsets; see `BatchBuilder`. They are read as the batches are built.
+    max_bytes : int, optional, default 16384
+        Largest size of a batch in bytes; see `BatchBuilder`. None means no limit but that of the
+        format.
+    **options
+        Other keyword arguments of `BatchBuilder`.
+
+    Yields
+    ------
+    bytes
+        A batch with at least one record.
+
+    Raises
+    ------
+    InvalidError
+        A record breaks a rule of Kafka, or offsets do not increase. Earlier batches have been
+        yielded.
+    TypeError, ValueError, OverflowError
+        An argument is wrong, or some records are Records that keep their offsets and others have
+        none.
+
+    Examples
+    --------
+    >>> records = [(b"key", b"x" * 10_000, 1_700_000_000_000)] * 3
+    >>> [len(batch) for batch in kafkafmt.build_batches(records, max_bytes=16384)]
+    [10075, 10075, 10075]
     """
     builder = BatchBuilder(max_bytes=max_bytes, **options)
     source = iter(records)
     chunks: Iterable[Sequence[RecordLike]] = (
         [records]
         if type(records) is list or type(records) is tuple
-        else iter(lambda: list(itertools.islice(source, _AT_ONCE)), [])
+        else iter(lambda: list(itertools.islice(source, _CHUNK_ROWS)), [])
     )
-    before: list[RecordLike] = []  # the record before a chunk: extend compares with it where offsets come from
+    # Each chunk is preceded by the last record of the previous one, because extend() checks that
+    # all records, or none, keep their offsets.
+    before: list[RecordLike] = []
     for chunk in chunks:
         given = [*before, *chunk] if before else chunk
         taken = len(before)
@@ -324,9 +485,41 @@ def build_batches(
 def build_columns(
     columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
 ) -> Iterator[bytes]:
-    """The same for columns: `columns_of(key=…, value=…, timestamp=…, headers=…)`."""
+    """Build as many batches as needed from columns, each as large as `max_bytes` allows.
+
+    Several threads can share the iterator.
+
+    Parameters
+    ----------
+    columns : Columns
+        The result of `columns_of`.
+    max_bytes : int, optional, default 16384
+        Largest size of a batch in bytes; see `BatchBuilder`. None means no limit but that of the
+        format.
+    **options
+        Other keyword arguments of `BatchBuilder`.
+
+    Yields
+    ------
+    bytes
+        A batch with at least one record.
+
+    Raises
+    ------
+    InvalidError
+        A record breaks a rule of Kafka. Earlier batches have been yielded.
+    TypeError, ValueError, OverflowError
+        An argument is wrong.
+
+    Examples
+    --------
+    >>> columns = kafkafmt.columns_of(key=[b"a", None], value=[b"1", b"2"])
+    >>> data = b"".join(kafkafmt.build_columns(columns, codec="lz4"))
+    >>> [record.key for record in kafkafmt.read_records(data)]
+    [b'a', None]
+    """
     if not isinstance(columns, Columns):
-        raise TypeError(f"columns are what columns_of(…) gives, not {type(columns).__name__}")
+        raise TypeError(f"columns is {type(columns).__name__}; it must be the result of columns_of(…)")
     builder = BatchBuilder(max_bytes=max_bytes, **options)
     taken = 0
     while taken < columns.rows:

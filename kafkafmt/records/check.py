@@ -1,9 +1,4 @@
-"""What a reader can hold against a stream of batches it received: a report of all that is wrong, not only the first error.
-
-Checked are length, magic, CRC and the records' structure; that offsets rise from batch to batch; and of every producer id that
-epochs do not fall and sequence numbers go on without a gap (Kafka: ProducerAppendInfo). What compaction took leaves
-gaps in sequence numbers too, so these are judged only where asked.
-"""
+"""Check batches as a reader receives them, and report all problems, not only the first one."""
 
 from __future__ import annotations
 
@@ -26,51 +21,102 @@ from ..types import BATCH_DTYPE, Buffer
 from .damage import DamageScanner
 from .reader import RecordReader
 
-_ROWS = 256
+_TABLE_ROWS = 256
 _SEQUENCES = 2**31
+"""Number of sequence numbers; 0 follows 2**31 - 1."""
 
 
 class Problem(NamedTuple):
-    """rule: a word that stays the same: an error's `code`, or offset_order, offset_range, producer_epoch, base_sequence, sequence_gap,
-    sequence_duplicate."""
+    """A problem that `check_batches` found."""
 
     position: int
+    """Position of the problem in the buffer."""
     base_offset: int | None
+    """Base offset of the batch according to its header; None if it is unknown."""
     rule: str
+    """Stable name of the problem.
+
+    The `code` of an error, or one of offset_order, offset_range, producer_epoch, base_sequence,
+    sequence_gap and sequence_duplicate.
+    """
     message: str
+    """Description of the problem."""
 
 
 class Check(NamedTuple):
-    """batches, records: sound ones. end: the position behind the last whole batch; what follows is cut off, which is no problem."""
+    """Result of `check_batches`."""
 
     problems: list[Problem]
+    """All problems, by position."""
     batches: int
+    """Number of valid batches."""
     records: int
+    """Number of valid records."""
     end: int
+    """Position after the last complete batch. A truncated batch after it is not a problem."""
 
     @property
     def ok(self) -> bool:
+        """Whether there is no problem."""
         return not self.problems
 
 
 def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Check:
-    """Check every batch of a buffer: a fetch response's record data, a segment's bytes. Behind damage it goes on with the next sound batch.
+    """Check all batches of a buffer, and report all problems.
 
-    sequences: sequence numbers and epochs of producers too, which a compacted topic does not keep whole.
+    The following is checked. After damage, the check continues with the next valid batch.
+
+    - Each batch: length, magic, CRC, and the structure of its records.
+    - The offsets: they increase from batch to batch, and fit 64 bits.
+    - Each producer id, if `sequences` is True: epochs do not decrease, and sequence numbers
+      continue without a gap.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        Batches or messages (magic 0 to 2), back to back: record data of a fetch response, or the
+        content of a ``.log`` file.
+    sequences : bool, default True
+        Check epochs and sequence numbers of producers. Use False for a compacted topic, in which
+        compaction leaves gaps in the sequence numbers.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch in bytes after decompression. A larger batch is a problem
+        ("too_large").
+
+    Returns
+    -------
+    Check
+        The problems, and the number of valid batches and records.
+
+    Raises
+    ------
+    ValueError
+        `max_batch_bytes` is below 1.
+
+    Notes
+    -----
+    A truncated batch at the end of the buffer is not a problem. The rules for producers are those
+    of Kafka's ``ProducerAppendInfo``.
+
+    Examples
+    --------
+    >>> data = bytearray(kafkafmt.build_batch([(b"key", b"value")]))
+    >>> data[-1] ^= 1
+    >>> [problem.rule for problem in kafkafmt.check_batches(data).problems]
+    ['corrupt_checksum']
     """
     problems: list[Problem] = []
     producers = _Producers()
     reader = RecordReader(max_batch_bytes=max_batch_bytes)
     batches = records = 0
     reached, end = MIN_OFFSET, 0
-    unsound: set[int] = set()
+    invalid: set[int] = set()
 
     def damaged(row: Any, failure: KafkaFormatError) -> None:
         failure.position = int(row["position"])
-        unsound.add(failure.position)
-        if (
-            0 <= int(row["last_offset_delta"]) <= MAX_OFFSET - int(row["base_offset"])
-        ):  # otherwise the rule is offset_range, below
+        invalid.add(failure.position)
+        # Impossible offsets are reported below, as offset_range.
+        if 0 <= int(row["last_offset_delta"]) <= MAX_OFFSET - int(row["base_offset"]):
             problems.append(_problem(failure))
 
     for table, error in _walk(buffer):
@@ -78,7 +124,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
             problems.append(_problem(error))
             continue
         first = table["base_offset"].copy()
-        for i in np.flatnonzero(table["count"] < 0).tolist():  # a wrapper's first offset stands inside
+        for i in np.flatnonzero(table["count"] < 0).tolist():  # the first offset of a wrapper is inside it
             for chunk in reader.read(buffer, table[i : i + 1], lambda *_: None):
                 assert chunk.columns.offset is not None
                 first[i] = chunk.columns.offset[0]
@@ -91,35 +137,37 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
             at = int(row["position"]), int(row["base_offset"])
             high = at[1] + int(row["last_offset_delta"])
             if not 0 <= low <= high < MAX_OFFSET:
-                problems.append(Problem(*at, "offset_range", f"offsets go from {low} to {high}"))
+                problems.append(Problem(*at, "offset_range", f"the batch has offsets {low} to {high}"))
             else:
                 if low <= reached:
                     problems.append(
-                        Problem(*at, "offset_order", f"first offset is {low}, but offsets have reached {reached}")
+                        Problem(*at, "offset_order", f"first offset is {low}, but an earlier batch ends at {reached}")
                     )
                 reached = max(reached, high)
             if sequences and row["producer_id"] != NO_PRODUCER_ID:
                 problems += (Problem(*at, rule, message) for rule, message in producers.check(row))
         end = int(table["position"][-1] + table["size"][-1])
     problems.sort(key=lambda p: p.position)
-    return Check(problems, batches - len(unsound), records, end)
+    return Check(problems, batches - len(invalid), records, end)
 
 
 def _walk(buffer: Buffer) -> Iterator[tuple[np.ndarray, KafkaFormatError | None]]:
     """Yield tables of valid batches, and the errors between them."""
     scanner, position = DamageScanner(buffer), 0
     size = scanner.size
-    table = np.empty(_ROWS, BATCH_DTYPE)
+    table = np.empty(_TABLE_ROWS, BATCH_DTYPE)
     while position < size:
         scan = scanner.scan(table, position)
         if scan.count:
             yield table[: scan.count], None
         error, position = scan.error, scan.position
-        if error is None and scan.count < len(table) and position < size:  # cut off, unless a valid batch follows
+        if error is None and scan.count < len(table) and position < size:  # truncated, unless a valid batch follows
             found = scanner.find(position + 1)
             if found is None:
                 return
-            error = StructureError("length field leads past the next sound batch", position, None, found)
+            error = StructureError(
+                f"the length field reaches past the next valid batch, at position {found}", position, None, found
+            )
         if error is not None:
             yield table[:0], error
             resume = error.resume
@@ -135,22 +183,24 @@ def _problem(error: KafkaFormatError) -> Problem:
 
 
 class _Producers:
-    """By producer id its epoch and last sequence number, None where any may follow."""
+    """Checks epochs and sequence numbers of producers from batch to batch."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[int, int | None]] = {}
+        """Epoch and last sequence number by producer id; None if any sequence number can follow."""
 
     def check(self, row: Any) -> Iterator[tuple[str, str]]:
+        """Yield (rule, message) for each rule that a batch with a producer id breaks."""
         producer_id, epoch, sequence = int(row["producer_id"]), int(row["producer_epoch"]), int(row["base_sequence"])
         known = self.known.get(producer_id)
         if known is not None and epoch < known[0]:
-            yield "producer_epoch", f"producer {producer_id} has epoch {epoch} after {known[0]}"
+            yield "producer_epoch", f"producer {producer_id} has epoch {epoch} after epoch {known[0]}"
         if row["attributes"] & CONTROL_BIT and row["magic"] == MAGIC_V2:
             if known is None or epoch > known[0]:
                 self.known[producer_id] = epoch, None if known is None else -1
             return
         if sequence < 0:
-            yield "base_sequence", f"producer {producer_id} has base sequence {sequence}"
+            yield "base_sequence", f"producer {producer_id} has base sequence {sequence}, which is negative"
             return
         if known is not None and epoch >= known[0]:
             last = known[1] if epoch == known[0] else -1
@@ -158,8 +208,5 @@ class _Producers:
             if expected is not None and sequence != expected:
                 again = (expected - sequence) % _SEQUENCES == int(row["last_offset_delta"]) + 1
                 rule = "sequence_duplicate" if again else "sequence_gap"
-                yield (
-                    rule,
-                    f"producer {producer_id}, epoch {epoch}: base sequence is {sequence} where {expected} is next",
-                )
+                yield rule, f"producer {producer_id}, epoch {epoch}: base sequence is {sequence}, expected {expected}"
         self.known[producer_id] = epoch, (sequence + int(row["last_offset_delta"])) % _SEQUENCES

@@ -1,8 +1,9 @@
-"""Columns to build batches from: what users hold (lists, NumPy, Arrow) as spans, which the core takes.
+"""Convert columns from lists, NumPy or Arrow to spans, from which the core builds batches.
 
-A column is converted exactly or refused: TypeError and ValueError name the column and the row. Keys and values are in
-binary_columns.py, timestamps and offsets in number_columns.py, headers in header_columns.py. Arrow arrays are recognized by their
-methods, so pyarrow is not imported; their keys, values and headers are not copied.
+A column is converted exactly, or rejected with a TypeError or ValueError that names the column and
+the row. Keys and values are converted in binary_columns.py, timestamps and offsets in
+number_columns.py, headers in header_columns.py. Arrow arrays are recognized by their methods, so
+pyarrow is not imported. Their keys, values and headers are not copied.
 """
 
 from __future__ import annotations
@@ -18,53 +19,79 @@ from .number_columns import offset_column, timestamp_column
 
 
 class Columns(NamedTuple):
-    """Records as columns, of `rows` rows; None is all null, no timestamp, the next offset, no headers."""
+    """Records as columns. Create them with `columns_of`."""
 
     rows: int
+    """Number of records."""
     keys: Spans | None
+    """Keys; None if all are null."""
     values: Spans | None
+    """Values; None if all are null."""
     timestamps: IntArray | None
+    """Timestamps in ms, -1 for none; None if no record has one."""
     offsets: IntArray | None
+    """Offsets; None if every record gets the next offset."""
     headers: HeaderSpans | None
+    """Headers; None if no record has any."""
 
     def __repr__(self) -> str:
-        there = [name for name, column in self._asdict().items() if name != "rows" and column is not None]
-        return f"<kafkafmt columns of {self.rows} records: {', '.join(there) or 'all null'}>"
+        given = [name for name, column in self._asdict().items() if name != "rows" and column is not None]
+        return f"<kafkafmt columns of {self.rows} records: {', '.join(given) or 'all null'}>"
 
 
 def columns_of(
     key: Any = None, value: Any = None, timestamp: Any = None, headers: Any = None, offset: Any = None
 ) -> Columns:
-    """Take columns of one length, out of whatever holds them, to build batches from.
+    """Convert columns of records to `Columns`, from which batches are built.
+
+    All columns must have the same length.
 
     Parameters
     ----------
     key, value : column, optional
-        Bytes-like objects or None in a list, tuple or pandas Series; a NumPy array of objects, of type S (whose values have no
-        trailing zeros) or of rows of uint8; an Arrow array of binary or string of any kind (large, view, fixed-size, dictionary,
-        chunked); a Polars Series; `Spans`. Arrow's and Polars' text is taken as UTF-8. A str and a NumPy array of type U are
-        refused: encode them. By default, all are null.
+        Keys and values. By default all are null. Any of these:
+
+        - a list, tuple or pandas Series of bytes-like objects and None
+        - a NumPy array of dtype object, of dtype S (whose values have no trailing zeros), or of
+          dtype uint8 with two dimensions, one row per record
+        - an Arrow array of binary or string: large, view, fixed-size, dictionary or chunked arrays
+          too
+        - a Polars Series
+        - `Spans`
+
+        Text in Arrow and Polars is encoded as UTF-8. Python's str and NumPy's dtype U are rejected;
+        encode them first.
     timestamp : int, numpy.datetime64 or column, optional
-        Milliseconds since 1970-01-01 UTC; -1 or null: none. One number for all records, or a column of integers, or of NumPy's or
-        Arrow's timestamps or dates. A time finer than milliseconds is rounded down, one before 1970 is refused. By default, none.
+        Timestamps in ms since 1970-01-01 UTC; -1 or null means none. One timestamp for all records,
+        or a column of integers, or of NumPy's or Arrow's timestamps or dates. A time finer than
+        milliseconds is rounded down. A time before 1970 is rejected. By default none.
     headers : column, optional
-        For each record (key, value) tuples, a dict, or None: no headers. Or Arrow's maps, or lists of any kind of structures with
-        the fields "key" and "value", in any order.
+        For each record (key, value) tuples, a dict, or None for no headers. Or an Arrow array of
+        maps, or of lists of structures with the fields "key" and "value" in any order. By default
+        none.
     offset : column, optional
-        Integers, none of them null. By default, records get the next offsets.
+        Offsets as integers without nulls. By default records get the next offsets.
 
     Returns
     -------
     Columns
-        For `build_columns` and `BatchBuilder.append_columns`. It refers to the memory of the arrays given.
+        Pass it to `build_columns` or `BatchBuilder.append_columns`. It refers to the memory of the
+        given arrays, so do not change them before the batches are built.
 
     Raises
     ------
     TypeError
-        A column, or a value in it, has another type: text, floats, booleans, decimals, durations.
+        A column, or a value in it, has another type, such as text, float, boolean, decimal or
+        duration.
     ValueError
-        The columns differ in length, or a value cannot be held: an integer beyond 64 bits, a time before 1970, a null offset, a null
-        structure among the headers.
+        The columns differ in length, no column is given, or a value cannot be represented: an
+        integer of more than 64 bits, a time before 1970, a null offset, or a null structure among
+        the headers.
+
+    Examples
+    --------
+    >>> kafkafmt.columns_of(key=[b"a", None], value=[b"1", b"2"], timestamp=1_700_000_000_000)
+    <kafkafmt columns of 2 records: keys, values, timestamps>
     """
     given = {
         "key": key,
@@ -76,7 +103,11 @@ def columns_of(
     counts = {name: _length(name, column) for name, column in given.items() if column is not None}
     if len(set(counts.values())) != 1:
         lengths = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise ValueError(f"columns of one length are needed: {lengths}" if counts else "at least one column is needed")
+        raise ValueError(
+            f"all columns must have the same length, but {lengths}"
+            if counts
+            else "no column is given; give at least one"
+        )
     count = next(iter(counts.values()))
     return Columns(
         count,
@@ -89,7 +120,10 @@ def columns_of(
 
 
 def decoded(source: Buffer, columns: RecordColumns) -> Columns:
-    """Decoded records as columns to build from, with their offsets; columns that were not asked for are None."""
+    """Return decoded records as `Columns`, with their offsets.
+
+    Columns that were not decoded are None.
+    """
     keys, values, headers = None, None, None
     if columns.key_position is not None and columns.key_length is not None:
         keys = Spans(source, columns.key_position, columns.key_length)
@@ -116,11 +150,7 @@ def decoded(source: Buffer, columns: RecordColumns) -> Columns:
 def _length(name: str, column: Any) -> int:
     scalar = isinstance(column, str | bytes | bytearray | memoryview | dict) or getattr(column, "ndim", 1) == 0
     if scalar or not hasattr(column, "__len__"):
-        raise TypeError(f"{name} is a column, such as a list or an array, not {column!r}")
-    return (
-        len(column.lengths)
-        if isinstance(column, Spans)
-        else len(column.starts)
-        if isinstance(column, HeaderSpans)
-        else len(column)
-    )
+        raise TypeError(f"{name} must be a column, such as a list or an array, not {column!r}")
+    if isinstance(column, Spans):
+        return len(column.lengths)
+    return len(column.starts) if isinstance(column, HeaderSpans) else len(column)

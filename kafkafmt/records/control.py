@@ -1,7 +1,8 @@
-"""Control records: their types, and what their keys and values say; transaction markers, built.
+"""Decode control records, and build transaction markers.
 
-A key is int16 version, int16 type. A value is that of its type's schema, all of which begin with an int16 version. Versions
-above those known are read as these, as in Kafka.
+The key of a control record is an int16 version and an int16 type. The value follows the schema of
+the type; all schemas start with an int16 version. A version that is higher than the known one is
+read as the known one, as in Kafka.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .reader import RecordReader
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 TYPE_NAMES = ("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS")
 UNKNOWN = "UNKNOWN"
-"""The name of a type that Kafka does not know; consumers pass over such records."""
+"""Name of a type that Kafka does not define; consumers skip such records."""
 SCHEMAS = """
 EndTxnMarker, version 0
     Version           int16  0+
@@ -64,26 +65,56 @@ VotersRecord, version 0, flexible 0+
 """
 _VALUES = ("EndTxnMarker", "EndTxnMarker", "LeaderChangeMessage", "SnapshotHeaderRecord", "SnapshotFooterRecord", "KRaftVersionRecord",
            "VotersRecord")  # fmt: skip
-"""What the value of each type is."""
+"""Schema of the value of each type."""
 _KEY = struct.Struct(">hh")
 _END_TXN = struct.Struct(">hi")
 
 
 class ControlRecord(NamedTuple):
-    """What a control record says.
-
-    type, name: Kafka's number and name for it. version: the key's. value: its fields by the names that Kafka's JSON has
-    (kafka-dump-log prints the same); None for an unknown type.
-    """
+    """A decoded control record."""
 
     type: int
+    """Number of the control record type."""
     name: str
+    """Kafka's name of the type, such as "COMMIT"; "UNKNOWN" if Kafka does not define the type."""
     version: int
+    """Version of the key."""
     value: dict[str, Any] | None
+    """Fields of the value, by the names of Kafka's JSON, as kafka-dump-log prints them.
+
+    None if the type is unknown.
+    """
 
 
 def decode_control_record(key: Buffer | None, value: Buffer | None) -> ControlRecord:
-    """A control record's key and value, decoded. StructureError where they are not what their type asks for."""
+    """Decode the key and value of a control record.
+
+    Parameters
+    ----------
+    key, value : bytes-like or None
+        Key and value of the record.
+
+    Returns
+    -------
+    ControlRecord
+
+    Raises
+    ------
+    StructureError
+        The key or value is null, too short, or does not match the schema of its type.
+
+    Notes
+    -----
+    Kafka's counterparts are ``ControlRecordType`` and ``ControlRecordUtils``. A record of an
+    unknown type is no error, because consumers skip it.
+
+    Examples
+    --------
+    >>> marker = kafkafmt.build_marker(5, 0, commit=True)
+    >>> (record,) = kafkafmt.read_records(marker, control=True)
+    >>> kafkafmt.decode_control_record(record.key, record.value).name
+    'COMMIT'
+    """
     version, type_ = _version_and_type(key)
     if not 0 <= type_ < len(TYPE_NAMES):
         return ControlRecord(type_, UNKNOWN, version, None)
@@ -92,7 +123,7 @@ def decode_control_record(key: Buffer | None, value: Buffer | None) -> ControlRe
         decoded, _ = layout_of(_classes()[_VALUES[type_]], 0).read(_bytes(value, "value"))
     except KafkaFormatError as error:
         raise StructureError(
-            f"value of a control record of type {name} does not decode: {error.message}", error.position
+            f"the value of a control record of type {name} cannot be decoded: {error.message}", error.position
         ) from None
     return ControlRecord(type_, name, version, to_json(decoded, 0))
 
@@ -106,7 +137,10 @@ def _classes() -> dict[str, type[SchemaMessage]]:
 
 
 def marker_type(reader: RecordReader, buffer: Buffer, row: np.ndarray) -> int | None:
-    """The type of a control batch's first record, None where there is none. `row`: a table of that one batch."""
+    """Return the type of the first record of a control batch, or None if the batch is empty.
+
+    `row` is a table with only this batch.
+    """
     for source, columns in reader.read(buffer, row):
         assert columns.key_position is not None
         assert columns.key_length is not None
@@ -118,10 +152,10 @@ def marker_type(reader: RecordReader, buffer: Buffer, row: np.ndarray) -> int | 
 def _version_and_type(key: Buffer | None) -> tuple[int, int]:
     raw = _bytes(key, "key")
     if len(raw) < _KEY.size:
-        raise StructureError(f"key of a control record has {len(raw)} bytes, fewer than 4")
+        raise StructureError(f"the key of a control record has {len(raw)} bytes, fewer than 4")
     version, type_ = _KEY.unpack_from(raw)
     if version < 0:
-        raise StructureError(f"key of a control record has version {version}")
+        raise StructureError(f"the key of a control record has version {version}, which is negative")
     return version, type_
 
 
@@ -135,7 +169,40 @@ def build_marker(
     timestamp: int = -1,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The batch that ends a producer's transaction: it is committed, or else aborted."""
+    """Build the control batch that ends a producer's transaction.
+
+    Parameters
+    ----------
+    producer_id, producer_epoch : int
+        The producer.
+    commit : bool
+        True builds a commit marker, False an abort marker.
+    coordinator_epoch : int, default 0
+        Epoch of the transaction coordinator.
+    base_offset : int, default 0
+        Offset of the marker.
+    timestamp : int, default -1
+        Timestamp of the marker in ms since 1970-01-01 UTC; -1 for none.
+    leader_epoch : int, default -1
+        Partition leader epoch of the batch.
+
+    Returns
+    -------
+    bytes
+        The batch, with one control record.
+
+    Raises
+    ------
+    InvalidError
+        `producer_id`, `producer_epoch` or `timestamp` is negative.
+    TypeError, OverflowError
+        An argument is not an integer, or does not fit its field.
+
+    Notes
+    -----
+    Kafka's counterparts are ``EndTransactionMarker`` and
+    ``MemoryRecords.withEndTransactionMarker``.
+    """
     builder = BatchBuilder(
         base_offset=base_offset,
         producer_id=producer_id,
@@ -151,5 +218,5 @@ def build_marker(
 
 def _bytes(data: Buffer | None, name: str) -> bytes:
     if data is None:
-        raise StructureError(f"{name} of a control record is null")
+        raise StructureError(f"the {name} of a control record is null")
     return bytes(view_of(data))

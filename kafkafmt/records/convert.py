@@ -1,8 +1,9 @@
-"""Batches in another format, or in another codec.
+"""Convert batches to another format, or to another codec.
 
-Down and up as Kafka did it (RecordsUtil for old consumers, the validator and the cleaner for old data): records keep
-offsets, keys and values; a compressed batch stays one batch of its codec; what the other format has no place for is
-lost, and counted. Recompressing changes nothing but the bytes of the records.
+Formats are converted as Kafka did it: down for old consumers (``RecordsUtil``), up in the validator
+and the log cleaner. Records keep offsets, keys and values. A compressed batch stays one batch, by
+default with the same codec. What the other format cannot represent is lost, and counted.
+Recompression changes only the encoding of the records, and the header fields that depend on it.
 """
 
 from __future__ import annotations
@@ -44,32 +45,40 @@ from .assign import codecs_of, scan_all
 from .builder import DEFAULT_BATCH_BYTES, BatchBuilder, codec_id, format_number
 from .columns import decoded
 from .reader import RecordReader
+from .record_bytes import RecordBytes
 
 _INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">I")
 
 
-class Converted(NamedTuple):
-    """records: the bytes, which bytes(result) gives too. converted, kept: batches built anew, and batches left as they were.
-
-    lost: what the other format had no place for. Records by "headers" and "timestamps"; batches by "control_batches" and
-    "empty_batches", which are gone whole, and by "producer_ids", "transactional", "leader_epochs", "delete_horizons".
-    "below_start": records left out because they were not asked for.
-    """
-
+class _ConvertedFields(NamedTuple):
     records: bytes
     converted: int
     kept: int
     lost: dict[str, int]
 
-    def __bytes__(self) -> bytes:
-        return bytes(self.records)
 
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self.records)
+class Converted(RecordBytes, _ConvertedFields):
+    """Result of `convert`. ``bytes(result)`` is the record data too.
 
-    def __repr__(self) -> str:
-        done = f"converted={self.converted}, kept={self.kept}, lost={self.lost}"
-        return f"Converted(records=<{len(self.records)} bytes>, {done})"
+    Attributes
+    ----------
+    records : bytes
+        All batches, back to back.
+    converted : int
+        Number of batches and messages that were converted.
+    kept : int
+        Number of batches and messages that were kept unchanged.
+    lost : dict of str to int
+        What the other format cannot represent; only counts above 0:
+
+        - "headers", "timestamps": records that lost these
+        - "control_batches", "empty_batches": batches that were dropped
+        - "producer_ids", "transactional", "leader_epochs", "delete_horizons": batches that lost
+          these
+        - "below_start": records that were omitted because their offset is below `start`
+    """
+
+    __slots__ = ()
 
 
 def convert(
@@ -83,12 +92,53 @@ def convert(
     max_bytes: int = DEFAULT_BATCH_BYTES,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Converted:
-    """All batches of a buffer in format `magic`: those of higher formats if `down`, of lower ones if `up`.
+    """Convert batches to another record format.
 
-    A broker that served an old consumer did so with up=False. codec: for what is converted, None for each batch's own.
-    start: where an uncompressed batch becomes single messages, those with offsets below it are left out. max_bytes: how large the batches
-    of format 2 become that plain messages are put into.
-    InvalidError where a format cannot have a codec (zstd below 2); the other KafkaFormatErrors for damaged data.
+    Parameters
+    ----------
+    buffer : bytes-like
+        Batches or messages (magic 0 to 2), back to back. It is not changed.
+    magic : {0, 1, 2}
+        The target format.
+    down : bool, default True
+        Convert batches of higher formats; otherwise they are kept.
+    up : bool, default True
+        Convert batches of lower formats; otherwise they are kept. A broker that serves an old
+        consumer does not convert up.
+    codec : str or int, optional
+        Codec of the converted batches: none, gzip, snappy, lz4 or zstd, or its id. By default each
+        batch keeps its codec.
+    start : int, optional
+        Omit records with lower offsets from uncompressed batches that become single messages. By
+        default none is omitted.
+    max_bytes : int, default 16384
+        Largest size, in bytes, of the v2 batches that are built from uncompressed messages.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch in bytes after decompression.
+
+    Returns
+    -------
+    Converted
+
+    Raises
+    ------
+    InvalidError
+        The target format does not support the codec (zstd below magic 2).
+    KafkaFormatError
+        A batch is damaged or incomplete. `UnsupportedError`, a subclass, if its codec is unknown.
+    TypeError, ValueError
+        An argument is wrong.
+
+    Notes
+    -----
+    Records keep their offsets. A compressed batch stays one batch. Kafka's counterparts are
+    ``RecordsUtil`` (down) and ``LogValidator.convertAndAssignOffsetsNonCompressed`` (up).
+
+    Examples
+    --------
+    >>> batch = kafkafmt.build_batch([(b"key", b"value", 1_700_000_000_000, {"trace": b"1"})])
+    >>> kafkafmt.convert(batch, 1).lost
+    {'headers': 1}
     """
     magic = format_number(magic)
     view, table, lost = byte_view(buffer), scan_all(buffer), Counter[str]()
@@ -111,7 +161,10 @@ def convert(
         number = own if codec is None else codec_id(codec)
         if magic < MAGIC_V2 and number == CODEC_ZSTD:
             raise InvalidError(
-                f"format {magic} has no zstd", int(row["position"]), int(row["base_offset"]), rule="codec_in_format"
+                f"format {magic} does not support zstd; give another codec",
+                int(row["position"]),
+                int(row["base_offset"]),
+                rule="codec_in_format",
             )
         limit = None if own else max_bytes
         single = magic < MAGIC_V2 and number == CODEC_NONE
@@ -120,23 +173,28 @@ def convert(
 
 
 def _runs(table: np.ndarray) -> Iterator[np.ndarray]:
-    """What is converted together: each batch and wrapper alone, plain messages of one format and one timestamp type in a row."""
-    stamped = (table["attributes"] & LOG_APPEND_TIME_BIT) != 0
-    same = (table["magic"][1:] == table["magic"][:-1]) & (stamped[1:] == stamped[:-1])
-    same &= ~stamped[1:] | (table["max_timestamp"][1:] == table["max_timestamp"][:-1])  # a batch has one append time
+    """Yield the rows that are converted together.
+
+    Each batch and wrapper is converted alone. Adjacent uncompressed messages of the same format and
+    timestamp type are converted together.
+    """
+    append_time = (table["attributes"] & LOG_APPEND_TIME_BIT) != 0
+    same = (table["magic"][1:] == table["magic"][:-1]) & (append_time[1:] == append_time[:-1])
+    # A batch has only one append time.
+    same &= ~append_time[1:] | (table["max_timestamp"][1:] == table["max_timestamp"][:-1])
     plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
     borders = np.flatnonzero(~(same & plain[1:] & plain[:-1])) + 1
     yield from np.split(table, borders) if len(table) else ()
 
 
 def _is_lost(row: Any, magic: int, lost: Counter[str]) -> bool:
-    """Count what a batch loses by its header; True where all of it goes."""
+    """Count the header fields that a batch loses; return whether the whole batch is dropped."""
     if row["magic"] < MAGIC_V2 or magic == MAGIC_V2:
         return False
     attributes = int(row["attributes"])
-    gone = "control_batches" if attributes & CONTROL_BIT else "empty_batches" if row["count"] == 0 else ""
-    if gone:
-        lost[gone] += 1
+    dropped = "control_batches" if attributes & CONTROL_BIT else "empty_batches" if row["count"] == 0 else ""
+    if dropped:
+        lost[dropped] += 1
         return True
     lost["producer_ids"] += int(row["producer_id"] != NO_PRODUCER_ID)
     lost["transactional"] += int(attributes & TRANSACTIONAL_BIT != 0)
@@ -155,10 +213,14 @@ def _rebuilt(
     first_offset: int,
     lost: Counter[str],
 ) -> Iterator[bytes]:
-    """The records of a run in a format and codec, as one batch, or as many as `limit` asks for."""
+    """Yield the records of `rows` in another format: as one batch, or if `limit` is given, as
+    batches of that size.
+
+    Records with offsets below `first_offset` are omitted if the target format is 0 or 1.
+    """
     row = rows[0]
-    stamped = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and magic > MAGIC_V0
-    append_time = int(row["max_timestamp"]) if stamped else None
+    has_append_time = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and magic > MAGIC_V0
+    append_time = int(row["max_timestamp"]) if has_append_time else None
     builder = BatchBuilder(magic=magic, codec=codec, max_bytes=limit, log_append_time=append_time)
     for source, columns in reader.read(buffer, rows):
         given, start = decoded(source, columns), 0
@@ -178,34 +240,75 @@ def _rebuilt(
     yield builder.finish()
 
 
-class Recompressed(NamedTuple):
-    """records: the bytes, which bytes(result) gives too. before, after: their sizes. sizes: the same of each batch, in their order."""
-
+class _RecompressedFields(NamedTuple):
     records: bytes
     before: int
     after: int
     sizes: list[tuple[int, int]]
 
-    def __bytes__(self) -> bytes:
-        return bytes(self.records)
 
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self.records)
+class Recompressed(RecordBytes, _RecompressedFields):
+    """Result of `recompress`. ``bytes(result)`` is the record data too.
 
-    def __repr__(self) -> str:
-        return f"Recompressed(records=<{len(self.records)} bytes>, before={self.before}, after={self.after}, {len(self.sizes)} sizes)"
+    Attributes
+    ----------
+    records : bytes
+        All batches, back to back.
+    before, after : int
+        Size of the record data in bytes before and after.
+    sizes : list of (int, int)
+        Size in bytes before and after, in order, of each batch, each wrapper message, and each
+        sequence of adjacent uncompressed messages.
+    """
+
+    __slots__ = ()
 
 
 def recompress(
     buffer: Buffer, codec: str | int, level: int | None = None, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> Recompressed:
-    """All batches of a buffer in another codec or level, each still one batch with all that its header says.
+    """Compress batches with another codec or level.
 
-    Control batches and empty ones stay as they are. Of formats 0 and 1, wrappers become wrappers; to and from no codec, wrappers
-    become single messages, and single messages in a row wrappers of up to 16 KiB. InvalidError for zstd below format 2.
+    Each v2 batch stays one batch, with the same header but for length, codec and CRC. Control
+    batches and empty batches are not changed. In formats 0 and 1 a wrapper stays a wrapper. If
+    `codec` is none, a wrapper becomes single messages. If messages are uncompressed, adjacent ones
+    become wrappers of up to 16 KiB.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        Batches or messages (magic 0 to 2), back to back. It is not changed.
+    codec : str or int
+        The target codec: none, gzip, snappy, lz4 or zstd, or its id.
+    level : int, optional
+        Compression level. By default that of the codec.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch in bytes after decompression.
+
+    Returns
+    -------
+    Recompressed
+
+    Raises
+    ------
+    InvalidError
+        The codec is zstd, and a message has format 0 or 1.
+    TooLargeError
+        A batch would be larger than the format allows, or exceeds `max_batch_bytes`.
+    KafkaFormatError
+        A batch is damaged or incomplete.
+    TypeError, ValueError
+        An argument is wrong.
+
+    Examples
+    --------
+    >>> batch = kafkafmt.build_batch([(b"key", b"value" * 1000)])
+    >>> result = kafkafmt.recompress(batch, "zstd", level=3)
+    >>> result.before, result.after < 200
+    (5073, True)
     """
     number = codec_id(codec)
-    BatchBuilder(codec=number, level=level)  # a wrong level is told before anything is done
+    BatchBuilder(codec=number, level=level)  # raises an error for a wrong level before any work is done
     view, table = byte_view(buffer), scan_all(buffer)
     packer = _Packer(number, level, max_batch_bytes)
     reader = RecordReader(max_batch_bytes=max_batch_bytes)
@@ -221,7 +324,7 @@ def recompress(
             part = whole if same or source == number == CODEC_NONE else packer.batch(whole, row)
         elif number == CODEC_ZSTD:
             raise InvalidError(
-                f"format {row['magic']} has no zstd",
+                f"format {row['magic']} does not support zstd; give another codec",
                 int(row["position"]),
                 int(row["base_offset"]),
                 rule="codec_in_format",
@@ -229,24 +332,24 @@ def recompress(
         elif source == number == CODEC_NONE:
             part = whole
         else:
-            part = b"".join(_rebuilt_as_it_is(reader, buffer, rows, number, level))
+            part = b"".join(_in_codec(reader, buffer, rows, number, level))
         parts.append(part)
         sizes.append((len(whole), len(part)))
     return Recompressed(b"".join(parts), sum(b for b, _ in sizes), sum(a for _, a in sizes), sizes)
 
 
-def _rebuilt_as_it_is(
+def _in_codec(
     reader: RecordReader, buffer: Buffer, rows: np.ndarray, codec: int, level: int | None
 ) -> Iterator[bytes]:
-    """Messages of formats 0 and 1 in another codec, of the same format."""
-    row = rows[0]
-    stamped = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and row["magic"] > MAGIC_V0
+    """Yield messages of format 0 or 1 in another codec, in the same format."""
+    row: Any = rows[0]
+    has_append_time = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and row["magic"] > MAGIC_V0
     builder = BatchBuilder(
         magic=int(row["magic"]),
         codec=codec,
         level=level,
         max_bytes=None if row["attributes"] & CODEC_MASK else DEFAULT_BATCH_BYTES,
-        log_append_time=int(row["max_timestamp"]) if stamped else None,
+        log_append_time=int(row["max_timestamp"]) if has_append_time else None,
     )
     for source, columns in reader.read(buffer, rows):
         given, taken = decoded(source, columns), 0
@@ -257,7 +360,7 @@ def _rebuilt_as_it_is(
 
 
 class _Packer:
-    """Packs the records of format 2 anew."""
+    """Recompresses the records of v2 batches."""
 
     def __init__(self, codec: int, level: int | None, max_batch_bytes: int) -> None:
         from ..codecs import Arena, Compressor, Decompressor
@@ -267,7 +370,7 @@ class _Packer:
         self._decompressor, self._arena = Decompressor(max_batch_bytes), Arena()
 
     def batch(self, whole: memoryview, row: Any) -> bytearray:
-        """A batch with its records in the other codec; of the header the length, the codec bits and the CRC change."""
+        """Return a batch with its records in the other codec, and an updated length, codec and CRC."""
         payload = whole[BATCH_HEADER_SIZE:]
         source, where = int(row["attributes"]) & CODEC_MASK, (int(row["position"]), int(row["base_offset"]))
         if source != CODEC_NONE:

@@ -27,7 +27,7 @@ class DamageScanner:
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
-        self.size = view_of(buffer).nbytes
+        self.size: int = view_of(buffer).nbytes
         self._budget = CRC_BUDGET * self.size
         self._found = np.empty(0, np.int64)
         self._from = self._to = 0

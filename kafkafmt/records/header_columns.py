@@ -1,4 +1,4 @@
-"""Columns of headers as spans: pairs in lists, and Arrow's lists of structures and maps."""
+"""Convert columns of headers to spans: lists of pairs, and Arrow's maps and lists of structures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIELDS = ["key", "value"]
 
 
 def header_column(column: Any) -> HeaderSpans:
-    """Return the headers of each row, however they are held, as spans."""
+    """Return a column of headers of any supported kind (see `columns_of`) as spans."""
     if isinstance(column, HeaderSpans):
         return _exact(column)
     array = arrow_array(column, "headers")
@@ -22,7 +22,7 @@ def header_column(column: Any) -> HeaderSpans:
 
 
 def _exact(spans: HeaderSpans) -> HeaderSpans:
-    """Return header spans whose arrays have the types that the core reads."""
+    """Return header spans whose arrays have the dtypes that the core reads."""
     starts = exact_integers(spans.starts, np.int64, "headers (starts)")
     counts = exact_integers(spans.counts, np.int32, "headers (counts)")
     return HeaderSpans(
@@ -36,8 +36,8 @@ def _of_arrow(array: Any) -> HeaderSpans:
         none, empty = np.zeros(len(array), np.int64), arrow_binary(array[:0], "headers")
         return HeaderSpans(none, none.astype(np.int32), empty, empty)
     starts, counts = _places(array, kind)
-    there = present(array)
-    starts, counts = np.where(there, starts, 0), np.where(there, counts, 0)
+    not_null = present(array)
+    starts, counts = np.where(not_null, starts, 0), np.where(not_null, counts, 0)
     keys, values = (array.keys, array.items) if kind.startswith("map<") else _fields(array.values, starts, counts)
     spans = [
         arrow_binary(arrow_array(part, "headers"), f"headers ({name}s)")
@@ -47,7 +47,9 @@ def _of_arrow(array: Any) -> HeaderSpans:
 
 
 def _places(array: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the elements of each list of an Arrow array begin, and how many there are."""
+    """Return the index of the first element, and the number of elements, of each list of an Arrow
+    array.
+    """
     if kind.startswith(("list<", "large_list<", "map<")):
         ends = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
         return ends[:-1], np.diff(ends)
@@ -57,15 +59,15 @@ def _places(array: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
     if kind.startswith(("list_view<", "large_list_view<")):
         starts, counts = (part.to_numpy(zero_copy_only=False).astype(np.int64) for part in (array.offsets, array.sizes))
         return starts, counts
-    raise TypeError(f"headers are lists of structures or maps, not Arrow's {kind}")
+    raise TypeError(f"headers must contain lists of structures or maps, not Arrow's {kind}")
 
 
 def _fields(pairs: Any, starts: np.ndarray, counts: np.ndarray) -> tuple[Any, Any]:
-    """Return keys and values of an Arrow array of structures, by the names of its fields."""
+    """Return the fields "key" and "value" of an Arrow array of structures."""
     kind = pairs.type
     names = [kind.field(i).name for i in range(kind.num_fields)] if str(kind).startswith("struct<") else []
     if sorted(names) != _FIELDS:
-        raise TypeError(f"headers are structures with the fields key and value, not Arrow's {kind}")
+        raise TypeError(f"headers must contain structures with the fields key and value, not Arrow's {kind}")
     if pairs.null_count:
         nulls = np.concatenate(([0], np.cumsum(~present(pairs))))
         first, last = (np.clip(n, 0, len(pairs)) for n in (starts, starts + counts))
@@ -102,7 +104,7 @@ def _pairs_of(headers: Any, row: int) -> list[Any]:
     if type(headers) is list:
         return headers
     if isinstance(headers, str | bytes | bytearray | memoryview) or not isinstance(headers, Iterable):
-        raise TypeError(f"headers, row {row}: (key, value) tuples, a dict or None are needed, not {headers!r}")
+        raise TypeError(f"headers, row {row}: expected (key, value) tuples, a dict or None, not {headers!r}")
     return list(headers.items() if isinstance(headers, dict) else headers)
 
 

@@ -1,8 +1,9 @@
-"""read_committed over a stream of batches, given the aborted transactions as a fetch response names them.
+"""Omit aborted batches from a stream, given the aborted transactions that a fetch response lists.
 
-Exactly the consumer's rule (Kafka: CompletedFetch). A transaction of the list begins for its producer once a batch
-reaches its first offset, and ends with the producer's next abort marker; the producer's transactional batches between
-are left out. What lies above the last stable offset no broker returns to such a fetch, so it is not looked for here.
+This is the rule of Kafka's consumer (``CompletedFetch``). A listed transaction starts for its
+producer when a batch reaches its first offset, and ends with the producer's next abort marker. The
+producer's transactional batches in between are omitted. The last stable offset is not considered,
+because a broker returns nothing above it to a fetch with read_committed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,19 @@ from .reader import RecordReader
 
 
 class AbortedTransactions:
-    """The aborted transactions of a stream, (producer id, first offset) each; `committed` is called with table after table."""
+    """Filter the batches of aborted transactions out of a stream.
+
+    Parameters
+    ----------
+    aborted : iterable of (int, int)
+        Aborted transactions of the stream, each (producer id, first offset).
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of a control batch in bytes after decompression.
+
+    Notes
+    -----
+    Kafka's counterpart is ``CompletedFetch``.
+    """
 
     def __init__(self, aborted: Iterable[tuple[int, int]], max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
         self._waiting = sorted(((int(first), int(producer_id)) for producer_id, first in aborted), reverse=True)
@@ -35,7 +48,27 @@ class AbortedTransactions:
         self._reader = RecordReader(("key",), max_batch_bytes=max_batch_bytes)
 
     def committed(self, buffer: Buffer, table: np.ndarray) -> np.ndarray:
-        """The table without the batches of aborted transactions; control batches stay. Tables come in the stream's order."""
+        """Return `table` without the batches of aborted transactions. Control batches stay.
+
+        Call this once for each table, in the order of the stream.
+
+        Parameters
+        ----------
+        buffer : bytes-like
+            The buffer to which the positions in `table` refer.
+        table : BatchTable
+            The next batches of the stream.
+
+        Returns
+        -------
+        BatchTable
+            The remaining rows; `table` itself if all remain.
+
+        Raises
+        ------
+        KafkaFormatError
+            A control batch is damaged.
+        """
         if not len(table) or not (self._waiting or self._open):
             return table
         last_offset = last_offsets(table)

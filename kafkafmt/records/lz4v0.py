@@ -1,7 +1,8 @@
-"""The lz4 frames of format 0, whose header checksum is wrong (KAFKA-3160): it covers the frame's magic bytes too.
+"""Correct the header checksum of the lz4 frames of format 0 (KAFKA-3160).
 
-Every client and broker of that format wrote it so, and Kafka's Java does not look at it there. An lz4 library does, so
-it is put right in a copy.
+All clients and brokers of format 0 computed this checksum over the frame's magic bytes too, which
+is wrong. Kafka's Java does not check it in this format. An lz4 library does, so the checksum is
+corrected in a copy of the frame before decompression.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ def _rotate(x: int, n: int) -> int:
 
 
 def xxh32_short(data: bytes) -> int:
-    """xxHash-32 with seed 0 of fewer than 16 bytes, which a frame's descriptor always is."""
+    """Return the xxHash-32 with seed 0 of fewer than 16 bytes; a frame's descriptor is always
+    shorter.
+    """
     if len(data) >= 16:
-        raise ValueError("fewer than 16 bytes only")
+        raise ValueError(f"data has {len(data)} bytes; it must have fewer than 16")
     h = (_P5 + len(data)) & _WORD
     words = len(data) // 4 * 4
     for i in range(0, words, 4):
@@ -31,17 +34,19 @@ def xxh32_short(data: bytes) -> int:
 
 
 def with_right_checksum(frame: memoryview) -> bytes | memoryview:
-    """The frame with the header checksum that lz4 asks for; as it is, where it is no lz4 frame."""
+    """Return the frame with the header checksum of the lz4 specification; unchanged if it is not an
+    lz4 frame.
+    """
     return _with_checksum(frame, 4)
 
 
 def with_wrong_checksum(frame: memoryview) -> bytes | memoryview:
-    """The frame with the header checksum that clients and brokers of format 0 write."""
+    """Return the frame with the header checksum that clients and brokers of format 0 write."""
     return _with_checksum(frame, 0)
 
 
 def _with_checksum(frame: memoryview, start: int) -> bytes | memoryview:
-    """The frame with a header checksum over its bytes from `start` on."""
+    """Return the frame with a header checksum over the bytes of its header from `start` on."""
     if frame[:4] != LZ4_MAGIC or len(frame) < 7:
         return frame
     flags = frame[4]

@@ -1,4 +1,4 @@
-"""Columns of timestamps and offsets as int64: integers that fit, and times in any unit."""
+"""Convert columns of timestamps and offsets to int64: integers that fit, and times in any unit."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from ..types import IntArray
 from .binary_columns import arrow_array, present
 
 OnNull = Callable[[IntArray, np.ndarray], None]
-"""Called with numbers, and with a mask of those that are null, if any is."""
+"""Called with the numbers and a mask of the nulls, if there are any."""
 
 _ARROW_INTEGER = re.compile(r"u?int(8|16|32|64)\Z")
 _ARROW_TIME = re.compile(r"timestamp\[(s|ms|us|ns)[],]|date(32|64)\[(day|ms)]\Z")
 _NULL_TYPES = ("NoneType", "NAType", "NaTType")
-"""Names of the types of None, of pandas.NA and of pandas.NaT."""
+"""Type names of None, pandas.NA and pandas.NaT."""
 
 
 def timestamp_column(column: Any, count: int) -> IntArray:
-    """Return milliseconds, NO_TIMESTAMP for null. A scalar is the timestamp of all `count` records."""
+    """Return timestamps in ms as int64, NO_TIMESTAMP for null.
+
+    A scalar is repeated `count` times.
+    """
     if not np.isscalar(column):
         return _column(column, "timestamp", _null_is_none, times=True)
     if isinstance(column, np.datetime64):
         return np.repeat(_column(np.array([column]), "timestamp", _null_is_none, times=True), count)
     if isinstance(column, bool | np.bool_) or not isinstance(column, int | np.integer):
-        raise TypeError(f"timestamp is an integer or a column, not {column!r}")
+        raise TypeError(f"timestamp is {column!r}; it must be an integer or a column")
     return np.full(count, _fitting(int(column), "timestamp"), np.int64)
 
 
 def offset_column(column: Any) -> IntArray:
-    """Return offsets, none of which may be null."""
+    """Return offsets as int64. Raise ValueError if one is null."""
     return _column(column, "offset", _null_is_wrong, times=False)
 
 
@@ -49,7 +52,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
     array = arrow_array(column, name)
     if array is not None:
         return _of_arrow(array, name, on_null, times)
-    if hasattr(column, "to_numpy"):  # pandas, whose integers with nulls become floats
+    if hasattr(column, "to_numpy"):  # pandas: to_numpy() turns integers with nulls into floats
         null = column.isna().to_numpy() if getattr(column.dtype, "kind", "") in ("i", "u") else np.zeros(0, bool)
         if null.any():
             numbers = _of_integers(column.fillna(0).to_numpy(), name).copy()
@@ -66,7 +69,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
         if null.any():
             on_null(numbers, null)
         return numbers
-    if len(column) == 0:  # of any type: NumPy's empty arrays are floats
+    if len(column) == 0:  # any dtype, because an empty NumPy array is float64 by default
         return np.zeros(0, np.int64)
     if column.dtype.kind in "iu":
         return _of_integers(column, name)
@@ -74,7 +77,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
 
 
 def _wrong_type(name: str, times: bool, kind: str) -> TypeError:
-    return TypeError(f"{name} is a column of integers{' or times' if times else ''}, not {kind}")
+    return TypeError(f"{name} must contain integers{' or times' if times else ''}, not {kind}")
 
 
 def _fitting(number: int, name: str, row: int | None = None) -> int:
@@ -84,7 +87,7 @@ def _fitting(number: int, name: str, row: int | None = None) -> int:
 
 
 def _of_integers(column: np.ndarray, name: str) -> IntArray:
-    """Return integers of any size and byte order as int64."""
+    """Return integers of any size and byte order as int64. Raise ValueError if one does not fit."""
     if column.dtype.kind == "u" and len(column) and int(column.max()) > MAX_OFFSET:
         row = int(column.argmax())
         _fitting(int(column[row]), name, row)
@@ -92,17 +95,17 @@ def _of_integers(column: np.ndarray, name: str) -> IntArray:
 
 
 def _of_objects(column: list[Any], name: str, on_null: OnNull) -> IntArray:
-    """Return Python's and NumPy's integers as int64. True is not an integer here."""
+    """Return Python's and NumPy's integers as int64. Booleans are rejected."""
     kinds = {type(n) for n in column}
     nulls = {kind for kind in kinds if kind.__name__ in _NULL_TYPES}
     wrong = {kind for kind in kinds - nulls if issubclass(kind, bool) or not issubclass(kind, int | np.integer)}
     if wrong:
         row = next(i for i, n in enumerate(column) if type(n) in wrong)
-        raise TypeError(f"{name}, row {row}: an integer or None is needed, not {type(column[row]).__name__}")
+        raise TypeError(f"{name}, row {row}: expected an integer or None, not {type(column[row]).__name__}")
     null = np.array([type(n) in nulls for n in column], bool) if nulls else np.zeros(0, bool)
-    if kinds == {int, type(None)}:  # twice as fast
+    if kinds == {int, type(None)}:  # a fast path, which halves the time
         column = [0 if n is None else n for n in column]
-    elif kinds - {int}:  # NumPy's integers would wrap
+    elif kinds - {int}:  # converted to int, because NumPy's integers would wrap silently
         column = [0 if type(n) in nulls else int(n) for n in column]
     try:
         numbers = np.array(column, np.int64)
@@ -126,9 +129,8 @@ def _of_arrow(array: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
         unit = match[1] or ("D" if match[3] == "day" else "ms")
         stored = array.cast("int32").cast("int64") if unit == "D" else array.cast("int64")
         values = (stored.fill_null(0) if array.null_count else stored).to_numpy(zero_copy_only=False)
-        values = np.where(
-            values == MIN_OFFSET, MIN_OFFSET + 1, values
-        )  # the lowest is NumPy's NaT, but a time of Arrow's
+        # The lowest int64 is NaT in NumPy, but a valid time in Arrow.
+        values = np.where(values == MIN_OFFSET, MIN_OFFSET + 1, values)
         numbers = _milliseconds(values.view(f"datetime64[{unit}]"), name)
     else:
         raise _wrong_type(name, times, f"Arrow's {kind}")
@@ -139,7 +141,10 @@ def _of_arrow(array: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
 
 
 def _milliseconds(times: np.ndarray, name: str) -> IntArray:
-    """Return times, none of which is NaT, in milliseconds, rounded down. ValueError if one is before 1970 or does not fit."""
+    """Return times, none of which is NaT, in milliseconds, rounded down.
+
+    Raise ValueError if a time is before 1970 or does not fit.
+    """
     try:
         found = times.astype("datetime64[ms]")
         back = found.astype(times.dtype)
@@ -147,7 +152,8 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
         raise ValueError(f"timestamp: a time in {times.dtype} does not fit into 64 bits of milliseconds") from None
     numbers: IntArray = found.astype(np.int64)
     one = np.array([1], "datetime64[ms]").astype(times.dtype).astype(np.int64)
-    wrong = numbers < 0 if one[0] else (numbers < 0) | (back != times)  # only a unit above milliseconds can overflow
+    # Only a unit above milliseconds can overflow; in such a unit, `one` is 0.
+    wrong = numbers < 0 if one[0] else (numbers < 0) | (back != times)
     if wrong.any():
         row = int(np.argmax(wrong))
         value = times[row].astype(np.int64)

@@ -1,8 +1,4 @@
-"""Which partition a key belongs to, as Kafka's default partitioner has it: murmur2 of the key, modulo the partitions.
-
-Null keys have none of their own. Kafka's producers spread them: in turn up to 2.3, since then to one partition until a
-batch is full, and by the brokers' load. Here they go in turn, which the same input always repeats.
-"""
+"""Compute the partition of a key as Kafka's default partitioner does."""
 
 from __future__ import annotations
 
@@ -19,28 +15,92 @@ _POSITIVE = 0x7FFFFFFF
 
 
 class Partitioner:
-    """Gives keys of a topic their partitions. Null keys get partition after partition, from `first` on."""
+    """Assign keys of a topic to partitions as Kafka's default partitioner does.
+
+    The partition of a key is the murmur2 hash of the key, without its sign bit, modulo the number
+    of partitions. Null keys get the partitions in turn.
+
+    Parameters
+    ----------
+    partitions : int
+        Number of partitions of the topic, 1 to 2**31 - 1.
+    first : int, default 0
+        Partition of the first null key, modulo `partitions`.
+
+    Attributes
+    ----------
+    partitions : int
+        Number of partitions of the topic.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is not an integer, or `partitions` is out of range.
+
+    Notes
+    -----
+    Kafka's counterparts are ``BuiltInPartitioner.partitionForKey`` and ``Utils.murmur2``. For null
+    keys, Kafka's producers up to 2.3 used the partitions in turn too. Since 2.4 (KIP-480) they stay
+    with one partition until a batch is full, and since 3.3 (KIP-794) they also consider the load of
+    the brokers. Here the result depends only on the input.
+
+    Examples
+    --------
+    >>> partitioner = kafkafmt.Partitioner(12)
+    >>> partitioner.partition(b"key")
+    1
+    >>> partitioner.column([b"key", None, None]).tolist()
+    [1, 0, 1]
+    """
 
     def __init__(self, partitions: int, first: int = 0) -> None:
-        self.partitions = integer("partitions", partitions)
+        self.partitions: int = integer("partitions", partitions)
         if not 1 <= self.partitions <= _POSITIVE:
-            raise ValueError(f"a topic cannot have {partitions} partitions")
+            raise ValueError(f"partitions is {partitions}; it must be 1 to {_POSITIVE}")
         self._next = integer("first", first) % self.partitions
 
     def __repr__(self) -> str:
         return f"kafkafmt.Partitioner({self.partitions}, first={self._next})"
 
     def partition(self, key: Buffer | None) -> int:
-        """The partition of one key."""
+        """Return the partition of one key.
+
+        Parameters
+        ----------
+        key : bytes-like or None
+            The serialized key. None gets the next partition in turn.
+
+        Returns
+        -------
+        int
+            The partition, 0 to `partitions` - 1.
+        """
         if key is None:
-            given = self._next
-            self._next = (given + 1) % self.partitions
-            return given
+            partition = self._next
+            self._next = (partition + 1) % self.partitions
+            return partition
         hashed: int = core.murmur2(key)
         return (hashed & _POSITIVE) % self.partitions
 
     def column(self, keys: Any) -> LengthArray:
-        """The partitions of many keys, as int32; `keys` is whatever `columns_of` takes for them."""
+        """Return the partitions of a column of keys.
+
+        Parameters
+        ----------
+        keys : column
+            Serialized keys, of any kind that `columns_of` takes. Null keys get the partitions in
+            turn.
+
+        Returns
+        -------
+        numpy.ndarray of int32
+            The partition of each key.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `keys` is not a column of bytes-like objects and nulls.
+        """
         spans = binary_column(keys)
         hashes: LengthArray = np.empty(len(spans.lengths), np.int32)
         core.murmur2_spans(*spans, len(hashes), hashes)

@@ -74,12 +74,12 @@ class RecordReader:
     ) -> None:
         if max_batch_bytes < 1:
             raise ValueError("max_batch_bytes must be at least 1")
-        self.columns = names if isinstance(names, RecordColumns) else RecordColumns(capacity, names)
+        self.columns: RecordColumns = names if isinstance(names, RecordColumns) else RecordColumns(capacity, names)
         self.columns.max_headers = max(MANY_HEADERS, max_batch_bytes // HEADER_MEMORY)
         if first_offset > MAX_OFFSET:
             first_offset = end_offset = MAX_OFFSET  # no record
         self.first_offset = first_offset
-        self.end_offset = None if end_offset is None or end_offset > MAX_OFFSET else end_offset
+        self.end_offset: int | None = None if end_offset is None or end_offset > MAX_OFFSET else end_offset
         self._max_batch_bytes = max_batch_bytes
         self._check_offsets = check_offsets
 

@@ -1,7 +1,7 @@
-"""Batches whose records count their offset deltas in some other way than upwards, counted anew.
+"""Renumber the offset deltas of a batch whose deltas do not increase.
 
-No sound client sends such a batch, and a log that holds one contradicts itself; but where a broker builds a batch anew, it gives
-the records new offsets without a look at the old ones, and so takes it.
+No correct client sends such a batch, and in a log it would be inconsistent. But a broker that
+re-encodes a batch assigns new offsets without reading the old deltas, so it accepts the batch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from ..errors import KafkaFormatError
 _INT32, _UINT32 = struct.Struct(">i"), struct.Struct(">I")
 
 
-def with_rising_deltas(batch: memoryview, max_batch_bytes: int) -> bytearray | None:
-    """The same batch of format 2 with offset deltas 0, 1, 2…; None if its records do not lie as its count and their lengths say."""
+def with_increasing_deltas(batch: memoryview, max_batch_bytes: int) -> bytearray | None:
+    """Return a copy of a v2 batch with the offset deltas 0, 1, 2, …
+
+    Return None if the records do not match the record count and their lengths.
+    """
     codec = batch[CRC_START + 1] & CODEC_MASK
     records = batch[BATCH_HEADER_SIZE:]
     try:
@@ -49,6 +52,9 @@ def with_rising_deltas(batch: memoryview, max_batch_bytes: int) -> bytearray | N
 
 
 def _renumbered(records: memoryview, count: int) -> bytearray | None:
+    """Return uncompressed records with the offset deltas 0, 1, 2, …; None if their lengths are
+    wrong.
+    """
     out, p = bytearray(), 0
     for delta in range(count):
         length, p = core.read_varint(records, p)
@@ -56,18 +62,18 @@ def _renumbered(records: memoryview, count: int) -> bytearray | None:
         if not p < stop <= len(records):
             return None
         _, before = core.read_varlong(records, p + 1, stop)
-        _, behind = core.read_varint(records, before, stop)
+        _, after = core.read_varint(records, before, stop)
         number = _varint(delta)
-        out += _varint(before - p + len(number) + stop - behind)
+        out += _varint(before - p + len(number) + stop - after)
         out += records[p:before]
         out += number
-        out += records[behind:stop]
+        out += records[after:stop]
         p = stop
     return out if p == len(records) else None
 
 
 def _varint(n: int) -> bytes:
-    """A number that is not negative as a zigzag varint."""
+    """Encode a number that is not negative as a zigzag varint."""
     raw, out = 2 * n, bytearray()
     while raw >= 0x80:
         out.append(raw & 0x7F | 0x80)

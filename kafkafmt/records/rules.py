@@ -1,4 +1,4 @@
-"""What a broker asks of record data that is to be appended: of its headers, and of every record."""
+"""Check batch headers and records against the rules by which a broker accepts record data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ KAFKA_ERRORS = {
     "transactional_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "producer_id_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "codec_in_format": "UNSUPPORTED_COMPRESSION_TYPE",
-    # what it meets unprepared, most of it while it builds a batch anew
+    # Kafka has no error for these; they fail in a broker with an exception, mostly when it rebuilds
+    # the batch.
     **dict.fromkeys(
         ("codec", "timestamp", "headers_in_format", "control_in_format", "producer_id", "producer_epoch"),
         "UNKNOWN_SERVER_ERROR",
@@ -44,24 +45,31 @@ KAFKA_ERRORS = {
     "corrupt_structure": "INVALID_RECORD",
     "too_large": "MESSAGE_TOO_LARGE",
 }
-"""What a broker answers, by the `rule` of the error that validation raises."""
-_SHOWN = 3
-_MOST_ERRORS = 1 << 16
-"""Records that one error lists. Each takes some 300 bytes of memory, and 7 on the wire."""
-"""How many records an error's message tells of."""
+"""Name of the error with which a broker answers, by the `rule` of the error that validation raises.
+
+The names are those of Kafka's ``Errors``.
+"""
+_MAX_DESCRIBED = 3
+"""Records that the message of an error describes."""
+_MAX_LISTED = 1 << 16
+"""Records that one error lists.
+
+Each takes about 300 bytes of memory, and 7 bytes in a produce response.
+"""
 
 
 class Records(NamedTuple):
-    """What the rules ask of every record, and how many there are up to the end of each row of the table."""
+    """Fields of all records that the rules check, one element per record."""
 
     offsets: np.ndarray
     timestamps: np.ndarray
     null_keys: np.ndarray
     ends: np.ndarray
+    """Number of records up to the end of each row of the table of batches."""
 
 
 class Rules(NamedTuple):
-    """The settings of a topic that rules are about; see LogValidator."""
+    """Settings of a topic that the rules depend on; see `LogValidator`."""
 
     magic: int
     create_time: bool
@@ -72,11 +80,16 @@ class Rules(NamedTuple):
     client: bool
 
     def time_bounds(self, now: int) -> tuple[int, int]:
-        """Between which times a CreateTime may be."""
+        """Return the lowest and the highest CreateTime that is accepted."""
         return max(now - self.before, MIN_OFFSET), min(now + self.after, MAX_OFFSET)
 
-    def are_kept_by(self, row: Any, earliest: int, latest: int, delta_of_latest: int, null_key: bool, now: int) -> bool:
-        """Whether it is clear at once that the records of a batch keep the rules, by what the core has seen of them."""
+    def certainly_accept(self, row: Any, earliest: int, latest: int, null_key: bool, now: int) -> bool:
+        """Return whether the records of a batch certainly comply; if False, each record has to be
+        checked.
+
+        earliest, latest: smallest and largest timestamp delta of the records. null_key: whether a
+        record has no key.
+        """
         if self.compacted and null_key:
             return False
         base, highest, (low, high) = int(row["base_timestamp"]), int(row["max_timestamp"]), self.time_bounds(now)
@@ -87,17 +100,17 @@ class Rules(NamedTuple):
         return (highest == NO_TIMESTAMP and earliest == latest) or (low <= base + earliest and highest <= high)
 
     def check_batches(self, table: np.ndarray) -> None:
-        """The rules that headers alone can break."""
+        """Raise InvalidError for the first batch whose header breaks a rule."""
         if not len(table):
-            raise InvalidError("there is no batch", rule="no_batch")
+            raise InvalidError("the buffer is empty; it must contain a batch", rule="no_batch")
         attributes, v2, producer = (
             table["attributes"],
             table["magic"] == MAGIC_V2,
             table["producer_id"] != NO_PRODUCER_ID,
         )
         rules: list[tuple[str, str, np.ndarray]] = [
-            ("same_magic", "format is not that of the first batch", table["magic"] != table["magic"][0]),
-            ("codec", "there is no such codec", codecs_of(table) > CODEC_ZSTD),
+            ("same_magic", "the batch has another format than the first batch", table["magic"] != table["magic"][0]),
+            ("codec", "the codec id is unknown", codecs_of(table) > CODEC_ZSTD),
             (
                 "codec_in_format",
                 "a wrapper message cannot be compressed with zstd",
@@ -108,7 +121,7 @@ class Rules(NamedTuple):
             rules.append(
                 (
                     "message_size",
-                    f"size is above {self.max_message_bytes} bytes",
+                    f"the size exceeds max_message_bytes, {self.max_message_bytes}",
                     table["size"] > self.max_message_bytes,
                 )
             )
@@ -117,23 +130,23 @@ class Rules(NamedTuple):
             more = np.zeros(len(table), bool)
             more[1:] = bool(v2[0] or codecs_of(table).any())
             rules += [
-                ("one_batch", "there is more than one batch", more),
-                ("base_offset", "base offset of a client's batch is not 0", v2 & (table["base_offset"] != 0)),
+                ("one_batch", "a client may send only one batch", more),
+                ("base_offset", "the base offset of a client's batch must be 0", v2 & (table["base_offset"] != 0)),
                 (
                     "record_count",
-                    "record count is not last offset delta + 1",
+                    "the record count is not the last offset delta + 1",
                     v2 & ((table["count"] != deltas) | (deltas < 1)),
                 ),
-                ("control", "clients may not write control records", v2 & ((attributes & CONTROL_BIT) != 0)),
+                ("control", "a client may not send control records", v2 & ((attributes & CONTROL_BIT) != 0)),
                 (
                     "base_sequence",
-                    "base sequence is negative beside a producer id",
+                    "the base sequence is negative, although there is a producer id",
                     v2 & producer & (table["base_sequence"] < 0),
                 ),
             ]
         else:
             negative = (table["last_offset_delta"] < 0) | (v2 & (table["count"] < 0))
-            rules.append(("record_count", "record count or last offset delta is negative", negative))
+            rules.append(("record_count", "the record count or the last offset delta is negative", negative))
         if self.magic < MAGIC_V2:
             transactional = v2 & ((attributes & TRANSACTIONAL_BIT) != 0)
             rules.append(("transactional_in_format", f"format {self.magic} has no transactions", transactional))
@@ -144,31 +157,31 @@ class Rules(NamedTuple):
                 raise InvalidError(message, int(row["position"]), int(row["base_offset"]), rule=rule)
 
     def check_records(self, table: np.ndarray, seen: Records, now: int) -> None:
-        """The rules that single records can break."""
+        """Raise InvalidError if records break a rule; the error lists all of them."""
         if not len(seen.offsets):
             return
         wrong: list[tuple[np.ndarray, str, Callable[[int], str]]] = []
         if self.compacted:
-            wrong.append((seen.null_keys, "key", lambda _: "a compacted topic takes no record without a key"))
-        given = seen.timestamps != NO_TIMESTAMP
+            wrong.append((seen.null_keys, "key", lambda _: "a record of a compacted topic must have a key"))
+        has_timestamp = seen.timestamps != NO_TIMESTAMP
         if self.create_time:
             low, high = self.time_bounds(now)
-            since = np.int64(now) - seen.timestamps  # leaves 64 bits as in Java
-            outside = given & ((since > self.before) | (-since > self.after))
+            age = np.int64(now) - seen.timestamps  # wraps around in 64 bits, as in Java
+            outside = has_timestamp & ((age > self.before) | (-age > self.after))
             wrong.append(
                 (
                     outside,
                     "timestamp_bounds",
-                    lambda i: f"timestamp {seen.timestamps[i]} is not within {low} and {high}",
+                    lambda i: f"timestamp {seen.timestamps[i]} is not between {low} and {high}",
                 )
             )
-        stamped = np.repeat((table["attributes"] & LOG_APPEND_TIME_BIT) != 0, np.diff(seen.ends, prepend=0))
-        if stamped.any():
-            stamped &= ~given if self.create_time else True
-            wrong.append((stamped, "timestamp_type", lambda _: "only a broker sets LogAppendTime"))
+        append_time = np.repeat((table["attributes"] & LOG_APPEND_TIME_BIT) != 0, np.diff(seen.ends, prepend=0))
+        if append_time.any():
+            append_time &= ~has_timestamp if self.create_time else True
+            wrong.append((append_time, "timestamp_type", lambda _: "only a broker may set LogAppendTime"))
         errors: dict[int, RecordError] = {}
         every = np.flatnonzero(np.logical_or.reduce([mask for mask, _, _ in wrong])) if wrong else np.zeros(0, np.int64)
-        end = int(every[_MOST_ERRORS - 1]) + 1 if len(every) > _MOST_ERRORS else len(seen.offsets)
+        end = int(every[_MAX_LISTED - 1]) + 1 if len(every) > _MAX_LISTED else len(seen.offsets)
         for mask, rule, text in wrong:
             for i in np.flatnonzero(mask[:end]).tolist():
                 errors.setdefault(i, RecordError(i, rule, text(i)))
@@ -179,6 +192,6 @@ class Rules(NamedTuple):
         row = table[at]
         of_batch = (e.rule for e in found if e.batch_index < seen.ends[at])
         rule = next((rule for rule in of_batch if KAFKA_ERRORS.get(rule) == "INVALID_TIMESTAMP"), found[0].rule)
-        told = "; ".join(f"record {e.batch_index}: {e.message}" for e in found[:_SHOWN])
-        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise InvalidError(told + more, int(row["position"]), int(row["base_offset"]), rule=rule, records=found)
+        message = "; ".join(f"record {e.batch_index}: {e.message}" for e in found[:_MAX_DESCRIBED])
+        more = f"; and {len(found) - _MAX_DESCRIBED} more" if len(found) > _MAX_DESCRIBED else ""
+        raise InvalidError(message + more, int(row["position"]), int(row["base_offset"]), rule=rule, records=found)

@@ -1,4 +1,4 @@
-"""A buffer of batches as a stream: its records, control batches and aborted ones left out unless wanted."""
+"""Read the records of a buffer of batches, by default without control records."""
 
 from __future__ import annotations
 
@@ -57,27 +57,34 @@ def read_records(
     columns: Collection[str] = COLUMNS,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[core.Record[bytes | memoryview]]:
-    """Return an iterator of the records of a buffer of batches, which several threads may share.
+    """Return an iterator over the records of a buffer of batches.
+
+    Several threads can share the iterator.
 
     Parameters
     ----------
     buffer : bytes-like or None
-        Batches back to back: a fetch response's record data, a ``.log`` file's bytes. A batch cut off at the end is a normal end.
-        None, which a message may contain in place of record data, has no records.
+        Batches or messages (magic 0 to 2), back to back: record data of a fetch response, or the
+        content of a ``.log`` file. A batch that the end of the buffer truncates is ignored. None,
+        which a message can contain instead of record data, has no records.
     start, end : int, optional
         Offsets, 0 or higher; `end` is exclusive. By default all records.
     control : bool, default False
         Include control records.
-    aborted : iterable of (producer id, first offset), optional
-        Aborted transactions, as a fetch response names them. Their records are left out.
+    aborted : iterable of (int, int), optional
+        Aborted transactions, each (producer id, first offset), as in a fetch response. Their
+        records are omitted. By default no record is omitted.
     check_crc : bool, default True
-        Compare the CRC of each batch.
+        Check the CRC of each batch.
     views : bool, default False
-        Return keys and values of uncompressed batches as memoryviews of the buffer.
+        Return keys and values of uncompressed batches as memoryviews of the buffer, instead of
+        bytes.
     columns : collection of str
-        The fields to decode. Others are -1, None or ().
+        The fields to decode: offset, timestamp, timestamp_type, key, value and headers. By default
+        all. Other fields of the records are -1, None or ().
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. One record may have a 128th as many headers, but always 131,072.
+        Largest size of one batch in bytes after decompression. It also limits the number of headers
+        of one record, to a 128th of it, but not below 131,072.
 
     Returns
     -------
@@ -86,9 +93,20 @@ def read_records(
     Raises
     ------
     KafkaFormatError
-        A batch is damaged, or above a limit (`TooLargeError`); the records before it have been returned.
+        A batch is damaged, or exceeds a limit (`TooLargeError`). The records before it have been
+        returned.
     TypeError, ValueError
         An argument is wrong.
+
+    Notes
+    -----
+    Kafka's counterparts are ``MemoryRecords`` and, for `aborted`, ``CompletedFetch``.
+
+    Examples
+    --------
+    >>> data = kafkafmt.build_batch([(b"k1", b"v1"), (b"k2", b"v2")], base_offset=5)
+    >>> [(record.offset, record.key) for record in kafkafmt.read_records(data, start=6)]
+    [(6, b'k2')]
     """
     chunks = read_chunks(
         buffer,
@@ -101,7 +119,7 @@ def read_records(
         check_crc=check_crc,
         max_batch_bytes=max_batch_bytes,
     )
-    return core.RecordIterator(  # not a generator of records: resuming one costs 25 ns a record
+    return core.RecordIterator(  # not a generator, which would cost 25 ns per record to resume
         core.make_records(source, rows, views=views and source is buffer) for source, rows in chunks
     )
 
@@ -118,7 +136,30 @@ def read_chunks(
     check_crc: bool = True,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Chunk]:
-    """The same as decoded columns, each chunk valid until the next one. names, capacity: as RecordReader takes them."""
+    """Return an iterator over the records of a buffer of batches as decoded columns.
+
+    Parameters
+    ----------
+    buffer, start, end, control, aborted, check_crc, max_batch_bytes
+        See `read_records`.
+    names : collection of str or RecordColumns
+        Names of the columns to decode, or the columns to fill. By default all columns.
+    capacity : int, default 16384
+        Largest number of records in a chunk, if `names` are names.
+
+    Returns
+    -------
+    iterator of Chunk
+        Each chunk is valid until the next one is requested.
+
+    Raises
+    ------
+    KafkaFormatError
+        A batch is damaged, or exceeds a limit (`TooLargeError`). The records before it have been
+        returned.
+    TypeError, ValueError
+        An argument is wrong.
+    """
     first, last = (
         arguments.optional_integer("start", start, 0, "an offset"),
         arguments.optional_integer("end", end, 0, "an offset"),
@@ -135,7 +176,7 @@ def read_chunks(
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)
     if buffer is None:
         return iter(())
-    view_of(buffer)  # what is no buffer is told here and now
+    view_of(buffer)  # raises TypeError now, not at the first record, if `buffer` is not a buffer
     return _chunks(buffer, reader, transactions, control, check_crc)
 
 
@@ -153,9 +194,9 @@ def _chunks(
         wanted = table[: scan.count]
         if transactions is not None:
             wanted = transactions.committed(buffer, wanted)
-        if (
-            not control and int(np.bitwise_or.reduce(wanted["attributes"])) & CONTROL_BIT
-        ):  # to look is cheap, to take rows is not
+        # Rows are copied only if there is a control batch, because checking for one is much
+        # cheaper.
+        if not control and int(np.bitwise_or.reduce(wanted["attributes"])) & CONTROL_BIT:
             wanted = wanted[(wanted["attributes"] & CONTROL_BIT) == 0]
         yield from reader.read(buffer, wanted)
         if scan.error is not None:

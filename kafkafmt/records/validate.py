@@ -1,20 +1,26 @@
-"""What a broker does to record data before it appends it: validation, and offsets assigned (Kafka: LogValidator).
+"""Validate record data and assign offsets, as a broker does before it appends (Kafka:
+``LogValidator``).
 
-All is checked before a byte is written. Then a batch is either changed where it lies (offset, leader epoch; timestamp
-type and maximum timestamp, and only with these the CRC), or, where codec or format of the topic are others or inner
-offsets do not count from 0, its records are built anew.
+Everything is checked before a byte is written. Then each batch is either changed in place or
+rebuilt:
+
+- In place, its offset and leader epoch are written. If they change, the timestamp type and the
+  maximum timestamp are written too, and then also the CRC.
+- It is rebuilt if the topic has another codec or format, or if inner offsets do not count from 0.
+
+The fast path handles v2 batches that are not rebuilt, in one pass of the core. All other data takes
+the slow path, which reports errors exactly.
 """
 
 from __future__ import annotations
 
 import itertools
-import time
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from .._backend import core
-from ..arguments import fitting, integer
+from ..arguments import fitting, integer, now_millis
 from ..constants import (
     BATCH_HEADER_SIZE,
     CODEC_MASK,
@@ -37,27 +43,22 @@ from .assign import codecs_of, next_offset_of, scan_all, set_timestamp
 from .builder import BatchBuilder, codec_id, format_number
 from .columns import decoded
 from .reader import RecordReader
-from .renumber import with_rising_deltas
+from .record_bytes import RecordBytes
+from .renumber import with_increasing_deltas
 from .rules import Records, Rules
 from .signatures import ValidatorOptions
 
 ORIGINS = ("client", "coordinator", "raft_leader")
 TIMESTAMP_TYPES = {"CreateTime": CREATE_TIME, "LogAppendTime": LOG_APPEND_TIME}
-_AT_ONCE = 64
-"""Batches read at a time: what the scan has read is then still in the cache."""
-_KEPT = 1 << 22
-"""Bytes of decompressed records that a validator keeps room for from call to call."""
+_READ_BATCHES = 64
+"""Batches that are read at a time, so that the data that the scan has read is still in the CPU
+cache.
+"""
+_MAX_KEPT_BYTES = 1 << 22
+"""Largest decompression buffer, in bytes, that a validator keeps from call to call."""
 
 
-class Validated(NamedTuple):
-    """Record data ready to be appended.
-
-    records: the buffer given, if nothing had to be rebuilt and it can be written to. rebuilt: why some of it was built anew:
-    "codec", "format" or "inner_offsets"; None if all was done in place. count: records. max_timestamp, and the offset of
-    the first record that has it (-1 where there is none, or records were not looked at). bytes(result) are the records' too, and from
-    Python 3.12 on it is a buffer itself.
-    """
-
+class _ValidatedFields(NamedTuple):
     records: Buffer
     rebuilt: str | None
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody misses
@@ -66,39 +67,67 @@ class Validated(NamedTuple):
     max_timestamp: int
     offset_of_max_timestamp: int
 
-    def __bytes__(self) -> bytes:
-        return bytes(self.records)
 
-    def __buffer__(self, flags: int) -> memoryview:
-        return view_of(self.records)
+class Validated(RecordBytes, _ValidatedFields):
+    """Record data ready to be appended. ``bytes(result)`` is the record data too.
 
-    def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items() if name != "records")
-        return f"Validated(records=<{view_of(self.records).nbytes} bytes>, {said})"
+    From Python 3.12 on, the result also provides the record data as a buffer.
+
+    Attributes
+    ----------
+    records : bytes-like
+        The given buffer if it was changed in place, else a bytearray.
+    rebuilt : {"codec", "format", "inner_offsets"} or None
+        Why batches were rebuilt; None if no batch was.
+    count : int
+        Number of records.
+    first_offset : int
+        Offset of the first record.
+    next_offset : int
+        Offset after the last record.
+    max_timestamp : int
+        Largest timestamp in ms; -1 if there is none.
+    offset_of_max_timestamp : int
+        Offset of the first record with the largest timestamp; -1 if there is none, or if the
+        records were not checked.
+    """
+
+    __slots__ = ()
 
     @property
     def in_place(self) -> bool:
+        """Whether no batch was rebuilt."""
         return self.rebuilt is None
 
 
 class _Groups(NamedTuple):
-    """Rows of the table that become one batch if they are built anew: a batch or wrapper, or plain messages in a row.
+    """Groups of rows of the table of batches, one array element per group.
 
-    Arrays, an element a group: its rows, its records, the codec it gets, why it is built anew (an index of REASONS; 0: it is
-    not), its first offset.
+    If a group is rebuilt, it becomes one batch. A group is a batch or wrapper, or a sequence of
+    adjacent uncompressed messages.
     """
 
     start: np.ndarray
+    """First row."""
     stop: np.ndarray
+    """Row after the last one."""
     first: np.ndarray
+    """Index of the first record."""
     end: np.ndarray
+    """Index after the last record."""
     codec: np.ndarray
+    """Codec id of the result."""
     reason: np.ndarray
+    """Why the group is rebuilt, as an index of REASONS; 0 if it is not."""
     offset: np.ndarray
+    """Offset of the first record of the result."""
 
 
-class _Decompressed:
-    """A batch's records, decompressed into a buffer that is kept for the next. Not for two threads at once."""
+class _RecordChecker:
+    """Decompresses and checks the records of a batch.
+
+    Reuses its buffer; only one thread can use it at a time.
+    """
 
     def __init__(self, max_batch_bytes: int) -> None:
         from ..codecs import Arena, Decompressor
@@ -106,37 +135,126 @@ class _Decompressed:
         self._decompressor, self._arena = Decompressor(max_batch_bytes), Arena(1 << 16)
 
     @property
-    def room(self) -> int:
+    def buffer_size(self) -> int:
+        """Size of the decompression buffer in bytes."""
         return len(self._arena.view)
 
-    def look_at(
+    def check(
         self, payload: memoryview, codec: int, count: int, last_offset_delta: int
     ) -> tuple[int, int, int, bool] | None:
+        """Check compressed records, and return facts about them; None if the fast path cannot
+        handle them.
+
+        The facts are the smallest and the largest timestamp delta, the offset delta of the largest,
+        and whether a key is null.
+        """
         self._arena.filled = 0
         size = self._decompressor.decompress(codec, payload, self._arena)
-        return core.look_at_payload(self._arena.view[:size], count, last_offset_delta)
+        seen: tuple[int, int, int, bool] | None = core.look_at_payload(
+            self._arena.view[:size], count, last_offset_delta
+        )
+        return seen
 
 
 REASONS = (None, "codec", "format", "inner_offsets")
 
 
 def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Unpack[ValidatorOptions]) -> Validated:
-    """`LogValidator(**settings).validate(buffer, next_offset)`."""
+    """Validate record batches as a broker does before it appends them, and assign their offsets.
+
+    To validate much data with the same settings, create a `LogValidator` once.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        Batches or messages (magic 0 to 2), back to back. A writable buffer is changed in place,
+        unless a batch is rebuilt or an error is raised.
+    next_offset : int
+        Offset of the first record, 0 or higher.
+    **settings
+        Keyword arguments of `LogValidator`.
+
+    Returns
+    -------
+    Validated
+        The record data with its offsets, and facts about it.
+
+    Raises
+    ------
+    InvalidError
+        A broker would reject the data. ``records.KAFKA_ERRORS[error.rule]`` is the broker's error.
+    KafkaFormatError
+        The data is damaged or incomplete.
+    TypeError, ValueError, OverflowError
+        An argument is wrong or does not fit its field, or an assigned offset would exceed 2**63 -
+        2.
+
+    Notes
+    -----
+    Kafka's counterpart is ``org.apache.kafka.storage.internals.log.LogValidator``. See
+    `LogValidator` for the one rule that is stricter.
+
+    Examples
+    --------
+    >>> batch = kafkafmt.build_batch([(b"key", b"value", 1_700_000_000_000)])
+    >>> result = kafkafmt.validate_and_assign_offsets(batch, 1000, leader_epoch=3)
+    >>> result.first_offset, result.next_offset, result.rebuilt
+    (1000, 1001, None)
+    """
     return LogValidator(**settings).validate(buffer, next_offset)
 
 
 class LogValidator:
-    """A broker's rules for what is appended to a partition.
+    """Validate record data against a broker's rules for appending to a partition, and assign
+    offsets.
 
-    codec, level: the topic's compression.type; "producer" keeps each batch's. magic: the topic's format. timestamp_type:
-    CreateTime or LogAppendTime. before_max_ms, after_max_ms: how far from `now_ms` (None: the clock's) a CreateTime may
-    be. compacted: every record needs a key. leader_epoch: written into batches. max_message_bytes: of a batch or message, its
-    first 12 bytes included. origin: "client" asks for what a produce request has to be: one batch of format 2 (or one
-    wrapper, or messages) from offset 0 on, no control records; "coordinator" and "raft_leader" take any number of batches.
-    check_records: False believes the headers of batches of format 2, for data that was validated before.
+    Several threads can use one validator.
 
-    Stricter than Kafka in one point: in an uncompressed batch that stays as it is, offset deltas that do not rise up to the last one
-    are an error. Kafka does not look at them there, and appends a batch that contradicts itself.
+    Parameters
+    ----------
+    codec : str or int, default "producer"
+        ``compression.type`` of the topic: none, gzip, snappy, lz4 or zstd, or its id. "producer"
+        keeps the codec of each batch.
+    level : int, optional
+        Compression level of `codec`. By default that of the codec.
+    magic : {2, 1, 0}, default 2
+        Record format of the topic, to which batches of other formats are converted.
+    timestamp_type : {"CreateTime", "LogAppendTime"}, default "CreateTime"
+        ``message.timestamp.type`` of the topic.
+    now_ms : int, optional
+        Current time in ms since 1970-01-01 UTC. By default the system clock.
+    before_max_ms : int, default 2**63 - 1
+        ``message.timestamp.before.max.ms``: how far a CreateTime may be before `now_ms`.
+    after_max_ms : int, default 3600000 (1 hour)
+        ``message.timestamp.after.max.ms``: how far a CreateTime may be after `now_ms`.
+    compacted : bool, default False
+        Whether the topic is compacted, so that every record must have a key.
+    leader_epoch : int, default 0
+        Partition leader epoch to write into every v2 batch.
+    max_message_bytes : int, optional
+        ``max.message.bytes``: largest size of a batch or message in bytes, including its first 12
+        bytes. By default there is no limit.
+    origin : {"client", "coordinator", "raft_leader"}, default "client"
+        Who appends. "client" requires what a produce request must contain: one v2 batch or one
+        wrapper message or uncompressed messages, a base offset of 0, and no control records. The
+        others accept any number of batches.
+    check_records : bool, default True
+        Check the records of v2 batches. False trusts their headers, for data that was validated
+        before.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch in bytes after decompression.
+
+    Raises
+    ------
+    TypeError, ValueError, OverflowError
+        An argument is wrong or does not fit its field.
+
+    Notes
+    -----
+    Kafka's counterpart is ``org.apache.kafka.storage.internals.log.LogValidator``. This class is
+    stricter in one point: in an uncompressed batch that is not rebuilt, offset deltas must increase
+    and may not exceed the last offset delta. Kafka does not check this, and appends the
+    inconsistent batch.
     """
 
     def __init__(
@@ -170,9 +288,8 @@ class LogValidator:
         if max_message_bytes is not None:
             max_message_bytes = min(integer("max_message_bytes", max_message_bytes, 0), MAX_OFFSET)
         if codec != "producer" or level is not None:
-            BatchBuilder(
-                codec=CODEC_NONE if codec == "producer" else codec, level=level
-            )  # a wrong level is told before anything is done
+            # Raises an error if the codec or the level is wrong.
+            BatchBuilder(codec=CODEC_NONE if codec == "producer" else codec, level=level)
         self._shown = f"codec={codec!r}, magic={magic}, timestamp_type={timestamp_type!r}, origin={origin!r}"
         self._codec = None if codec == "producer" else codec_id(codec)
         self._create_time, self._client = TIMESTAMP_TYPES[timestamp_type] == CREATE_TIME, origin == "client"
@@ -182,52 +299,81 @@ class LogValidator:
         self._level, self._magic, self._now = level, magic, now_ms
         self._leader_epoch = fitting("leader_epoch", leader_epoch, 32)
         self._check_records, self._max_batch_bytes = check_records, max_batch_bytes
-        self._spare: list[_Decompressed] = []  # one for each thread that is at work, at the most
+        self._spare: list[_RecordChecker] = []  # at most one for each thread that has validated at the same time
 
     def __repr__(self) -> str:
         return f"<kafkafmt.LogValidator: {self._shown}>"
 
     def validate(self, buffer: Buffer, next_offset: int) -> Validated:
-        """Check, then assign offsets from `next_offset` on. A writable buffer is changed where nothing is rebuilt; on error never.
+        """Check record data, and assign offsets from `next_offset` on.
 
-        InvalidError for a broken rule, which its `rule` names; the other KafkaFormatErrors for data that is damaged. KAFKA_ERRORS
-        has what a broker would answer, by the `rule` of either.
+        Parameters
+        ----------
+        buffer : bytes-like
+            Batches or messages (magic 0 to 2), back to back. A writable buffer is changed in place,
+            unless a batch is rebuilt or an error is raised.
+        next_offset : int
+            Offset of the first record, 0 or higher.
+
+        Returns
+        -------
+        Validated
+            The record data with its offsets, and facts about it.
+
+        Raises
+        ------
+        InvalidError
+            A broker would reject the data. ``records.KAFKA_ERRORS[error.rule]`` is the broker's
+            error.
+        KafkaFormatError
+            The data is damaged or incomplete. `KAFKA_ERRORS` contains the broker's error for its
+            `rule`.
+        TypeError, ValueError, OverflowError
+            An argument is wrong, or an assigned offset would exceed 2**63 - 2.
         """
         next_offset = next_offset_of(next_offset)
-        now = int(time.time() * 1000) if self._now is None else self._now
+        now = now_millis() if self._now is None else self._now
         must_copy = view_of(buffer).readonly and view_of(buffer).c_contiguous
         target = bytearray(view_of(buffer)) if must_copy else buffer
-        told = self._at_once(target, next_offset, now)
-        if told is not None:
-            return told
+        result = self._fast_path(target, next_offset, now)
+        if result is not None:
+            return result
         try:
-            return self._with_care(target, next_offset, now)
+            return self._slow_path(target, next_offset, now)
         except StructureError:
-            told = self._counted_anew(target, next_offset, now)
-            if told is None:
+            result = self._renumbered(target, next_offset, now)
+            if result is None:
                 raise
-            return told
+            return result
 
-    def _at_once(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
-        """The outcome where all batches are of format 2 and stay what they are, as nearly all do: one look at each."""
+    def _fast_path(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
+        """Validate v2 batches that are not rebuilt; return None if the slow path is needed."""
         if self._magic != MAGIC_V2 or now > MAX_OFFSET // 2:
             return None
-        told = self._number(buffer, next_offset, now, self._check_records)
-        if told is None and self._check_records:
-            told = self._compressed_at_once(buffer, next_offset, now)
-        if told is None:
+        facts = self._validate_buffer(buffer, next_offset, now, self._check_records)
+        if facts is None and self._check_records:
+            facts = self._validate_compressed(buffer, next_offset, now)
+        if facts is None:
             return None
-        count, following, max_timestamp, offset_of_max = told
+        count, following, max_timestamp, offset_of_max = facts
         return Validated(buffer, None, count, next_offset, following, max_timestamp, offset_of_max)
 
-    def _number(self, buffer: Buffer, next_offset: int, now: int, check_records: bool) -> tuple[int, int, int, int] | None:
-        return core.validate_buffer(
+    def _validate_buffer(
+        self, buffer: Buffer, next_offset: int, now: int, check_records: bool
+    ) -> tuple[int, int, int, int] | None:
+        """Check and change batches in one pass of the core.
+
+        Return the number of records, the next offset, the largest timestamp and its offset; None if
+        the core leaves the decision to the slow path.
+        """
+        facts: tuple[int, int, int, int] | None = core.validate_buffer(
             buffer, next_offset, self._leader_epoch, self._client, self._codec, self._rules.max_message_bytes, check_records,
             self._rules.compacted, *self._rules.time_bounds(now), None if self._create_time else now,
         )  # fmt: skip
+        return facts
 
-    def _compressed_at_once(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
-        """The same for a single compressed batch, as clients send it."""
+    def _validate_compressed(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
+        """Check and change a single compressed v2 batch; return as `_validate_buffer` does."""
         table = np.empty(1, BATCH_DTYPE)
         row = table[0]
         if not core.scan_batches(buffer, table, 0, None, False).count or row["magic"] != MAGIC_V2:
@@ -237,56 +383,67 @@ class LogValidator:
         if not CODEC_NONE < codec <= CODEC_ZSTD or end < len(view) or self._codec not in (None, codec):
             return None
         try:
-            records = self._spare.pop()
+            checker = self._spare.pop()
         except IndexError:
-            records = _Decompressed(self._max_batch_bytes)
+            checker = _RecordChecker(self._max_batch_bytes)
         try:
-            seen = records.look_at(view[BATCH_HEADER_SIZE:], codec, int(row["count"]), int(row["last_offset_delta"]))
+            seen = checker.check(view[BATCH_HEADER_SIZE:], codec, int(row["count"]), int(row["last_offset_delta"]))
         except KafkaFormatError:
             return None
-        if records.room <= _KEPT:
-            self._spare.append(records)
-        if seen is None or not self._rules.are_kept_by(row, *seen, now):
+        if checker.buffer_size <= _MAX_KEPT_BYTES:
+            self._spare.append(checker)
+        if seen is None:
             return None
-        told = self._number(buffer, next_offset, now, False)
-        if told is None or not self._create_time or told[2] == NO_TIMESTAMP:
-            return told
-        return (*told[:3], next_offset + seen[2])
+        earliest, latest, offset_delta_of_latest, null_key = seen
+        if not self._rules.certainly_accept(row, earliest, latest, null_key, now):
+            return None
+        facts = self._validate_buffer(buffer, next_offset, now, False)
+        if facts is None or not self._create_time or facts[2] == NO_TIMESTAMP:
+            return facts
+        return (*facts[:3], next_offset + offset_delta_of_latest)
 
-    def _with_care(self, buffer: Buffer, next_offset: int, now: int) -> Validated:
-        """The same for any batches: what is wrong with them is found here, and what has to be built anew."""
+    def _slow_path(self, buffer: Buffer, next_offset: int, now: int) -> Validated:
+        """Validate any batches: report what is wrong, and rebuild the batches that need it."""
         table = scan_all(buffer)
         self._rules.check_batches(table)
         seen = self._read(buffer, table)
         self._rules.check_records(table, seen, now)
         groups = self._groups(table, seen, next_offset)
-        anew = np.flatnonzero(groups.reason).tolist()
-        parts = {i: self._build(buffer, table, groups, i, now) for i in anew}
-        target = bytearray(buffer) if anew else buffer
+        to_rebuild = np.flatnonzero(groups.reason).tolist()
+        rebuilt = {i: self._build(buffer, table, groups, i, now) for i in to_rebuild}
+        target = bytearray(buffer) if rebuilt else buffer
         latest = self._write(target, table, groups, seen, now)
-        if anew:
-            target = _joined(target, table, groups, parts)
+        if rebuilt:
+            target = _joined(target, table, groups, rebuilt)
         end_offset = int(groups.offset[-1] + self._spans(table, groups)[-1])
         return Validated(
             target, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, end_offset, *latest
         )
 
-    def _counted_anew(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
-        """A client's batch that is refused for nothing but its offset deltas, where it is built anew for its codec or format."""
+    def _renumbered(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
+        """Validate a client's v2 batch again with its offset deltas renumbered.
+
+        Return None if the batch is not rebuilt for another codec or format, or still fails. A
+        broker that rebuilds a batch assigns new offsets without reading the deltas, so it accepts
+        wrong deltas.
+        """
         table = scan_all(buffer)
         stays = self._magic == MAGIC_V2 and self._codec in (None, int(codecs_of(table)[0]))
         if not self._client or len(table) > 1 or table["magic"][0] != MAGIC_V2 or stays:
             return None
-        batch = with_rising_deltas(byte_view(buffer), self._max_batch_bytes)
+        batch = with_increasing_deltas(byte_view(buffer), self._max_batch_bytes)
         if batch is None:
             return None
         try:
-            return self._with_care(batch, next_offset, now)
+            return self._slow_path(batch, next_offset, now)
         except StructureError:
             return None
 
     def _read(self, buffer: Buffer, table: np.ndarray) -> Records:
-        """Walk all records, which checks their structure too."""
+        """Return the fields of all records that the rules check.
+
+        Decoding them checks their structure.
+        """
         counts = table["count"].astype(np.int64)
         empty = np.zeros(0, np.int64)
         if not self._check_records and (table["magic"] == MAGIC_V2).all():
@@ -297,7 +454,7 @@ class LogValidator:
         if wrapper.any():
             borders = np.flatnonzero(wrapper | np.concatenate(([True], wrapper[:-1]))).tolist()
         else:
-            borders = list(range(0, len(table), _AT_ONCE))
+            borders = list(range(0, len(table), _READ_BATCHES))
         for start, stop in itertools.pairwise([*borders, len(table)]):
             before = len(parts)
             for _, columns in reader.read(buffer, table[start:stop]):
@@ -314,6 +471,7 @@ class LogValidator:
         return Records(offsets, timestamps, null_keys, np.cumsum(counts))
 
     def _groups(self, table: np.ndarray, seen: Records, next_offset: int) -> _Groups:
+        """Divide the rows into groups, decide which ones are rebuilt, and assign their offsets."""
         plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
         begins = ~plain
         begins[0] = True
@@ -326,12 +484,12 @@ class LogValidator:
         compressed = (source != CODEC_NONE) | (codec != CODEC_NONE)
         reason = np.where(compressed & (source != codec), 1, 0)
         reason[(reason == 0) & ((magic != self._magic) | (compressed & (self._magic == MAGIC_V0)))] = 2
+        # Control batches are not compressed, and a batch without records has nothing to compress.
         control = compressed & (source == CODEC_NONE) & ((table["attributes"][start] & CONTROL_BIT) != 0)
-        reason[control | ((end == first) & (magic == self._magic))] = (
-            0  # nor is there anything to compress where no record is
-        )
-        numbered = compressed & (reason == 0) & (self._client | (magic != MAGIC_V2))  # a log's batches may have gaps
-        for i in np.flatnonzero(numbered).tolist() if len(seen.offsets) else ():
+        reason[control | ((end == first) & (magic == self._magic))] = 0
+        # Inner offsets must have no gaps, except in v2 batches that do not come from a client.
+        without_gaps = compressed & (reason == 0) & (self._client | (magic != MAGIC_V2))
+        for i in np.flatnonzero(without_gaps).tolist() if len(seen.offsets) else ():
             offsets = seen.offsets[first[i] : end[i]]
             if (offsets != np.arange(len(offsets)) + (0 if self._client else offsets[0])).any():
                 reason[i] = 3
@@ -343,7 +501,10 @@ class LogValidator:
         return groups
 
     def _spans(self, table: np.ndarray, groups: _Groups) -> np.ndarray:
-        """How many offsets each group takes: a batch that stays where it lies keeps its gaps."""
+        """Return how many offsets each group takes.
+
+        A v2 batch that is not rebuilt keeps its gaps.
+        """
         stays = (table["magic"][groups.start] == MAGIC_V2) & (groups.reason == 0)
         spans: np.ndarray = np.where(
             stays, table["last_offset_delta"][groups.start].astype(np.int64) + 1, groups.end - groups.first
@@ -351,12 +512,12 @@ class LogValidator:
         return spans
 
     def _build(self, buffer: Buffer, table: np.ndarray, groups: _Groups, i: int, now: int) -> bytes:
-        """A group's records in the topic's codec and format, as one batch."""
+        """Rebuild a group as one batch in the topic's codec and format."""
         row = table[groups.start[i]]
         where = int(row["position"]), int(row["base_offset"])
         try:
             return self._append_all(self._builder(row, groups, i, now), buffer, table[groups.start[i] : groups.stop[i]])
-        except InvalidError as error:  # its place is one in the batch that is built
+        except InvalidError as error:  # the builder's position is one in the new batch
             error.position, error.base_offset = where
             raise
 
@@ -380,19 +541,19 @@ class LogValidator:
         for source, columns in reader.read(buffer, table):
             given = decoded(source, columns)._replace(offsets=None)
             assert given.timestamps is not None
-            if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():  # also where the format has none
-                raise InvalidError("a record's timestamp is negative and not -1", rule="timestamp")
-            if (
-                builder.append_columns(given if self._magic > MAGIC_V0 else given._replace(timestamps=None))
-                < given.rows
-            ):
-                raise TooLargeError(
-                    "messages in a row make a larger batch than there can be", int(table["position"][0])
-                )
+            if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():  # also if the new format has no timestamps
+                raise InvalidError("a record's timestamp is negative, and not -1", rule="timestamp")
+            if self._magic == MAGIC_V0:
+                given = given._replace(timestamps=None)
+            if builder.append_columns(given) < given.rows:
+                raise TooLargeError("the rebuilt batch would exceed the largest batch size", int(table["position"][0]))
         return builder.finish()
 
     def _write(self, buffer: Buffer, table: np.ndarray, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
-        """What stays where it lies gets its offsets and timestamps; the maximum timestamp of all, and its offset."""
+        """Write offsets and timestamps into the batches that are not rebuilt.
+
+        Return the largest timestamp of all batches, and its offset.
+        """
         counts = np.diff(seen.ends, prepend=0)
         latest = table["max_timestamp"].copy()
         if len(seen.timestamps):
@@ -410,36 +571,37 @@ class LogValidator:
         core.write_offsets(buffer, rows)
         timestamps = latest[stays] if self._create_time else np.full(len(rows), now)
         bit = 0 if self._create_time else LOG_APPEND_TIME_BIT
-        other = ((rows["attributes"] & LOG_APPEND_TIME_BIT) != bit) | (rows["max_timestamp"] != timestamps)
+        changes = ((rows["attributes"] & LOG_APPEND_TIME_BIT) != bit) | (rows["max_timestamp"] != timestamps)
         view = byte_view(buffer)
-        for i in np.flatnonzero(other & (rows["magic"] > MAGIC_V0)).tolist():
+        for i in np.flatnonzero(changes & (rows["magic"] > MAGIC_V0)).tolist():
             set_timestamp(view, rows[i], not self._create_time, int(timestamps[i]))
         return best, best_offset
 
     def _latest(
         self, table: np.ndarray, groups: _Groups, seen: Records, assigned: np.ndarray, latest: np.ndarray, now: int
     ) -> tuple[int, int]:
+        """Return the largest timestamp, and the offset of the first record that has it; -1 for
+        none.
+        """
         if not self._create_time and (self._magic > MAGIC_V0 or groups.reason.any()):
             return now, int(assigned[0])
         if self._magic == MAGIC_V0:
             return NO_TIMESTAMP, -1
         best = int(latest.max())
         found = seen.timestamps == best
-        if best == NO_TIMESTAMP or not found.any():  # of an empty batch, or no record was looked at
+        if best == NO_TIMESTAMP or not found.any():  # that of an empty batch, or the records were not checked
             return best, -1
         i = int(np.argmax(found))
         row = int(np.searchsorted(seen.ends, i, "right"))
         group = int(np.searchsorted(groups.start, row, "right")) - 1
         if table["magic"][row] == MAGIC_V2 and groups.reason[group] == 0:
-            delta = (
-                int(seen.offsets[i]) - int(table["base_offset"][row])
-            ) % 2**64  # the decoded offset wraps after 64 bits
+            delta = (int(seen.offsets[i]) - int(table["base_offset"][row])) % 2**64  # decoded offsets wrap at 64 bits
             return best, int(assigned[row]) + delta
         return best, int(groups.offset[group] + i - groups.first[group])
 
 
 def _joined(buffer: Buffer, table: np.ndarray, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
-    """The groups in their order, some as they lie in the buffer, some built anew."""
+    """Return the groups in order: rebuilt ones from `parts`, the others from the buffer."""
     view, out = view_of(buffer), bytearray()
     for i, (start, stop) in enumerate(zip(groups.start.tolist(), groups.stop.tolist(), strict=True)):
         last = table[stop - 1]

@@ -1,6 +1,7 @@
-"""Find out which offsets the messages inside wrapper messages have (formats 0 and 1).
+"""Read the offsets of the messages inside wrapper messages (formats 0 and 1).
 
-A wrapper's own offset is that of its last message. Its CRC does not cover the field, so the field can be wrong although the CRC matches.
+The offset of a wrapper is that of its last message. The wrapper's CRC does not cover this field, so
+the field can be wrong although the CRC matches.
 """
 
 from __future__ import annotations
@@ -20,15 +21,21 @@ if TYPE_CHECKING:
 
 
 class InnerOffsets(NamedTuple):
-    """What wrapper messages contain: the first and the highest offset, and the number of messages; -1 if it cannot be read."""
+    """Offsets and number of the messages inside wrapper messages, one element per wrapper.
+
+    If the offsets of the messages do not increase, `first` is 2**63 - 1 and `last` is -2**63.
+    """
 
     first: IntArray
+    """First offset inside; the wrapper's own offset if the wrapper cannot be read."""
     last: IntArray
+    """Highest offset inside; the wrapper's own offset if the wrapper cannot be read."""
     count: IntArray  # type: ignore[assignment]  # hides tuple.count
+    """Number of messages inside; -1 if the wrapper cannot be read."""
 
 
 class WrapperReader:
-    """Reads the offsets inside wrapper messages. Not for two threads at once."""
+    """Reads the offsets inside wrapper messages. Only one thread can use it at a time."""
 
     def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
         self._max_batch_bytes = max_batch_bytes
@@ -37,7 +44,7 @@ class WrapperReader:
     def offsets(self, buffer: Buffer, table: BatchTable) -> InnerOffsets:
         """Return the offsets inside each wrapper message of a table whose rows are in `buffer`."""
         if self._tools is None:
-            from ..codecs import Arena, Decompressor  # imports the codecs' packages
+            from ..codecs import Arena, Decompressor  # imported only if needed: it imports the codecs' packages
 
             self._tools = Arena(), Decompressor(self._max_batch_bytes)
         arena, decompressor = self._tools
@@ -68,7 +75,9 @@ class WrapperReader:
 
 
 def _read(arena: Arena, placed: BatchTable, rows: list[int], result: InnerOffsets) -> None:
-    """Read the wrappers whose messages are in the arena, which is empty afterwards."""
+    """Set the results of the wrappers whose decompressed messages are in the arena, and empty the
+    arena.
+    """
     found = InnerOffsets(*(np.empty(len(rows), np.int64) for _ in range(3)))
     core.message_offsets(arena.view[: arena.filled], placed[rows], *found)
     for target, values in zip(result, found, strict=True):

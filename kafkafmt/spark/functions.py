@@ -96,12 +96,12 @@ class ArrowFunction:
         if on_error not in ("fail", "skip", "column"):
             raise ValueError(f"on_error is {on_error!r}; it can be 'fail', 'skip' or 'column'")
         self.column = column
-        self.keep = dict(keep)
-        self.columns = tuple(columns)
+        self.keep: dict[str, str] = dict(keep)
+        self.columns: tuple[str, ...] = tuple(columns)
         self.on_error = on_error
         self.control = control
         self.max_batch_bytes = max_batch_bytes
-        self.schema = ", ".join(
+        self.schema: str = ", ".join(
             [
                 *(f"`{n}` {t}" for n, t in self.keep.items()),
                 ddl_of(self.columns),

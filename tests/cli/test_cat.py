@@ -212,7 +212,7 @@ def test_a_single_file_and_odd_names(tmp_path: Path) -> None:
     odd = shutil.copy(golden, tmp_path / "what is this" / f"{0:020}.log")
     done = kafkafmt("cat", odd, "-n", 1, "--format", "json")
     assert '"what is this", "partition": 0' in done.stdout
-    assert "no topic-partition" in done.stderr
+    assert "is not TOPIC-PARTITION" in done.stderr
 
 
 def test_moved_partitions_are_read_when_named() -> None:

@@ -155,7 +155,7 @@ def test_responses_without_requests(tmp_path):
     [
         ((), "--requests, --responses or both"),
         (("--requests", "-", "--responses", "-"), "only one"),
-        (("--responses", "x", "--api", "Fetch"), "go together"),
+        (("--responses", "x", "--api", "Fetch"), "must be given together"),
         (("--responses", "x", "--api", "Nonsense", "--api-version", "1"), "there is no API 'Nonsense'"),
     ],
 )

@@ -68,7 +68,7 @@ def test_the_folder_above_log_directories(command: str) -> None:
     below = ", ".join(str(r) for r in case("jbod").roots)
     assert (
         done.stderr
-        == f"kafkafmt: {above}: no log in it (no .log file, no partition directory); below it there are {below}\n"
+        == f"kafkafmt: {above}: no log in it (no .log file, no partition directory); there are logs in {below}\n"
     )
     assert str(case("codecs").roots[0]) in kafkafmt(command, case("codecs").folder.parent).stderr
 

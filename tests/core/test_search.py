@@ -163,3 +163,65 @@ def test_both_cores_find_the_same_heaviest_chain(seed: int) -> None:
         each.heaviest_chain(first, last, weight, left_out, damage, bonus, parent, score, 16)
         results.append((parent.tolist(), score.tolist()))
     assert results[0] == results[1]
+
+
+def test_scan_damaged_ignores_a_header_that_claims_to_end_after_the_file(core: Any) -> None:
+    bad = mutate(simple_batch([fake_header(100_000, 3) + b"v"], 0), 17, b"\xff\xff")
+    data = bad + simple_batch([b"v"], 1) + simple_batch([b"w"], 2)
+    for file_end, skipped in ((len(data), 1), (200_000, 0)):
+        rows, spans = np.empty(9, BATCH_DTYPE), np.empty((9, 7), np.int64)
+        n, m, position, *_ = core.scan_damaged(data, rows, spans, 0, None, file_end, 0)
+        assert (n, m, position) == ((2, 1, len(data)) if skipped else (0, 0, 0))
+        assert spans[:m, [0, 1, 6]].tolist() == [[0, len(bad), 1]] * skipped
+
+
+def test_scan_damaged_reports_valid_and_skipped_batches_in_order(core: Any) -> None:
+    parts = [simple_batch([b"v%d" % i * 9], i) for i in range(7)]
+    for i in (1, 2, 4):
+        parts[i] = mutate(parts[i], 65, b"\xff")
+    starts = [sum(map(len, parts[:i])) for i in range(8)]
+    rows, spans = np.empty(9, BATCH_DTYPE), np.empty((9, 7), np.int64)
+    n, m, position, expected, last, error = core.scan_damaged(b"".join(parts), rows, spans, 0, None, None, 0, -1)
+    assert (n, m, position, expected, last, error) == (4, 3, starts[7], 7, 6, None)
+    assert rows["base_offset"][:n].tolist() == [0, 3, 5, 6]
+    assert spans[:m, :4].tolist() == [[starts[i], starts[i + 1], before, 2] for i, before in ((1, 1), (2, 1), (4, 2))]
+    assert (spans[:m, 4] == [crc32c.crc32c(parts[i][21:]) for i in (1, 2, 4)]).all()
+
+
+def test_scan_extents_stops_at_an_extent_that_is_not_as_planned(core: Any) -> None:
+    data = b"".join(simple_batch([b"value"], i) for i in range(6))
+    size, rows = len(data) // 6, np.empty(6, BATCH_DTYPE)
+    planned = [(0, 2 * size, 2, 1), (3 * size, 4 * size, 1, 3), (5 * size, 6 * size, 1, 5)]
+    assert core.scan_extents(data, rows, np.array(planned, np.int64)) == (3, 4)
+    assert rows["base_offset"][:4].tolist() == [0, 1, 3, 5]
+    wrong = [(3 * size, 4 * size, 2, 3), (3 * size, 4 * size, 1, 4), (3 * size + 1, 4 * size, 1, 3), (3 * size, 7 * size, 1, 3)]
+    for row in [*wrong, (-1, size, 1, 0), (3 * size, 4 * size, 5, 3)]:
+        assert core.scan_extents(data, rows, np.array([planned[0], row, planned[2]], np.int64)) == (1, 2)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_both_cores_scan_damage_and_resume_alike(seed: int) -> None:
+    native = pytest.importorskip("kafkafmt._core")
+    rng = random.Random(seed)
+    parts = [simple_batch([rng.randbytes(rng.choice([1, 40, 900]))] * rng.choice([1, 1, 3]), 3 * i) for i in range(60)]
+    for i in range(60):
+        if rng.random() < 0.5:
+            parts[i] = mutate(parts[i], len(parts[i]) - 1, bytes([parts[i][-1] ^ 1]))
+        if rng.random() < 0.3:
+            parts[i] = mutate(parts[i], 8, struct.pack(">i", rng.choice([rng.randrange(3_000), len(parts[i]), 200])))
+        if rng.random() < 0.1:
+            parts[i] = mutate(parts[i], 7, bytes([rng.randrange(256)]))
+    data = b"".join(parts)
+    starts = np.cumsum([0] + [len(p) for p in parts]).tolist()
+    found, beyond = np.empty(200, np.int64), np.empty((200, 2), np.int64)
+    n, _, _ = native.find_batches(data, found, beyond)
+    for i, at in enumerate(starts[:-1]):
+        file_end, expected = rng.choice([len(data), len(data) + 5_000_000]), rng.choice([0, 3 * i, max(3 * i - 3, 0)])
+        outcomes = []
+        for each in (native, _pure):
+            rows, spans = np.zeros(70, BATCH_DTYPE), np.zeros((70, 7), np.int64)
+            *counts, error = each.scan_damaged(data, rows, spans, at, None, file_end, expected)
+            outcomes.append((counts, str(error), rows[: counts[0]].tolist(), spans[: counts[1]].tolist()))
+        assert outcomes[0] == outcomes[1]
+        arguments = (data, found[:n] + 100, at + 100, 100, len(data) + 100, file_end + 100, file_end + 100, expected)
+        assert native.resume_after(*arguments) == _pure.resume_after(*arguments)

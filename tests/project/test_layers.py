@@ -62,6 +62,9 @@ THIRD_PARTY = {
 }
 C_LEVEL = {"cython", "cpython", "libc"}
 
+TYPES_ONLY = "kafkafmt/protocol/_classes.pyi"
+"""A stub file without a module, imported under TYPE_CHECKING only."""
+
 
 class Import(NamedTuple):
     line: int
@@ -187,7 +190,7 @@ def sources() -> list[str]:
 
 def import_graph() -> dict[str, set[str]]:
     """Return the modules that each Python module imports. Imports from the front, `kafkafmt` itself, are left out."""
-    paths = {module_name(path): path for path in sources() if path.endswith(".py")}
+    paths = {module_name(path): path for path in [*sources(), TYPES_ONLY] if path.endswith((".py", ".pyi"))}
     graph = {}
     for name, path in paths.items():
         graph[name] = set()

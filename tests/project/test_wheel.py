@@ -222,3 +222,12 @@ def test_install_without_a_compiler_says_why_the_core_is_pure(tmp_path):
         assert "no-such-compiler" in said
         assert "Install a C compiler and Python's headers" in said
     assert "core: pure (the native core was not built: " in done.stdout
+
+
+def test_portable_build_has_the_pure_wheel_and_the_sdist(tmp_path):
+    command = [sys.executable, ROOT / "scripts" / "build_wheel.py", "--portable", tmp_path]
+    files = [Path(line) for line in run(command, os.environ).splitlines()]
+    assert [file.parent for file in files] == [tmp_path, tmp_path]
+    assert re.fullmatch(r"kafkafmt-[\d.]+-py3-none-any\.whl", files[0].name)
+    assert re.fullmatch(r"kafkafmt-[\d.]+\.tar\.gz", files[1].name)
+    assert bill_of(files[0])["metadata"]["component"]["name"] == "kafkafmt"

@@ -339,7 +339,7 @@ def test_extend_continues_where_it_stopped(package):
 
 
 def test_too_many_for_one_batch(package):
-    with pytest.raises(TooLargeError, match="3 records do not fit into one batch, but 2"):
+    with pytest.raises(TooLargeError, match="3 records do not fit into one batch, only 2 do"):
         build_batch([(b"", b"x" * 40)] * 3, max_bytes=170)
 
 

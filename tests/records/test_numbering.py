@@ -232,8 +232,8 @@ def test_what_clients_send_takes_the_short_way(package, codec, kind):
     validator = LogValidator(now_ms=NOW + 9, compacted=True, timestamp_type=kind)
     for _ in range(2):  # the second time with what is left of the first
         short, careful = bytearray(data), bytearray(data)
-        told = validator._at_once(short, 40, NOW + 9)
-        assert told == validator._with_care(careful, 40, NOW + 9)._replace(records=short)
+        told = validator._fast_path(short, 40, NOW + 9)
+        assert told == validator._slow_path(careful, 40, NOW + 9)._replace(records=short)
         assert short == careful
 
 
@@ -247,13 +247,13 @@ def test_the_short_way_is_the_careful_one(package):
         data, options = case
         validator = LogValidator(**options)
         short, careful = bytearray(data), bytearray(data)
-        told = validator._at_once(short, 40, NOW)
+        told = validator._fast_path(short, 40, NOW)
         if told is None:
             assert short == data
             return
         taken += 1
         try:
-            assert validator._with_care(careful, 40, NOW) == told._replace(records=careful)
+            assert validator._slow_path(careful, 40, NOW) == told._replace(records=careful)
         except KafkaFormatError as error:
             raise AssertionError(f"refused with care: {error}") from None
         assert careful == short

@@ -88,7 +88,7 @@ class PartitionAudit:
 
     def add(self, segment: SegmentFile, position: int, buffer: Buffer, table: np.ndarray) -> None:
         """Add batches in the order of offsets; `position` is the file position of their buffer."""
-        if self._states and self._states.whole and len(table) > 1:
+        if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
             if len(gaps):  # the batches before the first gap can still be compared in full

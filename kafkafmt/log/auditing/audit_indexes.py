@@ -70,7 +70,9 @@ def _load(
     rest = data[n * entry : len(data) // entry * entry]
     if rest.strip(b"\0"):
         first, second = (int(c[n]) for c in whole(data, base))
-        message = f"entry {n} ({first}, {second}) is not larger than the one before it, and is not part of a tail of zeros"
+        message = (
+            f"entry {n} ({first}, {second}) is not larger than the one before it, and is not part of a tail of zeros"
+        )
         found.append(Finding(path.name, "index_garbage", message))
     return _File(path.name, columns, found)
 
@@ -140,7 +142,9 @@ class IndexAudit:
         following = np.append(positions[1:], MANY)[: len(positions)]
         appended_together = (self._last_of >= positions) & (self._last_of < following)
         right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
-        if plan.damaged or not all(e.dense for e in plan.extents):  # the cleaner may enter the offset of a record that it kept
+        if plan.damaged or not all(
+            e.dense for e in plan.extents
+        ):  # the cleaner may enter the offset of a record that it kept
             right |= (self._first_of <= offsets) & (offsets <= self._last_at)
         wrong = known & ~right & ~beyond
 
@@ -201,7 +205,11 @@ def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | Non
     damaged = plan.damaged
     if not len(offsets) or not damaged:
         return np.zeros(len(offsets), bool)
-    unknown = _inside(offsets, [d.first_offset or 0 for d in damaged], [MANY if d.last_offset is None else d.last_offset for d in damaged])
+    unknown = _inside(
+        offsets,
+        [d.first_offset or 0 for d in damaged],
+        [MANY if d.last_offset is None else d.last_offset for d in damaged],
+    )
     if positions is not None:
         unknown |= _inside(positions, [d.position for d in damaged], [d.position + d.length - 1 for d in damaged])
     return unknown

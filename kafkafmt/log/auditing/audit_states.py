@@ -54,7 +54,7 @@ class StateAudit:
         self._abort_markers: set[tuple[int, int]] = set()
         self._epochs = epochs
         self._epochs_reported: set[int] = set()
-        self.whole = True
+        self.complete: bool = True
         """Whether no batch is known to be missing so far, neither because of compaction nor of damage."""
         self._undo: list[Callable[[], None]] = []
         """Functions that restore the state of the last `mark`, to be called from the last to the first."""
@@ -75,11 +75,11 @@ class StateAudit:
 
     def mark(self) -> None:
         """Remember this point, so that `take_back` can return to it. The cost does not depend on the size of the state."""
-        found, whole = len(self._found), self.whole
+        found, whole = len(self._found), self.complete
 
         def restore() -> None:
             del self._found[found:]
-            self.whole = whole
+            self.complete = whole
 
         self._undo = [restore]
         self._producers.mark()
@@ -99,7 +99,7 @@ class StateAudit:
 
     def incomplete(self) -> None:
         """Note that batches are missing from here on."""
-        self.whole = False
+        self.complete = False
 
     def add(self, segment: SegmentFile, buffer: Buffer, table: np.ndarray) -> None:
         """Add batches of a segment, and compare the snapshots whose offsets they reach."""
@@ -160,7 +160,7 @@ class StateAudit:
         if producers is None:
             return
         wrong = [(p.producer_id, why) for p in producers if (why := self._why_wrong(p, offset))]
-        count, own = self._producers.open_besides(p.producer_id for p in producers) if self.whole else (0, None)
+        count, own = self._producers.open_besides(p.producer_id for p in producers) if self.complete else (0, None)
         count += len(wrong)
         if own is not None:
             why = f"is missing, although its transaction that began at offset {own.txn_first_offset} is open there"
@@ -176,12 +176,14 @@ class StateAudit:
             return f"has offset {highest}, which is not before the snapshot's own offset {offset}"
         own = self._producers.entries.get(theirs.producer_id)
         if own is None:
-            if self.whole and theirs.last_offset >= self._start:
-                return f"has a batch that ends at offset {theirs.last_offset}, but the log has no batch of this producer"
+            if self.complete and theirs.last_offset >= self._start:
+                return (
+                    f"has a batch that ends at offset {theirs.last_offset}, but the log has no batch of this producer"
+                )
         elif own.last_offset == theirs.last_offset or (
-            self.whole and max(own.last_offset, theirs.last_offset) >= self._start
+            self.complete and max(own.last_offset, theirs.last_offset) >= self._start
         ):
-            for field in FIELDS if self.whole else FIELDS[:-1]:
+            for field in FIELDS if self.complete else FIELDS[:-1]:
                 if getattr(own, field) != getattr(theirs, field):
                     name = field.replace("_", " ")
                     return f"has {name} {getattr(theirs, field)}, but according to the log it is {getattr(own, field)}"
@@ -230,10 +232,10 @@ class StateAudit:
         if wrong:
             message = f"entry {wrong[0][0]} says that {wrong[0][1]}" + _others(len(wrong), len(theirs))
             found.append(Finding(path.name, "index_mismatch", message))
-        for own in list(ours.values())[:1] if self._indexed else ():  # a copy that consists of `.log` files only lacks nothing
-            message = (
-                f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for it"
-            )
+        for own in (
+            list(ours.values())[:1] if self._indexed else ()
+        ):  # a copy that consists of `.log` files only lacks nothing
+            message = f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for it"
             message += f" (nor for {len(ours) - 1} more)" if len(ours) > 1 else ""
             found.append(
                 Finding(path.name, "index_mismatch", f"{message}; a broker that uses it delivers them as committed")
@@ -241,7 +243,7 @@ class StateAudit:
         return found
 
     def _why_not(self, entry: Aborted, own: Aborted | None) -> str | None:
-        if not self.whole:
+        if not self.complete:
             return None
         claim = f"producer {entry.producer_id} aborted offsets {entry.first} to {entry.last}"
         if own is None:

@@ -7,11 +7,12 @@ from typing import Any
 
 from ... import arguments
 from ...constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES
+from ...notebook import html_table
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
 from ..reading.plan import SegmentPlan
 from ..reading.segment_walker import Run as Extent
-from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, html_table, unreadable_dict
+from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
 from .run import Globs, Numbers, OnMessage, Progress, Run, Source
 from .verify import count_from
 
@@ -139,7 +140,7 @@ class Summary:
             )
             for p in self.partitions
         ]
-        return html_table(names, rows)
+        return html_table(f"{len(rows)} partitions, {len(self.unreadable)} unreadable", names, rows)
 
 
 def describe(

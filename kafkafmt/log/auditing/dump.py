@@ -60,7 +60,7 @@ from ..reading.plan import Finding
 from ..reading.recognize import packing
 from ..reading.segment_walker import Walker
 from .audit_indexes import IndexAudit
-from .run import Path_, paths_of
+from .run import AnyPath, paths_of
 
 SUFFIXES = (".checkpoint", ".index", ".log", ".snapshot", ".timeindex", ".txnindex")
 BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.)|[0-9]{1,19}(?=_)")
@@ -257,7 +257,7 @@ class DumpedFile:
 
 
 def dump(
-    paths: Path_ | Iterable[Path_],
+    paths: AnyPath | Iterable[AnyPath],
     *,
     deep: bool = False,
     indexes: str = "entries",

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from html import escape
 from typing import Any
 
+from ...notebook import html_table
 from ..reading.plan import Damage, Finding
 
 REPORTED = tuple(f.name for f in fields(Damage) if f.name != "records")
@@ -21,14 +21,6 @@ EXIT_UNREADABLE = 3
 def damage_dict(damage: Damage) -> dict[str, Any]:
     """Return a damaged span as the JSON has it."""
     return {name: getattr(damage, name) for name in REPORTED}
-
-
-def html_table(names: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """Return an HTML table for notebooks, with every cell escaped."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 @dataclass(frozen=True)
@@ -120,10 +112,11 @@ class PartitionReport:
     def _repr_html_(self) -> str:
         problems = [("damage", d.file, d.error, f"{d.message}; {d.lost}") for d in self.damaged]
         problems += [("finding", f.file, f.error, f.message) for f in self.findings]
-        return partitions_table([self]) + html_table(("", "file", "error", "message"), problems)
+        caption = f"{len(self.damaged)} damaged spans, {len(self.findings)} findings"
+        return partitions_table([self], self.path) + html_table(caption, ("", "file", "error", "message"), problems)
 
 
-def partitions_table(partitions: Iterable[PartitionReport], caption: str = "") -> str:
+def partitions_table(partitions: Iterable[PartitionReport], caption: str) -> str:
     """Return an HTML table with one row for each partition."""
     names = ("partition", "records recovered", "records lost", "bytes", "offsets", "damaged spans", "findings")
     rows = [
@@ -138,7 +131,7 @@ def partitions_table(partitions: Iterable[PartitionReport], caption: str = "") -
         )
         for p in partitions
     ]
-    return html_table(names, rows, caption)
+    return html_table(caption, names, rows)
 
 
 @dataclass(frozen=True)
@@ -200,5 +193,5 @@ def report_html(partitions: Sequence[PartitionReport], unreadable: Sequence[Unre
     caption = f"{len(partitions)} partitions, {damaged} of them damaged, {len(unreadable)} unreadable"
     tables = partitions_table(sorted(partitions, key=lambda p: -len(p.damaged)), caption)
     if unreadable:
-        tables += html_table(("unreadable", "error"), ((u.path, u.error) for u in unreadable))
+        tables += html_table("unreadable", ("path", "error"), [(u.path, u.error) for u in unreadable])
     return tables

@@ -38,12 +38,12 @@ class OpenLog(Protocol):
         ...
 
 
-Path_ = str | os.PathLike[str]
-Source = Path_ | Iterable[Path_] | OpenLog
+AnyPath = str | os.PathLike[str]
+Source = AnyPath | Iterable[AnyPath] | OpenLog
 """A path, several paths, or an open log."""
 
 
-def paths_of(paths: Path_ | Iterable[Path_]) -> list[Path_]:
+def paths_of(paths: AnyPath | Iterable[AnyPath]) -> list[AnyPath]:
     """Return one path or several as a list; raise TypeError for anything else, or if there is none."""
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     for path in given:

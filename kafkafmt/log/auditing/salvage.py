@@ -24,7 +24,7 @@ from .reports import (
     report_html,
     unreadable_dict,
 )
-from .run import Globs, Numbers, OnMessage, Path_, Progress, Run, paths_of
+from .run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
 from .salvage_copy import Salvaged, salvage_partition
 from .salvage_output import Output, OutputPlaceError, finish_directory, output_directory
 from .salvage_source import Bounds, LeftOut
@@ -132,8 +132,8 @@ class SalvageReport:
 
 
 def salvage(
-    paths: Path_ | Iterable[Path_],
-    output: Path_,
+    paths: AnyPath | Iterable[AnyPath],
+    output: AnyPath,
     *,
     topics: Globs | None = None,
     partitions: Numbers | None = None,

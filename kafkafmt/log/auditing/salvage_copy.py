@@ -244,7 +244,9 @@ class _Copy:
             finally:
                 os.close(target)
             self._index(path, part_base)
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # Kafka uses it for retention if batches have no timestamps
+            os.utime(
+                path, ns=(times.st_atime_ns, times.st_mtime_ns)
+            )  # Kafka uses it for retention if batches have no timestamps
         self.made.restored += [m.offset for m in markers]
 
     def _changed(self, view: FileView, source: SegmentFile, pieces: list[Piece], written: list[int]) -> bool:
@@ -344,7 +346,9 @@ class _Copy:
                 self._path(end, ".snapshot"), snapshot_bytes(self.state.producers.entries.values()), self.made.mode
             )
         known = {name: offset for name, offset in self.log.directory.checkpoints.items() if offset >= 0}
-        log_start = min(known.get(LOG_STARTS, start), end)  # it is below the first segment if older segments are in tiered storage
+        log_start = min(
+            known.get(LOG_STARTS, start), end
+        )  # it is below the first segment if older segments are in tiered storage
         self._new(folder / LEADER_EPOCHS, leader_epochs_text(self._epochs(log_start, end)).encode(), self.made.mode)
         self._copy_unchanged_files()
         files.sync_directory(folder)

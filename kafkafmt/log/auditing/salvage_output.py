@@ -150,7 +150,7 @@ class Output:
 
     def __init__(self, target: Path, mode: int = 0o777) -> None:
         self.target = target
-        self.work = target / INCOMPLETE
+        self.work: Path = target / INCOMPLETE
         self._mode = mode
         self._created = self._working = False
         self._published: list[str] = []

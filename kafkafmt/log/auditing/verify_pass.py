@@ -45,7 +45,7 @@ class VerifyPass:
     def __init__(self, log: PartitionLog, audit: PartitionAudit | None) -> None:
         self.log = log
         self.audit = audit
-        self.records = 0
+        self.records: int = 0
         self._walk: TransactionWalk | None = TransactionWalk(log)
         self._before: tuple[SegmentFile, int] | None = None
         names = ("headers",)  # the last field of a record, so that all fields before it are checked too

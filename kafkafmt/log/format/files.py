@@ -90,11 +90,11 @@ class FileView:
     """
 
     def __init__(self, path: str | os.PathLike[str], mapped: bool = False) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._fd = _open(path)
-        self.size = os.fstat(self._fd).st_size
-        self.bytes_read = 0
-        self.reads = 0
+        self.size: int = os.fstat(self._fd).st_size
+        self.bytes_read: int = 0
+        self.reads: int = 0
         self.data: npt.NDArray[np.uint8] | None = None
         if mapped and self.size:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)

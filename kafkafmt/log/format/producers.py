@@ -89,7 +89,7 @@ class Producers:
     """
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
-        self.entries = {e.producer_id: e for e in entries}
+        self.entries: dict[int, ProducerEntry] = {e.producer_id: e for e in entries}
         self._open = {e.producer_id: e.txn_first_offset for e in self.entries.values() if e.txn_first_offset >= 0}
         self._oldest = [(first, producer_id) for producer_id, first in self._open.items()]
         """Heap of (first offset, producer id) of the open transactions; it can also contain ended

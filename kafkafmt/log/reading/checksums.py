@@ -31,7 +31,7 @@ class SpanCrcs:
 
     def __init__(self, view: FileView) -> None:
         self.view = view
-        self.bytes_summed = 0
+        self.bytes_summed: int = 0
         self._start = 0
         self._known: dict[bool, list[int]] = {True: [0], False: [0]}
 
@@ -117,4 +117,9 @@ def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
 def _int32(window: npt.NDArray[np.uint8], positions: IntArray) -> IntArray:
     """Return the big-endian int32 at each position."""
     high = window[positions].astype(np.int8).astype(np.int64) << 24
-    return high | window[positions + 1].astype(np.int64) << 16 | window[positions + 2].astype(np.int64) << 8 | window[positions + 3]
+    return (
+        high
+        | window[positions + 1].astype(np.int64) << 16
+        | window[positions + 2].astype(np.int64) << 8
+        | window[positions + 3]
+    )

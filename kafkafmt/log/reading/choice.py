@@ -20,7 +20,7 @@ class PartitionNotFoundError(LookupError):
     """
 
     def __init__(self, missing: Collection[str] = ()) -> None:
-        self.missing = tuple(missing)
+        self.missing: tuple[str, ...] = tuple(missing)
         super().__init__("; ".join(self.missing) or "all matching partitions are of Kafka's own topics, or not live")
 
     def __reduce__(self) -> tuple[type[PartitionNotFoundError], tuple[tuple[str, ...]]]:

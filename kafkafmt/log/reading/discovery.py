@@ -1,7 +1,12 @@
-"""Discovery: which partitions and segments lie under the paths that a user names.
+"""Find the partitions and segments under the paths that a user names.
 
-A PATH is a `.log` file, a partition directory (it holds `.log` files) or a log directory (it holds partition
-directories). Only live partitions of a log directory are read; others are listed with their state.
+A path is one of these:
+
+- a `.log` file
+- a partition directory, which contains `.log` files
+- a log directory, which contains partition directories
+
+Only live partitions of a log directory are read. Others are listed with their state.
 """
 
 from __future__ import annotations
@@ -28,39 +33,66 @@ from ..format.names import base_offset_of, parse_partition_name
 from . import recognize
 from .missing import UnavailableSegmentError, check_retention
 from .partition_dir import PartitionDir, SegmentFile
+from .replicas import choose_replicas
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
 LOOKED_INTO = 200
-"""Directories below one that holds no log, to say where a log is."""
+"""Number of directories that are searched for logs below a directory without one, for the error
+message.
+"""
 INCOMPLETE = ".kafkafmt-salvage"
-"""Directory in which salvage builds its result. While it is there, the directory around it is not complete."""
+"""Directory in which salvage builds its result. While it exists, the directory that contains it is
+incomplete.
+"""
 LOST_AND_FOUND = "lost+found"
-"""Stands in a log directory that is a file system of its own, and only root may look into it."""
+"""A directory that exists in the root of a file system. Only root may list it."""
 
 
 class NoLogError(OSError):
-    """There is nothing to read under a path."""
+    """Raised if a path contains no Kafka log."""
 
 
 @dataclass
 class Discovery:
-    """What was found: partitions in order of topic, partition and path; messages worth a line on stderr."""
+    """The result of `discover`.
+
+    Attributes
+    ----------
+    partitions : list of PartitionDir
+        The partitions, ordered by topic, partition and path.
+    messages : list of str
+        Messages for the user, without duplicates.
+    """
 
     partitions: list[PartitionDir]
     messages: list[str]
 
 
 def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = None) -> Discovery:
-    """Every partition under the paths.
+    """Find every partition under the paths.
 
-    replicas: None makes the same live partition in two places a DuplicatePartitionError; "longest" takes the one that
-    ends higher. Raises OSError for a path that cannot be read and
-    NoLogError for one that holds no log; ValueError for one that is not local (see `local_path`).
+    Parameters
+    ----------
+    paths : iterable of str or os.PathLike
+        `.log` files, partition directories and log directories.
+    replicas : "longest", optional
+        If a partition is in two places, keep the copy with the higher end offset. By default, this
+        is an error.
+
+    Returns
+    -------
+    Discovery
+
+    Raises
+    ------
+    OSError
+        A path cannot be read. `NoLogError`, a subclass, if it contains no log.
+    ValueError
+        A path is not local (see `local_path`), or `replicas` is wrong. `DuplicatePartitionError`, a
+        subclass, if a partition is in two places.
     """
-    from .replicas import choose_replicas
-
     if replicas not in (None, "longest"):
-        raise ValueError(f"replicas is {replicas!r}; it can be 'longest' or nothing")
+        raise ValueError(f"replicas is {replicas!r}; it can be 'longest' or None")
     found: list[PartitionDir] = []
     messages: list[str] = []
     for path in dict.fromkeys(_absolute(p) for p in paths):
@@ -69,13 +101,16 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
-    if not os.fspath(path):  # which abspath takes for the working directory
+    if not os.fspath(path):  # abspath would return the working directory
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
     return Path(os.path.abspath(local_path(path)))
 
 
 def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
-    """One entry for a directory that several paths lead to: itself and its log directory, a link, several of its files."""
+    """Return one entry for each directory, although several paths may lead to it.
+
+    Such paths are the directory itself, its log directory, a link to it, or several of its files.
+    """
     merged: dict[tuple[str, tuple[str, int], str], PartitionDir] = {}
     for p in found:
         other = merged.setdefault((os.path.realpath(p.path), p.key, p.state), p)
@@ -106,7 +141,7 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
         return [_partition(path, logs, names, messages, named=True)]
     packed = recognize.packed_logs(names)
     links = [n for n in names if parse_partition_name(n).parsed and (path / n).is_symlink() and not (path / n).exists()]
-    messages += [f"{path / link}: the link leads nowhere" for link in links]
+    messages += [f"{path / link}: the target of the link does not exist" for link in links]
     found = _partitions_in(path, directories, messages)
     if found:
         messages += [_packed_message(path / name) for name in packed]
@@ -124,7 +159,10 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
 
 
 def _check_log_file(path: Path) -> None:
-    """Raise `NoLogError` for a file that is no Kafka log. A `.log` file named by 20 digits is one, however damaged it is."""
+    """Raise `NoLogError` for a file that is no Kafka log.
+
+    A `.log` file named by 20 digits is one, however damaged it is.
+    """
     log = path.suffix == ".log"
     if log and recognize.starts_with_batch(path):
         return
@@ -148,7 +186,10 @@ def _few(names: list[str]) -> str:
 
 
 def _nearby(path: Path) -> str:
-    """Log directories at most two levels below a path, for a message; only some hundred directories are looked into."""
+    """Return the part of a message that names log directories at most two levels below a path.
+
+    At most LOOKED_INTO directories are searched.
+    """
     found: list[str] = []
     level, left = [path], LOOKED_INTO
     for _ in range(2):
@@ -166,7 +207,7 @@ def _nearby(path: Path) -> str:
                     following.append(parent / child)
         level = following
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return f"; below it there {'is' if len(found) == 1 else 'are'} {', '.join(found[:3])}{more}" if found else ""
+    return f"; there {'is a log' if len(found) == 1 else 'are logs'} in {', '.join(found[:3])}{more}" if found else ""
 
 
 def _directories(path: Path) -> list[str]:
@@ -184,7 +225,9 @@ def _has_log(path: Path) -> bool:
 
 
 def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> list[PartitionDir]:
-    """Return the partition directories of a log directory. One that cannot be read has an `error`."""
+    """Return the partition directories of a log directory. If one cannot be read, its `error` says
+    why.
+    """
     checkpoints = _read_checkpoints(path)
     found = []
     for directory in directories:
@@ -207,7 +250,10 @@ def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> l
 def _partition_in(
     path: Path, parsed: bool, messages: list[str], checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]]
 ) -> PartitionDir | None:
-    """Return the partition directory at `path`; None if it is none. parsed: its name is that of a partition."""
+    """Return the partition directory at `path`, or None if it is none.
+
+    `parsed` says whether its name is that of a partition.
+    """
     try:
         _, inner = files.list_directory(path)
     except FileNotFoundError:
@@ -222,7 +268,9 @@ def _partition_in(
 
 
 def _segments_among(path: Path, names: list[str]) -> list[str]:
-    """Return the `.log` files of a directory. If none is named by a base offset, only those that have a valid batch."""
+    """Return the `.log` files of a directory. If none is named by a base offset, only those with a
+    valid batch.
+    """
     logs = [n for n in names if n.endswith(".log")]
     named = any(base_offset_of(n) is not None for n in logs)
     return logs if named else [n for n in logs if recognize.has_valid_batch(path / n)]
@@ -251,26 +299,28 @@ def _partition(
     name = parse_partition_name(path.name)
     if not name.parsed and logs:
         messages.append(
-            f"{path}: the directory's name is no topic-partition; taken as topic {name.topic!r}, partition 0"
+            f"{path}: the directory's name is not TOPIC-PARTITION; read as topic {name.topic!r}, partition 0"
         )
     if checkpoints is None:
         try:
             checkpoints = _read_checkpoints(path.parent)
         except OSError as error:
             messages.append(
-                f"{path.parent}: its checkpoints cannot be read ({error.strerror}); the log start is the first segment's"
+                f"{path.parent}: its checkpoints cannot be read ({error.strerror}); each log starts with its first segment"
             )
             checkpoints = {}, []
     values, problems = checkpoints[0], list(checkpoints[1])
     if any(file == LOG_STARTS for file, _, _ in problems):
-        messages.append(f"{path.parent / LOG_STARTS}: cannot be believed; each log starts with its first segment")
+        messages.append(
+            f"{path.parent / LOG_STARTS}: not used, because it is damaged; each log starts with its first segment"
+        )
     key = name.topic, name.partition
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
     segments: list[SegmentFile] = []
     vanished: list[SegmentFile] = []
     for log in logs:
         if len(logs) > 1 and bases and base_offset_of(log) is None:  # Kafka names segments by 20 digits
-            problems.append((log, "not_a_segment", f"{log}: the name is no base offset; not read"))
+            problems.append((log, "not_a_segment", f"{log}: not read, because its name is not a base offset"))
             continue
         size = files.file_size(path / log)
         base = base_offset_of(log)
@@ -299,6 +349,6 @@ def _partition(
         try:
             check_retention(found, segment)
             messages.append(f"{segment.path}: gone before it was read (retention)")
-        except UnavailableSegmentError:  # reading it raises the error, for this partition alone
+        except UnavailableSegmentError:  # reading the segment raises the error, for this partition only
             found.segments = sorted([*found.segments, segment], key=_segment_order)
     return found

@@ -19,7 +19,7 @@ import numpy as np
 from ..._backend import core
 from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from ...errors import KafkaFormatError
-from ...types import Buffer, last_offsets
+from ...types import Buffer, last_offset, last_offsets
 from ..format.files import FileView
 from .discovery import NoLogError, discover
 from .partition import OnDamage, PartitionLog
@@ -68,8 +68,8 @@ class Follower:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.name = f"{directory.topic}-{directory.partition}"
-        self.gone = False
+        self.name: str = f"{directory.topic}-{directory.partition}"
+        self.gone: bool = False
         self._paths = paths
         self._committed = committed
         self._control = control
@@ -77,9 +77,9 @@ class Follower:
         self._max_batch_bytes = max_batch_bytes
         self._tell = tell
         self._stamp: Stamp = ()
-        self.log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
+        self.log: PartitionLog = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
         self._begin()
-        self.next = max(self._low, start or 0)
+        self.next: int = max(self._low, start or 0)
 
     @property
     def _low(self) -> int:
@@ -223,7 +223,7 @@ class Follower:
     def _take(self, start: int, buffer: Buffer, rows: np.ndarray, file: str) -> None:
         if self._committed:
             self._walk.add(buffer, rows, file)
-        self._end = int(rows[-1]["base_offset"]) + int(rows[-1]["last_offset_delta"]) + 1
+        self._end = last_offset(rows[-1]) + 1
         self._position = start + int(rows[-1]["position"]) + int(rows[-1]["size"])
 
     def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
-from ...types import BATCH_DTYPE, last_offsets
+from ...types import BATCH_DTYPE, last_offset, last_offsets
 from ..format.files import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, in_use
 from .partition_dir import SegmentFile
@@ -76,10 +76,7 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
     batch = _batch_at(view, entry.second)
     if batch is None or not segment.base_offset <= int(batch["base_offset"]) <= segment.base_offset + entry.first:
         return 0
-    if (
-        exactly
-        and int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0) < segment.base_offset + entry.first
-    ):
+    if exactly and last_offset(batch) < segment.base_offset + entry.first:
         return 0
     return entry.second
 

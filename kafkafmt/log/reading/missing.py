@@ -62,7 +62,8 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
         )
     if os.path.lexists(segment.path):
         raise unavailable(
-            segment, "the file is listed but cannot be opened (a link that leads nowhere, or not a regular file)"
+            segment,
+            "the file is listed but cannot be opened (a link whose target does not exist, or not a regular file)",
         )
     bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
     if not bases:

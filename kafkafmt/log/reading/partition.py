@@ -46,11 +46,14 @@ UNKNOWN = MIN_OFFSET
 class DamagedLogError(KafkaFormatError):
     """Damage in a log that was read to fail at it; `damage` says what, `code` its kind, `path` in which partition directory."""
 
+    damage: Damage
+    path: str
+
     def __init__(self, damage: Damage, path: str) -> None:
         super().__init__(f"{path}/{damage.file}: {damage.message}; {damage.lost}", damage.position)
         self.damage, self.path = damage, path
-        self.resume = damage.position + damage.length
-        self.code = damage.error
+        self.resume: int = damage.position + damage.length
+        self.code: str = damage.error
 
     def __reduce__(self) -> Any:
         return type(self), (self.damage, self.path)
@@ -63,6 +66,9 @@ class PartitionLog:
     kills the process. tell: called with a line about something that is not damage, such as a file that retention removed.
     on_missing: called with the segment of such a file. `bytes_read` and `reads` count what has been read of the segments and indexes.
     """
+
+    bytes_read: int
+    reads: int
 
     def __init__(
         self,
@@ -80,7 +86,7 @@ class PartitionLog:
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
         self.mapped = mapped
-        self.tell = tell or (lambda _: None)
+        self.tell: Tell = tell or (lambda _: None)
         self._on_missing = on_missing or (lambda _: None)
         self._adopted: set[str] = set()
         self.bytes_read = self.reads = 0

@@ -11,7 +11,21 @@ INTERNAL_PREFIX = "__"
 
 @dataclass(frozen=True)
 class SegmentFile:
-    """A `.log` file. base_offset is what its name says, None where the name is not a base offset."""
+    """A `.log` file, as it was listed.
+
+    Attributes
+    ----------
+    path : Path
+        Path of the file.
+    base_offset : int or None
+        Base offset in its name. None if the name is not a base offset.
+    next_base : int or None
+        Base offset of the next segment; None for the last one.
+    last : bool
+        Whether it is the last segment of its partition.
+    size : int
+        Size of the file, in bytes.
+    """
 
     path: Path
     base_offset: int | None
@@ -21,19 +35,42 @@ class SegmentFile:
 
     @property
     def name(self) -> str:
+        """Name of the file."""
         return self.path.name
 
 
 @dataclass
 class PartitionDir:
-    """A partition as it lies on disk.
+    """A partition directory, as it was listed.
 
-    state: live, delete, stray or future. log_start: from the checkpoint beside the directory, 0 where there is none.
-    cleaned: the cleaner's checkpoint knows it, so gaps in its offsets are compaction's. named: it was itself a PATH.
-    checkpoints: what each of the offset checkpoints says of it, by their names. inode: of the directory, when it was listed.
-    ignored: names of files in the directory that salvage must not use.
-    problems: (file, error word, message) of checkpoints that cannot be believed and of `.log` files that are no segments.
-    error: why the directory cannot be listed; `PartitionLog` raises it.
+    Attributes
+    ----------
+    topic, partition : str and int
+        Topic and number, from the directory's name.
+    path : Path
+        Path of the directory.
+    state : str
+        "live", "delete", "stray" or "future", from the directory's name.
+    segments : list of SegmentFile
+        The segments, in ascending order.
+    log_start : int
+        Log start offset in the checkpoint next to the directory. 0 if there is none.
+    cleaned : bool
+        Whether the cleaner's checkpoint contains the partition, so compaction explains gaps in its
+        offsets.
+    named : bool
+        Whether the directory, or a file in it, was itself one of the paths.
+    problems : list of (str, str, str)
+        File, error code and message of invalid checkpoints, and of `.log` files that are no
+        segments.
+    checkpoints : dict of int
+        Offset of the partition in each offset checkpoint, by the checkpoint's name.
+    error : OSError or None
+        Why the directory cannot be listed. `PartitionLog` raises it.
+    ignored : frozenset of str
+        Names of files in the directory that salvage must not use.
+    inode : int or None
+        Inode of the directory when it was listed.
     """
 
     topic: str
@@ -52,11 +89,14 @@ class PartitionDir:
 
     @property
     def key(self) -> tuple[str, int]:
+        """Topic and number of the partition."""
         return self.topic, self.partition
 
     @property
     def log_start_offset(self) -> int:
-        """max(checkpoint, first segment's base offset), the first offset that a broker would show."""
+        """First offset that a broker shows: the higher one of the checkpoint and the first
+        segment's base offset.
+        """
         first = self.segments[0].base_offset if self.segments else None
         return max(self.log_start, first or 0)
 
@@ -67,4 +107,5 @@ class PartitionDir:
 
     @property
     def internal(self) -> bool:
+        """Whether the topic is one of Kafka's internal topics."""
         return self.topic.startswith(INTERNAL_PREFIX)

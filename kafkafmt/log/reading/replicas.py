@@ -22,6 +22,10 @@ class DuplicatePartitionError(ValueError):
         The directories that contain the partition.
     """
 
+    topic: str
+    partition: int
+    paths: tuple[Path, ...]
+
     def __init__(self, topic: str, partition: int, paths: tuple[Path, ...]) -> None:
         self.topic, self.partition, self.paths = topic, partition, paths
         super().__init__(f'{self.problem}; open only one of them, or pass replicas="longest"')

@@ -69,10 +69,10 @@ class Search:
 
     def __init__(self, view: FileView) -> None:
         self.view = view
-        self.size = view.size
+        self.size: int = view.size
         self.among_plain: bool | None = None
-        self.crcs = SpanCrcs(view)
-        self.bytes_scanned = 0
+        self.crcs: SpanCrcs = SpanCrcs(view)
+        self.bytes_scanned: int = 0
         self._scanned, self._looked = Window(), Window()
         self._from = self._to = self._lowest = 0
         self._found = np.empty(ROWS, np.int64)
@@ -420,24 +420,24 @@ class Head:
     def __init__(self, position: int, data: bytes) -> None:
         self.position = position
         self.data = data
-        self.magic = data[MAGIC_AT] if len(data) >= MAGIC_END else MAGIC_V2 + 1
-        self.length = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
-        self.end = position + ENTRY_OVERHEAD + self.length
-        self.first_offset = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
+        self.magic: int = data[MAGIC_AT] if len(data) >= MAGIC_END else MAGIC_V2 + 1
+        self.length: int = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
+        self.end: int = position + ENTRY_OVERHEAD + self.length
+        self.first_offset: int = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
         """Of a wrapper message, the last offset."""
         delta = 0
-        self.dense = self.magic < MAGIC_V2
+        self.dense: bool = self.magic < MAGIC_V2
         """The fields agree with each other, and there is one record for each offset."""
         if self.magic == MAGIC_V2 and len(data) == BATCH_HEADER_SIZE:
             delta, base_time, max_time, producer_id, epoch, sequence, count = CONSISTENT_FIELDS.unpack_from(data, LAST_OFFSET_DELTA_AT)
             no_producer = (producer_id, epoch, sequence) == (-1, -1, -1)
             times = -1 <= base_time <= max_time < FAR_FUTURE
             self.dense = 0 <= delta == count - 1 and times and (no_producer or min(producer_id, epoch) >= 0)
-        self.last_offset = self.first_offset + max(delta, 0)
-        self.next_offset = self.last_offset + 1
+        self.last_offset: int = self.first_offset + max(delta, 0)
+        self.next_offset: int = self.last_offset + 1
         legacy = self.magic < MAGIC_V2 and len(data) > LEGACY_ATTRIBUTES_AT
-        self.wrapper = legacy and 0 < data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < 4
-        self.plain_message = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
+        self.wrapper: bool = legacy and 0 < data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < 4
+        self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 
     def may_be_right(self, expected: int) -> bool:
         """Return whether offset and length are possible, whatever the magic."""
@@ -453,9 +453,9 @@ class OwnCrc:
 
     def __init__(self, search: Search, head: Head) -> None:
         legacy = head.magic < MAGIC_V2
-        self.usable = len(head.data) >= (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH if legacy else BATCH_HEADER_SIZE)
+        self.usable: bool = len(head.data) >= (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH if legacy else BATCH_HEADER_SIZE)
         at = LEGACY_CRC_AT if legacy else CRC_AT
-        self.stored = int.from_bytes(head.data[at : at + 4], "big")
+        self.stored: int = int.from_bytes(head.data[at : at + 4], "big")
         self._start = self._at = crc_covers(head.position, head.magic if legacy else MAGIC_V2)
         self._value = 0
         self._castagnoli = not legacy

@@ -109,13 +109,13 @@ class Walker:
         first_read: int = BUFFER_BYTES,
     ) -> None:
         self.view = view
-        self.size = view.size
+        self.size: int = view.size
         self.base_offset = base_offset
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
         self.first_read = first_read
-        self.search = Search(view)
-        self.stats = Stats()
+        self.search: Search = Search(view)
+        self.stats: Stats = Stats()
         self._wrappers = WrapperReader(max_batch_bytes)
         self._buffer = aligned_buffer(0 if view.data is not None else min(BUFFER_BYTES, max(self.size, 1)))
         self._buffer_at = self._buffered = 0
@@ -162,11 +162,18 @@ class Walker:
                 if error is not None:
                     return
             if at == start:  # the batch at `position` is not whole in the buffer
-                if stop - at >= MAGIC_END and (error := self._too_long(position, end, bytes(self._buffer[at : at + BATCH_HEADER_SIZE]))):
+                known = self._buffered > 0 and stop - at >= MAGIC_END  # a buffer that was just replaced by a larger one is empty
+                if known and (error := self._too_long(position, end, self._head(position, at, stop))):
                     yield self._buffer_at, self._buffer, self._table[:0], error
                     return
                 self._buffered = 0
             position = self._buffer_at + at
+
+    def _head(self, position: int, at: int, stop: int) -> bytes:
+        """Return a batch's header: from the buffer, at `at`, or from the file if the buffer's bytes end before the header does."""
+        if stop - at >= BATCH_HEADER_SIZE:
+            return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
+        return self.view.read(position, BATCH_HEADER_SIZE)
 
     def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
         """The same over a mapped file, where a batch of any size lies whole: the buffer is the file."""

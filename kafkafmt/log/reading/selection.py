@@ -1,22 +1,17 @@
-"""Parse and apply selections: topic globs, partition numbers and offset ranges `FROM:TO`."""
+"""Apply selections: topic globs, partition numbers and ranges of offsets."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ...arguments import to_millis
 from ...constants import NO_END
 from .lookups import find_timestamp
 from .partition import PartitionLog
 from .partition_dir import INTERNAL_PREFIX, PartitionDir
-
-ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
 
 
 class OffsetBound(NamedTuple):
@@ -61,58 +56,6 @@ class OffsetRange(NamedTuple):
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> tuple[int | None, int | None]:
         """Return the offsets for a partition, each None if it has no limit."""
         return tuple(None if b is None else b.resolve(log, below_log_start) for b in self)  # type: ignore[return-value]
-
-
-def parse_time(text: str) -> int:
-    """Return milliseconds since 1970-01-01 UTC from such a number or an ISO date or time.
-
-    A time without a zone is UTC. Any other text raises a ValueError.
-    """
-    if text.lstrip("-").isdigit() and text.isascii():
-        return int(text)
-    if not ISO_TIME.match(text):  # Python accepts any character in place of the T, even a colon
-        raise ValueError(f"{text!r} is neither milliseconds nor an ISO date or time")
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
-        raise ValueError(f"{text!r}: a time zone cannot have seconds")  # Python accepts them, ISO 8601 does not
-    return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
-
-
-def parse_offsets(text: str) -> OffsetRange:
-    """Parse `FROM:TO`; raise ValueError for any other text.
-
-    Each end is an offset, `-N` (N before the log end), `@ms` or `@ISO-TIME`, and either may be
-    missing.
-    """
-    start, rest = _bound(text)
-    if rest and not rest.startswith(":"):
-        raise ValueError(f"{text!r} is not FROM:TO")
-    end, rest = _bound(rest[1:])
-    if rest:
-        raise ValueError(f"{text!r} is not FROM:TO: {rest!r} is left over")
-    return OffsetRange(start, end)
-
-
-def _bound(text: str) -> tuple[OffsetBound | None, str]:
-    """Return the bound at the beginning of a text, and the rest of the text.
-
-    A time extends as far as it can be parsed, colons included.
-    """
-    if text.startswith("@"):
-        ends = [len(text), *(i for i in range(len(text) - 1, 0, -1) if text[i] == ":")]
-        for end in ends:
-            try:
-                return OffsetBound("time", parse_time(text[1:end])), text[end:]
-            except ValueError:
-                continue
-        raise ValueError(f"{text!r} does not begin with a time: @MILLISECONDS or @ISO-TIME")
-    word, colon, rest = text.partition(":")
-    if not word:
-        return None, colon + rest
-    digits = word.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()):
-        raise ValueError(f"{word!r} is not an offset, -N or @TIME")
-    return OffsetBound("before_end" if word.startswith("-") else "offset", int(digits)), colon + rest
 
 
 def select_partitions(

@@ -121,6 +121,9 @@ class TransactionInDoubtError(KafkaFormatError):
 
     code = "transaction_in_doubt"
 
+    doubt: Doubt
+    path: str
+
     def __init__(self, doubt: Doubt, path: str) -> None:
         super().__init__(f"{path}: {doubt.message}")
         self.doubt, self.path = doubt, path
@@ -201,8 +204,8 @@ class TransactionWalk:
 
     def __init__(self, log: ReadableLog) -> None:
         self.log = log
-        self.found = Transactions()
-        self.reader = RecordReader(("offset", "key"), max_batch_bytes=log.max_batch_bytes)
+        self.found: Transactions = Transactions()
+        self.reader: RecordReader = RecordReader(("offset", "key"), max_batch_bytes=log.max_batch_bytes)
         self.suspended: dict[int, list[Doubt]] = defaultdict(list)
         self.last_marker: dict[int, int] = {}
         self.entries: IndexEntries | None = None

@@ -44,15 +44,15 @@ class ActiveSegment:
     def __init__(
         self, folder: Path, indexes: SegmentIndexes, size: int, first_timestamp: int | None, created: int
     ) -> None:
-        self.base_offset = indexes.base_offset
-        self.path = folder / file_name(self.base_offset)
-        self.size = size
-        self.indexes = indexes
+        self.base_offset: int = indexes.base_offset
+        self.path: Path = folder / file_name(self.base_offset)
+        self.size: int = size
+        self.indexes: SegmentIndexes = indexes
         self.first_timestamp = first_timestamp
         self.created = created
-        self.broken = False
+        self.broken: bool = False
         self._files = [os.open(self.path.with_suffix(s), os.O_RDWR | os.O_CLOEXEC) for s in SEGMENT_SUFFIXES]
-        self.mode = os.fstat(self._files[0]).st_mode & 0o777
+        self.mode: int = os.fstat(self._files[0]).st_mode & 0o777
         self._ends = [
             size,
             indexes.offset_entries * OFFSET_ENTRY.itemsize,

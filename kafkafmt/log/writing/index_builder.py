@@ -40,11 +40,14 @@ class SegmentIndexes:
         Largest timestamp of the batches so far, in ms; -1 if there is none.
     """
 
+    offset_entries: int
+    time_entries: int
+
     def __init__(self, base_offset: int, interval: int = INDEX_INTERVAL) -> None:
         self.base_offset = base_offset
         self.interval = interval
         self.offset_entries = self.time_entries = 0
-        self.largest_timestamp = -1
+        self.largest_timestamp: int = -1
         self._largest_at = base_offset
         self._indexed_at = 0
         self._indexed_timestamp = -1

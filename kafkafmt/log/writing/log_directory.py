@@ -122,7 +122,7 @@ class LogDirectory:
     """
 
     def __init__(self, path: str | os.PathLike[str], **settings: Unpack[LogSettingsOptions]) -> None:
-        self.path = Path(os.path.abspath(local_path(path)))
+        self.path: Path = Path(os.path.abspath(local_path(path)))
         self.settings = settings
         LogSettings(**settings)
         if (self.path / INCOMPLETE).exists():
@@ -141,7 +141,7 @@ class LogDirectory:
         self._saved: dict[str, str] = {}
         try:
             self._offsets = {name: self._read(name) for name in WRITTEN_CHECKPOINTS}
-            self.clean = files.file_size(self.path / CLEAN_SHUTDOWN) is not None
+            self.clean: bool = files.file_size(self.path / CLEAN_SHUTDOWN) is not None
             self._mark_mode = files.narrowed(files.NEW_FILE, self.path / CLEAN_SHUTDOWN)
             if self.clean:
                 (self.path / CLEAN_SHUTDOWN).unlink()

@@ -98,6 +98,13 @@ class LogWriter:
     In a forked process every method raises `WrongProcessError`, except that `close` does nothing.
     """
 
+    path: Path
+    topic: str
+    partition: int
+    settings: LogSettings
+    next_offset: int
+    recovery_point: int
+
     def __init__(
         self,
         path: Path,
@@ -112,10 +119,10 @@ class LogWriter:
         closed: Callable[[LogWriter, bool], None],
     ) -> None:
         self.path, self.topic, self.partition, self.settings = path, topic, partition, settings
-        self.log_start_offset = log_start
+        self.log_start_offset: int = log_start
         self._changed, self._on_close = changed, closed
         self._lock = OwnerLock(f"{topic}-{partition} in {str(path.parent)!r}")
-        self.closed = False
+        self.closed: bool = False
         self._unflushed, self._flushed_at = 0, _ticks()
         self.cut: list[Damage] = []
         self._epochs: Epochs = []
@@ -123,7 +130,7 @@ class LogWriter:
         if leader_epoch is not None and leader_epoch < self.latest_epoch:
             self._active.close()
             raise ValueError(f"leader epoch {leader_epoch} is below the log's latest, {self.latest_epoch}")
-        self.leader_epoch = max(self.latest_epoch, 0) if leader_epoch is None else leader_epoch
+        self.leader_epoch: int = max(self.latest_epoch, 0) if leader_epoch is None else leader_epoch
 
     def _open(self, recovery_point: int | None) -> None:
         """Load the partition directory.

@@ -108,12 +108,12 @@ class Export:
         options: ExportOptions,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self.options = replace(options, level=_level(options.compression, options.level))
+        self.options: ExportOptions = replace(options, level=_level(options.compression, options.level))
         self.found = found
         self.chosen = chosen
         self.messages: list[str] = list(found.messages)
         self._tell = tell or (lambda _: None)
-        self.staging = Staging(options.output, options.overwrite)
+        self.staging: Staging = Staging(options.output, options.overwrite)
         _check_place(self.staging.output, [*map(local_path, options.paths), *(p.path for p in found.partitions)])
         self.staging.check()
         for directory in chosen:

@@ -50,7 +50,7 @@ class Done:
 
     def __init__(self, bytes_done: int = 0, found: Iterable[Any] = ()) -> None:
         self.bytes = bytes_done
-        self.found = list(found)
+        self.found: list[Any] = list(found)
 
 
 class _DoneParam(AccumulatorParam[Done]):

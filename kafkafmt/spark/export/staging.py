@@ -48,9 +48,9 @@ class Staging:
     """The directory in which one export is put together; a context that leaves nothing behind unless `publish` was called."""
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
-        self.output = Path(os.path.realpath(local_path(output)))
+        self.output: Path = Path(os.path.realpath(local_path(output)))
         self.overwrite = overwrite
-        self.path = Path()
+        self.path: Path = Path()
         self._lock = -1
         self._made: list[Path] = []
 

@@ -23,7 +23,7 @@ class Stopwatch:
     """Seconds by share, over everything that is done inside `running()`."""
 
     def __init__(self) -> None:
-        self.seconds = dict.fromkeys(SHARES, 0.0)
+        self.seconds: dict[str, float] = dict.fromkeys(SHARES, 0.0)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

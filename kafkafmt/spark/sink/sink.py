@@ -62,9 +62,9 @@ class _Writer:
     def __init__(self, options: WriteOptions, schema: StructType, query: str | None = None) -> None:
         check_columns(schema, options)
         self.options = options
-        self.names = [name for name in WRITTEN if name in schema.names]
-        self.counts = partition_counts(Path(options.path))
-        self.staging = staging_of(Path(options.path), query)
+        self.names: list[str] = [name for name in WRITTEN if name in schema.names]
+        self.counts: dict[str, int] = partition_counts(Path(options.path))
+        self.staging: Path = staging_of(Path(options.path), query)
         remove_leftovers(Path(options.path), self.staging)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

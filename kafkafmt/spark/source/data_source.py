@@ -72,7 +72,7 @@ class KafkaLogSource(DataSource):
     """
 
     def __init__(self, options: Any) -> None:
-        self.table = table_options(options, (*READ_NAMES, *WRITE_NAMES))
+        self.table: dict[str, str] | None = table_options(options, (*READ_NAMES, *WRITE_NAMES))
         super().__init__(options if self.table is None else CaseInsensitiveDict(self.table))
         if self.table is not None or (self._names_path and not is_write(options)):
             self.parsed  # noqa: B018 (a wrong option is told now)

@@ -18,7 +18,7 @@ from ...text import plain
 from .options import Options
 from .planning import Plan, Task
 
-log = logging.getLogger("kafkafmt.spark")
+log: logging.Logger = logging.getLogger("kafkafmt.spark")
 
 
 class TaskPartition(InputPartition):

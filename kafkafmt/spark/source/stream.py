@@ -30,8 +30,8 @@ from .splits import make_splits
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-except ImportError as missing:
-    raise OptionError("streams need Spark 4.2 or newer") from missing
+except ImportError as _missing:
+    raise OptionError("streams need Spark 4.2 or newer") from _missing
 
 Offsets = dict[Key, int]
 Nested = dict[str, dict[str, int]]

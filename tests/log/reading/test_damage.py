@@ -6,11 +6,13 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from building import batch, message, mutate, record, repair_crc, varint
 from reports import verify_partition
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
+from kafkafmt.log.reading import segment_walker
 
 PER_BATCH = 5
 
@@ -449,3 +451,19 @@ def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
         assert set(found) <= set(without(*touched)), (round_, touched)
         lost = {o for s in spans(log) for o in range(s[2], (s[3] if s[3] is not None else 49) + 1)}
         assert lost >= set(range(50)) - set(found)
+
+
+@pytest.mark.parametrize("before_end", [0, 17, 30, 60, 61, 1000])
+def test_batch_larger_than_the_read_buffer_is_valid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_end: int
+) -> None:
+    """Its header can begin close to the end of the buffer, and a new buffer contains anything at first."""
+    monkeypatch.setattr(segment_walker, "BUFFER_BYTES", 1 << 14)
+    monkeypatch.setattr(segment_walker, "aligned_buffer", lambda size: np.full(size, 0xFF, np.uint8))
+    fits = one(0, 1, (1 << 14) - before_end - len(one(0, 1, 9_000)) + 9_000) if before_end else b""
+    base = 1 if before_end else 0
+    assert len(fits) == ((1 << 14) - before_end if before_end else 0)
+    log = write(tmp_path, (0, fits + one(base, 1, 40_000) + one(base + 1, 1)))
+    assert spans(log) == []
+    assert findings(log) == []
+    assert offsets(log) == list(range(base + 2))

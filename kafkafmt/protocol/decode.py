@@ -1,0 +1,199 @@
+"""Decode streams of frames, as each side of a connection sent them, into typed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from ..errors import KafkaFormatError, StructureError, UnsupportedError
+from . import apis
+from .frames import (
+    SIZE_BYTES,
+    Request,
+    correlation_id_of,
+    header_version,
+    read_request_body,
+    read_request_header,
+    read_response_body,
+    read_response_header,
+)
+from .message_classes import REQUEST, RESPONSE, Message, UnknownBody, to_json
+from .streams import Correlation, FrameSplitter
+
+CHUNK = 1 << 20
+MAX_FRAME = 2**31 - 1
+"""The protocol's own limit. A large size field alone costs no memory: only bytes that were read are kept."""
+
+
+@dataclass
+class DecodedFrame:
+    """A frame of a stream. Fields that could not be decoded are None.
+
+    Attributes
+    ----------
+    direction : {"request", "response"}
+        Which stream the frame is from.
+    position, size : int
+        Position in the stream and size, in bytes; the size field is included.
+    api_key, api_version, correlation_id : int or None
+        From the header, or for a response from its request.
+    api : str or None
+        Name of the API; None if the key is unknown.
+    header : dict
+        The header as Kafka's JsonConverter writes it.
+    message : Message, UnknownBody or None
+        The body.
+    body : object
+        The body as Kafka's JsonConverter writes it; None if there is an error.
+    error : str or None
+        Why the frame could not be decoded.
+    unmatched : bool
+        Whether the frame is a response that matches no request.
+    trailing_bytes : int
+        Bytes of the frame after the body.
+    undecoded_bytes : int or None
+        Size of a body whose API or version is unknown.
+    """
+
+    direction: str
+    position: int
+    size: int
+    api_key: int | None = None
+    api: str | None = None
+    api_version: int | None = None
+    correlation_id: int | None = None
+    header: dict[str, Any] = field(default_factory=dict)
+    message: Message | UnknownBody | None = None
+    body: Any = None
+    error: str | None = None
+    unmatched: bool = False
+    trailing_bytes: int = 0
+    undecoded_bytes: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt decode --format json`` prints."""
+        row: dict[str, Any] = {
+            "direction": self.direction,
+            "position": self.position,
+            "bytes": self.size,
+            "apiKey": self.api_key,
+            "api": self.api,
+            "apiVersion": self.api_version,
+            "correlationId": self.correlation_id,
+            "header": self.header,
+        }
+        if self.undecoded_bytes is not None:
+            row["undecodedBytes"] = self.undecoded_bytes
+        if self.error is not None:
+            return row | {"error": self.error}
+        row["body"] = self.body
+        return row | ({"trailingBytes": self.trailing_bytes} if self.trailing_bytes else {})
+
+    def _name_api(self, key: int, version: int) -> None:
+        known = apis.api(key)
+        self.api_key, self.api, self.api_version = key, None if known is None else known.name, version
+
+    def _set_body(self, message: Message | UnknownBody, version: int, trailing: Any) -> None:
+        """Set the body; raise `UnsupportedError` if its API or version is unknown."""
+        self.message = message
+        if isinstance(message, UnknownBody):
+            self.undecoded_bytes = len(message.data)
+            raise UnsupportedError(message.why(), self.size - len(message.data))
+        self.body = to_json(message, version)
+        self.trailing_bytes = len(trailing)
+
+
+def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
+    """Yield position, size, frame and "" for each frame. If the rest is not a frame, yield None and an error for it."""
+    splitter, position = FrameSplitter(MAX_FRAME), 0
+    try:
+        while data := stream.read1(CHUNK):  # returns what a pipe has, without waiting for more
+            for frame in splitter.feed(data):
+                yield position, len(frame), frame, ""
+                position += len(frame)
+    except KafkaFormatError as error:
+        yield position, splitter.buffered, None, error.message
+        return
+    if splitter.buffered:
+        why = f"the stream ends inside a frame, after {splitter.buffered} bytes of it"
+        yield position, splitter.buffered, None, why
+
+
+def decode_requests(stream: BinaryIO, waiting: Correlation) -> Iterator[DecodedFrame]:
+    """Decode what a client sent.
+
+    Parameters
+    ----------
+    stream : binary stream with a method ``read1``
+        Frames, each with its size before it.
+    waiting : Correlation
+        Gets the requests, so that `decode_responses` can match the responses to them.
+
+    Yields
+    ------
+    DecodedFrame
+        A frame that cannot be decoded has an `error`, and the next one is decoded. If the stream ends inside
+        a frame, or a size field is negative, the last item has the error.
+    """
+    for position, size, frame, error in _frames(stream):
+        row = DecodedFrame(REQUEST, position, size)
+        try:
+            if frame is None:
+                raise StructureError(error)
+            header, end = read_request_header(frame)
+            row._name_api(header.api_key, header.api_version)
+            row.correlation_id = header.correlation_id
+            row.header = to_json(header, header_version(REQUEST, header.api_key, header.api_version))
+            waiting.expect(header.correlation_id, header.api_key, header.api_version)
+            body, trailing = read_request_body(frame, header, end)
+            row._set_body(body, header.api_version, trailing)
+            if not Request(header, body).has_response:
+                waiting.forget(header.correlation_id)
+        except KafkaFormatError as failure:
+            row.error = error or str(failure)
+        yield row
+
+
+def decode_responses(
+    stream: BinaryIO, waiting: Correlation, api: int | str | None = None, api_version: int | None = None
+) -> Iterator[DecodedFrame]:
+    """Decode what a broker sent.
+
+    Parameters
+    ----------
+    stream : binary stream with a method ``read1``
+        Frames, each with its size before it.
+    waiting : Correlation
+        The requests. Responses are matched to them by correlation id.
+    api : int or str, optional
+        Key or name of the API of responses that match no request. By default, such a response is an error.
+    api_version : int, optional
+        Its version.
+
+    Yields
+    ------
+    DecodedFrame
+        A frame that cannot be decoded has an `error`, and the next one is decoded. If the stream ends inside
+        a frame, or a size field is negative, the last item has the error.
+    """
+    default = None if api is None or api_version is None else (apis.key_of(api), api_version)
+    for position, size, frame, error in _frames(stream):
+        row = DecodedFrame(RESPONSE, position, size)
+        try:
+            if frame is None:
+                raise StructureError(error)
+            row.correlation_id = correlation_id_of(frame)
+            answered = waiting.take(row.correlation_id) or default
+            if answered is None:
+                row.unmatched = True
+                raise StructureError(f"no request has correlation id {row.correlation_id}", SIZE_BYTES)
+            key, version = answered
+            row._name_api(key, version)
+            header, end = read_response_header(frame, key, version)
+            row.header = to_json(header, header_version(RESPONSE, key, version))
+            body, row.api_version, trailing = read_response_body(frame, end, key, version)
+            row._set_body(body, row.api_version, trailing)
+        except KafkaFormatError as failure:
+            row.error = error or str(failure)
+        yield row

@@ -1,0 +1,110 @@
+"""`kafkafmt.salvage`: the same copy and report as the command; progress, errors, and nothing left after a failure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import inside
+from golden_cases import case
+from salvaging import NAME, corrupt, data, partition
+
+import kafkafmt
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A healthy partition, and one with damage and an open transaction."""
+    partition(tmp_path / "in", data(0), data(1), name="a-0")
+    partition(tmp_path / "in", data(0), corrupt(data(1)), data(2, 7), data(3, 7), name="b-0")
+    return tmp_path / "in"
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """Return all files except `meta.properties`-like ones that have times in them."""
+    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("options", [{}, {"stop_at_first": True}, {"abort_open_transactions": True}])
+@pytest.mark.parametrize("name", ["torn", "transactions"])
+def test_report_and_copy_equal_those_of_the_command(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    roots = case(name).roots
+    flags = [f"--{option.replace('_', '-')}" for option in options]
+    done = inside("salvage", *roots, "--output", tmp_path / "command", *flags, "--format", "json")
+    report = kafkafmt.salvage(roots, tmp_path / "library", **options)
+    assert report.to_dict() == json.loads(done.stdout)
+    assert report.exit_code == done.returncode
+    if "abort_open_transactions" not in options:  # whose markers have the time of the run
+        assert tree(tmp_path / "library") == tree(tmp_path / "command")
+
+
+def test_report_describes_source_and_copy(source: Path, tmp_path: Path) -> None:
+    report = kafkafmt.salvage(source, tmp_path / "out", abort_open_transactions=True)
+    assert isinstance(report, kafkafmt.SalvageReport)
+    assert report.output == tmp_path / "out"
+    healthy, damaged = report.partitions
+    assert (healthy.topic, healthy.partition, healthy.source.ok) == ("a", 0, True)
+    assert Path(damaged.path) == tmp_path / "out" / "b-0"
+    assert (damaged.batches, damaged.next_offset) == (3, 4)
+    (transaction,) = damaged.open_transactions
+    assert isinstance(transaction, kafkafmt.OpenTransaction)
+    assert (transaction.first_offset, transaction.aborted_at, transaction.remedy) == (2, 4, None)
+    assert (report.ok, report.exit_code) == (False, 1)
+    assert kafkafmt.verify(tmp_path / "out").ok
+    assert "b-0" in report._repr_html_()
+
+
+def test_topics_select(source: Path, tmp_path: Path) -> None:
+    report = kafkafmt.salvage(source, tmp_path / "out", topics="a")
+    assert ([p.topic for p in report.partitions], report.ok) == (["a"], True)
+    with pytest.raises(kafkafmt.PartitionNotFoundError):
+        kafkafmt.salvage(source, tmp_path / "other", topics="z")
+    assert not (tmp_path / "other").exists()
+
+
+def test_progress_counts_all_bytes_twice(source: Path, tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    kafkafmt.salvage(source, tmp_path / "out", progress=lambda done, total: calls.append((done, total)))
+    size = sum(p.stat().st_size for p in source.rglob("*.log"))
+    assert (calls[0], calls[-1]) == ((0, 2 * size), (2 * size, 2 * size))
+    assert calls == sorted(calls)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ConnectionError, ValueError])
+def test_error_of_a_callback_leaves_nothing(error: type[BaseException], source: Path, tmp_path: Path) -> None:
+    def fail(done: int, _: int) -> None:
+        if done:
+            raise error
+
+    with pytest.raises(error):
+        kafkafmt.salvage(source, tmp_path / "out", progress=fail)
+    assert not (tmp_path / "out").exists()
+
+
+def test_output_that_cannot_be_used_raises(source: Path, tmp_path: Path) -> None:
+    for output in (source, source / "a-0" / "copy", source / "copy"):
+        with pytest.raises(kafkafmt.OutputPlaceError, match="is inside") as caught:
+            kafkafmt.salvage(source, output)
+        assert (isinstance(caught.value, ValueError), caught.value.output) == (True, str(output))
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(kafkafmt.OutputPlaceError, match="is not a directory"):
+        kafkafmt.salvage(source, tmp_path / "file")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("text")
+    with pytest.raises(FileExistsError, match="not empty"):
+        kafkafmt.salvage(source, tmp_path / "full")
+    assert (tmp_path / "full" / "file").read_text() == "text"
+
+
+def test_partition_with_a_name_that_no_broker_accepts_is_unreadable(source: Path, tmp_path: Path) -> None:
+    partition(source, data(0), name="not valid!-0")
+    messages: list[str] = []
+    report = kafkafmt.salvage(source, tmp_path / "out", on_message=messages.append)
+    (left_out,) = report.unreadable
+    assert (left_out.topic, report.exit_code) == ("not valid!", 3)
+    assert "rename the directory" in left_out.error
+    assert messages == list(report.messages)
+    assert [p.topic for p in report.partitions] == ["a", "b"]
+    assert (tmp_path / "out" / "a-0" / NAME).read_bytes() == (source / "a-0" / NAME).read_bytes()
