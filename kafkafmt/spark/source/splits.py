@@ -8,8 +8,8 @@ from typing import Any
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES, NO_END
 from ...log import Damage, PartitionDir, PartitionLog, SegmentFile
+from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
-from ...log.reading.segment_walker import Run
 from ...log.reading.transactions import Transactions
 from ...records import Chunk
 from ...types import RecordColumns

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ...constants import NO_END
 from ...log import Damage, NoLogError, PartitionLog
-from ...log.reading.segment_walker import Run
+from ...log.reading.parts import Run
 from ...log.reading.transactions import TransactionWalk
 from ..option_text import OptionError
 from .options import EARLIEST, LATEST, Bound, Key, Options
