@@ -18,7 +18,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, MIN_OFFSET, NO_END
 from ...errors import KafkaFormatError, StructureError
 from ...records import Chunk, RecordReader
-from ...types import BATCH_DTYPE, COLUMNS, Buffer, IntArray, RecordColumns
+from ...types import BATCH_DTYPE, COLUMNS, BatchTable, Buffer, IntArray, RecordColumns
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from ..format.files import FileView
@@ -466,7 +466,7 @@ class Part:
     walker: Walker
     position: int
     buffer: Buffer
-    table: np.ndarray
+    table: BatchTable
     before: int
     group: Sequence[Run] = ()
     group_rows: Sequence[int] = ()

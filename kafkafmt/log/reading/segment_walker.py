@@ -60,7 +60,7 @@ Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
 """File position of a buffer, the buffer, a table of batches in it, and what is wrong behind the last of them."""
 
 
-See = Callable[[int, Any, np.ndarray], None]
+See = Callable[[int, Buffer, BatchTable], None]
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Stats:
     max_timestamp: int = NO_TIMESTAMP
     transactional: bool = False
 
-    def add(self, rows: np.ndarray) -> None:
+    def add(self, rows: BatchTable) -> None:
         attributes = rows["attributes"]
         self.batches += len(rows)
         wrappers = bool(((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any())
@@ -364,7 +364,7 @@ class _Seen:
         self._rows = np.empty(TABLE_ROWS if see else 0, BATCH_DTYPE)
         self._count = 0
         self._start = 0
-        self._buffer: Buffer | None = None
+        self._buffer: Buffer = b""
 
     def add(self, start: int, buffer: Buffer, rows: BatchTable) -> None:
         if self._see is None:
