@@ -124,10 +124,10 @@ def plan_segment(
 
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
-    """Return the offsets at which to split a run, so that the batch that reaches across `border`
-    becomes a run of its own.
+    """Return the offsets at which to split a run, so that the first batch that ends at or after
+    `border` becomes a run of its own.
 
-    `border` is an offset. `position` and `end` are the place of the run in the file.
+    `border` is an offset. `position` and `end` are the place of the run in the file, in bytes.
     """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
@@ -358,8 +358,7 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
 
 
 def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
-    """Return why the file ends with an incomplete batch at a damaged span, or None if it does not.
-    """
+    """Return why the file ends with an incomplete batch at a damaged span, or None if it does not."""
     position = bad.position
     zeros = walker.search.zero_tail()
     if zeros <= position:
