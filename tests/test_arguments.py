@@ -113,11 +113,15 @@ def test_open(tmp_path: Path) -> None:
         ),
         (lambda: kafkafmt.build_batch([], producer_id="7"), TypeError, "producer_id must be a whole number, not '7'"),
         (lambda: kafkafmt.columns_of(), ValueError, "no column is given"),
-        (lambda: kafkafmt.columns_of(key=b"a"), TypeError, "key is a column, such as a list or an array, not b'a'"),
+        (
+            lambda: kafkafmt.columns_of(key=b"a"),
+            TypeError,
+            "key must be a column, such as a list or an array, not b'a'",
+        ),
         (
             lambda: kafkafmt.columns_of(key=[b"a"], value=[b"a", b"b"]),
             ValueError,
-            "one length are needed: key has 1, value has 2",
+            "must have the same length, but key has 1, value has 2",
         ),
         (lambda: list(kafkafmt.build_columns([b"a"])), TypeError, "columns_of"),
         (lambda: kafkafmt.validate_and_assign_offsets(ONE, "5"), TypeError, "next_offset must be a whole number"),

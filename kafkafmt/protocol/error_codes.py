@@ -24,7 +24,7 @@ class ErrorCode(IntEnum):
     message: str
     retriable: bool
 
-    def __new__(cls, code: int, message: str, retriable: bool = False) -> ErrorCode:
+    def __new__(cls, code: int, message: str = "", retriable: bool = False) -> ErrorCode:
         made = int.__new__(cls, code)
         made._value_ = code
         made.message = message

@@ -26,14 +26,14 @@ from ..constants import (
     MAX_TIMESTAMP_AT,
 )
 from ..errors import InvalidError, OffsetOverflowError, TruncatedError
-from ..types import BATCH_DTYPE, Buffer, view_of
+from ..types import BATCH_DTYPE, BatchTable, Buffer, view_of
 from .reader import RecordReader
 
 _INT64, _UINT32 = struct.Struct(">q"), struct.Struct(">I")
 _FIRST_ROWS = 256
 
 
-def scan_all(buffer: Buffer, check_crc: bool = True) -> np.ndarray:
+def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
     """Return the table of all batches of a buffer.
 
     Raise the error of the first invalid batch. A batch that the end of the buffer truncates is
@@ -138,7 +138,7 @@ def assign_offsets(
     return _number(buffer, scan_all(buffer, check_crc), next_offset, leader_epoch, max_batch_bytes)
 
 
-def numbered(buffer: Buffer, next_offset: int, leader_epoch: int) -> np.ndarray:
+def numbered(buffer: Buffer, next_offset: int, leader_epoch: int) -> BatchTable:
     """Assign offsets and leader epochs as `assign_offsets` does, and return the resulting table of
     batches.
     """
@@ -146,7 +146,7 @@ def numbered(buffer: Buffer, next_offset: int, leader_epoch: int) -> np.ndarray:
     return scan_all(buffer, check_crc=False)
 
 
-def _number(buffer: Buffer, table: np.ndarray, next_offset: int, leader_epoch: int | None, max_batch_bytes: int) -> int:
+def _number(buffer: Buffer, table: BatchTable, next_offset: int, leader_epoch: int | None, max_batch_bytes: int) -> int:
     if len(table) and int(table["count"].min()) < 0:
         _open_wrappers(buffer, table, max_batch_bytes)
     negative = table["last_offset_delta"] < 0
@@ -163,7 +163,7 @@ def _number(buffer: Buffer, table: np.ndarray, next_offset: int, leader_epoch: i
     return core.number_batches(buffer, table, next_offset, leader_epoch)
 
 
-def _open_wrappers(buffer: Buffer, table: np.ndarray, max_batch_bytes: int) -> None:
+def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> None:
     """Set the last offset delta of each wrapper message to its last inner offset."""
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes, check_offsets=False)
     for i in np.flatnonzero(table["count"] < 0).tolist():
@@ -205,7 +205,7 @@ def set_timestamp(view: memoryview, row: Any, append_time: bool, timestamp: int)
         _UINT32.pack_into(view, position + LEGACY_CRC_AT, core.crc32(view, 0, position + MAGIC_AT, position + size))
 
 
-def codecs_of(table: np.ndarray) -> np.ndarray:
+def codecs_of(table: BatchTable) -> np.ndarray:
     """Return the codec id of each batch."""
     codecs: np.ndarray = table["attributes"] & CODEC_MASK
     return codecs

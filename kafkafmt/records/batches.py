@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, overload
 
-import numpy as np
-
 from .._backend import core
 from ..constants import (
     CODEC_MASK,
@@ -28,7 +26,7 @@ from ..constants import (
 )
 from ..errors import StructureError
 from ..sharing import shared
-from ..types import Buffer, byte_view
+from ..types import BatchTable, Buffer, byte_view
 from .reader import iter_tables
 from .stream import read_records
 
@@ -86,7 +84,7 @@ class Batch:
     Kafka's counterparts are ``DefaultRecordBatch`` and ``AbstractLegacyRecordBatch``.
     """
 
-    def __init__(self, buffer: Buffer, row: np.ndarray) -> None:
+    def __init__(self, buffer: Buffer, row: BatchTable) -> None:
         self._buffer, self._table, self._row = byte_view(buffer), row, row[0]
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from ..constants import (
     NO_PRODUCER_ID,
 )
 from ..errors import KafkaFormatError, StructureError
-from ..types import BATCH_DTYPE, Buffer
+from ..types import BATCH_DTYPE, BatchTable, Buffer
 from .damage import DamageScanner
 from .reader import RecordReader
 
@@ -151,7 +151,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
     return Check(problems, batches - len(invalid), records, end)
 
 
-def _walk(buffer: Buffer) -> Iterator[tuple[np.ndarray, KafkaFormatError | None]]:
+def _walk(buffer: Buffer) -> Iterator[tuple[BatchTable, KafkaFormatError | None]]:
     """Yield tables of valid batches, and the errors between them."""
     scanner, position = DamageScanner(buffer), 0
     size = scanner.size

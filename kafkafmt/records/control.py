@@ -11,15 +11,13 @@ import struct
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .._backend import core
 from ..arguments import fitting
 from ..constants import CONTROL_ABORT, CONTROL_COMMIT
 from ..errors import KafkaFormatError, StructureError
 from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import parse_messages
-from ..types import Buffer, view_of
+from ..types import BatchTable, Buffer, view_of
 from .builder import BatchBuilder
 from .reader import RecordReader
 
@@ -136,7 +134,7 @@ def _classes() -> dict[str, type[SchemaMessage]]:
     }
 
 
-def marker_type(reader: RecordReader, buffer: Buffer, row: np.ndarray) -> int | None:
+def marker_type(reader: RecordReader, buffer: Buffer, row: BatchTable) -> int | None:
     """Return the type of the first record of a control batch, or None if the batch is empty.
 
     `row` is a table with only this batch.

@@ -40,7 +40,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError, KafkaFormatError, TooLargeError, UnsupportedError
-from ..types import Buffer, byte_view
+from ..types import BatchTable, Buffer, byte_view
 from .assign import codecs_of, scan_all
 from .builder import DEFAULT_BATCH_BYTES, BatchBuilder, codec_id, format_number
 from .columns import decoded
@@ -172,7 +172,7 @@ def convert(
     return Converted(b"".join(parts), converted, kept, {name: n for name, n in sorted(lost.items()) if n})
 
 
-def _runs(table: np.ndarray) -> Iterator[np.ndarray]:
+def _runs(table: BatchTable) -> Iterator[BatchTable]:
     """Yield the rows that are converted together.
 
     Each batch and wrapper is converted alone. Adjacent uncompressed messages of the same format and
@@ -206,7 +206,7 @@ def _is_lost(row: Any, magic: int, lost: Counter[str]) -> bool:
 def _rebuilt(
     reader: RecordReader,
     buffer: Buffer,
-    rows: np.ndarray,
+    rows: BatchTable,
     magic: int,
     codec: int,
     limit: int | None,
@@ -338,11 +338,9 @@ def recompress(
     return Recompressed(b"".join(parts), sum(b for b, _ in sizes), sum(a for _, a in sizes), sizes)
 
 
-def _in_codec(
-    reader: RecordReader, buffer: Buffer, rows: np.ndarray, codec: int, level: int | None
-) -> Iterator[bytes]:
+def _in_codec(reader: RecordReader, buffer: Buffer, rows: BatchTable, codec: int, level: int | None) -> Iterator[bytes]:
     """Yield messages of format 0 or 1 in another codec, in the same format."""
-    row: Any = rows[0]
+    row = rows[0]
     has_append_time = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and row["magic"] > MAGIC_V0
     builder = BatchBuilder(
         magic=int(row["magic"]),

@@ -20,7 +20,7 @@ from ..constants import (
     NO_PRODUCER_ID,
     TRANSACTIONAL_BIT,
 )
-from ..types import Buffer, last_offsets
+from ..types import BatchTable, Buffer, last_offsets
 from .control import marker_type
 from .reader import RecordReader
 
@@ -47,7 +47,7 @@ class AbortedTransactions:
         self._reached = MIN_OFFSET
         self._reader = RecordReader(("key",), max_batch_bytes=max_batch_bytes)
 
-    def committed(self, buffer: Buffer, table: np.ndarray) -> np.ndarray:
+    def committed(self, buffer: Buffer, table: BatchTable) -> BatchTable:
         """Return `table` without the batches of aborted transactions. Control batches stay.
 
         Call this once for each table, in the order of the stream.

@@ -26,7 +26,7 @@ from ..constants import (
     MIN_OFFSET,
 )
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
-from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns, Scan, byte_view, view_of
+from ..types import BATCH_DTYPE, COLUMNS, BatchTable, Buffer, RecordColumns, Scan, byte_view, view_of
 from .lz4v0 import with_right_checksum
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class RecordReader:
 
         return Decompressor(self._max_batch_bytes)
 
-    def read(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None = None) -> Iterator[Chunk]:
+    def read(self, buffer: Buffer, table: BatchTable, on_error: OnError | None = None) -> Iterator[Chunk]:
         """Yield the records of a table of batches in `buffer`, in order.
 
         A corrupted batch raises its error, or goes to `on_error` and is skipped whole. What precedes it has been
@@ -105,7 +105,9 @@ class RecordReader:
         last_offset = base_offset + table["last_offset_delta"]
         impossible = last_offset < base_offset  # the delta is negative, or the sum has wrapped
         if self.first_offset > MIN_OFFSET or self.end_offset is not None:
-            wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)  # no offset is negative: a corrupted one
+            wanted = (
+                (last_offset >= self.first_offset) | impossible | (base_offset < 0)
+            )  # no offset is negative: a corrupted one
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
             wanted |= table["count"] < 0  # a wrapper: its offset is that of its last message, and no CRC covers it
@@ -117,7 +119,7 @@ class RecordReader:
             begin = at + 1
         yield from self._read_possible(buffer, table[begin:], on_error)
 
-    def _read_possible(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
+    def _read_possible(self, buffer: Buffer, table: BatchTable, on_error: OnError | None) -> Iterator[Chunk]:
         if not int(np.bitwise_or.reduce(table["attributes"])) & CODEC_MASK:
             yield from self._decode(buffer, table, table, on_error)
             return
@@ -134,7 +136,9 @@ class RecordReader:
         columns = self.columns
         columns.reset()
         while True:
-            position: int = core.decode_plain_batches(buffer, columns, start, None, self.first_offset, self.end_offset, check_crc)
+            position: int = core.decode_plain_batches(
+                buffer, columns, start, None, self.first_offset, self.end_offset, check_crc
+            )
             if position == start:
                 return position
             start, stopped_for_room = position, columns.full
@@ -145,10 +149,12 @@ class RecordReader:
             if not stopped_for_room:
                 return position
 
-    def _read_compressed(self, buffer: Buffer, table: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
+    def _read_compressed(self, buffer: Buffer, table: BatchTable, on_error: OnError | None) -> Iterator[Chunk]:
         view, arena = byte_view(buffer), self._arena
         decompress = self._decompressor.decompress
-        codecs, starts, sizes, counts = (table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count"))
+        codecs, starts, sizes, counts = (
+            table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count")
+        )
         magics, deltas = table["magic"].tolist(), table["last_offset_delta"].tolist()
         good: list[int] = []
         placed: list[tuple[int, int]] = []
@@ -160,7 +166,9 @@ class RecordReader:
             try:
                 payload = view[start : start + sizes[i]]
                 codec = codecs[i] & CODEC_MASK
-                size = decompress(codec, payload if magics[i] == MAGIC_V2 else legacy_payload(magics[i], codec, payload), arena)
+                size = decompress(
+                    codec, payload if magics[i] == MAGIC_V2 else legacy_payload(magics[i], codec, payload), arena
+                )
             except KafkaFormatError as error:
                 failure = error
             else:
@@ -174,7 +182,9 @@ class RecordReader:
         if good:
             yield from self._decode_arena(table[good], placed, on_error)
 
-    def _decode_arena(self, table: np.ndarray, placed: list[tuple[int, int]], on_error: OnError | None) -> Iterator[Chunk]:
+    def _decode_arena(
+        self, table: BatchTable, placed: list[tuple[int, int]], on_error: OnError | None
+    ) -> Iterator[Chunk]:
         """The batches of a table whose decompressed records were placed in the arena, which is empty afterwards."""
         moved = table.copy()
         moved["payload_position"], moved["payload_size"] = zip(*placed, strict=True)
@@ -182,7 +192,9 @@ class RecordReader:
         yield from self._decode(arena.view[: arena.filled], moved, table, on_error)
         arena.filled = 0
 
-    def _decode(self, source: Buffer, table: np.ndarray, original: np.ndarray, on_error: OnError | None) -> Iterator[Chunk]:
+    def _decode(
+        self, source: Buffer, table: BatchTable, original: BatchTable, on_error: OnError | None
+    ) -> Iterator[Chunk]:
         columns = self.columns
         columns.reset()
         while columns.cursor[0] < len(table):
@@ -225,7 +237,7 @@ def _fail(row: Any, error: KafkaFormatError, on_error: OnError | None, moved: bo
     on_error(row, error)
 
 
-def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> Iterator[np.ndarray]:
+def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> Iterator[BatchTable]:
     """Every batch of a buffer, shallow: tables of BATCH_DTYPE, reused from one to the next.
 
     A batch that the end cuts off is a normal end: the last table's last row tells how far the whole ones reach.
@@ -244,7 +256,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
         position = scan.position
 
 
-def scan_window(buffer: Buffer, table: np.ndarray, position: int, last: int, check_crc: bool) -> Scan:
+def scan_window(buffer: Buffer, table: BatchTable, position: int, last: int, check_crc: bool) -> Scan:
     """As many batches as are best decoded at once; one, if it is larger."""
     window = min(last, position + WINDOW_BYTES)
     scan = core.scan_batches(buffer, table, position, window, check_crc)

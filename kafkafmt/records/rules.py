@@ -19,6 +19,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError, RecordError
+from ..types import BatchTable
 from .assign import codecs_of
 
 KAFKA_ERRORS = {
@@ -99,7 +100,7 @@ class Rules(NamedTuple):
             return False
         return (highest == NO_TIMESTAMP and earliest == latest) or (low <= base + earliest and highest <= high)
 
-    def check_batches(self, table: np.ndarray) -> None:
+    def check_batches(self, table: BatchTable) -> None:
         """Raise InvalidError for the first batch whose header breaks a rule."""
         if not len(table):
             raise InvalidError("the buffer is empty; it must contain a batch", rule="no_batch")
@@ -156,7 +157,7 @@ class Rules(NamedTuple):
                 row = table[int(np.argmax(wrong))]
                 raise InvalidError(message, int(row["position"]), int(row["base_offset"]), rule=rule)
 
-    def check_records(self, table: np.ndarray, seen: Records, now: int) -> None:
+    def check_records(self, table: BatchTable, seen: Records, now: int) -> None:
         """Raise InvalidError if records break a rule; the error lists all of them."""
         if not len(seen.offsets):
             return

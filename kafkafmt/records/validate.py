@@ -38,7 +38,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError, KafkaFormatError, OffsetOverflowError, StructureError, TooLargeError
-from ..types import BATCH_DTYPE, Buffer, byte_view, view_of
+from ..types import BATCH_DTYPE, BatchTable, Buffer, byte_view, view_of
 from .assign import codecs_of, next_offset_of, scan_all, set_timestamp
 from .builder import BatchBuilder, codec_id, format_number
 from .columns import decoded
@@ -366,11 +366,10 @@ class LogValidator:
         Return the number of records, the next offset, the largest timestamp and its offset; None if
         the core leaves the decision to the slow path.
         """
-        facts: tuple[int, int, int, int] | None = core.validate_buffer(
+        return core.validate_buffer(
             buffer, next_offset, self._leader_epoch, self._client, self._codec, self._rules.max_message_bytes, check_records,
             self._rules.compacted, *self._rules.time_bounds(now), None if self._create_time else now,
         )  # fmt: skip
-        return facts
 
     def _validate_compressed(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
         """Check and change a single compressed v2 batch; return as `_validate_buffer` does."""
@@ -439,7 +438,7 @@ class LogValidator:
         except StructureError:
             return None
 
-    def _read(self, buffer: Buffer, table: np.ndarray) -> Records:
+    def _read(self, buffer: Buffer, table: BatchTable) -> Records:
         """Return the fields of all records that the rules check.
 
         Decoding them checks their structure.
@@ -470,7 +469,7 @@ class LogValidator:
         )
         return Records(offsets, timestamps, null_keys, np.cumsum(counts))
 
-    def _groups(self, table: np.ndarray, seen: Records, next_offset: int) -> _Groups:
+    def _groups(self, table: BatchTable, seen: Records, next_offset: int) -> _Groups:
         """Divide the rows into groups, decide which ones are rebuilt, and assign their offsets."""
         plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
         begins = ~plain
@@ -500,7 +499,7 @@ class LogValidator:
         groups.offset[:] = next_offset + np.cumsum(spans) - spans
         return groups
 
-    def _spans(self, table: np.ndarray, groups: _Groups) -> np.ndarray:
+    def _spans(self, table: BatchTable, groups: _Groups) -> np.ndarray:
         """Return how many offsets each group takes.
 
         A v2 batch that is not rebuilt keeps its gaps.
@@ -511,7 +510,7 @@ class LogValidator:
         )
         return spans
 
-    def _build(self, buffer: Buffer, table: np.ndarray, groups: _Groups, i: int, now: int) -> bytes:
+    def _build(self, buffer: Buffer, table: BatchTable, groups: _Groups, i: int, now: int) -> bytes:
         """Rebuild a group as one batch in the topic's codec and format."""
         row = table[groups.start[i]]
         where = int(row["position"]), int(row["base_offset"])
@@ -536,7 +535,7 @@ class LogValidator:
             log_append_time=None if self._create_time or self._magic == MAGIC_V0 else now,
         )
 
-    def _append_all(self, builder: BatchBuilder, buffer: Buffer, table: np.ndarray) -> bytes:
+    def _append_all(self, builder: BatchBuilder, buffer: Buffer, table: BatchTable) -> bytes:
         reader = RecordReader(max_batch_bytes=self._max_batch_bytes, check_offsets=False)
         for source, columns in reader.read(buffer, table):
             given = decoded(source, columns)._replace(offsets=None)
@@ -549,7 +548,7 @@ class LogValidator:
                 raise TooLargeError("the rebuilt batch would exceed the largest batch size", int(table["position"][0]))
         return builder.finish()
 
-    def _write(self, buffer: Buffer, table: np.ndarray, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
+    def _write(self, buffer: Buffer, table: BatchTable, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
         """Write offsets and timestamps into the batches that are not rebuilt.
 
         Return the largest timestamp of all batches, and its offset.
@@ -578,7 +577,7 @@ class LogValidator:
         return best, best_offset
 
     def _latest(
-        self, table: np.ndarray, groups: _Groups, seen: Records, assigned: np.ndarray, latest: np.ndarray, now: int
+        self, table: BatchTable, groups: _Groups, seen: Records, assigned: np.ndarray, latest: np.ndarray, now: int
     ) -> tuple[int, int]:
         """Return the largest timestamp, and the offset of the first record that has it; -1 for
         none.
@@ -600,7 +599,7 @@ class LogValidator:
         return best, int(groups.offset[group] + i - groups.first[group])
 
 
-def _joined(buffer: Buffer, table: np.ndarray, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
+def _joined(buffer: Buffer, table: BatchTable, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
     """Return the groups in order: rebuilt ones from `parts`, the others from the buffer."""
     view, out = view_of(buffer), bytearray()
     for i, (start, stop) in enumerate(zip(groups.start.tolist(), groups.stop.tolist(), strict=True)):

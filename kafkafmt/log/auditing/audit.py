@@ -6,7 +6,7 @@ import numpy as np
 
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
-from ...types import Buffer, last_offsets
+from ...types import BatchTable, Buffer, last_offsets
 from ..format import files
 from ..format.checkpoints import (
     HIGH_WATERMARKS,
@@ -87,7 +87,7 @@ class PartitionAudit:
         if self._indexes:
             self._indexes.begin()
 
-    def add(self, segment: SegmentFile, position: int, buffer: Buffer, table: np.ndarray) -> None:
+    def add(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
         """Add batches in the order of offsets; `position` is the file position of their buffer."""
         if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
@@ -98,7 +98,7 @@ class PartitionAudit:
                 table = table[n:]
         self._add(segment, position, buffer, table)
 
-    def _add(self, segment: SegmentFile, position: int, buffer: Buffer, table: np.ndarray) -> None:
+    def _add(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
         first, last = (
             int(table["base_offset"][0]),
             int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0),

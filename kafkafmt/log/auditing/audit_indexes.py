@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...constants import MAGIC_V0, MAGIC_V2
-from ...types import last_offsets
+from ...types import BatchTable, last_offsets
 from ..format import files
 from ..format.index_entries import (
     OFFSET_ENTRY,
@@ -103,7 +103,7 @@ class IndexAudit:
         self._largest = -1
         self._expected = self._base
 
-    def add(self, table: np.ndarray, position: int) -> None:
+    def add(self, table: BatchTable, position: int) -> None:
         """Add batches of the segment. position: file position of the buffer from which their positions count."""
         starts = table["position"] + position
         lasts = last_offsets(table)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT, TRANSACTIONAL_BIT
+from ...types import BatchTable
 from ..format.producers import Aborted, Marker
 from ..reading.transactions import Transactions
 
@@ -64,7 +65,7 @@ class IsolationAudit:
                 self._open[producer_id] = span
         self._before = {}
 
-    def add(self, table: np.ndarray, markers: dict[int, Marker]) -> None:
+    def add(self, table: BatchTable, markers: dict[int, Marker]) -> None:
         """Add batches. markers: those of the table's control batches, by offset."""
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         start = 0
@@ -79,7 +80,7 @@ class IsolationAudit:
                     self._ended.append((producer_id, Ended(first, last, marker.kind, int(rows["base_offset"][i]))))
             start = i + 1
 
-    def _add_data(self, rows: np.ndarray) -> None:
+    def _add_data(self, rows: BatchTable) -> None:
         if not len(rows):
             return
         ids, firsts = np.unique(rows["producer_id"], return_index=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2
 from ...errors import KafkaFormatError
-from ...types import Buffer, last_offsets
+from ...types import BatchTable, Buffer, last_offsets
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS
 from ..format.index_entries import TRANSACTION_ENTRY, partial_entry_message, read_transaction_index
@@ -101,7 +101,7 @@ class StateAudit:
         """Note that batches are missing from here on."""
         self.complete = False
 
-    def add(self, segment: SegmentFile, buffer: Buffer, table: np.ndarray) -> None:
+    def add(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:
         """Add batches of a segment, and compare the snapshots whose offsets they reach."""
         lasts = last_offsets(table)
         while self._pending and lasts[-1] >= self._pending[0]:
@@ -113,7 +113,7 @@ class StateAudit:
             table, lasts = table[cut:], lasts[cut:]
         self._follow(segment, buffer, table)
 
-    def _follow(self, segment: SegmentFile, buffer: Buffer, table: np.ndarray) -> None:
+    def _follow(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:
         if not len(table):
             return
         markers = read_markers(self._reader, buffer, table[(table["attributes"] & CONTROL_BIT) != 0])
@@ -130,7 +130,7 @@ class StateAudit:
         self._isolation.add(table, markers)
         self._check_epochs(segment, table)
 
-    def _check_epochs(self, segment: SegmentFile, table: np.ndarray) -> None:
+    def _check_epochs(self, segment: SegmentFile, table: BatchTable) -> None:
         """Compare the epochs of batches with the checkpoint.
 
         Within the offsets of an entry, every batch must have its epoch. Batches before the first entry and

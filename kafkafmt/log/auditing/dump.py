@@ -39,7 +39,7 @@ from ...constants import (
 from ...errors import KafkaFormatError
 from ...paths import local_path
 from ...records import RecordReader, decode_control_record
-from ...types import BATCH_DTYPE, Buffer, last_offsets
+from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offsets
 from ..format import files
 from ..format.files import FileView
 from ..format.index_entries import (
@@ -430,7 +430,7 @@ class LogDump:
             if core.scan_batches(data, table, check_crc=False).count:
                 yield from self._batch(position, data, table, False, position + size == end)
 
-    def _batch(self, start: int, buffer: Buffer, row: np.ndarray, valid: bool, deep: bool = True) -> Iterator[Item]:
+    def _batch(self, start: int, buffer: Buffer, row: BatchTable, valid: bool, deep: bool = True) -> Iterator[Item]:
         item = batch_item(row[0], start, valid)
         yield item
         if not (self.deep and deep):

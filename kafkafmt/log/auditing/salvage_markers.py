@@ -22,7 +22,7 @@ import numpy as np
 from ...constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import build_marker
-from ...types import last_offsets
+from ...types import BatchTable, last_offsets
 from ..format import files
 from ..format.files import FileView
 from ..format.names import snapshot_offset_of
@@ -55,7 +55,7 @@ class _Search:
         self._epoch = -1
         self._end = 0
 
-    def add(self, table: np.ndarray) -> None:
+    def add(self, table: BatchTable) -> None:
         """Add batches."""
         lasts = last_offsets(table)
         start = 0
@@ -69,7 +69,7 @@ class _Search:
             self.at += 1
         self._remember(table[start:])
 
-    def _remember(self, table: np.ndarray) -> None:
+    def _remember(self, table: BatchTable) -> None:
         if not len(table):
             return
         self._epoch = int(table["leader_epoch"][-1])

@@ -12,7 +12,7 @@ import numpy as np
 from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import last_offsets
+from ...types import BatchTable, last_offsets
 from ..reading.models import Damage
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import MAX_SEGMENT_BYTES
@@ -73,7 +73,7 @@ def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece,
     return found
 
 
-def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, table: np.ndarray) -> None:
+def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, table: BatchTable) -> None:
     """Add the batches of a table. position: file position of its buffer."""
     if not len(table):
         return

@@ -14,7 +14,7 @@ import numpy as np
 from ...constants import CONTROL_BIT, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import BATCH_DTYPE, Buffer
+from ...types import BATCH_DTYPE, BatchTable, Buffer
 from ..reading.part_builder import TABLE_ROWS
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
@@ -58,7 +58,7 @@ class VerifyPass:
         self._batches = self._waits = self.records = 0
         self._readable = True
 
-    def see(self, position: int, buffer: Buffer, rows: np.ndarray) -> None:
+    def see(self, position: int, buffer: Buffer, rows: BatchTable) -> None:
         """Take valid batches, in the order of the file. position: file position of the buffer's first byte."""
         self._batches += len(rows)
         bits = int(np.bitwise_or.reduce(rows["attributes"]))
@@ -89,7 +89,7 @@ class VerifyPass:
             self._add(0, b"", self._waiting[: self._waits])
             self._waits = 0
 
-    def _add(self, position: int, buffer: Buffer, rows: np.ndarray) -> None:
+    def _add(self, position: int, buffer: Buffer, rows: BatchTable) -> None:
         if self.audit is not None:
             self.audit.add(self._segment, position, buffer, rows)
         if self._walk is not None:

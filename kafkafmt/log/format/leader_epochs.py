@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ...constants import MAGIC_V2, MAX_OFFSET
-from ...types import last_offsets
+from ...types import BatchTable, last_offsets
 
 Epochs = list[tuple[int, int]]
 """(epoch, first offset) pairs, both increasing."""
 
 
-def epochs_of(table: np.ndarray) -> Epochs:
+def epochs_of(table: BatchTable) -> Epochs:
     """Return (epoch, base offset) of each batch whose leader epoch differs from that of the batch
     before it.
 
@@ -33,7 +33,7 @@ def epochs_of(table: np.ndarray) -> Epochs:
     return list(zip(rows["leader_epoch"][changes].tolist(), rows["base_offset"][changes].tolist(), strict=True))
 
 
-def epoch_runs(table: np.ndarray) -> list[tuple[int, int, int]]:
+def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
     """Return (epoch, first offset, last offset) of each run of adjacent batches with the same
     leader epoch.
 

@@ -23,7 +23,7 @@ from ...constants import (
     TRANSACTIONAL_BIT,
 )
 from ...records import RecordReader
-from ...types import Buffer, byte_view
+from ...types import BatchTable, Buffer, byte_view
 from .snapshots import ProducerEntry, sequence_after
 
 
@@ -55,7 +55,7 @@ def marker_reader(max_batch_bytes: int) -> RecordReader:
     return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
 
 
-def read_markers(reader: RecordReader, buffer: Buffer, rows: np.ndarray) -> dict[int, Marker]:
+def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict[int, Marker]:
     """Return the markers of the control batches `rows` by offset; markers that cannot be read are
     omitted.
 
@@ -153,7 +153,7 @@ class Producers:
         """
         self.entries = {i: e for i, e in self.entries.items() if e.timestamp >= before or i in self._open}
 
-    def add(self, table: np.ndarray, markers: dict[int, Marker]) -> list[Aborted]:
+    def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[Aborted]:
         """Update the state with batches, and return the transactions that these abort.
 
         Parameters

@@ -19,7 +19,7 @@ import numpy as np
 from ..._backend import core
 from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
 from ...errors import KafkaFormatError
-from ...types import Buffer, last_offset, last_offsets
+from ...types import BatchTable, Buffer, last_offset, last_offsets
 from ..format.files import FileView
 from .discovery import NoLogError, discover
 from .partition import OnDamage, PartitionLog
@@ -207,7 +207,7 @@ class Follower:
             if self.log.directory.path.exists():  # otherwise the next look reports that the partition is gone
                 self.log.skip_missing(segment)
 
-    def _rising(self, rows: np.ndarray) -> int:
+    def _rising(self, rows: BatchTable) -> int:
         """Return how many of these batches follow those seen, each with higher offsets than the one
         before.
         """
@@ -220,7 +220,7 @@ class Follower:
         )
         return int(falls[0]) if len(falls) else len(rows)
 
-    def _take(self, start: int, buffer: Buffer, rows: np.ndarray, file: str) -> None:
+    def _take(self, start: int, buffer: Buffer, rows: BatchTable, file: str) -> None:
         if self._committed:
             self._walk.add(buffer, rows, file)
         self._end = last_offset(rows[-1]) + 1

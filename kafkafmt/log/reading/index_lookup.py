@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
-from ...types import BATCH_DTYPE, last_offset, last_offsets
+from ...types import BATCH_DTYPE, BatchTable, last_offset, last_offsets
 from ..format.files import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, in_use
 from .partition_dir import SegmentFile
@@ -148,7 +148,7 @@ def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> 
     return before, after
 
 
-def _batches_from(view: FileView, position: int, offset: int) -> Iterator[np.ndarray]:
+def _batches_from(view: FileView, position: int, offset: int) -> Iterator[BatchTable]:
     """Yield tables of valid batches from a position to the batch with an offset, at most some MB
     further.
     """

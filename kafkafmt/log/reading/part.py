@@ -13,7 +13,7 @@ import numpy as np
 from ..._backend import core
 from ...constants import CONTROL_BIT
 from ...errors import KafkaFormatError
-from ...types import BATCH_DTYPE, Buffer, last_offset
+from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offset
 from ..format.files import aligned_buffer
 from .events import Events
 from .models import Damage
@@ -54,7 +54,7 @@ class Part:
     walker: Walker
     position: int
     buffer: Buffer
-    table: np.ndarray
+    table: BatchTable
     before: int
     group: Sequence[Run] = ()
     group_rows: Sequence[int] = ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...constants import CODEC_MASK, DELETE_HORIZON_BIT, MAGIC_V2, NO_TIMESTAMP, TRANSACTIONAL_BIT
+from ...types import BatchTable
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Stats:
     max_timestamp: int = NO_TIMESTAMP
     transactional: bool = False
 
-    def add(self, rows: np.ndarray) -> None:
+    def add(self, rows: BatchTable) -> None:
         """Add a table of batches."""
         attributes = rows["attributes"]
         self.batches += len(rows)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...constants import MAX_OFFSET
-from ...types import last_offsets
+from ...types import BatchTable, last_offsets
 from ..format import files
 from ..format.index_entries import read_transaction_index
 from ..format.names import index_base_of
@@ -53,7 +53,7 @@ class IndexEntries:
         for i, entry in enumerate(self.all):
             self.waiting[entry.producer_id].append(i)
 
-    def cover(self, table: np.ndarray) -> None:
+    def cover(self, table: BatchTable) -> None:
         """Register the offsets that batches contain: such a batch itself shows whether it is a
         marker.
         """

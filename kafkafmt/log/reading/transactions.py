@@ -33,7 +33,7 @@ from ...constants import (
 )
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import Buffer
+from ...types import BatchTable, Buffer
 from ..format import files
 from ..format.files import FileView
 from ..format.producers import Aborted, read_markers
@@ -57,7 +57,7 @@ class Batches(Protocol):
     @property
     def buffer(self) -> Any: ...
     @property
-    def table(self) -> np.ndarray: ...
+    def table(self) -> BatchTable: ...
 
 
 class ReadableLog(Protocol):
@@ -171,7 +171,7 @@ class Transactions:
         holder = min(self.open, key=lambda producer: self.open[producer])
         return f"undecided from offset {self.last_stable_offset} on: producer {holder} has an open transaction there"
 
-    def committed(self, table: np.ndarray) -> np.ndarray:
+    def committed(self, table: BatchTable) -> BatchTable:
         """Return the batches of a table that belong neither to an aborted nor to an open
         transaction.
         """
@@ -231,7 +231,7 @@ class TransactionWalk:
             self.suspended[producer_id].append(Doubt(producer_id, first, end - 1, *why))
         self.found.open.clear()
 
-    def add(self, buffer: Buffer, table: np.ndarray, file: str) -> None:
+    def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
         """Add batches, in offset order, that are in a buffer. `file` is the name of their segment."""
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         if len(rows) and self.entries is None:

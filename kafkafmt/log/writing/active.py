@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
-
+from ...types import BatchTable
 from ..format import files
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, transaction_index_bytes
 from ..format.names import file_name
@@ -59,7 +58,7 @@ class ActiveSegment:
             indexes.time_entries * TIME_ENTRY.itemsize,
         ]
 
-    def append(self, data: bytes | memoryview, table: np.ndarray) -> None:
+    def append(self, data: bytes | memoryview, table: BatchTable) -> None:
         """Append the batches in `data`, and the index entries that are due.
 
         `table` describes the batches; its positions are relative to the start of `data`.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...constants import CONTROL_BIT, MAX_OFFSET, TRANSACTIONAL_BIT
 from ...errors import InvalidError, TooLargeError
+from ...types import BatchTable
 
 
-def check(table: np.ndarray, next_offset: int, segment_bytes: int) -> list[int]:
+def check(table: BatchTable, next_offset: int, segment_bytes: int) -> list[int]:
     """Return the last offset of each batch, after checking offsets and sizes.
 
     Raise InvalidError if offsets do not increase from `next_offset` on, or if a last offset would
@@ -32,7 +31,7 @@ def check(table: np.ndarray, next_offset: int, segment_bytes: int) -> list[int]:
     return lasts
 
 
-def check_transactions(table: np.ndarray, opened: set[int]) -> None:
+def check_transactions(table: BatchTable, opened: set[int]) -> None:
     """Raise InvalidError for a non-transactional batch of a producer that has an open transaction.
 
     A broker does not start on a log with such a batch. `opened` contains the ids of the producers

@@ -16,7 +16,7 @@ import numpy as np
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_RELATIVE_OFFSET, NO_PRODUCER_ID
 from ...errors import KafkaFormatError, StructureError
 from ...records import RecordReader
-from ...types import Buffer, last_offsets
+from ...types import BatchTable, Buffer, last_offsets
 from ..format.files import FileView
 from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
 from ..format.leader_epochs import epoch_runs
@@ -60,7 +60,7 @@ class SegmentIndexes:
         other.__dict__.update(self.__dict__, _offsets=self._offsets.copy(), _times=self._times.copy())
         return other
 
-    def add(self, table: np.ndarray, position: int = 0) -> None:
+    def add(self, table: BatchTable, position: int = 0) -> None:
         """Add the next batches of the segment.
 
         `position` is added to the positions in `table`, which are relative to a buffer, to get
@@ -78,8 +78,7 @@ class SegmentIndexes:
                 self.close()
 
     def close(self) -> None:
-        """Add a time index entry for the largest timestamp, unless the last entry already has it.
-        """
+        """Add a time index entry for the largest timestamp, unless the last entry already has it."""
         if self.largest_timestamp > self._indexed_timestamp:
             self._times.append((self.largest_timestamp, self._largest_at))
             self.time_entries += 1
@@ -113,7 +112,7 @@ class State:
         """Return an independent copy that shares the reader."""
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
 
-    def add(self, buffer: Buffer, table: np.ndarray) -> list[Aborted]:
+    def add(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
         """Update the state with the next batches, and return the transactions that these abort."""
         for epoch, first, last in epoch_runs(table):
             if not self.epoch_runs or epoch != self.epoch_runs[-1][0]:
@@ -122,7 +121,7 @@ class State:
                 self.epoch_runs[-1] = epoch, self.epoch_runs[-1][1], last
         return self.add_producers(buffer, table)
 
-    def add_producers(self, buffer: Buffer, table: np.ndarray) -> list[Aborted]:
+    def add_producers(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
         """Update only the producers with the next batches, and return the transactions that these
         abort.
         """

@@ -25,7 +25,7 @@ from ...constants import MAX_RELATIVE_OFFSET
 from ...records import build_batches, build_marker
 from ...records.assign import numbered, scan_all
 from ...records.signatures import BuilderOptions, RecordLike
-from ...types import Buffer, byte_view, view_of
+from ...types import BatchTable, Buffer, byte_view, view_of
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS, leader_epochs_text
 from ..format.files import FileView
@@ -403,7 +403,7 @@ class LogWriter:
         too_large = active.size + bytes_before + size > s.segment_bytes
         return too_large or age > s.segment_ms or self._free_index_entries() <= 0
 
-    def _write(self, view: memoryview, table: np.ndarray) -> None:
+    def _write(self, view: memoryview, table: BatchTable) -> None:
         """Append batches to the active segment, and update epochs, indexes and producers; flush if
         it is due.
         """

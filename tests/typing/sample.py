@@ -1,0 +1,100 @@
+"""User code that type checkers check, and that is never run: what each name of the public API returns."""
+
+from collections.abc import Iterator
+from typing import assert_type
+from uuid import UUID
+
+import kafkafmt
+from kafkafmt import LogDirectory, Partition, Record, protocol
+
+
+def open_log() -> None:
+    log = kafkafmt.open("/var/lib/kafka/data", "/mnt/other", replicas="longest")
+    assert_type(log, kafkafmt.Log)
+    assert_type(log.partitions, list[Partition])
+    orders = log["orders", 3]
+    assert_type(orders, Partition)
+    assert_type(orders.last_stable_offset, int)
+    assert_type(orders.damaged, list[kafkafmt.Damage])
+
+
+def read_partition(orders: Partition) -> None:
+    for record in orders:
+        assert_type(record, Record)
+        assert_type(record.offset, int)
+        assert_type(record.key, bytes | None)
+        assert_type(record.headers, tuple[tuple[str, bytes | None], ...])
+        if record.value is not None:
+            assert_type(record.value.decode(), str)
+    for view in orders.records(views=True, start=-100, isolation="read_committed"):
+        assert_type(view.value, bytes | memoryview | None)
+    orders.to_arrow(["offset", "value"], start_time=1_760_000_000_000)
+    orders.records(strat=3)  # type: ignore[call-overload]  # pyright: ignore
+    orders.to_arrow(beginning=3)  # type: ignore[call-arg]  # pyright: ignore
+
+
+def read_buffer(data: bytes) -> None:
+    assert_type(kafkafmt.read_records(data, start=5), Iterator[Record])
+    kafkafmt.to_arrow(data, aborted=[(7, 0)])
+    for batch in kafkafmt.iter_batches(data):
+        assert_type(batch.records(), Iterator[Record])
+        assert_type(batch.position, int)
+    kafkafmt.to_arrow(data, begin=5)  # type: ignore[call-arg]  # pyright: ignore
+
+
+def build(record: Record) -> None:
+    batch = kafkafmt.build_batch([(b"k", b"v"), (b"k", None)], codec="zstd", level=3)
+    assert_type(batch, bytes)
+    kafkafmt.build_batch([(None, bytearray(b"v"), 5, [("name", b"value")], 7)])
+    kafkafmt.build_batch([(b"k", b"v", 5, {"name": b"value"})])
+    assert_type(kafkafmt.build_batches([record], max_bytes=1 << 20, producer_id=7), Iterator[bytes])
+    builder = kafkafmt.BatchBuilder(max_bytes=16384)
+    assert_type(builder.append(b"k", b"v", 5), bool)
+    assert_type(builder.extend([record]), int)
+    assert_type(builder.finish(), bytes)
+    kafkafmt.build_batch([b"value"])  # type: ignore[list-item]  # pyright: ignore
+    kafkafmt.build_batch([], codex="zstd")  # type: ignore[call-arg]  # pyright: ignore
+    validated = kafkafmt.validate_and_assign_offsets(batch, 1000, codec="producer", leader_epoch=3)
+    assert_type(validated.next_offset, int)
+    assert_type(bytes(validated), bytes)
+
+
+def write_log() -> None:
+    with LogDirectory("/var/lib/app/log", flush_messages=1) as directory:
+        assert_type(directory, LogDirectory)
+        orders = directory.writer("orders", 0, segment_bytes=64 << 20)
+        assert_type(orders, kafkafmt.LogWriter)
+        assert_type(orders.append([(b"k", b"v", 5)], codec="zstd").first_offset, int)
+        directory.writer("orders", 1, segment_byte=5)  # type: ignore[call-arg]  # pyright: ignore
+
+
+def read_messages(frame: bytes, answer: bytes) -> None:
+    request = protocol.read_request(frame)
+    if isinstance(request.body, protocol.ProduceRequest):
+        assert_type(request.body.acks, int)
+        assert_type(request.body.topic_data[0].name, str)
+    assert_type(request.header.client_id, str | None)
+    response = protocol.read_response(answer, api_key="Fetch", api_version=12)
+    for data in protocol.record_data(response.body):
+        assert_type(data.topic_id, UUID)
+        kafkafmt.to_arrow(data.records, aborted=data.aborted)
+
+
+def write_messages() -> None:
+    topic = protocol.MetadataRequest.MetadataRequestTopic(name="orders")
+    assert_type(topic.topic_id, UUID)
+    body = protocol.MetadataRequest(topics=[topic])
+    assert_type(body.topics, list[protocol.MetadataRequest.MetadataRequestTopic] | None)
+    request = protocol.make_request(body, api_version=12, correlation_id=1)
+    assert_type(request, protocol.Request[protocol.MetadataRequest])
+    assert_type(request.body.allow_auto_topic_creation, bool)
+    assert_type(protocol.write_request(request), list[bytes | memoryview])
+    assert_type(protocol.ErrorCode(6).retriable, bool)
+    protocol.MetadataRequest(topcs=[topic])  # type: ignore[call-arg]  # pyright: ignore
+    protocol.MetadataRequest([topic])  # type: ignore[call-arg]  # pyright: ignore
+    protocol.MetadataReqest()  # type: ignore[attr-defined]  # pyright: ignore
+
+
+def audit() -> None:
+    report = kafkafmt.verify("/var/lib/kafka/data", topics=["orders"])
+    assert_type(report, kafkafmt.VerifyReport)
