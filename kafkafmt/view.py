@@ -197,7 +197,7 @@ class Partition:
         Parameters
         ----------
         start, start_time, on_error, control, below_log_start, isolation
-            Which records are selected; see `Partition`. There is no end.
+            Which records are selected; `Partition.records` describes them. There is no end.
         poll : float, default 0.2
             Seconds between two looks at the files.
         idle_timeout : float, optional
@@ -322,6 +322,7 @@ class Partition:
         )
 
     def __iter__(self) -> Iterator[core.Record]:
+        """Return an iterator of all records, as `records` does without arguments."""
         return self.records()
 
     @overload
@@ -719,15 +720,17 @@ class Log:
         poll: float = POLL,
         idle_timeout: float | None = None,
     ) -> Iterator[tuple[Partition, Any]]:
-        """Yield the records of growing partitions, and wait for more; partitions created later are followed too.
+        """Yield the records of growing partitions, and wait for more.
+
+        Partitions that are created later are followed too.
 
         Parameters
         ----------
         topics : str or iterable of str, optional
             Topic globs. By default all topics except Kafka's own (``__…``).
         start, start_time, on_error, control, below_log_start, isolation
-            Which records are selected in the partitions that exist now; see `Partition`. Partitions
-            created later are read from their start.
+            Which records are selected in the partitions that exist now; `Partition.records`
+            describes them. Partitions created later are read from their start.
         poll : float, default 0.2
             Seconds between two looks at the files. New partitions are found within some 3 seconds.
         idle_timeout : float, optional

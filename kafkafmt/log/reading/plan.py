@@ -175,7 +175,7 @@ def _resolve(
                             segment.name,
                             "batch_out_of_place",
                             piece,
-                            "lies out of place; delivered where its offsets fit",
+                            "is out of place; delivered where its offsets fit",
                         )
                     )
                 else:
