@@ -155,15 +155,17 @@ class Partition:
         ----------
         offset : int, optional
             Find the first record at or after this offset. Control records are not found.
-        timestamp : int (milliseconds since 1970-01-01 UTC), timezone-aware datetime, or str, optional
-            Find the first record, in offset order, with this timestamp or a later one. Three words are
-            also accepted: "latest" (the log end offset), "earliest" (the log start offset) and
-            "max-timestamp" (the first record with the largest timestamp).
+        timestamp : int, timezone-aware datetime, or str, optional
+            Milliseconds since 1970-01-01 UTC, or a datetime. Find the first record, in offset
+            order, with this timestamp or a later one. Three words are also accepted: "latest" (the
+            log end offset), "earliest" (the log start offset) and "max-timestamp" (the first record
+            with the largest timestamp).
 
         Returns
         -------
         Position
-            Offset, timestamp, segment and position in it. These are None if there is no such record.
+            Offset, timestamp, segment and position in it. These are None if there is no such
+            record.
 
         Raises
         ------
@@ -174,8 +176,8 @@ class Partition:
 
         Notes
         -----
-        Like a broker, a lookup by timestamp trusts the maximum timestamp in a batch header, and sees
-        control batches and aborted records.
+        Like a broker, a lookup by timestamp trusts the maximum timestamp in a batch header, and
+        sees control batches and aborted records.
         """
         return seek(self.log, offset=offset, timestamp=timestamp)
 
@@ -201,7 +203,8 @@ class Partition:
         poll : float, default 0.2
             Seconds between two looks at the files.
         idle_timeout : float, optional
-            End after this many seconds without a record. By default only if the partition is deleted.
+            End after this many seconds without a record. By default only if the partition is
+            deleted.
         on_message : callable, optional
             Called with a message about a log that was truncated, deleted or shortened by retention.
 
@@ -219,9 +222,9 @@ class Partition:
 
         Notes
         -----
-        Only complete, valid batches are delivered. An incomplete batch at the end is waited for, because
-        a broker may be writing it. With "read_committed", records are delivered once their transaction
-        has ended.
+        Only complete, valid batches are delivered. An incomplete batch at the end is waited for,
+        because a broker may be writing it. With "read_committed", records are delivered once their
+        transaction has ended.
         """
         first = self._offset("start", start, start_time, below_log_start)
         arguments.one_of("on_error", on_error, ON_ERROR)

@@ -129,7 +129,9 @@ class PartBuilder:
         self.limit()
 
     def _add_consecutive(self, spans: IntArray, row: int, before: int) -> None:
-        """Add damaged batches directly after each other; `before` is the number of damaged spans directly before them."""
+        """Add damaged batches directly after each other; `before` is the number of damaged spans
+        directly before them.
+        """
         n, bads = len(spans), self._bads
         i = max(min(SINGLE_SPANS - before, n), 0)
         if i:
@@ -206,7 +208,9 @@ class PartBuilder:
 
 
 def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
-    """Return the runs of a table of valid batches, given the first offset of each; `start` is the file position of their buffer."""
+    """Return the runs of a table of valid batches, given the first offset of each; `start` is the
+    file position of their buffer.
+    """
     if len(rows) == 1:
         return [_run_of_one(rows[0], int(firsts[0]), start)]
     _, runs = columns_of(rows, firsts, cut_gaps)

@@ -276,7 +276,9 @@ _SET_FIELDS = [getattr(Damage, name).__set__ for name in Damage.__slots__]
 
 
 def _damages(n: int, *columns: Sequence[Any]) -> list[Damage]:
-    """Return `n` Damage objects, given their fields in order. This takes a third of the time of the frozen class's `__init__`."""
+    """Return `n` Damage objects, given their fields in order. This takes a third of the time of the
+    frozen class's `__init__`.
+    """
     objects = list(map(_NEW_DAMAGE, [Damage] * n))
     for set_field, values in zip(_SET_FIELDS, columns, strict=True):
         deque(map(set_field, objects, values), 0)
@@ -313,7 +315,9 @@ class _Around:
         return (self.extents[at - 1] if at else None), (self.extents[at] if at < len(self.extents) else None)
 
     def gap_for(self, piece: Run, lower: int) -> bool:
-        """Return whether the piece's offsets exactly fill a gap between two extents, or before the first."""
+        """Return whether the piece's offsets exactly fill a gap between two extents, or before the
+        first.
+        """
         before, after = self.before(piece)
         start = lower if before is None else before.last_offset + 1
         return start == piece.first_offset and after is not None and after.first_offset == piece.last_offset + 1

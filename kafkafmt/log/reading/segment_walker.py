@@ -146,7 +146,9 @@ class Walker:
             position = self._buffer_at + at
 
     def _head(self, position: int, at: int, stop: int) -> bytes:
-        """Return a batch's header: from the buffer, at `at`, or from the file if the buffer's bytes end before the header does."""
+        """Return a batch's header: from the buffer, at `at`, or from the file if the buffer's bytes
+        end before the header does.
+        """
         if stop - at >= BATCH_HEADER_SIZE:
             return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
         return self.view.read(position, BATCH_HEADER_SIZE)
@@ -365,9 +367,11 @@ class _Seen:
 
 
 def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: int) -> tuple[int, int]:
-    """Return the lowest offset to expect after a table of batches, and the last offset of its last batch.
+    """Return the lowest offset to expect after a table of batches, and the last offset of its last
+    batch.
 
-    If the last batch does not continue the one before it, its base offset may be corrupted, so the end of the one before counts.
+    If the last batch does not continue the one before it, its base offset may be corrupted, so the
+    end of the one before counts.
 
     Parameters
     ----------
