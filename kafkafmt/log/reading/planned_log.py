@@ -55,6 +55,9 @@ class PlannedLog:
     ----------
     bytes_read, reads : int
         Number of bytes read from segments and indexes, and of read calls.
+    read_seconds, decompress_seconds : float
+        Time that `chunks` has spent on reading segments, and on decompressing their records. The
+        second is updated at the end of `chunks`.
     stamps : dict
         `files.stamp` of each segment, taken before its plan was made, by file name.
     """
