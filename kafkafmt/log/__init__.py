@@ -2,9 +2,9 @@
 
 from .reading.discovery import Discovery, NoLogError, discover
 from .reading.missing import UnavailableSegmentError
-from .reading.partition import DamagedLogError, PartitionLog
+from .reading.models import Damage, DamagedLogError, Finding
+from .reading.partition import PartitionLog
 from .reading.partition_dir import PartitionDir, SegmentFile
-from .reading.plan import Damage, Finding
 from .reading.replicas import DuplicatePartitionError
 from .writing.log_directory import LogDirectory
 from .writing.mounting import StrayPartitionWarning

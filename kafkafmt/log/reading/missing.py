@@ -97,3 +97,11 @@ def _log_start_checkpoint(directory: PartitionDir) -> int:
         return read_offset_checkpoint(text or "", LOG_STARTS).get(directory.key, 0)
     except (OSError, StructureError):
         return 0
+
+
+def changed(segment: SegmentFile, how: str) -> UnavailableSegmentError:
+    """Return the error for a file that is not the one that was planned."""
+    what = f"the file is not as it was when it was planned: {how}"
+    return unavailable(
+        segment, f"{what}; this host sees another file, or a broker truncated or compacted the log", errno.ESTALE
+    )
