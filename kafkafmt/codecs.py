@@ -25,6 +25,7 @@ from __future__ import annotations
 import struct
 import zlib as plain_zlib
 from threading import Lock
+from time import perf_counter
 from typing import Any
 
 import lz4.frame
@@ -134,9 +135,8 @@ class Compressor:
         self._level = LEVELS[codec][2] if level is None and codec in LEVELS else level or 0
         if codec == CODEC_ZSTD:
             self._zstd = zstandard.ZstdCompressor(level=self._level)
-        elif (
-            codec == CODEC_LZ4
-        ):  # the default selects lz4's fast mode, all others its high-compression mode with levels 3 to 12
+        elif codec == CODEC_LZ4:
+            # the default selects lz4's fast mode, all others its high-compression mode, levels 3 to 12
             self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
 
     def compress(self, data: Buffer) -> bytes:
@@ -196,6 +196,8 @@ class Decompressor:
         if max_batch_bytes < 1:
             raise ValueError(f"max_batch_bytes is {max_batch_bytes}; it must be at least 1")
         self.limit = max_batch_bytes
+        self.seconds: float = 0.0
+        """Spent in `decompress`."""
         self._busy = Lock()  # zstandard crashes if two threads use one context
         self._zstd = zstandard.ZstdDecompressor()
         self._zstd_ratio = 4.0  # compression ratio to expect, updated after each batch of unknown size
@@ -219,9 +221,11 @@ class Decompressor:
         """
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("another thread is decompressing with this Decompressor or RecordReader")
+        started = perf_counter()
         try:
             return self._decompress(codec, payload, arena)
         finally:
+            self.seconds += perf_counter() - started
             self._busy.release()
 
     def _decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
@@ -342,7 +346,7 @@ class Decompressor:
                         raise StructureError("lz4 data ends before its end mark")
                     pending = pending[used:]
         finally:
-            if not done:  # after a complete frame a context can be reused; after half a frame, a reset does not clear all its state
+            if not done:  # after half a frame, a reset does not clear all state of the context
                 self._lz4 = lz4.frame.create_decompression_context()
 
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:

@@ -1,10 +1,10 @@
-"""Kafka's log on disk: log directories, partitions, segments; reading, verifying, salvaging and writing them."""
+"""Read, verify, salvage and write Kafka's logs on disk: log directories, partitions and segments."""
 
 from .reading.discovery import Discovery, NoLogError, discover
 from .reading.missing import UnavailableSegmentError
-from .reading.partition import DamagedLogError, PartitionLog
+from .reading.models import Damage, DamagedLogError, Finding
+from .reading.partition import PartitionLog
 from .reading.partition_dir import PartitionDir, SegmentFile
-from .reading.plan import Damage, Finding
 from .reading.replicas import DuplicatePartitionError
 from .writing.log_directory import LogDirectory
 from .writing.mounting import StrayPartitionWarning

@@ -95,7 +95,7 @@ def test_killed_salvage_leaves_no_directory_that_looks_complete(moment: str, sou
     for command in ("ls", "verify", "cat"):
         done = kafkafmt(command, out)
         assert done.returncode == 3, done.stdout
-        assert "incomplete, because `kafkafmt salvage` was interrupted" in done.stderr
+        assert "incomplete, because a salvage was interrupted" in done.stderr
     with pytest.raises(OSError, match="incomplete"):
         kafkafmt_package.LogDirectory(out)
     assert not (out / "meta.properties").exists()

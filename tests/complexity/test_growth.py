@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkafmt.log.reading.plan import Damage
+from kafkafmt.log.reading.models import Damage
 
 from .growth import grows_linearly, lines_of
 

@@ -218,7 +218,7 @@ def test_groups_of_many_commits(write):
 def test_salvage_of_many_damaged_spans(write, tmp_path):
     """Holes in many extents; the search between them is another test's."""
     from kafkafmt.log.auditing.salvage import salvage_partition
-    from kafkafmt.log.reading.plan import Damage
+    from kafkafmt.log.reading.models import Damage
 
     def work(n):
         folder = write([(0, b"".join(simple_batch([b"v"], i) for i in range(2 * n)))])

@@ -18,9 +18,10 @@ from ..format.checkpoints import (
     read_partition_metadata,
 )
 from ..format.names import base_offset_of
+from ..reading.models import Finding
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
-from ..reading.plan import Finding, SegmentPlan
+from ..reading.plan import SegmentPlan
 from .audit_indexes import IndexAudit
 from .audit_states import StateAudit
 

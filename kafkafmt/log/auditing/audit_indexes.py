@@ -35,8 +35,9 @@ from ..format.index_entries import (
     read_offset_index,
     read_time_index,
 )
+from ..reading.models import Finding
 from ..reading.partition_dir import SegmentFile
-from ..reading.plan import Finding, SegmentPlan
+from ..reading.plan import SegmentPlan
 
 MANY = np.iinfo(np.int64).max
 

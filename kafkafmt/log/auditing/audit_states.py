@@ -23,8 +23,8 @@ from ..format.leader_epochs import Epochs
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Aborted, Producers, marker_reader, read_markers
 from ..format.snapshots import ProducerEntry, read_snapshot
+from ..reading.models import Finding
 from ..reading.partition_dir import SegmentFile
-from ..reading.plan import Finding
 from ..reading.transactions import Transactions
 from .audit_isolation import IsolationAudit
 

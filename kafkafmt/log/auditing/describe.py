@@ -10,8 +10,8 @@ from ...constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES
 from ...notebook import html_table
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
+from ..reading.parts import Run as Extent
 from ..reading.plan import SegmentPlan
-from ..reading.segment_walker import Run as Extent
 from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
 from .run import Globs, Numbers, OnMessage, Progress, Run, Source
 from .verify import count_from

@@ -55,8 +55,8 @@ from ..format.index_entries import (
 )
 from ..format.snapshots import read_snapshot, sequence_after
 from ..reading.discovery import NoLogError, discover
+from ..reading.models import Finding
 from ..reading.partition import PartitionLog
-from ..reading.plan import Finding
 from ..reading.recognize import packing
 from ..reading.segment_walker import Walker
 from .audit_indexes import IndexAudit

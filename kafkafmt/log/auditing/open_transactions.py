@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ..format.names import is_topic_name
+from ..reading.models import Damage
 from ..reading.partition import PartitionLog
-from ..reading.plan import Damage
 from ..writing.log_directory import LogDirectory
 from ..writing.mounting import StrayPartitionWarning
 from .salvage_copy import Salvaged

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ...notebook import html_table
-from ..reading.plan import Damage, Finding
+from ..reading.models import Damage, Finding
 
 REPORTED = tuple(f.name for f in fields(Damage) if f.name != "records")
 """Fields of a damaged span in the JSON."""

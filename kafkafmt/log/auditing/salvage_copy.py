@@ -33,9 +33,9 @@ from ..format.leader_epochs import Epochs, believable_runs, contradicted, epochs
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from ..reading.models import Damage
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
-from ..reading.plan import Damage
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import State, read_through
 from .salvage_markers import restored_markers

@@ -13,7 +13,7 @@ from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...errors import KafkaFormatError
 from ...records import RecordReader
 from ...types import BatchTable, last_offsets
-from ..reading.plan import Damage
+from ..reading.models import Damage
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import MAX_SEGMENT_BYTES
 

@@ -15,10 +15,12 @@ from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
 from ...types import BATCH_DTYPE
 from ..format.files import FileView
-from ..reading.partition import OnDamage, Part, PartitionLog
+from ..reading.models import Damage, Finding
+from ..reading.part import Part
+from ..reading.partition import OnDamage, PartitionLog
 from ..reading.partition_dir import PartitionDir, SegmentFile
-from ..reading.plan import Damage, Finding, SegmentPlan
-from ..reading.segment_walker import Run as Extent
+from ..reading.parts import Run as Extent
+from ..reading.plan import SegmentPlan
 from .audit import PartitionAudit
 from .reports import PartitionReport, VerifyReport
 from .run import Globs, Numbers, OnMessage, Progress, Run, Source

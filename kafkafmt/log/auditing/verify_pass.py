@@ -15,10 +15,10 @@ from ...constants import CONTROL_BIT, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import RecordReader
 from ...types import BATCH_DTYPE, BatchTable, Buffer
+from ..reading.part_builder import TABLE_ROWS
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.plan import SegmentPlan
-from ..reading.segment_walker import TABLE_ROWS
 from ..reading.transactions import TransactionWalk, misses_a_segment, settle
 from .audit import PartitionAudit
 

@@ -1,4 +1,6 @@
-"""Compute CRCs of spans of a file, and of batches that end after the bytes at hand, in time that is linear in the file."""
+"""Compute CRCs of spans of a file in time that is linear in its size, also for batches that extend
+beyond the bytes read.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ from ...types import IntArray
 from ..format.files import FileView
 
 STEP = 1 << 12
-"""Distance of the positions up to which CRCs are kept. A shorter span is read and summed directly."""
+"""Distance of the positions for which CRCs are kept, in bytes. The CRC of a shorter span is
+computed directly.
+"""
 FEW = 8
-"""Below this number of batches that end at one position, scalar arithmetic is faster than a table."""
+"""Number of batches with the same end below which scalar arithmetic is faster than a table."""
 
 
 class SpanCrcs:
@@ -55,7 +59,9 @@ class SpanCrcs:
         return self.update(castagnoli, self._start + steps * STEP, end, crcs[steps])
 
     def update(self, castagnoli: bool, start: int, end: int, value: int = 0) -> int:
-        """Return the CRC of some bytes, whose CRC is `value`, and the bytes in [start, end) after them."""
+        """Return the CRC of bytes whose CRC is `value`, followed by the bytes of the file in
+        [start, end).
+        """
         self.bytes_summed += end - start
         return (self.view.crc32c if castagnoli else self.view.crc32)(start, end, value)
 
@@ -71,7 +77,8 @@ class SpanCrcs:
         window_at : int
             Position of the window in the file.
         beyond : array of int64, shape (n, 2)
-            Positions in the window of headers whose batches end after it, and CRCs up to the window's end, from `core.find_batches`.
+            Positions in the window of headers whose batches end after it, and CRCs up to the
+            window's end, from `core.find_batches`.
         """
         starts = beyond[:, 0]
         ends = starts + window_at + ENTRY_OVERHEAD + _int32(window, starts + LENGTH_AT)
@@ -96,12 +103,14 @@ class SpanCrcs:
 
 
 def crc_covers(position: int, magic: int) -> int:
-    """Return where the bytes begin that the crc field of the batch at `position` covers."""
+    """Return the position of the first byte that the crc field of the batch at `position` covers."""
     return position + (CRC_START if magic == MAGIC_V2 else MAGIC_AT)
 
 
 def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
-    """Return the CRCs of data whose CRCs are `crcs`, followed by the same `size` bytes, whose CRC is `rest`."""
+    """Return the CRCs of data with the CRCs `crcs`, each followed by the same `size` bytes with the
+    CRC `rest`.
+    """
     append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
     if len(crcs) < FEW:
         return np.array([append(rest, crc, size) for crc in crcs.tolist()], np.int64)

@@ -1,8 +1,10 @@
-"""Which of several sound batches to believe where their offsets contradict each other.
+"""Choose which valid batches to accept if their offsets contradict each other.
 
-Base offsets stand outside the CRC, so a sound batch may lie about its place. Of the runs of a segment the heaviest
-chain with rising offsets is believed; of equally heavy ones that with the most runs that continue each other without
-a gap, less the gaps that neither damage nor a batch left out explains. So the batch that fits neither neighbour goes.
+The CRC does not cover base offsets, so a valid batch can have a wrong base offset. Of all chains of
+runs with increasing offsets, the one with the most batches is accepted. Among equal chains, the
+number of pairs of runs without a gap between them decides, less the number of gaps that neither
+damage nor an omitted batch explains. As a result, a batch that fits neither of its neighbours is
+not accepted.
 """
 
 from __future__ import annotations
@@ -16,11 +18,16 @@ from ...types import IntArray
 from .parts import Parts
 
 REACH = 2048
-"""How many runs back a run is compared with; more than that in a row are never left out together."""
+"""Number of preceding runs that a run is compared with. No more runs in a row are ever omitted
+together.
+"""
 
 
 def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
-    """Do the runs rise, and lie within [lower, upper)? The last offset of all has no next one, so no batch ends there."""
+    """Return whether the offsets of the runs increase and are within [lower, upper).
+
+    No batch can end at the largest offset of all, because no offset could follow it.
+    """
     first, last = parts.runs.first, parts.runs.last
     if not len(first):
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
@@ -30,9 +37,11 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
-    """Which runs are lone batches directly behind damage, further from what precedes that than a segment reaches: nothing confirms them.
+    """Return which runs are single batches directly after damage whose offsets are out of reach.
 
-    A segment named 0 may be a piece that somebody cut out of another: its name says nothing.
+    Out of reach means further after the run before than a segment can extend. Nothing confirms the
+    base offset of such a batch. If the segment's base offset is 0, its name proves nothing: the
+    file may be an excerpt of another segment.
     """
     runs = parts.runs
     before = np.concatenate(([lower - 1], runs.last))[: len(runs)]
@@ -45,9 +54,14 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
 
 
 def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
-    """The indexes of the runs among all runs to believe; the others contradict them. Runs must be cut at gaps."""
+    """Return the indexes, among all runs, of those to accept. The other runs contradict them.
+
+    The runs must be cut at gaps.
+    """
     runs, end = parts.runs, MAX_OFFSET if upper is None else upper
-    index = np.flatnonzero(~_adrift(parts, lower) & (lower <= runs.first) & (runs.first <= runs.last) & (runs.last < end))
+    index = np.flatnonzero(
+        ~_adrift(parts, lower) & (lower <= runs.first) & (runs.first <= runs.last) & (runs.last < end)
+    )
     if not len(index):
         return set()
     first, last, batches = runs.first[index], runs.last[index], runs.batches[index]
@@ -58,7 +72,9 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     core.heaviest_chain(first, last, batches << 32, spans, bad, start, parent, score, REACH)
     total = score if upper is None else score + _bonus(upper - 1 - last, spans[-1] - spans[1:], bad != bad[-1])
     best_ends = np.flatnonzero(total == total.max())
-    at = int(best_ends[np.argmin(last[best_ends])])  # a hurt offset that lies too high is followed by what seems too low
+    at = int(
+        best_ends[np.argmin(last[best_ends])]
+    )  # after a corrupted offset that is too high, all others seem too low
     parents, places = parent.tolist(), index.tolist()
     chain = set()
     while at >= 0:
@@ -68,5 +84,5 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
 
 
 def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
-    """A gap of no offsets counts for a chain, one that nothing explains against it."""
+    """Return 1 for a pair of runs without a gap, -1 for a gap that nothing explains, otherwise 0."""
     return np.where(gap == 0, 1, np.where((gap == left_out) | damaged, 0, -1))

@@ -21,8 +21,8 @@ from ...internal_topics.decode import (
     read_coordinator_record,
     read_member,
 )
+from .models import Damage
 from .partition import OnDamage, PartitionLog
-from .plan import Damage
 
 GROUPS_TOPIC = "__consumer_offsets"
 COMMIT = 1

@@ -15,8 +15,10 @@ import numpy as np
 from ...constants import CONTROL_BIT, NO_END, NO_TIMESTAMP
 from ...records import RecordReader
 from .index_lookup import largest_timestamp, time_bounds
-from .partition import UNKNOWN, Part, PartitionLog
+from .part import Part
+from .partition import PartitionLog
 from .partition_dir import SegmentFile
+from .planned_log import UNKNOWN
 
 
 class Place(NamedTuple):

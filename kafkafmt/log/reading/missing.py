@@ -97,3 +97,11 @@ def _log_start_checkpoint(directory: PartitionDir) -> int:
         return read_offset_checkpoint(text or "", LOG_STARTS).get(directory.key, 0)
     except (OSError, StructureError):
         return 0
+
+
+def changed(segment: SegmentFile, how: str) -> UnavailableSegmentError:
+    """Return the error for a file that differs from the one that was planned."""
+    what = f"the file differs from the one that was planned: {how}"
+    return unavailable(
+        segment, f"{what}; this host sees another file, or a broker truncated or compacted the log", errno.ESTALE
+    )

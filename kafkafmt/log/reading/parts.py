@@ -1,4 +1,6 @@
-"""Hold the runs and the damaged spans of a segment as columns, so that many of them cost little time and memory."""
+"""Hold the runs and the damaged spans of a segment as columns, so that many of them cost little
+time and memory.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,28 @@ from ...errors import ChecksumError
 from ...types import IntArray
 
 UNTOLD = -1
-"""A magic that stands for a CRC error whose message does not contain the CRCs."""
+"""A magic that means a CRC error whose message does not contain the CRCs."""
 UNKNOWN_COUNT = -1
 """A number of records that is not known."""
 
 
 @dataclass(slots=True)
 class Run:
-    """Sound batches that lie back to back with rising offsets.
+    """Valid batches that are back to back in the file, with increasing offsets.
 
-    records: data records, as the headers count them; None where a wrapper message does not say. dense: there is a
-    record for every offset, so nothing was compacted.
+    Attributes
+    ----------
+    position, end : int
+        The span in the file, in bytes.
+    first_offset, last_offset : int
+        First and last offset of the batches.
+    batches : int
+        Number of batches.
+    records : int or None
+        Number of data records according to the headers. None if a wrapper message does not state
+        it.
+    dense : bool
+        Whether there is a record for every offset, so nothing was compacted.
     """
 
     position: int
@@ -37,9 +50,16 @@ class Run:
 
 @dataclass(slots=True)
 class Bad:
-    """A span that is not valid batches.
+    """A span that does not consist of valid batches.
 
-    code, message: those of the error. records: number of data records in it, None unless its own CRC confirms the count.
+    Attributes
+    ----------
+    position, end : int
+        The span in the file, in bytes.
+    code, message : str
+        Code and message of the error.
+    records : int or None
+        Number of data records in the span. None unless its own CRC confirms the count.
     """
 
     position: int
@@ -51,7 +71,9 @@ class Bad:
 
 @dataclass
 class RunColumns:
-    """Runs as columns: arrays of int64, except `dense`, which is bool. A number of records that is not known is -1."""
+    """Runs as columns: arrays of int64, and of bool for `dense`. If a number of records is not
+    known, it is -1.
+    """
 
     position: IntArray
     end: IntArray
@@ -77,12 +99,15 @@ class RunColumns:
 class BadColumns:
     """Damaged spans as columns.
 
-    position, end, records : lists of int
-        The span, and the number of its records; -1 if this is not known.
-    magic, crc, stored : lists of int
-        Magic of a batch whose CRC does not match, CRC of its bytes, and its crc field.
+    Attributes
+    ----------
+    position, end, records : list of int
+        The spans, in bytes, and their numbers of records; -1 if not known.
+    magic, crc, stored : list of int
+        For a batch whose CRC does not match: its magic, the CRC of its bytes, and its crc field.
     problems : dict of int to tuple of str
-        Code and message of the error, by row, if the span is not a single batch whose CRC does not match.
+        Code and message of the error, by row, for spans that are not single batches with a CRC that
+        does not match.
     """
 
     position: list[int]
@@ -111,7 +136,9 @@ class BadColumns:
         self.stored.append(0)
 
     def add_corrupted(self, spans: IntArray) -> None:
-        """Append batches whose CRC does not match: rows of `core.scan_damaged`, with positions in the file."""
+        """Append batches whose CRC does not match: rows of `core.scan_damaged`, with positions in
+        the file.
+        """
         position, end, _, magic, crc, stored, _ = spans.T.tolist()
         self.position += position
         self.end += end
@@ -163,11 +190,16 @@ def corrupted_message(magic: int, crc: int, stored: int) -> str:
 
 
 class Parts:
-    """Every byte of a segment as runs and damaged spans, in the order of the file.
+    """All bytes of a segment as runs and damaged spans, in the order of the file.
 
-    runs, bads : RunColumns, BadColumns
-    run_at, bad_at : arrays of int64
-        The index among all parts of each run, and of each damaged span.
+    Attributes
+    ----------
+    runs : RunColumns
+        The runs.
+    bads : BadColumns
+        The damaged spans.
+    run_at, bad_at : array of int64
+        For each run and each damaged span, its index among all parts.
     """
 
     def __init__(self, runs: RunColumns, bads: BadColumns, run_at: IntArray, bad_at: IntArray) -> None:
@@ -198,4 +230,6 @@ class Parts:
         """Return a damaged span, by its index among the damaged spans."""
         bads = self.bads
         records = bads.records[b]
-        return Bad(bads.position[b], bads.end[b], bads.code(b), bads.message(b), None if records == UNKNOWN_COUNT else records)
+        return Bad(
+            bads.position[b], bads.end[b], bads.code(b), bads.message(b), None if records == UNKNOWN_COUNT else records
+        )

@@ -1,4 +1,11 @@
-"""What of a segment can be delivered, in order, and what cannot: the plan that every reader of a log follows."""
+"""Decide which batches of a segment are delivered, in which order, and what is damaged.
+
+`plan_segment` walks a segment, checks every CRC and returns a `SegmentPlan`: extents (runs of valid
+batches, in offset order), damage (spans that cannot be delivered, with the offsets that may be
+missing) and findings (irregularities that cost no complete batch). All readers follow the extents.
+Damage inside a batch whose CRC matches is found later, when its records are decoded
+(`Part.batch_damage`).
+"""
 
 from __future__ import annotations
 
@@ -22,63 +29,43 @@ from ...constants import (
 )
 from ...errors import ChecksumError, TruncatedError
 from ...types import IntArray, last_offsets
-from ..format.files import FileView, list_directory
-from ..format.names import base_offset_of, file_name
+from ..format.files import FileView
+from .batch_head import header_stands
 from .conflicts import believable, in_order
+from .models import Damage, Finding
+from .neighbours import Neighbours
 from .partition_dir import SegmentFile
 from .parts import Bad, Parts, Run
-from .search import header_stands
-from .segment_walker import See, Stats, Walker
+from .segment_stats import Stats
+from .segment_walker import See, Walker
 
 MIN_ZERO_TAIL = 8
-"""Zeros at a file's end that make a last batch with a wrong CRC an unfinished one: pages that were never written."""
+"""Number of zeros at the end of a file, in bytes, from which on a last batch with a wrong CRC
+counts as incomplete.
 
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A span of a `.log` that cannot be delivered.
-
-    first_offset, last_offset: the widest range that may be missing; None where that end is open; first = last + 1
-    where nothing can be missing. records: how many data records it held, None where that is not known.
-    """
-
-    file: str
-    position: int
-    length: int
-    first_offset: int | None
-    last_offset: int | None
-    error: str
-    message: str
-    records: int | None = None
-
-    @property
-    def lost(self) -> str:
-        """What it may have cost, for a message."""
-        if self.empty:
-            return "no offset is missing"
-        first = "unknown" if self.first_offset is None else self.first_offset
-        last = "the end" if self.last_offset is None else self.last_offset
-        return f"offsets {first} to {last} cannot be read"
-
-    @property
-    def empty(self) -> bool:
-        return self.first_offset is not None and self.last_offset is not None and self.last_offset < self.first_offset
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something worth a line that keeps nothing from being delivered."""
-
-    file: str
-    error: str
-    message: str
+Such zeros are pages that were never written.
+"""
 
 
 @dataclass
 class SegmentPlan:
-    """extents: runs of sound batches in the order of their offsets, each back to back in the file.
+    """What is delivered of a segment.
 
-    next_offset: the offset after the last of them, None where there is none. size: the file's size when it was walked.
+    Attributes
+    ----------
+    segment : SegmentFile
+        The segment.
+    size : int
+        Size of the file when it was walked, in bytes.
+    extents : list of Run
+        Runs of valid batches, in offset order. The batches of an extent are back to back in the
+        file.
+    damaged : list of Damage
+        Spans that cannot be delivered.
+    findings : list of Finding
+        Irregularities that cost no complete batch.
+    stats : Stats
+        Summary of the batch headers.
     """
 
     segment: SegmentFile
@@ -90,6 +77,7 @@ class SegmentPlan:
 
     @property
     def next_offset(self) -> int | None:
+        """Offset after the last extent. None if there is no extent."""
         return self.extents[-1].last_offset + 1 if self.extents else None
 
 
@@ -100,9 +88,20 @@ def plan_segment(
     mapped: bool = False,
     see: See | None = None,
 ) -> SegmentPlan:
-    """Walk a segment, check every CRC, and decide what is delivered. run_bytes: extents are cut at about that size.
+    """Walk a segment, check every CRC, and decide what is delivered.
 
-    see: gets every sound batch in the order of the file, before it is known what the plan makes of it.
+    Parameters
+    ----------
+    segment : SegmentFile
+        The segment.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    run_bytes : int, optional
+        Extents are cut at about this size, in bytes. By default they are not cut.
+    mapped : bool, default False
+        Memory-map the file instead of reading it.
+    see : callable, optional
+        Called with all valid batches, in the order of the file, before the plan is made.
     """
     lower = segment.base_offset or 0
     with FileView(segment.path, mapped) as view:
@@ -125,7 +124,11 @@ def plan_segment(
 
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
-    """Where to cut a run so that its batches before an offset, the one that reaches across it, and those behind stand alone."""
+    """Return the offsets at which to split a run, so that the first batch that ends at or after
+    `border` becomes a run of its own.
+
+    `border` is an offset. `position` and `end` are the place of the run in the file, in bytes.
+    """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
         if cuts and len(rows):
@@ -139,8 +142,13 @@ def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
     return cuts
 
 
-def _resolve(segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, lower: int, chain: set[int] | None) -> SegmentPlan:
-    """Sort the parts into what is delivered, damage and findings. `chain`: the runs to believe, None for all of them."""
+def _resolve(
+    segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, lower: int, chain: set[int] | None
+) -> SegmentPlan:
+    """Sort the parts of a segment into extents, damage and findings.
+
+    `chain` contains the indexes of the runs to accept; None accepts all.
+    """
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
     runs = parts.runs.objects()
@@ -154,11 +162,22 @@ def _resolve(segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, l
         for i in np.setdiff1d(np.arange(len(runs)), chosen).tolist():
             for piece in [runs[i]] if around.gap_for(runs[i], lower) else _pieces(walker, runs[i]):
                 if _repeats(walker, piece, around) or neighbours.hold(walker, piece):
-                    findings.append(_finding(segment.name, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once"))
+                    findings.append(
+                        _finding(
+                            segment.name, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once"
+                        )
+                    )
                 elif around.gap_for(piece, lower):
                     moved.append(piece)
                     around.insert(piece)
-                    findings.append(_finding(segment.name, "batch_out_of_place", piece, "lies out of place; delivered where its offsets fit"))
+                    findings.append(
+                        _finding(
+                            segment.name,
+                            "batch_out_of_place",
+                            piece,
+                            "is out of place; delivered where its offsets fit",
+                        )
+                    )
                 else:
                     pieces.append(piece)
                     pieces_at.append(int(parts.run_at[i]))
@@ -178,9 +197,14 @@ _LAST_OFFSET: Callable[[Run], int] = attrgetter("last_offset")
 
 
 class _Bounds:
-    """The offsets that damage may have cost, by the runs around it that are delivered.
+    """Offsets that damage may have cost, derived from the runs around it that are delivered.
 
-    chosen: indexes of the runs that are delivered where they are. moved: runs that are delivered elsewhere, by offset.
+    Attributes
+    ----------
+    chosen : array of int64
+        Indexes of the runs that are delivered where they are.
+    moved : list of Run
+        Runs that are delivered elsewhere, by offset.
     """
 
     def __init__(self, segment: SegmentFile, parts: Parts, chosen: IntArray, moved: list[Run], lower: int) -> None:
@@ -233,7 +257,16 @@ def _contradicting(segment: SegmentFile, pieces: list[Run], first: list[int], la
     """Return the damage of valid batches whose offsets fit nowhere."""
     code, message = "contradicting_offsets", "offsets {} to {} fit neither of the batch's neighbours"
     return [
-        Damage(segment.name, p.position, p.end - p.position, a, b, code, message.format(p.first_offset, p.last_offset), p.records)
+        Damage(
+            segment.name,
+            p.position,
+            p.end - p.position,
+            a,
+            b,
+            code,
+            message.format(p.first_offset, p.last_offset),
+            p.records,
+        )
         for p, a, b in zip(pieces, first, last, strict=True)
     ]
 
@@ -243,7 +276,9 @@ _SET_FIELDS = [getattr(Damage, name).__set__ for name in Damage.__slots__]
 
 
 def _damages(n: int, *columns: Sequence[Any]) -> list[Damage]:
-    """Return `n` Damage objects, given their fields in order. This takes a third of the time of the frozen class's `__init__`."""
+    """Return `n` Damage objects, given their fields in order. This takes a third of the time of the
+    frozen class's `__init__`.
+    """
     objects = list(map(_NEW_DAMAGE, [Damage] * n))
     for set_field, values in zip(_SET_FIELDS, columns, strict=True):
         deque(map(set_field, objects, values), 0)
@@ -255,7 +290,9 @@ def _finding(file: str, error: str, run: Run, what: str) -> Finding:
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:
-    """A run that is not believed, batch by batch: each is judged by itself."""
+    """Return the batches of a run that is not accepted as single runs, because each is judged by
+    itself.
+    """
     if run.batches == 1:
         return [run]
     pieces = []
@@ -278,7 +315,9 @@ class _Around:
         return (self.extents[at - 1] if at else None), (self.extents[at] if at < len(self.extents) else None)
 
     def gap_for(self, piece: Run, lower: int) -> bool:
-        """Return whether the piece's offsets exactly fill a gap between two extents, or before the first."""
+        """Return whether the piece's offsets exactly fill a gap between two extents, or before the
+        first.
+        """
         before, after = self.before(piece)
         start = lower if before is None else before.last_offset + 1
         return start == piece.first_offset and after is not None and after.first_offset == piece.last_offset + 1
@@ -290,7 +329,7 @@ class _Around:
 
 
 def _repeats(walker: Walker, piece: Run, around: _Around) -> bool:
-    """Is there the same batch, byte for byte, in what is delivered?"""
+    """Return whether an extent contains the same batch, byte for byte."""
     extent, _ = around.before(piece)
     if extent is None or piece.last_offset > extent.last_offset:
         return False
@@ -301,53 +340,11 @@ def _repeats(walker: Walker, piece: Run, around: _Around) -> bool:
     return False
 
 
-class Neighbours:
-    """The segments before and behind one, asked for batches that lie outside of what its name and theirs leave it."""
-
-    def __init__(self, segment: SegmentFile) -> None:
-        self.segment = segment
-        self._before: int | None = None
-        self._held: dict[int, dict[tuple[int, int], int]] = {}
-
-    def hold(self, walker: Walker, piece: Run) -> bool:
-        """Does the neighbour whose offsets these are hold the same batch, byte for byte?"""
-        base = self.segment.base_offset
-        if base is None or piece.batches != 1:
-            return False
-        if self.segment.next_base is not None and piece.first_offset >= self.segment.next_base:
-            base = self.segment.next_base
-        elif piece.last_offset < base:
-            if self._before is None:
-                _, names = list_directory(self.segment.path.parent)
-                self._before = max((b for n in names if (b := base_offset_of(n)) is not None and b < base), default=base)
-            base = self._before
-        if base == self.segment.base_offset or piece.first_offset < base:
-            return False
-        size = piece.end - piece.position
-        try:
-            with FileView(self.segment.path.with_name(file_name(base))) as view:
-                if base not in self._held:
-                    self._held[base] = _batches(view, base)
-                position = self._held[base].get((piece.first_offset, size))
-                return position is not None and view.read(position, size) == walker.view.read(piece.position, size)
-        except FileNotFoundError:
-            return False
-
-
-def _batches(view: FileView, base: int) -> dict[tuple[int, int], int]:
-    """Positions of the sound batches of a file, by first offset and size."""
-    walker = Walker(view, base)
-    runs = walker.walk().runs.objects()
-    return {
-        (int(row["base_offset"]), int(row["size"])): start + int(row["position"])
-        for run in runs
-        for start, _, rows, _ in walker.tables(run.position, run.end)
-        for row in rows
-    }
-
-
 def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:
-    """Return the number of damaged spans before an unfinished tail, which becomes a finding; of all of them if there is none."""
+    """Return the number of damaged spans before an incomplete last batch, which becomes a finding.
+
+    If there is none, return the number of all damaged spans.
+    """
     n, runs = len(parts.bads), parts.runs
     if not segment.last:
         return n
@@ -357,12 +354,15 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
         bad = parts.bad(b)
         if bad.records is None and (why := _tail_kind(walker, bad, expected)):
             length = walker.size - bad.position
-            findings.append(Finding(segment.name, "unfinished_tail", f"{length} bytes at position {bad.position}: {why}"))
+            findings.append(
+                Finding(segment.name, "unfinished_tail", f"{length} bytes at position {bad.position}: {why}")
+            )
             return b
     return n
 
 
 def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
+    """Return why the file ends with an incomplete batch at a damaged span, or None if it does not."""
     position = bad.position
     zeros = walker.search.zero_tail()
     if zeros <= position:
@@ -370,7 +370,11 @@ def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
     head = walker.view.read(position, BATCH_HEADER_SIZE)
     if not header_stands(head, expected):
         return None
-    size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD if len(head) >= MAGIC_END else None
+    size = (
+        int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
+        if len(head) >= MAGIC_END
+        else None
+    )
     if bad.code == TruncatedError.code:
         return bad.message
     if size is not None and size > walker.size - position:

@@ -24,7 +24,10 @@ from ...constants import (
 from ...errors import KafkaFormatError, StructureError, TruncatedError
 from ...types import BATCH_DTYPE, last_offsets
 from ..format.files import FileView, aligned_buffer
-from .segment_walker import GROWTH, TABLE_ROWS, Run, Walker, total
+from .part_builder import TABLE_ROWS
+from .parts import Run
+from .segment_stats import total
+from .segment_walker import GROWTH, Walker
 
 HEADERS_READ = 64 << 10
 """Smallest read, in bytes, if only headers are needed. Only a batch longer than this is skipped

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -33,15 +33,15 @@ from ...constants import (
 )
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import BatchTable, Buffer, last_offsets
+from ...types import BatchTable, Buffer
 from ..format import files
 from ..format.files import FileView
-from ..format.index_entries import read_transaction_index
-from ..format.names import index_base_of
 from ..format.producers import Aborted, read_markers
+from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
-from .plan import Damage, SegmentPlan
-from .segment_walker import Run
+from .parts import Run
+from .plan import SegmentPlan
+from .transaction_index import IndexEntries
 
 MARKER_SIZE = 78
 """Size of a batch that ends a transaction, in bytes. A longer batch is no marker."""
@@ -57,7 +57,7 @@ class Batches(Protocol):
     @property
     def buffer(self) -> Any: ...
     @property
-    def table(self) -> np.ndarray: ...
+    def table(self) -> BatchTable: ...
 
 
 class ReadableLog(Protocol):
@@ -171,7 +171,7 @@ class Transactions:
         holder = min(self.open, key=lambda producer: self.open[producer])
         return f"undecided from offset {self.last_stable_offset} on: producer {holder} has an open transaction there"
 
-    def committed(self, table: BatchTable) -> BatchTable:
+    def committed(self, table: BatchTable) -> np.ndarray:
         """Return the batches of a table that belong neither to an aborted nor to an open
         transaction.
         """
@@ -235,7 +235,7 @@ class TransactionWalk:
         """Add batches, in offset order, that are in a buffer. `file` is the name of their segment."""
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         if len(rows) and self.entries is None:
-            self.entries = IndexEntries(self.log)
+            self.entries = IndexEntries(self.log.directory)
         if self.entries is not None:
             self.entries.cover(table)
         if not len(rows):
@@ -276,68 +276,6 @@ class TransactionWalk:
         """End the transactions that only the indexes end, after the last batch."""
         for producer_id in list(self.found.open) if self.entries is not None else ():
             self._end_without_marker(producer_id, self.log.next_offset)
-
-
-class IndexEntries:
-    """The entries of a partition's transaction indexes, and which of them no batch contains.
-
-    Attributes
-    ----------
-    all : list of Aborted
-        Every plausible entry, ordered by marker offset.
-    waiting : dict of deque of int
-        For each producer id, the indexes in `all` of entries that have not been taken, ordered by
-        marker offset.
-    """
-
-    def __init__(self, log: ReadableLog) -> None:
-        self.all: list[Aborted] = []
-        try:
-            _, names = files.list_directory(log.directory.path)
-        except FileNotFoundError:
-            names = []
-        for name in names:  # the indexes of missing segments are read too
-            base = None if name in log.directory.ignored else index_base_of(name)
-            data = None if base is None else files.read_bytes(log.directory.path / name)
-            for version, *values in read_transaction_index(data).tolist() if data else ():
-                entry = Aborted(*values)
-                if (
-                    version == 0
-                    and entry.producer_id >= 0
-                    and 0 <= entry.first < entry.last < MAX_OFFSET
-                    and entry.last >= (base or 0)
-                ):
-                    self.all.append(entry)
-        self.all.sort(key=lambda e: e.last)
-        self._lasts = np.array([e.last for e in self.all], np.int64)
-        self._covered = np.zeros(len(self.all), bool)
-        self.waiting: dict[int, deque[int]] = defaultdict(deque)
-        for i, entry in enumerate(self.all):
-            self.waiting[entry.producer_id].append(i)
-
-    def cover(self, table: BatchTable) -> None:
-        """Register the offsets that batches contain: such a batch itself shows whether it is a
-        marker.
-        """
-        if not len(self._lasts) or not len(table):
-            return
-        lasts = last_offsets(table)
-        low, high = np.searchsorted(self._lasts, [table["base_offset"][0], lasts[-1] + 1]).tolist()
-        if low < high:
-            at = np.searchsorted(table["base_offset"], self._lasts[low:high], "right") - 1
-            self._covered[low:high] |= (at >= 0) & (lasts[at] >= self._lasts[low:high])
-
-    def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
-        """Take a producer's entries with a marker offset below `before`; yield those that no batch
-        contains.
-        """
-        waiting = self.waiting[producer_id]
-        while waiting and self._lasts[waiting[0]] < before:
-            i = waiting.popleft()
-            if not self._covered[i]:
-                yield self.all[i]
-        if not waiting:
-            del self.waiting[producer_id]
 
 
 def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
@@ -412,7 +350,7 @@ def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
     if not walk.suspended:
         return
     found = walk.found
-    entries = (walk.entries or IndexEntries(log)).all
+    entries = (walk.entries or IndexEntries(log.directory)).all
     named = {(e.producer_id, e.last) for e in entries}
     by_producer: dict[int, list[Aborted]] = defaultdict(list)
     for entry in entries:

@@ -27,9 +27,9 @@ from ..format.leader_epochs import Epochs, assigned, believable_runs, epochs_fro
 from ..format.names import base_offset_of, file_name, snapshot_offset_of
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import read_snapshot
-from ..reading.partition import DamagedLogError
+from ..reading.models import Damage, DamagedLogError
 from ..reading.partition_dir import SegmentFile
-from ..reading.plan import Damage, plan_segment
+from ..reading.plan import plan_segment
 from .active import SEGMENT_SUFFIXES
 from .index_builder import MAX_SEGMENT_BYTES, SegmentScan, State, read_through
 

@@ -33,7 +33,7 @@ from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY
 from ..format.leader_epochs import Epochs, assigned, epochs_of, within
 from ..format.names import snapshot_offset_of
 from ..format.snapshots import ProducerEntry, snapshot_bytes
-from ..reading.plan import Damage
+from ..reading.models import Damage
 from ..reading.ranges import reach
 from .active import ActiveSegment
 from .incoming import check, check_transactions

@@ -16,8 +16,8 @@ from salvaging import NAME, data, findings, partition, salvaged
 
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.auditing.salvage_pieces import Batches, rising
+from kafkafmt.log.reading.parts import Run
 from kafkafmt.log.reading.plan import SegmentPlan
-from kafkafmt.log.reading.segment_walker import Run
 
 
 def wrapper(magic: int, first: int, offset: int | None = None) -> bytes:

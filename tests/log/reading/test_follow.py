@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kafkafmt.log import DamagedLogError, discover
 from kafkafmt.log.reading.follow import Follower
-from kafkafmt.log.reading.plan import Damage
+from kafkafmt.log.reading.models import Damage
 
 
 def some(base: int, n: int = 2, **fields: object) -> bytes:

@@ -12,9 +12,9 @@ from building import compress, message, mutate, simple_batch
 from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.reading.part_builder import MERGED_BYTES, SINGLE_SPANS
 from kafkafmt.log.reading.plan import plan_segment
 from kafkafmt.log.reading.search import Search
-from kafkafmt.log.reading.segment_walker import MERGED_BYTES, SINGLE_SPANS
 
 
 def open_log(folder: Path, data: bytes, base: int = 0) -> PartitionLog:

@@ -1,0 +1,222 @@
+"""Find the valid batches of a file by their CRCs, wherever they begin.
+
+Each part of the file is scanned once, and each CRC is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._backend import core
+from ...constants import (
+    BATCH_HEADER_SIZE,
+    CRC_AT,
+    ENTRY_OVERHEAD,
+    LEGACY_CRC_AT,
+    MAGIC_END,
+    MAGIC_V2,
+    MIN_LEGACY_LENGTH,
+    MIN_LENGTHS,
+)
+from ...types import IntArray
+from ..format.files import FileView
+from .batch_head import Head
+from .checksums import STEP, SpanCrcs, crc_covers
+
+FIRST_WINDOW = 1 << 16
+"""Size of the first window, in bytes."""
+LARGEST_WINDOW = 1 << 20
+"""Largest window, in bytes. A window that continues the one before is twice as large."""
+ROWS = 1 << 16
+
+
+class Window:
+    """Bytes of the file that were read together."""
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.data: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+
+    @property
+    def end(self) -> int:
+        return self.at + len(self.data)
+
+
+class BatchFinder:
+    """Finds the valid batches of an open file."""
+
+    def __init__(self, view: FileView) -> None:
+        self.view = view
+        self.size: int = view.size
+        self.crcs: SpanCrcs = SpanCrcs(view)
+        self.bytes_scanned: int = 0
+        self._scanned, self._looked = Window(), Window()
+        self._from = self._to = self._lowest = 0
+        self._found = np.empty(ROWS, np.int64)
+        self._n_found = 0
+        self._first = 0
+        """Index of the first position in `_found` that is not before `_from`."""
+        self._zero_tail: int | None = None
+
+    @cached_property
+    def _rows(self) -> IntArray:
+        return np.empty(ROWS, np.int64)
+
+    @cached_property
+    def _beyond(self) -> IntArray:
+        return np.empty((ROWS, 2), np.int64)
+
+    def find(self, start: int, end: int) -> Iterator[int]:
+        """Yield the positions in [start, end) at which a valid batch begins. Each part of the file
+        is scanned once.
+        """
+        if not self._from <= start <= self._to:
+            self._from = self._to = start
+            self._first = self._n_found = 0
+        self._from = start
+        self._first = self._index_of(start)
+        i = self._first
+        while True:
+            while i < self._n_found:
+                if self._found[i] >= end:
+                    return
+                yield int(self._found[i])
+                i += 1
+            if self._to >= min(end, self.size):
+                return
+            i -= self._first
+            self._scan_on(end)
+            i += self._first
+
+    def _index_of(self, position: int) -> int:
+        """Return the index in `_found` of the first position that is not before `position`."""
+        return self._first + int(np.searchsorted(self._found[self._first : self._n_found], position))
+
+    def _scan_on(self, end: int) -> None:
+        """Scan from the end of the last scan up to `end`, or to the end of a window."""
+        start, window = self._to, self._scanned
+        self._around(window, start, BATCH_HEADER_SIZE)
+        if start >= window.end:
+            self._to = max(end, start)
+            return
+        stop = len(window.data) if window.end == self.size else len(window.data) - BATCH_HEADER_SIZE + 1
+        stop = min(stop, end - window.at)
+        n, n_beyond, at = core.find_batches(
+            window.data, self._rows, self._beyond, start - window.at, stop, self._lowest
+        )
+        found = self._rows[:n] + window.at
+        if n_beyond and (more := self.crcs.valid(self.size, window.data, window.at, self._beyond[:n_beyond])):
+            found = np.sort(np.concatenate((found, np.array(more, np.int64))))
+        self._keep(found)
+        self._to = window.at + at
+        self.bytes_scanned += self._to - start
+
+    def _keep(self, found: IntArray) -> None:
+        """Append positions to those that were found."""
+        n = self._n_found + len(found)
+        if n > len(self._found):
+            kept = self._found[self._first : self._n_found]
+            n = len(kept) + len(found)
+            larger = np.empty(max(2 * n, ROWS), np.int64)
+            larger[: len(kept)] = kept
+            self._found, self._first = larger, 0
+        self._found[n - len(found) : n] = found
+        self._n_found = n
+
+    def valid(self, position: int) -> bool:
+        """Return whether a batch or message, whole and with a matching CRC, begins at `position`."""
+        if self._from <= position < self._to:
+            i = self._index_of(position)
+            return i < self._n_found and int(self._found[i]) == position
+        head = Head(position, self.head(position))
+        if (
+            len(head.data) < MAGIC_END
+            or head.magic > MAGIC_V2
+            or head.length < MIN_LENGTHS[head.magic]
+            or head.end > self.size
+        ):
+            return False
+        return OwnCrc(self, head).matches(head.end)
+
+    def _around(self, window: Window, position: int, size: int) -> None:
+        """Move a window so that it contains at least `size` bytes from `position` on, or all up to
+        the end of the file.
+        """
+        if window.at <= position and min(position + size, self.size) <= window.end:
+            return
+        follows = window.at <= position <= window.end
+        length = max(size, min(2 * len(window.data), LARGEST_WINDOW) if follows else FIRST_WINDOW)
+        window.at = max(position - 8, 0)
+        window.data = np.frombuffer(self.view.read(window.at, length + 8), np.uint8)
+        if len(window.data) < min(length + 8, self.size - window.at):
+            self.size = window.end  # the file was truncated meanwhile
+
+    def _bytes(self, position: int, size: int) -> bytes:
+        """Return bytes of the file, from a window if they are in one."""
+        for window in (self._scanned, self._looked):
+            at = position - window.at
+            if 0 <= at and at + size <= len(window.data):
+                return window.data[at : at + size].tobytes()
+        return self.view.read(position, size)
+
+    def head(self, position: int) -> bytes:
+        """Return up to 61 bytes from `position` on; fewer at the end of the file."""
+        return self._bytes(position, min(BATCH_HEADER_SIZE, max(self.size - position, 0)))
+
+    def update_crc(self, castagnoli: bool, start: int, end: int, value: int) -> int:
+        """Return the CRC of bytes whose CRC is `value`, followed by the bytes of the file in
+        [start, end).
+        """
+        size = end - start
+        for window in (self._scanned, self._looked):
+            at = start - window.at
+            if 0 <= at and at + size <= len(window.data):
+                self.crcs.bytes_summed += size
+                crc: int = (core.crc32c if castagnoli else core.crc32)(window.data, value, at, at + size)
+                return crc
+        return self.crcs.update(castagnoli, start, end, value)
+
+    def zero_tail(self) -> int:
+        """Return the position at which the zeros at the end of the file begin; the end of the file
+        if there are none.
+        """
+        if self._zero_tail is None:
+            end = self.size
+            while end > 0:
+                start = max(0, end - LARGEST_WINDOW)
+                part = self.view.read(start, end - start).rstrip(b"\0")
+                end = start
+                if part:
+                    end = start + len(part)
+                    break
+            self._zero_tail = end
+        return self._zero_tail
+
+
+class OwnCrc:
+    """The crc field of a batch, compared with the CRC of the bytes after it."""
+
+    def __init__(self, finder: BatchFinder, head: Head) -> None:
+        legacy = head.magic < MAGIC_V2
+        self.usable: bool = len(head.data) >= (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH if legacy else BATCH_HEADER_SIZE)
+        at = LEGACY_CRC_AT if legacy else CRC_AT
+        self.stored: int = int.from_bytes(head.data[at : at + 4], "big")
+        self._start = self._at = crc_covers(head.position, head.magic if legacy else MAGIC_V2)
+        self._value = 0
+        self._castagnoli = not legacy
+        self._finder = finder
+
+    def matches(self, end: int) -> bool:
+        """Return whether the CRC of the covered bytes up to `end` equals the crc field."""
+        if not self.usable or end < self._start:
+            return False
+        if 0 <= end - self._at <= STEP:
+            self._value = self._finder.update_crc(self._castagnoli, self._at, end, self._value)
+        else:
+            self._value = self._finder.crcs.span(self._castagnoli, self._start, end)
+        self._at = end
+        return self._value == self.stored

@@ -1,0 +1,125 @@
+"""Decode the first bytes of a batch or message, and judge whether they are plausible."""
+
+from __future__ import annotations
+
+import struct
+
+from ..._backend import core
+from ...constants import (
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    ENTRY_OVERHEAD,
+    LAST_OFFSET_DELTA_AT,
+    LEGACY_ATTRIBUTES_AT,
+    LEGACY_KEY_AT,
+    LENGTH_AT,
+    MAGIC_AT,
+    MAGIC_END,
+    MAGIC_V2,
+    MAX_RELATIVE_OFFSET,
+    MIN_LEGACY_LENGTH,
+    MIN_LENGTHS,
+)
+from ...errors import KafkaFormatError
+
+CONSISTENT_FIELDS = struct.Struct(">iqqqhii")
+"""Header fields: last offset delta, base and maximum timestamp, producer id and epoch, base
+sequence, record count.
+"""
+FAR_FUTURE = 1 << 53
+"""A timestamp in ms that no record has: the year 287396."""
+
+
+class Head:
+    """The fields in the first bytes of a batch or message, as far as these bytes exist.
+
+    Attributes
+    ----------
+    position, end : int
+        Position of the batch, and its end according to the length field, in bytes.
+    first_offset : int
+        The offset field. For a wrapper message, this is its last offset.
+    dense : bool
+        Whether the fields agree with each other and there is one record for each offset.
+    wrapper, plain_message : bool
+        Whether it is a wrapper message, or a message without compression, of format 0 or 1.
+    """
+
+    def __init__(self, position: int, data: bytes) -> None:
+        self.position = position
+        self.data = data
+        self.magic: int = data[MAGIC_AT] if len(data) >= MAGIC_END else MAGIC_V2 + 1
+        self.length: int = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
+        self.end: int = position + ENTRY_OVERHEAD + self.length
+        self.first_offset: int = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
+
+        delta = 0
+        self.dense: bool = self.magic < MAGIC_V2
+
+        if self.magic == MAGIC_V2 and len(data) == BATCH_HEADER_SIZE:
+            delta, base_time, max_time, producer_id, epoch, sequence, count = CONSISTENT_FIELDS.unpack_from(
+                data, LAST_OFFSET_DELTA_AT
+            )
+            no_producer = (producer_id, epoch, sequence) == (-1, -1, -1)
+            times = -1 <= base_time <= max_time < FAR_FUTURE
+            self.dense = 0 <= delta == count - 1 and times and (no_producer or min(producer_id, epoch) >= 0)
+        self.last_offset: int = self.first_offset + max(delta, 0)
+        self.next_offset: int = self.last_offset + 1
+        legacy = self.magic < MAGIC_V2 and len(data) > LEGACY_ATTRIBUTES_AT
+        self.wrapper: bool = legacy and 0 < data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < 4
+        self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
+
+    def may_be_right(self, expected: int) -> bool:
+        """Return whether offset and length are possible, whatever the magic is."""
+        return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
+
+    def continues(self, expected: int) -> bool:
+        """Return whether this header is the next one of a log without gaps, and its fields agree
+        with each other.
+        """
+        return self.dense and self.first_offset == expected
+
+
+def whole_varint(raw: bytes) -> int | None:
+    """Return the number if the bytes are exactly one varint, otherwise None."""
+    try:
+        value, end = core.read_varint(raw)
+    except KafkaFormatError:
+        return None
+    return value if end == len(raw) else None
+
+
+def header_continues(head: bytes, expected: int) -> bool:
+    """Return whether a header with the expected offset, or one within a segment's reach after it,
+    can begin with `head`.
+    """
+    if not header_stands(head, expected):
+        return False
+    return len(head) < LENGTH_AT or int.from_bytes(head[:LENGTH_AT], "big") - expected <= MAX_RELATIVE_OFFSET
+
+
+def header_stands(head: bytes, expected: int) -> bool:
+    """Return whether a batch or message can begin with these bytes.
+
+    `head` has at most the size of a header, and fewer bytes at the end of a file. As far as the
+    bytes reach, they must contain a base offset of at least `expected`, a possible length and a
+    known magic.
+    """
+    if not head:
+        return False
+    offset = head[:LENGTH_AT]
+    if offset[0] & 0x80 or int.from_bytes(offset.ljust(LENGTH_AT, b"\xff"), "big") < expected:
+        return False
+    if len(head) < ENTRY_OVERHEAD:
+        return True
+    length = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
+    if len(head) < MAGIC_END:
+        return length >= MIN_LEGACY_LENGTH
+    magic = head[MAGIC_AT]
+    if magic > MAGIC_V2 or length < MIN_LENGTHS[magic]:
+        return False
+    if magic == MAGIC_V2 or len(head) < LEGACY_KEY_AT[magic] + 4:
+        return True
+    key_at = LEGACY_KEY_AT[magic]
+    key_length = int.from_bytes(head[key_at : key_at + 4], "big", signed=True)
+    return head[LEGACY_ATTRIBUTES_AT] & 0xF0 == 0 and -1 <= key_length <= length - MIN_LENGTHS[magic]

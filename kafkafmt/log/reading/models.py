@@ -1,0 +1,100 @@
+"""Define what readers report about a partition: damage, findings and the error for damage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import KafkaFormatError
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A span of a `.log` file that cannot be delivered.
+
+    Attributes
+    ----------
+    file : str
+        Name of the file.
+    position, length : int
+        The span, in bytes.
+    first_offset, last_offset : int or None
+        The widest range of offsets that may be missing. None if this end is not known. If no offset
+        can be missing, `first_offset` is `last_offset` + 1.
+    error : str
+        Code of the error.
+    message : str
+        What is wrong.
+    records : int or None
+        Number of data records in the span. None if it is not known.
+    """
+
+    file: str
+    position: int
+    length: int
+    first_offset: int | None
+    last_offset: int | None
+    error: str
+    message: str
+    records: int | None = None
+
+    @property
+    def lost(self) -> str:
+        """Phrase for messages that names the offsets that may be missing."""
+        if self.empty:
+            return "no offset is missing"
+        first = "unknown" if self.first_offset is None else self.first_offset
+        last = "the end" if self.last_offset is None else self.last_offset
+        return f"offsets {first} to {last} cannot be read"
+
+    @property
+    def empty(self) -> bool:
+        """Whether no offset can be missing."""
+        return self.first_offset is not None and self.last_offset is not None and self.last_offset < self.first_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A problem that does not prevent the delivery of any complete batch.
+
+    Attributes
+    ----------
+    file : str
+        Name of the file.
+    error : str
+        Code of the problem.
+    message : str
+        What is wrong.
+    """
+
+    file: str
+    error: str
+    message: str
+
+
+class DamagedLogError(KafkaFormatError):
+    """Raised if a log is damaged and is not read with ``on_error="skip"``.
+
+    Attributes
+    ----------
+    damage : Damage
+        The damaged span.
+    code : str
+        Code of the damage.
+    path : str
+        The partition directory.
+    position, resume : int
+        Position of the damage in its file and the position after it, in bytes.
+    """
+
+    damage: Damage
+    path: str
+
+    def __init__(self, damage: Damage, path: str) -> None:
+        super().__init__(f"{path}/{damage.file}: {damage.message}; {damage.lost}", damage.position)
+        self.damage, self.path = damage, path
+        self.resume: int = damage.position + damage.length
+        self.code: str = damage.error
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.damage, self.path)

@@ -1,0 +1,62 @@
+"""Find batches of one segment in its neighbour segments."""
+
+from __future__ import annotations
+
+from ..format.files import FileView, list_directory
+from ..format.names import base_offset_of, file_name
+from .partition_dir import SegmentFile
+from .parts import Run
+from .segment_walker import Walker
+
+
+class Neighbours:
+    """The segments before and after one.
+
+    They are searched for batches whose offsets are outside the range that the names of the segments
+    give this one.
+    """
+
+    def __init__(self, segment: SegmentFile) -> None:
+        self.segment = segment
+        self._before: int | None = None
+        self._held: dict[int, dict[tuple[int, int], int]] = {}
+
+    def hold(self, walker: Walker, piece: Run) -> bool:
+        """Return whether the neighbour segment with the offsets of `piece` contains the same batch,
+        byte for byte.
+        """
+        base = self.segment.base_offset
+        if base is None or piece.batches != 1:
+            return False
+        if self.segment.next_base is not None and piece.first_offset >= self.segment.next_base:
+            base = self.segment.next_base
+        elif piece.last_offset < base:
+            if self._before is None:
+                _, names = list_directory(self.segment.path.parent)
+                self._before = max(
+                    (b for n in names if (b := base_offset_of(n)) is not None and b < base), default=base
+                )
+            base = self._before
+        if base == self.segment.base_offset or piece.first_offset < base:
+            return False
+        size = piece.end - piece.position
+        try:
+            with FileView(self.segment.path.with_name(file_name(base))) as view:
+                if base not in self._held:
+                    self._held[base] = _batches(view, base)
+                position = self._held[base].get((piece.first_offset, size))
+                return position is not None and view.read(position, size) == walker.view.read(piece.position, size)
+        except FileNotFoundError:
+            return False
+
+
+def _batches(view: FileView, base: int) -> dict[tuple[int, int], int]:
+    """Return the positions of the valid batches of a file, by first offset and size."""
+    walker = Walker(view, base)
+    runs = walker.walk().runs.objects()
+    return {
+        (int(row["base_offset"]), int(row["size"])): start + int(row["position"])
+        for run in runs
+        for start, _, rows, _ in walker.tables(run.position, run.end)
+        for row in rows
+    }

@@ -1,0 +1,148 @@
+"""Define parts, which are batches of a segment in a buffer, and read small extents together."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from ..._backend import core
+from ...constants import CONTROL_BIT
+from ...errors import KafkaFormatError
+from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offset
+from ..format.files import aligned_buffer
+from .events import Events
+from .models import Damage
+from .part_builder import TABLE_ROWS
+from .parts import Run
+from .plan import SegmentPlan
+from .segment_walker import Walker
+
+SMALL_EXTENT = 1 << 16
+GROUP_BYTES = 1 << 20
+
+
+@dataclass
+class Part:
+    """Batches in a buffer. A part is valid until the next one is read.
+
+    Attributes
+    ----------
+    plan : SegmentPlan
+        The plan of the segment.
+    extent : Run
+        The extent that contains the batches; the last one if there are several.
+    walker : Walker
+        The walker of the segment's file.
+    position : int
+        Position in the file of the buffer's first byte.
+    buffer, table : bytes-like and array of BATCH_DTYPE
+        The buffer, and the batches in it.
+    before : int
+        Last offset before the first batch.
+    group, group_rows : sequence of Run and of int
+        If the batches are in several extents: these extents, and for each of them the number of
+        batches before it in the table.
+    """
+
+    plan: SegmentPlan
+    extent: Run
+    walker: Walker
+    position: int
+    buffer: Buffer
+    table: BatchTable
+    before: int
+    group: Sequence[Run] = ()
+    group_rows: Sequence[int] = ()
+
+    def last_offset(self, i: int) -> int:
+        """Return the last offset of batch `i`."""
+        return last_offset(self.table[i])
+
+    def batch_damage(self, row: Any, error: KafkaFormatError) -> Damage:
+        """Return the damage of a batch whose CRC matches but whose records cannot be read.
+
+        The offsets that may be missing come from the neighbours of the batch.
+        """
+        i = int(np.argmax(self.table["position"] == row["position"]))
+        extent, begin, before = self.extent, 0, self.before
+        if self.group:
+            at = bisect_right(self.group_rows, i) - 1
+            begin, extent = self.group_rows[at], self.group[at]
+            before = extent.first_offset - 1
+        start = self.position + int(row["position"])
+        first = (self.last_offset(i - 1) if i > begin else before) + 1
+        following: int | None
+        if start + int(row["size"]) < extent.end:
+            following = self.walker.first_offset_at(start + int(row["size"]))
+        else:
+            following = self._after(extent)
+        count, span = int(row["count"]), int(row["last_offset_delta"]) + 1
+        known = None if not 0 <= count <= span else 0 if int(row["attributes"]) & CONTROL_BIT else count
+        last = None if following is None else following - 1
+        return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
+
+    def unreadable_rest(self, error: KafkaFormatError) -> Damage:
+        """Return the damage of an extent whose file has changed since it was planned."""
+        first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
+        message = f"the file changed while it was read: {error.message}"
+        length = max(self.extent.end - error.position, 0)
+        return Damage(
+            self.plan.segment.name, error.position, length, first, self.extent.last_offset, error.code, message
+        )
+
+    def _after(self, extent: Run) -> int | None:
+        """Return the first offset that is delivered after an extent; if it is the last one, that of
+        the next segment.
+        """
+        extents = self.plan.extents
+        at = bisect_right(extents, extent.last_offset, key=lambda e: e.first_offset)
+        return extents[at].first_offset if at < len(extents) else self.plan.segment.next_base
+
+
+class GroupReader:
+    """Reads small extents that are near each other in the file together.
+
+    Without it, each small extent would cost as much as a large one. If `ends_at_damage` is True, a
+    group ends before the next damage.
+    """
+
+    def __init__(self, events: Events, walker: Walker, ends_at_damage: bool) -> None:
+        self._plan = events.plan
+        self._walker = walker
+        self._extents = extents = events.extents
+        self._buffer = aligned_buffer(min(GROUP_BYTES, max(walker.view.size, 1)))
+        self._rows = np.zeros(TABLE_ROWS, BATCH_DTYPE)
+        self._columns = np.empty((len(extents), 4), np.int64)
+        for i, name in enumerate(("position", "end", "batches", "last_offset")):
+            self._columns[:, i] = list(map(attrgetter(name), extents))
+        self._damage_before = np.array(events.damage_before, np.int64) if ends_at_damage else None
+
+    def read(self, k: int) -> Part | None:
+        """Return the batches of the extents from `k` on that are near extent `k` and as they were
+        planned, or None.
+        """
+        columns = self._columns[k : k + TABLE_ROWS]
+        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)  # extents whose offsets are out of order can be before it
+        near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
+        if not near[0]:
+            return None
+        got = self._walker.view.read_into(self._buffer, position)
+        near &= (columns[:, 0] >= position) & (columns[:, 1] <= position + got)
+        if self._damage_before is not None:
+            near &= self._damage_before[k : k + len(near)] == self._damage_before[k]
+        columns = columns[: len(near) if near.all() else int(np.argmin(near))].copy()
+        columns[:, :2] -= position
+        n, count = core.scan_extents(self._buffer, self._rows, columns)
+        if not n:
+            return None
+        extents = self._extents[k : k + n]
+        rows = (np.cumsum(columns[:n, 2]) - columns[:n, 2]).tolist()
+        before = extents[0].first_offset - 1
+        return Part(
+            self._plan, extents[-1], self._walker, position, self._buffer, self._rows[:count], before, extents, rows
+        )

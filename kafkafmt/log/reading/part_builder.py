@@ -1,0 +1,266 @@
+"""Turn tables of valid batches, and damaged spans, into the parts of a segment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...constants import CONTROL_BIT, MAGIC_V2, MAX_OFFSET
+from ...types import BATCH_DTYPE, BatchTable, IntArray, last_offsets
+from .parts import UNKNOWN_COUNT, UNTOLD, Bad, BadColumns, Parts, Run, RunColumns, corrupted_message
+from .segment_stats import Stats
+
+TABLE_ROWS = 8192
+"""Largest number of batches in one table."""
+TOLD_AGAIN = 4096
+"""Number of consecutive damaged batches of which the first one's message can contain its CRCs."""
+SINGLE_SPANS = 16
+"""Number of consecutive damaged spans that are reported one by one."""
+MERGED_BYTES = 4 << 20
+"""Largest size of merged damaged spans, in bytes. After SINGLE_SPANS, spans are merged so that
+their number is bounded.
+"""
+
+NOWHERE = np.empty(0, np.int64)
+
+
+class PartBuilder:
+    """Turns the valid batches and damaged spans of a walk into parts, many batches at once."""
+
+    def __init__(self, stats: Stats, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
+        self.stats = stats
+        self.run_bytes = run_bytes
+        self.cut_gaps = cut_gaps
+        self.cut_at = cut_at or set()
+        self._cut_at = np.array(sorted(o for o in self.cut_at if o <= MAX_OFFSET), np.int64)
+        self._count = 0
+        self._rows = np.empty(TABLE_ROWS, BATCH_DTYPE)
+        self._firsts = np.empty(TABLE_ROWS, np.int64)
+        self._bads = BadColumns.empty()
+        """Damaged spans since the last call of `_take`."""
+        self._bad_rows: list[int] = []
+        """For each of these spans, the number of waiting batches before it."""
+        self._consecutive = self._merged = 0
+        self._first_message = ""
+        self._runs: list[RunColumns] = []
+        self._run_at: list[IntArray] = []
+        self._all_bads = BadColumns.empty()
+        self._bad_at: list[IntArray] = []
+        self._parts = 0
+
+    def limit(self) -> None:
+        """Limit the number of damaged spans that wait."""
+        if len(self._bads) >= TABLE_ROWS:
+            self._take()
+
+    def _make_room(self, rows: BatchTable, start: int) -> None:
+        """Turn the waiting batches into parts if the table has no space for `rows`, or if they
+        reach the size of a run.
+        """
+        n = self._count
+        if n and (n + len(rows) > TABLE_ROWS or start - int(self._rows["position"][0]) >= self.run_bytes):
+            self._take()
+
+    def damage(self, bad: Bad) -> None:
+        """Add a damaged span. If it is one of many consecutive ones, merge it into the one before."""
+        bads = self._bads
+        follows = self._follows(self._count, bad.position)
+        self._consecutive = self._consecutive + 1 if follows else 1
+        if (
+            not follows
+            or self._consecutive <= SINGLE_SPANS
+            or bad.records is not None
+            or bads.records[-1] != UNKNOWN_COUNT
+        ):
+            self._add_bad(bad)
+        elif self._consecutive == SINGLE_SPANS + 1 or bad.end - bads.position[-1] > MERGED_BYTES:
+            self._merged, self._first_message = 1, bad.message
+            self._add_bad(bad)
+        else:
+            self._merge(1, bad.end)
+
+    def _follows(self, row: int, position: int) -> bool:
+        """Return whether a damaged span is directly before `position`."""
+        return bool(self._bad_rows) and self._bad_rows[-1] == row and self._bads.end[-1] == position
+
+    def _add_bad(self, bad: Bad) -> None:
+        self._bad_rows.append(self._count)
+        self._bads.add(bad.position, bad.end, bad.code, bad.message, bad.records)
+
+    def _merge(self, n: int, end: int) -> None:
+        """Extend the last damaged span by `n` more, up to `end`."""
+        bads = self._bads
+        i = len(bads) - 1
+        self._merged += n
+        bads.end[i] = end
+        bads.problems[i] = bads.code(i), f"{self._merged} damaged batches; the first: {self._first_message}"
+
+    def add(self, rows: BatchTable, firsts: IntArray, start: int) -> None:
+        """Add valid batches of a buffer that begins at `start`."""
+        self._make_room(rows, start)
+        n, end = self._count, self._count + len(rows)
+        self._rows[n:end].view(np.uint8)[:] = rows.view(np.uint8)
+        self._rows["position"][n:end] += start
+        self._firsts[n:end] = firsts
+        self._count = end
+
+    def add_scan(self, rows: BatchTable, spans: IntArray, start: int) -> None:
+        """Add what `core.scan_damaged` has found in a buffer that begins at `start`."""
+        if len(rows):
+            self._make_room(rows, start)
+        n = self._count
+        if len(rows):
+            self.add(rows, rows["base_offset"], start)
+        if not len(spans):
+            return
+        at = spans[:, 2] + n
+        borders = np.flatnonzero(np.diff(at, prepend=-1, append=-1))
+        longest = int(np.diff(borders).max())
+        before = self._consecutive if self._follows(int(at[0]), int(spans[0, 0])) else 0
+        if before + longest <= SINGLE_SPANS:
+            self._bads.add_corrupted(spans)
+            self._bad_rows += at.tolist()
+            self._consecutive = len(spans) - int(borders[-2]) + (before if len(borders) == 2 else 0)
+        else:
+            for a, b in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+                self._add_consecutive(spans[a:b], int(at[a]), before)
+                before = 0
+        self.limit()
+
+    def _add_consecutive(self, spans: IntArray, row: int, before: int) -> None:
+        """Add damaged batches directly after each other; `before` is the number of damaged spans
+        directly before them.
+        """
+        n, bads = len(spans), self._bads
+        i = max(min(SINGLE_SPANS - before, n), 0)
+        if i:
+            bads.add_corrupted(spans[:i])
+            self._bad_rows += [row] * i
+        self._consecutive = before + i
+        far = np.flatnonzero(spans[:, 6])
+        while i < n:
+            known = bads.records[-1] != UNKNOWN_COUNT
+            if self._consecutive == SINGLE_SPANS or known or int(spans[i, 1]) - bads.position[-1] > MERGED_BYTES:
+                head = spans[i : i + 1].copy()
+                k = int(np.searchsorted(far, i))
+                begin = int(far[k - 1]) + 1 if k else 0
+                if not spans[i, 6] and (i - begin) % TOLD_AGAIN >= SINGLE_SPANS:
+                    head[0, 3] = UNTOLD
+                bads.add_corrupted(head)
+                self._bad_rows.append(row)
+                if not known:
+                    self._merged, self._first_message = 1, corrupted_message(*head[0, 3:6].tolist())
+                merged = 1
+            else:
+                merged = max(int(np.searchsorted(spans[:, 1], bads.position[-1] + MERGED_BYTES, "right")) - i, 1)
+                self._merge(merged, int(spans[i + merged - 1, 1]))
+            self._consecutive += merged
+            i += merged
+
+    def _take(self) -> None:
+        """Turn the waiting batches and damaged spans into parts."""
+        n, bads = self._count, self._bads
+        at = np.array(self._bad_rows, np.int64)
+        starts = np.empty(0, np.int64)
+        if n:
+            rows, firsts = self._rows[:n], self._firsts[:n]
+            self.stats.add(rows)
+            starts, runs = columns_of(rows, firsts, self.cut_gaps, self._cut_at, at)
+            if self._runs and not len(at[:1][at[:1] == 0]) and self._continue_last(runs):
+                starts = starts[1:]
+                runs = RunColumns(*(column[1:] for column in vars(runs).values()))
+            if len(runs):
+                self._runs.append(runs)
+                self._run_at.append(np.arange(len(runs)) + np.searchsorted(at, starts, "right") + self._parts)
+        if len(bads):
+            self._bad_at.append(np.arange(len(bads)) + np.searchsorted(starts, at) + self._parts)
+            self._all_bads.extend(bads)
+            self._bads, self._bad_rows = BadColumns.empty(), []
+        self._parts += len(starts) + len(at)
+        self._count = 0
+
+    def _continue_last(self, runs: RunColumns) -> bool:
+        """Extend the last run by the first one of `runs`, if that continues it."""
+        before = self._runs[-1]
+        if int(self._run_at[-1][-1]) != self._parts - 1:  # damage follows it
+            return False
+        first, last = int(runs.first[0]), int(before.last[-1])
+        rises = first == last + 1 if self.cut_gaps else first > last
+        if first in self.cut_at or not rises or int(runs.end[0]) - int(before.position[-1]) > self.run_bytes:
+            return False
+        before.dense[-1] &= runs.dense[0] and first == last + 1
+        before.end[-1], before.last[-1] = runs.end[0], runs.last[0]
+        before.batches[-1] += runs.batches[0]
+        known = before.records[-1] != UNKNOWN_COUNT and runs.records[0] != UNKNOWN_COUNT
+        before.records[-1] = before.records[-1] + runs.records[0] if known else UNKNOWN_COUNT
+        return True
+
+    def parts(self) -> Parts:
+        """Return everything that was added."""
+        self._take()
+        none = np.empty(0, np.int64)
+        empty = RunColumns(none, none, none, none, none, none, none.astype(bool))
+        columns = [vars(runs).values() for runs in self._runs or [empty]]
+        runs = RunColumns(*map(np.concatenate, zip(*columns, strict=True)))
+        run_at, bad_at = np.concatenate([none, *self._run_at]), np.concatenate([none, *self._bad_at])
+        return Parts(runs, self._all_bads, run_at, bad_at)
+
+
+def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
+    """Return the runs of a table of valid batches, given the first offset of each; `start` is the
+    file position of their buffer.
+    """
+    if len(rows) == 1:
+        return [_run_of_one(rows[0], int(firsts[0]), start)]
+    _, runs = columns_of(rows, firsts, cut_gaps)
+    runs.position += start
+    runs.end += start
+    return runs.objects()
+
+
+def columns_of(
+    rows: BatchTable, firsts: IntArray, cut_gaps: bool, cut_at: IntArray = NOWHERE, cut_before: IntArray = NOWHERE
+) -> tuple[IntArray, RunColumns]:
+    """Return the first row of each run of valid batches, and the runs.
+
+    Parameters
+    ----------
+    firsts : array of int64
+        The first offset of each batch.
+    cut_at : array of int64
+        First offsets at which a run begins.
+    cut_before : array of int64
+        Rows at which a run begins.
+    """
+    last = last_offsets(rows)
+    cut = np.empty(len(rows) + 1, bool)
+    cut[1:-1] = firsts[1:] != last[:-1] + 1 if cut_gaps else firsts[1:] <= last[:-1]
+    if len(cut_at):
+        cut[1:-1] |= np.isin(firsts[1:], cut_at)
+    cut[cut_before] = True
+    cut[0] = True
+    starts = np.flatnonzero(cut[:-1])
+    ends = np.append(starts[1:], len(rows)) - 1
+    control = (rows["attributes"] & CONTROL_BIT) != 0
+    counts = np.add.reduceat(rows["count"], starts, dtype=np.int64)
+    records = np.add.reduceat(np.where(control, 0, np.maximum(rows["count"], 0)), starts, dtype=np.int64)
+    unknown = np.logical_or.reduceat((rows["count"] < 0) & (rows["magic"] < MAGIC_V2), starts)
+    records[unknown] = UNKNOWN_COUNT
+    return starts, RunColumns(
+        rows["position"][starts],
+        rows["position"][ends] + rows["size"][ends],
+        firsts[starts],
+        last[ends],
+        ends - starts + 1,
+        records,
+        counts == last[ends] - firsts[starts] + 1,
+    )
+
+
+def _run_of_one(row: Any, first: int, start: int) -> Run:
+    """Return the run that consists of one batch; much faster than `_runs_of`."""
+    (position, base, _, _, _, _, _, size, _, _, delta, _, count, attributes, _, magic) = row.item()
+    last = min(base + max(delta, 0), MAX_OFFSET)
+    records = None if count < 0 and magic < MAGIC_V2 else 0 if attributes & CONTROL_BIT else max(count, 0)
+    return Run(start + position, start + position + size, first, last, 1, records, count == last - first + 1)

@@ -1,0 +1,243 @@
+"""Plan the segments of a partition, each when it is first needed."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+import numpy as np
+
+from ...constants import DEFAULT_MAX_BATCH_BYTES, MIN_OFFSET, NO_END
+from ...errors import StructureError
+from ...types import IntArray
+from ..format import files
+from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
+from ..format.files import FileView
+from ..format.leader_epochs import Epochs
+from .events import Events
+from .index_lookup import position_before
+from .missing import check_retention
+from .models import Damage
+from .partition_dir import PartitionDir, SegmentFile
+from .parts import Run
+from .plan import SegmentPlan, plan_segment
+from .ranges import reach, sound_runs
+from .segment_walker import FIRST_READ, See, Walker
+
+Tell = Callable[[str], None]
+UNKNOWN = MIN_OFFSET
+"""A largest timestamp that has not been looked up yet."""
+
+
+class PlannedLog:
+    """The segments of one partition directory, and their plans.
+
+    Parameters
+    ----------
+    directory : PartitionDir
+        The partition directory. If it could not be listed, its `error` is raised.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    run_bytes : int, optional
+        Extents are cut at about this size, in bytes. By default they are not cut.
+    mapped : bool, default False
+        Memory-map the files instead of reading them. If a broker truncates a mapped file, the
+        process is killed (SIGBUS).
+    tell : callable, optional
+        Called with messages that are not about damage, such as that retention removed a file.
+    on_missing : callable, optional
+        Called with each segment that retention removed.
+
+    Attributes
+    ----------
+    bytes_read, reads : int
+        Number of bytes read from segments and indexes, and of read calls.
+    stamps : dict
+        `files.stamp` of each segment, taken before its plan was made, by file name.
+    """
+
+    bytes_read: int
+    reads: int
+
+    def __init__(
+        self,
+        directory: PartitionDir,
+        *,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        run_bytes: int = sys.maxsize,
+        mapped: bool = False,
+        tell: Tell | None = None,
+        on_missing: Callable[[SegmentFile], None] | None = None,
+    ) -> None:
+        if directory.error is not None:
+            raise directory.error
+        self.directory = directory
+        self.max_batch_bytes = max_batch_bytes
+        self.run_bytes = run_bytes
+        self.mapped = mapped
+        self.tell: Tell = tell or (lambda _: None)
+        self._on_missing = on_missing or (lambda _: None)
+        self._adopted: set[str] = set()
+        self.bytes_read = self.reads = 0
+        self.read_seconds = self.decompress_seconds = 0.0
+        """Spent on reading segments and on decompressing their records, by `chunks` that were read to their end."""
+        self._plans: dict[str, SegmentPlan] = {}
+        self.stamps: dict[str, tuple[int, int, int] | None] = {}
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.directory.topic}-{self.directory.partition}, {len(self.segments)} segments>"
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic."""
+        return self.directory.topic
+
+    @property
+    def partition(self) -> int:
+        """Number of the partition."""
+        return self.directory.partition
+
+    @property
+    def segments(self) -> list[SegmentFile]:
+        """The segments, in ascending order."""
+        return self.directory.segments
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that a broker shows."""
+        return self.directory.log_start_offset
+
+    @cached_property
+    def largest_timestamps(self) -> IntArray:
+        """The largest timestamp of each segment in ms; UNKNOWN if it has not been looked up yet."""
+        return np.full(len(self.segments), UNKNOWN, np.int64)
+
+    def first_segment(self, offset: int) -> int:
+        """Return the index of the first segment that can contain `offset` or a later one."""
+        if not self.segments or self.segments[-1].base_offset is None:
+            return 0
+        return max(bisect_right(self.segments, offset, key=lambda s: s.base_offset or 0) - 1, 0)
+
+    @contextmanager
+    def view(self, segment: SegmentFile, mapped: bool = False) -> Iterator[FileView]:
+        """Open the file of a segment for the duration of a `with` block, and count what is read."""
+        with FileView(segment.path, mapped) as view:
+            try:
+                yield view
+            finally:
+                self.bytes_read += view.bytes_read
+                self.reads += view.reads
+
+    def plan(self, segment: SegmentFile, see: See | None = None) -> SegmentPlan:
+        """Return what is delivered of a segment.
+
+        The plan is made on the first call, which passes `see` to `plan_segment`. If retention has
+        removed the file since it was listed, the plan is empty. If the file is missing for another
+        reason, `UnavailableSegmentError` is raised.
+        """
+        plan = self._plans.get(segment.name)
+        if plan is None:
+            self.stamps[segment.name] = files.stamp(segment.path)
+            try:
+                plan = plan_segment(segment, self.max_batch_bytes, self.run_bytes, self.mapped, see)
+            except FileNotFoundError:
+                self.skip_missing(segment)
+                plan = SegmentPlan(segment, 0, [], [], [])
+            self._plans[segment.name] = plan
+            self.bytes_read += plan.size
+        return plan
+
+    def skip_missing(self, segment: SegmentFile, moment: str = "before") -> None:
+        """Report that retention has removed a file.
+
+        If retention does not explain that it is missing, raise `UnavailableSegmentError`.
+        """
+        check_retention(self.directory, segment)
+        self.tell(f"{segment.path}: gone {moment} it was read (retention)")
+        self._on_missing(segment)
+
+    @cached_property
+    def leader_epoch_checkpoint(self) -> Epochs | None:
+        """Leader epochs and their first offsets from the checkpoint. None if it is missing, empty
+        or damaged.
+        """
+        try:
+            text = files.read_text(self.directory.path / LEADER_EPOCHS)
+            return read_leader_epochs(text) if text else None
+        except StructureError:
+            return None
+
+    @property
+    def compacted(self) -> bool:
+        """Whether gaps in the offsets are expected, because the log was compacted.
+
+        It was if the cleaner's checkpoint contains the partition, or if batches lack offsets. To
+        find the latter, all segments are read.
+        """
+        return self.directory.cleaned or not all(e.dense for s in self.segments for e in self.plan(s).extents)
+
+    @property
+    def planned(self) -> int:
+        """Number of segments that have been walked completely."""
+        return len(self._plans)
+
+    @property
+    def next_offset(self) -> int:
+        """Offset after the last valid batch, at least the last segment's base offset."""
+        for segment in reversed(self.segments):
+            following = self.plan(segment).next_offset
+            if following is not None or segment.base_offset is not None:
+                return max(following or 0, self.segments[-1].base_offset or 0)
+        return 0
+
+    def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
+        """Yield extents and damage that concern offsets in [start, end), in offset order, each with
+        its plan.
+        """
+        for events in self._events_by_segment(start, end):
+            for event in events:
+                yield events.plan, event
+
+    def _events_by_segment(self, start: int, end: int) -> Iterator[Events]:
+        for segment in self.segments[self.first_segment(start) :]:
+            if segment.base_offset is not None and segment.base_offset >= end:
+                return
+            if segment.next_base is not None and segment.next_base <= start:
+                continue
+            plan = self._plan_of_range(segment, start, end) or self.plan(segment)
+            yield Events(plan, start, end)
+
+    def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
+        """Return a plan of the batches with offsets in [start, end) only, by the offset index or
+        the headers.
+
+        Return None if the whole segment is wanted, or if it has been planned already. Return None
+        too if the range is damaged, or has a gap in a log that is not compacted: in this case only
+        the whole segment shows what is damaged or out of place.
+        """
+        base = segment.base_offset
+        if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):
+            return None
+        try:
+            with self.view(segment, self.mapped) as view:
+                compacted = self.directory.cleaned
+                walker = Walker(view, base, self.max_batch_bytes, self.run_bytes, FIRST_READ)
+                position = position_before(segment, view, start, exactly=compacted)
+                if position == 0 and start > base:
+                    found = reach(view, start, 0, view.size, base - 1, gaps=compacted)
+                    if found is None:
+                        return None
+                    position = found.before
+                if position == 0 and end == NO_END:
+                    return None
+                extents = sound_runs(walker, position, start if position else base, end, gaps=compacted)
+        except FileNotFoundError:
+            return None
+        if extents is None or (
+            extents and segment.next_base is not None and extents[-1].last_offset >= segment.next_base
+        ):
+            return None
+        return SegmentPlan(segment, walker.size, extents, [], [], walker.stats)

@@ -1,0 +1,78 @@
+"""Read the transaction indexes of a partition, which name aborted transactions."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...constants import MAX_OFFSET
+from ...types import BatchTable, last_offsets
+from ..format import files
+from ..format.index_entries import read_transaction_index
+from ..format.names import index_base_of
+from ..format.producers import Aborted
+from .partition_dir import PartitionDir
+
+
+class IndexEntries:
+    """The entries of a partition's transaction indexes, and which of them no batch contains.
+
+    Attributes
+    ----------
+    all : list of Aborted
+        Every plausible entry, ordered by marker offset.
+    waiting : dict of deque of int
+        For each producer id, the indexes in `all` of entries that have not been taken, ordered by
+        marker offset.
+    """
+
+    def __init__(self, directory: PartitionDir) -> None:
+        self.all: list[Aborted] = []
+        try:
+            _, names = files.list_directory(directory.path)
+        except FileNotFoundError:
+            names = []
+        for name in names:  # the indexes of missing segments are read too
+            base = None if name in directory.ignored else index_base_of(name)
+            data = None if base is None else files.read_bytes(directory.path / name)
+            for version, *values in read_transaction_index(data).tolist() if data else ():
+                entry = Aborted(*values)
+                if (
+                    version == 0
+                    and entry.producer_id >= 0
+                    and 0 <= entry.first < entry.last < MAX_OFFSET
+                    and entry.last >= (base or 0)
+                ):
+                    self.all.append(entry)
+        self.all.sort(key=lambda e: e.last)
+        self._lasts = np.array([e.last for e in self.all], np.int64)
+        self._covered = np.zeros(len(self.all), bool)
+        self.waiting: dict[int, deque[int]] = defaultdict(deque)
+        for i, entry in enumerate(self.all):
+            self.waiting[entry.producer_id].append(i)
+
+    def cover(self, table: BatchTable) -> None:
+        """Register the offsets that batches contain: such a batch itself shows whether it is a
+        marker.
+        """
+        if not len(self._lasts) or not len(table):
+            return
+        lasts = last_offsets(table)
+        low, high = np.searchsorted(self._lasts, [table["base_offset"][0], lasts[-1] + 1]).tolist()
+        if low < high:
+            at = np.searchsorted(table["base_offset"], self._lasts[low:high], "right") - 1
+            self._covered[low:high] |= (at >= 0) & (lasts[at] >= self._lasts[low:high])
+
+    def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
+        """Take a producer's entries with a marker offset below `before`; yield those that no batch
+        contains.
+        """
+        waiting = self.waiting[producer_id]
+        while waiting and self._lasts[waiting[0]] < before:
+            i = waiting.popleft()
+            if not self._covered[i]:
+                yield self.all[i]
+        if not waiting:
+            del self.waiting[producer_id]
