@@ -50,9 +50,7 @@ class DamageScanner:
         return scan
 
     def find(self, start: int) -> int | None:
-        """Return the position of the first valid batch that starts at `start` or later; None if
-        there is none.
-        """
+        """Return the position of the first valid batch from `start` on, or None."""
         if start < self._from or not self._to:
             self._found, self._from, self._to = self._found[:0], start, start
         at = int(np.searchsorted(self._found, start))
@@ -87,7 +85,7 @@ class DamageScanner:
         self._found = np.concatenate((self._found, rows[:count]))
 
     def _scan_found(self, table: BatchTable, position: int) -> Scan:
-        """Fill `table` as `scan` does, but use the batches found so far instead of computing CRCs."""
+        """Fill `table` as `scan` does, but without computing CRCs, from the batches found so far."""
         stop, count = position, 0
         while count < len(table) and self.find(stop) == stop:
             scan = core.scan_batches(self.buffer, table[count : count + 1], stop, None, False)

@@ -121,7 +121,9 @@ class RecordReader:
     @property
     def decompress_seconds(self) -> float:
         """Seconds spent on decompression."""
-        return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0  # not created for uncompressed data
+        return (
+            self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
+        )  # not created for uncompressed data
 
     def read(self, buffer: Buffer, table: BatchTable, on_error: OnError | None = None) -> Iterator[Chunk]:
         """Yield the records of batches, in order.
@@ -274,17 +276,16 @@ class RecordReader:
 
 
 def legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:
-    """Return the compressed value of a wrapper message in the form that the codec's library
-    accepts.
-    """
+    """Return the compressed value of a wrapper message as the codec's library accepts it."""
     if codec > CODEC_LZ4:
         raise UnsupportedError(f"codec {codec} is not supported in format {magic}")
     return with_right_checksum(payload) if codec == CODEC_LZ4 and magic == MAGIC_V0 else payload
 
 
 def offset_range_error(row: Any) -> StructureError:
-    """Return the error of a batch whose last offset delta is negative, or whose last offset exceeds
-    64 bits.
+    """Return the error of a batch whose offsets are impossible.
+
+    Its last offset delta is negative, or its last offset exceeds 64 bits.
     """
     first, delta = int(row["base_offset"]), int(row["last_offset_delta"])
     return StructureError(
@@ -348,8 +349,9 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
 
 
 def scan_window(buffer: Buffer, table: BatchTable, position: int, last: int, check_crc: bool) -> Scan:
-    """Scan at most WINDOW_BYTES of batches into `table`; if the next batch is larger, scan only
-    this batch.
+    """Scan at most WINDOW_BYTES of batches into `table`.
+
+    If the next batch is larger, scan only this batch.
     """
     window = min(last, position + WINDOW_BYTES)
     scan = core.scan_batches(buffer, table, position, window, check_crc)
