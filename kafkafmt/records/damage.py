@@ -85,7 +85,7 @@ class DamageScanner:
         self._found = np.concatenate((self._found, rows[:count]))
 
     def _scan_found(self, table: BatchTable, position: int) -> Scan:
-        """Fill `table` as `scan` does, but without computing CRCs, from the batches found so far."""
+        """Fill `table` as `scan` does, but from the batches found so far, without CRCs."""
         stop, count = position, 0
         while count < len(table) and self.find(stop) == stop:
             scan = core.scan_batches(self.buffer, table[count : count + 1], stop, None, False)

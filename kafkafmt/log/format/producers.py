@@ -132,7 +132,7 @@ class Producers:
         return self._oldest[0][0] if self._oldest else None
 
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
-        """Return the number of producers with an open transaction except `known`, and one of them."""
+        """Return the number of producers with open transactions except `known`, and one of them."""
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
         found = next((producer_id for producer_id in self._open if producer_id not in ids), None) if count else None
