@@ -21,7 +21,8 @@ from conftest import put
 
 import kafkafmt
 from kafkafmt.log import discover
-from kafkafmt.spark.export.job import Export, ExportOptions
+from kafkafmt.spark.export import ExportOptions
+from kafkafmt.spark.export.job import Export
 from kafkafmt.spark.export.parquet import COLUMNS, open_writer, row_groups
 from kafkafmt.spark.quiet import quiet_start
 from kafkafmt.spark.session import make_session
@@ -69,7 +70,8 @@ def test_export(
 
     def export() -> None:
         found = discover([source])
-        reports.append(Export(found, found.partitions, ExportOptions(out, level=level, overwrite=True)).run(spark))
+        options = ExportOptions((source,), out, compression_level=level, overwrite=True)
+        reports.append(Export(found, found.partitions, options).run(spark).to_dict())
 
     export()
     rows = reports[0]["written"]["records"]

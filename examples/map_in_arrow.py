@@ -1,6 +1,6 @@
 """Decode record batches in a binary column, such as captured Fetch responses, with mapInArrow.
 
-python examples/map_in_arrow.py FILE.log…        here each row holds a segment's bytes; one batch or a thousand, it is the same
+python examples/map_in_arrow.py FILE.log…        here each row contains the bytes of a segment
 """
 
 import sys

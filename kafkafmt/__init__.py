@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
     from .log.auditing.verify import verify
     from .records.signatures import BufferSelection
+    from .spark.export import ExportReport, OutputExistsError, export
 
 _LOADED_ON_DEMAND = {
     "DumpedFile": "dump",
@@ -97,6 +98,8 @@ _LOADED_ON_DEMAND = {
     "verify": "verify",
 }
 """Names whose modules in `kafkafmt.log.auditing` are imported at their first use, to keep `import kafkafmt` fast."""
+_OF_EXPORT = ("ExportReport", "OutputExistsError", "export")
+"""Names of `kafkafmt.spark.export`, which is imported at their first use. pyspark is imported when `export` is called."""
 
 Record = core.Record
 
@@ -107,6 +110,7 @@ __all__ = [
     "DamagedLogError",
     "DumpedFile",
     "DuplicatePartitionError",
+    "ExportReport",
     "Finding",
     "Groups",
     "InvalidError",
@@ -118,6 +122,7 @@ __all__ = [
     "LogWriter",
     "NoLogError",
     "OpenTransaction",
+    "OutputExistsError",
     "OutputPlaceError",
     "Partition",
     "PartitionNotFoundError",
@@ -149,6 +154,7 @@ __all__ = [
     "decode_control_record",
     "describe",
     "dump",
+    "export",
     "iter_batches",
     "open",
     "read_records",
@@ -219,6 +225,12 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         value = getattr(import_module(f"kafkafmt.log.auditing.{_LOADED_ON_DEMAND[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _OF_EXPORT:
+        from importlib import import_module
+
+        value = getattr(import_module("kafkafmt.spark.export"), name)
         globals()[name] = value
         return value
     if name == "__version__":  # looked up on first use: it takes a third of the time of the import

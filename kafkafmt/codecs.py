@@ -25,6 +25,7 @@ from __future__ import annotations
 import struct
 import zlib as plain_zlib
 from threading import Lock
+from time import perf_counter
 from typing import Any
 
 import lz4.frame
@@ -195,6 +196,8 @@ class Decompressor:
         if max_batch_bytes < 1:
             raise ValueError(f"max_batch_bytes is {max_batch_bytes}; it must be at least 1")
         self.limit = max_batch_bytes
+        self.seconds: float = 0.0
+        """Spent in `decompress`."""
         self._busy = Lock()  # zstandard crashes if two threads use one context
         self._zstd = zstandard.ZstdDecompressor()
         self._zstd_ratio = 4.0  # compression ratio to expect, updated after each batch of unknown size
@@ -218,9 +221,11 @@ class Decompressor:
         """
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("another thread is decompressing with this Decompressor or RecordReader")
+        started = perf_counter()
         try:
             return self._decompress(codec, payload, arena)
         finally:
+            self.seconds += perf_counter() - started
             self._busy.release()
 
     def _decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:

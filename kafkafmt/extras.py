@@ -7,6 +7,7 @@ instead.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from importlib.util import find_spec
 
 EXTRAS = {
@@ -19,6 +20,22 @@ EXTRAS = {
 
 The key "" contains the requirements of every installation. pyproject.toml has the same list.
 """
+
+LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy", "isal")
+"""Distributions whose versions the reports and `kafkafmt --version` name."""
+
+
+def library_versions(names: Iterable[str]) -> dict[str, str | None]:
+    """Return the installed version of each distribution, or None if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+    versions: dict[str, str | None] = {}
+    for name in names:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = None
+    return versions
 
 
 def install_line(extra: str) -> str:

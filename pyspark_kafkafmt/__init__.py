@@ -1,4 +1,7 @@
-"""Where Spark looks for data sources: with this package installed, format("kafkafmt") needs no registration."""
+"""Make format("kafkafmt") known to Spark.
+
+Spark imports all packages whose name starts with `pyspark_` to find data sources.
+"""
 
 from kafkafmt.spark.source.data_source import KafkaLogSource as DefaultSource
 

@@ -348,7 +348,7 @@ cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
     """
     cdef uint32_t value = 0
     cdef int i
-    if p[-1] & 0x80:
+    if (p - 1)[0] & 0x80:
         return -1
     for i in range(size):
         if i < size - 1 and not p[i - size] & 0x80:

@@ -7,7 +7,6 @@ import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
 
 import click
@@ -15,7 +14,7 @@ import click
 from .. import __version__, backend
 from .._backend import backend_reason
 from ..errors import KafkaFormatError
-from ..extras import extra_of, install_line
+from ..extras import LIBRARIES, extra_of, install_line, library_versions
 from ..log import DuplicatePartitionError
 from ..log.auditing.run import error_text
 from ..text import plain
@@ -34,7 +33,8 @@ COMMANDS = {
     "decode": "Decode captured frames of the wire protocol.",
 }
 """Each is the function of that name in the module of that name, which is imported only when the command is run."""
-LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "cramjam", "python-snappy", "isal", "crc32c")
+BACKENDS = ("cramjam", "crc32c")
+"""Further distributions that `--version` names: python-snappy uses cramjam, and the pure-Python core uses crc32c."""
 
 
 def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -43,11 +43,8 @@ def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         return
     click.echo(f"kafkafmt {__version__}")
     click.echo(f"core: {backend} ({backend_reason})")
-    for library in LIBRARIES:
-        try:
-            click.echo(f"{library} {version(library)}")
-        except PackageNotFoundError:
-            click.echo(f"{library}: not installed")
+    for library, version in library_versions((*LIBRARIES, *BACKENDS)).items():
+        click.echo(f"{library}: not installed" if version is None else f"{library} {version}")
     ctx.exit()
 
 

@@ -95,6 +95,11 @@ class RecordReader:
 
         return Decompressor(self._max_batch_bytes)
 
+    @property
+    def decompress_seconds(self) -> float:
+        """Seconds spent on decompression."""
+        return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0  # not created for uncompressed data
+
     def read(self, buffer: Buffer, table: BatchTable, on_error: OnError | None = None) -> Iterator[Chunk]:
         """Yield the records of a table of batches in `buffer`, in order.
 

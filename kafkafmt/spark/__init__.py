@@ -1,6 +1,7 @@
-"""Kafka's logs on Spark: the data source `kafkafmt`, functions for mapPartitions and mapInArrow, the export.
+"""Kafka logs on Spark: data source and sink, functions for mapPartitions and mapInArrow, export.
 
-The names below load what they need when they are first used: pyspark, pyarrow and, for the functions of mapInArrow, pandas.
+The public names below import their modules on first use. These need pyspark, pyarrow and, for the
+functions of mapInArrow, pandas.
 """
 
 from __future__ import annotations
@@ -29,4 +30,4 @@ def __getattr__(name: str) -> Any:
         package = (missing.name or "").partition(".")[0]
         if package not in ("pyspark", "py4j", "pandas"):
             raise
-        raise ImportError(f"kafkafmt on Spark needs {package}: {install_line('spark')}") from missing
+        raise ImportError(f"kafkafmt.spark needs {package}: {install_line('spark')}") from missing

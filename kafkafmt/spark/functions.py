@@ -1,17 +1,22 @@
-"""Functions for mapInArrow and mapPartitions: record data, or paths of logs, go in, records come out.
+"""Functions for mapInArrow and mapPartitions that decode record data or read paths of logs.
 
     decode = decode_batches("records", keep={"topic": "string", "partition": "int"})
     df.mapInArrow(decode, decode.schema)
 
     rdd.mapPartitions(decode_partition())
 
-Record data is what a Fetch response, a Produce request or a `.log` file holds: batches back to back, the last of which may be
-cut off (a normal end). mapInArrow is the fast way by far, since a record never becomes a Python object; mapPartitions gives
-Record objects or tuples, at some 100,000 records a second through Spark.
+Record data is what a Fetch response, a Produce request or a `.log` file contains: batches back to
+back. The last batch may be truncated, which is not an error. mapInArrow is much faster, because it
+creates no Python objects for records. mapPartitions delivers Record objects or tuples, about
+100,000 records per second through Spark.
 
-What is damaged is treated as `on_error` says: "fail" raises, naming the input row; "skip" goes on behind it, with a warning
-in the task's log; "column" does too and gives a row for each damaged span, in its place among the others, in which
-the records' columns are null and a last column `error` says what was wrong (null in all other rows).
+`on_error` decides what happens to damage:
+
+- "fail" raises an error that names the input row;
+- "skip" omits the damaged data and logs a warning in the task;
+- "column" omits it and adds a row for each damaged span, at its place among the records. Its last
+  column `error` contains the reason and the records' columns are null. In all other rows, `error`
+  is null.
 """
 
 from __future__ import annotations
@@ -36,14 +41,14 @@ from .source.reading import say
 
 OnFault = Callable[[Exception], None]
 Found = Iterator[tuple[str, int, Iterator[Chunk]]]
-"""Topic, partition and decoded records, to be read through before the next."""
+"""Topic, partition and decoded records. The records must be read before the next item."""
 CHUNK_ROWS = 4096
 
 ERROR = "error"
 BLOB_COLUMNS = tuple(n for n in WITH_HEADERS if n not in ("topic", "partition"))
 TUPLE_COLUMNS = tuple("timestampMillis" if n == "timestamp" else n for n in WITH_HEADERS)
 TUPLE_SCHEMA = ddl_of(TUPLE_COLUMNS)
-"""The tuples of `decode_partition(tuples=True)`, for toDF; their timestamps are numbers."""
+"""Schema of the tuples of `decode_partition(tuples=True)`, for toDF. Timestamps are milliseconds."""
 
 
 def decode_batches(
@@ -55,13 +60,49 @@ def decode_batches(
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> ArrowFunction:
-    """For mapInArrow: the records of a binary column of record data; nulls have none.
+    """Return a function for mapInArrow that decodes a binary column of record data.
 
-    keep: other columns of the input and their types, repeated in front of each record; for all of them
-    `{f.name: f.dataType.simpleString() for f in df.schema if f.name != column}`. columns: those of the records.
+    Parameters
+    ----------
+    column : str, default "records"
+        Name of the column with the record data. A null has no records.
+    keep : mapping of str to str, optional
+        Other columns of the input to repeat before the columns of each record: names and Spark
+        types. To keep all columns, pass ``{f.name: f.dataType.simpleString() for f in df.schema if
+        f.name != column}``. By default none.
+    columns : sequence of str, optional
+        Columns of the records. By default key, value, offset, timestamp, timestampType and headers.
+        `timestampMillis` is available too; topic and partition are not, because record data does
+        not contain them.
+    on_error : {"fail", "skip", "column"}, default "fail"
+        "fail" raises at the first damage. "skip" omits damaged data and logs a warning. "column"
+        omits it and adds a row for each damaged span, whose column `error` contains the reason.
+    control : bool, default False
+        Include control records (transaction markers).
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+
+    Returns
+    -------
+    ArrowFunction
+        The first argument of mapInArrow. Its attribute `schema` is the second.
+
+    Raises
+    ------
+    ValueError
+        An argument is wrong, or two columns of the output have the same name.
+
+    Notes
+    -----
+    With "fail", damage raises a KafkaFormatError in the task. Its message names the input row.
+
+    Examples
+    --------
+    >>> decode = decode_batches("records", keep={"topic": "string"}, on_error="skip")
+    >>> records = df.mapInArrow(decode, decode.schema)  # doctest: +SKIP
     """
     if bad := {"topic", "partition"} & set(columns):
-        raise ValueError(f"record data does not say its {min(bad)}: keep the input's column")
+        raise ValueError(f"record data does not contain its {min(bad)}; keep a column of the input instead")
     return _Batches(column, keep or {}, columns, on_error, control, max_batch_bytes)
 
 
@@ -74,15 +115,54 @@ def read_paths(
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> ArrowFunction:
-    """For mapInArrow: the records under a string column of paths (`.log` files, partition or log directories).
+    """Return a function for mapInArrow that reads the logs named by a string column of paths.
 
-    The rest as in `decode_batches`. A path that cannot be read is an error of its row.
+    Parameters
+    ----------
+    column : str, default "path"
+        Name of the column with the paths: `.log` files, partition directories or log directories.
+        Each executor must see them. A null has no records.
+    keep : mapping of str to str, optional
+        Other columns of the input to repeat before the columns of each record: names and Spark
+        types. By default none.
+    columns : sequence of str, optional
+        Columns of the records. By default the seven columns of Spark's Kafka source, and headers.
+    on_error : {"fail", "skip", "column"}, default "fail"
+        "fail" raises at the first damage, or for a path that cannot be read. "skip" omits these and
+        logs a warning. "column" omits them and adds a row for each, whose column `error` contains
+        the reason.
+    control : bool, default False
+        Include control records (transaction markers).
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+
+    Returns
+    -------
+    ArrowFunction
+        The first argument of mapInArrow. Its attribute `schema` is the second.
+
+    Raises
+    ------
+    ValueError
+        An argument is wrong, or two columns of the output have the same name.
+
+    Notes
+    -----
+    With "fail", the task raises a KafkaFormatError for damage and an OSError for a path that cannot
+    be read. The message names the input row. Records below the log start offset are omitted, as a
+    broker would.
     """
     return _Paths(column, keep or {}, columns, on_error, control, max_batch_bytes)
 
 
 class ArrowFunction:
-    """What mapInArrow takes; its second argument is `schema`."""
+    """A function for mapInArrow. Created by `decode_batches` and `read_paths`.
+
+    Attributes
+    ----------
+    schema : str
+        Schema of the output as DDL, the second argument of mapInArrow.
+    """
 
     def __init__(
         self,
@@ -94,7 +174,7 @@ class ArrowFunction:
         max_batch_bytes: int,
     ) -> None:
         if on_error not in ("fail", "skip", "column"):
-            raise ValueError(f"on_error is {on_error!r}; it can be 'fail', 'skip' or 'column'")
+            raise ValueError(f"on_error is {on_error!r}; it must be 'fail', 'skip' or 'column'")
         self.column = column
         self.keep: dict[str, str] = dict(keep)
         self.columns: tuple[str, ...] = tuple(columns)
@@ -110,15 +190,18 @@ class ArrowFunction:
         )
         names = [*self.keep, *self.columns, *([ERROR] if on_error == "column" else [])]
         if twice := [n for n in names if names.count(n) > 1]:
-            raise ValueError(f"the output would have {twice[0]} twice: leave it out of keep or columns")
+            raise ValueError(f"the output would have {twice[0]} twice; remove it from keep or columns")
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of the input batches."""
         output = _Output(self)
         decode = self.decoder(output.builder.columns)
         for batch in batches:
             for name in (self.column, *self.keep):
                 if name not in batch.schema.names:
-                    raise ValueError(f"the input has no column {name!r}; it has {', '.join(batch.schema.names)}")
+                    raise ValueError(
+                        f"the input has no column {name!r}; its columns are {', '.join(batch.schema.names)}"
+                    )
             output.batch = batch
             for row, value in enumerate(batch.column(batch.schema.get_field_index(self.column))):
                 if not value.is_valid:
@@ -130,7 +213,7 @@ class ArrowFunction:
                     if self.on_error == "column":
                         output.error(row, str(error))
                     else:
-                        say(f"row {row} of column {self.column!r}: {error}; left out")
+                        say(f"row {row} of column {self.column!r}: {error}; omitted")
 
                 for topic, partition, chunks in decode(value, fault):
                     output.move_to(topic, partition)
@@ -142,7 +225,7 @@ class ArrowFunction:
             yield from output.take()
 
     def decoder(self, columns: RecordColumns) -> Callable[[Any, OnFault], Found]:
-        """What decodes the records of one value of the column, into `columns`."""
+        """Return a function that decodes the records of one value of the column into `columns`."""
         raise NotImplementedError
 
 
@@ -158,44 +241,44 @@ class _Paths(ArrowFunction):
 
 
 class _Output:
-    """The rows that come out of input batches: records, the columns kept beside them, and errors in their place."""
+    """Builds the output batches: records, the columns kept from the input, and rows for errors."""
 
     def __init__(self, function: ArrowFunction) -> None:
         self.function = function
         self.batch: pa.RecordBatch | None = None
         self.fields = schema_of(function.columns)
         self.builder = ArrowBuilder("", 0, self.fields)
-        self.origins = np.empty(0, np.int64)  # the input row of each record that the builder holds
-        self.home = "", 0
+        self.origins = np.empty(0, np.int64)  # for each record in the builder, its row in the input
+        self.partition = "", 0
         self.ready: list[pa.RecordBatch] = []
 
     def move_to(self, topic: str, partition: int) -> None:
-        if self.home != (topic, partition):
+        if self.partition != (topic, partition):
             self.flush()
-            self.home = topic, partition
+            self.partition = topic, partition
             self.builder.move_to(topic, partition)
 
     def add(self, row: int, chunk: Chunk) -> None:
         if self.function.keep:
             self.origins = np.concatenate((self.origins, np.full(chunk.columns.rows - self.builder.rows, row)))
-        self.ready += [self._beside(records) for records in self.builder.add(chunk)]
+        self.ready += [self._with_kept(records) for records in self.builder.add(chunk)]
 
     def flush(self) -> None:
         if self.builder.rows:
-            self.ready.append(self._beside(self.builder.flush()))
+            self.ready.append(self._with_kept(self.builder.flush()))
 
     def error(self, row: int, text: str) -> None:
-        """A row that tells of damage, behind the records before it."""
+        """Add a row for damage, after the records that precede it."""
         self.flush()
         records = [pa.nulls(1, field.type) for field in self.fields]
         self.ready.append(self._batch(np.array([row]), records, pa.array([text], pa.string())))
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """What is ready."""
+        """Return the batches that are complete."""
         ready, self.ready = self.ready, []
         return iter(ready)
 
-    def _beside(self, records: pa.RecordBatch) -> pa.RecordBatch:
+    def _with_kept(self, records: pa.RecordBatch) -> pa.RecordBatch:
         rows, self.origins = self.origins[: records.num_rows], self.origins[records.num_rows :]
         return self._batch(rows, records.columns, pa.nulls(records.num_rows, pa.string()))
 
@@ -217,13 +300,47 @@ def decode_partition(
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """For rdd.mapPartitions: the records of each element, which is record data (bytes) or a path (str, Path).
+    """Return a function for mapPartitions that decodes record data or reads paths of logs.
 
-    column: where the elements are Rows or tuples, which field of them it is. tuples: tuples as in TUPLE_SCHEMA instead of
-    Record objects; topic and partition are None for record data. on_error: "fail" or "skip".
+    Parameters
+    ----------
+    column : str or int, optional
+        Field that contains the record data (bytes-like) or the path (str, os.PathLike), if the
+        elements of the RDD are Rows or tuples. By default, the elements themselves. A None has no
+        records.
+    tuples : bool, default False
+        Deliver tuples that fit `TUPLE_SCHEMA` instead of `Record` objects. Topic and partition are
+        None for record data.
+    on_error : {"fail", "skip"}, default "fail"
+        "fail" raises at the first damage, or for a path that cannot be read. "skip" omits these and
+        logs a warning.
+    control : bool, default False
+        Include control records (transaction markers).
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+
+    Returns
+    -------
+    callable
+        Takes an iterator of elements and yields records.
+
+    Raises
+    ------
+    ValueError
+        An argument is wrong.
+
+    Notes
+    -----
+    With "fail", the task raises a KafkaFormatError for damage and an OSError for a path that cannot
+    be read. The message names the element.
+
+    Examples
+    --------
+    >>> [record.value for record in decode_partition()([kafkafmt.build_batch([(b"key", b"value")])])]  # doctest: +SKIP
+    [b'value']
     """
     if on_error not in ("fail", "skip"):
-        raise ValueError(f"on_error is {on_error!r}; it can be 'fail' or 'skip'")
+        raise ValueError(f"on_error is {on_error!r}; it must be 'fail' or 'skip'")
 
     def decode(elements: Iterable[Any]) -> Iterator[Any]:
         columns = RecordColumns(CHUNK_ROWS)
@@ -234,7 +351,7 @@ def decode_partition(
             def fault(error: Exception, row: int = row) -> None:
                 if on_error == "fail":
                     raise _in_row(error, row, column) from None
-                say(f"element {row}: {error}; left out")
+                say(f"element {row}: {error}; omitted")
 
             if value is None:
                 continue
@@ -260,7 +377,7 @@ def _rows(chunk: Chunk, topic: str | None, partition: int | None, tuples: bool) 
 
 
 class _Blobs:
-    """Decodes one value of record data after another, into the same columns."""
+    """Decodes values of record data, one after the other, into the same columns."""
 
     def __init__(self, columns: RecordColumns, control: bool, max_batch_bytes: int) -> None:
         self.reader = RecordReader(columns, max_batch_bytes=max_batch_bytes)
@@ -268,7 +385,10 @@ class _Blobs:
         self.table = np.zeros(256, BATCH_DTYPE)
 
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
-        """The records of whole batches; what is wrong goes to `fault`, and reading goes on behind it where that returns."""
+        """Yield the records of complete batches.
+
+        Call `fault` for damage; if it returns, continue after the damage.
+        """
         scanner, position = DamageScanner(blob), 0
         while position < scanner.size:
             scan = scanner.scan(self.table, position)
@@ -285,7 +405,11 @@ class _Blobs:
 
 
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
-    """Return where to resume after a corrupted batch: by its length if that leads to a header or near the end, else by searching."""
+    """Return the position at which reading resumes after a corrupted batch.
+
+    This is the end according to its length if a header or the end of the data is there, else a
+    position found by scanning.
+    """
     after = error.resume
     if after is not None and after > position:
         header_end = after + BATCH_HEADER_SIZE
@@ -314,14 +438,14 @@ def _read_path(
             fault(error)
             continue
 
-        def hurt(damage: Damage, where: str = str(directory.path)) -> None:
+        def note_damage(damage: Damage, where: str = str(directory.path)) -> None:
             fault(DamagedLogError(damage, where))
 
-        yield directory.topic, directory.partition, log.chunks(columns, control=control, on_damage=hurt)
+        yield directory.topic, directory.partition, log.chunks(columns, control=control, on_damage=note_damage)
 
 
 def _in_row(error: Exception, row: int, column: str | int | None) -> Exception:
-    """The error with the input row in its message."""
+    """Return the error with the input row in its message."""
     where = f"row {row} of this task" + ("" if column is None else f", column {column!r}")
     if isinstance(error, KafkaFormatError):
         return KafkaFormatError(f"{where}: {error.message}", error.position, error.base_offset, error.resume)

@@ -1,4 +1,7 @@
-"""Name the host in what a task reports about files: executors may see other files than the driver under the same paths."""
+"""Name the host in errors about files.
+
+An executor may see other files than the driver under the same path.
+"""
 
 from __future__ import annotations
 

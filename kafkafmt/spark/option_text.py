@@ -1,4 +1,4 @@
-"""Options as text into values; what cannot be is one line that names the option."""
+"""Parse the text of options. Errors are one line and name the option."""
 
 from __future__ import annotations
 
@@ -13,26 +13,32 @@ from ..paths import local_path
 
 
 class OptionError(ValueError):
-    """An option's name or value that cannot be; the message is one line."""
+    """Raised for an unknown option or an invalid value. The message is one line."""
 
 
 def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Refuse what is none of these options, but for others that are let by, and what begins with `kafka.`."""
-    known, let_by = {name.lower(): name for name in names}, {name.lower() for name in others}
+    """Raise OptionError for a name that is unknown and does not start with `kafka.`.
+
+    others: names that are accepted but not suggested.
+    """
+    known, accepted = {name.lower(): name for name in names}, {name.lower() for name in others}
     for name in given:
         lower = name.lower()
-        if lower not in known and lower not in let_by and not lower.startswith("kafka."):
+        if lower not in known and lower not in accepted and not lower.startswith("kafka."):
             near = difflib.get_close_matches(lower, known, 1)
             hint = (
                 f"did you mean {known[near[0]]}?"
                 if near
-                else f"there are {', '.join(n for n in names if not n.startswith('path'))}"
+                else f"the options are {', '.join(n for n in names if not n.startswith('path'))}"
             )
-            raise OptionError(f"there is no option {name}; {hint}")
+            raise OptionError(f"unknown option {name}; {hint}")
 
 
 def path_of(text: str) -> str:
-    """Return the absolute local path that an option means, since executors have other working directories. Raise `OptionError`."""
+    """Return the absolute local path that an option names.
+
+    It is absolute because executors have other working directories. Raise OptionError if the path is not local.
+    """
     try:
         path = local_path(text)
     except ValueError as error:
@@ -41,6 +47,7 @@ def path_of(text: str) -> str:
 
 
 def json_value(name: str, text: str) -> Any:
+    """Return the value of an option that is JSON."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -48,46 +55,50 @@ def json_value(name: str, text: str) -> Any:
 
 
 def whole_number(name: str, text: str, least: int) -> int:
+    """Return the value of an option that is an integer of at least `least`."""
     try:
         value = int(text)
     except ValueError:
-        raise OptionError(f"{name} is {text!r}, which is no whole number") from None
+        raise OptionError(f"{name} is {text!r}, which is not an integer") from None
     if value < least:
-        raise OptionError(f"{name} is {value}; it can be {least} at least")
+        raise OptionError(f"{name} is {value}; it must be at least {least}")
     return value
 
 
 def size_of(options: Mapping[str, str], name: str, default: int) -> int:
-    """Bytes, or 64k, 64m, 1g."""
+    """Return a size in bytes, given as a number of bytes or with a unit: 64k, 64m or 1g."""
     if name not in options:
         return default
     found = re.fullmatch(r"(\d+)\s*([kmg]?)i?b?", options[name].strip().lower())
     if not found or not (value := int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[found[2]]):
-        raise OptionError(f"{name} is {options[name]!r}; it can be bytes, or 64k, 64m, 1g")
+        raise OptionError(
+            f"{name} is {options[name]!r}; it must be a positive number of bytes, or a size such as 64k, 64m or 1g"
+        )
     return value
 
 
 UNITS = {"us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-"""Of Spark's time strings; milliseconds if there is none."""
+"""Seconds by the unit in Spark's time strings. Without a unit, a time is in milliseconds."""
 
 
 def seconds_of(options: Mapping[str, str], name: str, default: str) -> float:
-    """Return a time such as 500ms, 30s or 15m in seconds."""
+    """Return the seconds of a time such as 500ms, 30s or 15m."""
     given = options.get(name, default)
     found = re.fullmatch(r"(\d+)\s*([a-z]*)", given.strip().lower())
     if not found or found[2] not in UNITS:
-        raise OptionError(f"{name} is {given!r}; it can be a time such as 500ms, 30s or 15m")
+        raise OptionError(f"{name} is {given!r}; it must be a time such as 500ms, 30s or 15m")
     return int(found[1]) * UNITS[found[2]]
 
 
 def flag_of(options: Mapping[str, str], name: str) -> bool:
+    """Return the value of an option that is true or false; False if the option is not given."""
     return word_of(options, name, ("false", "true")) == "true"
 
 
 def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
-    """One of some words, in whatever case; the first where the option is not given."""
+    """Return which of `words` an option is, ignoring case; the first if it is not given."""
     given = options.get(name, words[0])
     for allowed in words:
         if given.strip().lower() == allowed.lower():
             return allowed
-    raise OptionError(f"{name} is {given!r}; it can be {' or '.join(words)}")
+    raise OptionError(f"{name} is {given!r}; it must be {' or '.join(words)}")

@@ -1,7 +1,10 @@
-"""The one line that no setting of Java's silences: "Using incubator modules", which Spark's start provokes.
+"""Remove one line from stderr while Java starts.
 
-Java inherits our stderr when it is started. For that moment stderr is a pipe, whose other end is passed on to the real one line by
-line, without that line; all else that Java or a worker has to say still arrives.
+No setting of Java suppresses this line: "Using incubator modules".
+
+Java inherits stderr when it starts. Until then, stderr is a pipe. A thread copies the lines from
+the pipe to the real stderr, except that line. All other output of Java and its workers still
+arrives.
 """
 
 from __future__ import annotations
@@ -18,7 +21,11 @@ STDERR = 2
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Start Java inside of this. Whoever draws on the terminal meanwhile should do so through a duplicate of stderr."""
+    """Filter stderr inside the context, in which the caller starts Java.
+
+    Code that writes to the terminal meanwhile, such as a progress bar, should use a duplicate of
+    stderr.
+    """
     sys.stderr.flush()
     real, (source, sink) = os.dup(STDERR), os.pipe()
     os.dup2(sink, STDERR)

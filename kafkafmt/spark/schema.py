@@ -1,7 +1,8 @@
-"""The columns as Spark knows them: the same names and types as in arrow.py, said in Spark's words.
+"""The columns of arrow.py as Spark types, and checks of schemas that users pass.
 
-Spark asks for exact equality of what a data source yields with what it declared, and says so in 2 KB of text;
-here a schema that a user gave is checked first, field by field, with a line a person can read.
+Spark requires that a data source yields exactly the schema that it declared, and reports a
+difference in 2 KB of text. A user's schema is therefore checked first, field by field, with an
+error of one line.
 """
 
 from __future__ import annotations
@@ -33,38 +34,48 @@ TYPES: dict[str, DataType] = {
     "timestampMillis": LongType(),
 }
 STANDARD = tuple(name for name in TYPES if name not in (HEADERS, "timestampMillis"))
-"""The seven columns of Spark's Kafka source."""
+"""The seven columns that Spark's Kafka source has by default."""
 WITH_HEADERS = (*STANDARD, HEADERS)
 
 
 def struct_of(names: Iterable[str]) -> StructType:
-    """The columns as a schema, all nullable. ValueError for a name that is none of ours."""
+    """Return the columns as a schema in which every column is nullable.
+
+    Raise ValueError for an unknown name.
+    """
     return StructType([StructField(name, TYPES[_known(name)]) for name in names])
 
 
 def ddl_of(names: Iterable[str]) -> str:
-    """The columns as Spark's DDL: `key binary, value binary, …`."""
+    """Return the columns as DDL of Spark: `key binary, value binary, …`.
+
+    Raise ValueError for an unknown name.
+    """
     return ", ".join(f"{name} {TYPES[_known(name)].simpleString()}" for name in names)
 
 
 def checked_names(schema: StructType) -> list[str]:
-    """The names of a schema that a user gave as the projection. ValueError, one line, where it is not of our columns."""
+    """Return the column names of a schema that a user passed as projection.
+
+    Raise ValueError if a column is unknown, occurs twice, is NOT NULL or has another type.
+    """
     for field in schema.fields:
         wanted = TYPES[_known(field.name)].simpleString()
         given = field.dataType.simpleString()
         if given != wanted:
             raise ValueError(
-                f"the schema has {field.name} {given}, but it is {wanted}: .schema() chooses columns, cast them afterwards"
+                f"the schema has {field.name} {given}, but the column is {wanted}; .schema() can only select columns, so cast"
+                " them afterwards"
             )
         if not field.nullable:
-            raise ValueError(f"the schema has {field.name} as NOT NULL: leave that out, every column can be null here")
+            raise ValueError(f"the schema has {field.name} as NOT NULL; omit that, because every column is nullable")
     names = schema.fieldNames()
     if twice := sorted({n for n in names if names.count(n) > 1}):
-        raise ValueError(f"the schema names {twice[0]} twice")
+        raise ValueError(f"the schema contains {twice[0]} twice")
     return names
 
 
 def _known(name: str) -> str:
     if name not in TYPES:
-        raise ValueError(f"there is no column {name!r}; there are {', '.join(TYPES)}")
+        raise ValueError(f"unknown column {name!r}; the columns are {', '.join(TYPES)}")
     return name

@@ -1,6 +1,6 @@
-"""A Spark session that works where kafkafmt does: finds a Java, hands this Python to the workers, keeps the terminal quiet.
+"""Start a Spark session: find a Java, let the workers run this Python, and print only errors.
 
-Nothing here is needed by the data source or the functions: they work in any session that Spark's users already have.
+The data source and the functions do not need this module. They work in any Spark session.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 JAVA_REMEDY = f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one"
 
-# In force from the JVM's first line on, so that what Spark warns of before its own settings are read is quiet too. A task
-# that fails is told to the caller, as an exception, not twice more in pages of Java.
+# Log4j reads these settings when the JVM starts, so they also apply to warnings that Spark logs
+# before it reads its own configuration. A failed task is reported to the caller as an exception, so
+# the executor and the task set manager do not log it as well.
 LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -44,12 +45,15 @@ logger.tasks.level = off
 
 
 class SparkMissingError(ImportError):
-    """pyspark, or a Java for it, is not there; the message is one line with the remedy."""
+    """Raised if pyspark or a suitable Java is missing.
+
+    The message is one line and contains the remedy.
+    """
 
 
 @functools.cache
 def java_version(java: str) -> int:
-    """The feature release of a `java` (17 of "17.0.2"), 0 where it does not run."""
+    """Return the feature release of a `java`, such as 17 for "17.0.2", or 0 if it does not run."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -59,9 +63,10 @@ def java_version(java: str) -> int:
 
 
 def find_java() -> Path:
-    """The `java` to run Spark on: of JAVA_HOME, on the PATH, or the one that `make setup` put into this environment.
+    """Return the path of the first `java` executable that is new enough for Spark.
 
-    The first that is new enough; SparkMissingError where there is none.
+    The candidates are that of JAVA_HOME, that on the PATH, and that which `make setup` installs
+    into this environment. Raise SparkMissingError if none is new enough.
     """
     tried = []
     home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
@@ -71,20 +76,21 @@ def find_java() -> Path:
         if (release := java_version(java)) >= OLDEST_JAVA:
             return Path(java)
         tried.append(f"{java} is Java {release}" if release else f"{java} does not run")
-    found = "; ".join(tried) or "there is no Java"
+    found = "; ".join(tried) or "no Java was found"
     raise SparkMissingError(f"Spark needs Java {OLDEST_JAVA} or newer, but {found}: {JAVA_REMEDY}")
 
 
 def prepare_environment() -> None:
-    """See to it that pyspark finds a Java and that its workers run this Python. SparkMissingError where it cannot work.
+    """Set environment variables so that pyspark finds a Java and its workers run this Python.
 
-    Sets JAVA_HOME only where Spark would not find that Java by itself, and PYSPARK_PYTHON only where it is not set:
-    without it the workers would take the first python3 on the path.
+    JAVA_HOME is set only if Spark would not find the Java itself. PYSPARK_PYTHON is set only if it
+    is not set already: otherwise the workers would run the first python3 on the PATH. Raise
+    SparkMissingError if pyspark or Java is missing.
     """
     try:
         import pyspark  # noqa: F401
     except ImportError as missing:
-        raise SparkMissingError(f"this needs pyspark: {install_line('spark')}") from missing
+        raise SparkMissingError(f"kafkafmt.spark needs pyspark: {install_line('spark')}") from missing
     java = find_java()
     home = os.environ.get("JAVA_HOME")
     expected = str(Path(home, "bin", "java")) if home else shutil.which("java")
@@ -95,10 +101,31 @@ def prepare_environment() -> None:
 
 
 def make_session(master: str | None = "local[*]", app_name: str = "kafkafmt", **conf: Any) -> SparkSession:
-    """A Spark session, or the one that runs already.
+    """Start a Spark session, or return the active one.
 
-    master: None leaves it to spark-submit and its configuration. conf: Spark's settings, `**{"spark.driver.memory": "2g"}`;
-    they win over the ones made here: no UI, no progress bar, only errors on the terminal.
+    Parameters
+    ----------
+    master : str or None, default "local[*]"
+        Master URL. None leaves it to spark-submit and its configuration.
+    app_name : str, default "kafkafmt"
+        Name of the Spark application.
+    **conf
+        Settings of Spark, such as ``**{"spark.driver.memory": "2g"}``. They override the defaults
+        made here: no web UI, no progress bar, and only errors in the log.
+
+    Returns
+    -------
+    pyspark.sql.SparkSession
+
+    Raises
+    ------
+    SparkMissingError
+        pyspark, or Java 17 or newer, is missing. It is an ImportError.
+
+    Notes
+    -----
+    Java is taken from JAVA_HOME, the PATH or the current Python environment. If Spark would not
+    find it, JAVA_HOME is set. The workers run the current Python unless PYSPARK_PYTHON is set.
     """
     prepare_environment()
     from pyspark.sql import SparkSession
@@ -117,12 +144,23 @@ def make_session(master: str | None = "local[*]", app_name: str = "kafkafmt", **
         )
         for key, value in settings.items():
             builder = builder.config(key, value)
-        with warnings.catch_warnings():  # of pyspark's own, about versions of pandas; nothing here uses pandas
+        with warnings.catch_warnings():  # pyspark warns about versions of pandas, which is not used here
             warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
             return builder.getOrCreate()
 
 
+def active_session() -> SparkSession | None:
+    """Return the Spark session of this process, or None if there is none."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    return None if SparkContext._active_spark_context is None else SparkSession.builder.getOrCreate()
+
+
 def stop_quietly(spark: SparkSession) -> None:
-    """Stop a session without a log line: tasks of a cancelled job may still be running, and log that Spark is gone."""
+    """Stop a session without log lines.
+
+    Tasks of a cancelled job may still run, and would log that Spark is gone.
+    """
     spark.sparkContext.setLogLevel("OFF")
     spark.stop()

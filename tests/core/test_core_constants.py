@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import kafkafmt
+from kafkafmt._pure import search as pure_search
+from kafkafmt.log.reading import search
 
 pytest.importorskip("kafkafmt._core")
 PACKAGE = Path(kafkafmt.__file__).parent
@@ -74,3 +76,8 @@ def test_every_constant_of_the_core_is_checked():
     reported = set(re.findall(r"(\w+) is ", import_core(CHANGE_ALL)))
     assert len(names) > 80
     assert names | {"MAX_MILLIS", "MICROS_BEYOND", "MICROS_NONE"} <= reported
+
+
+def test_limits_of_resume_after_are_those_of_the_search():
+    assert pure_search.CHAIN_REACH == search.LONG_CHAIN
+    assert (pure_search.LATER_REACH, pure_search.LATER_FINDS) == (search.LARGEST_WINDOW, search.LATER_FINDS)

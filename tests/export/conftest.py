@@ -24,33 +24,27 @@ def spark():
 @pytest.fixture
 def run_export(spark, tmp_path):
     """Do one in this session: (report, OUT)."""
-    from kafkafmt.spark.export.job import Export, ExportOptions
+    from kafkafmt.spark.export import ExportOptions
+    from kafkafmt.spark.export.job import Export
 
     def run(
         paths: list[Path],
         *,
-        topics=(),
-        numbers=(),
-        internal=False,
         offsets=":",
         progress=None,
         write=None,
         tell=None,
         **options: Any,
     ):
-        found = discover(paths, options.pop("replicas", None))
-        chosen = select_partitions(found.partitions, topics, numbers, internal)
         options.setdefault("output", tmp_path / "out")
-        options["paths"] = tuple(map(str, paths))
-        job = Export(
-            found,
-            chosen,
-            ExportOptions(offsets=parse_offsets(offsets) if isinstance(offsets, str) else offsets, **options),
-            tell,
-        )
+        options["offsets"] = parse_offsets(offsets) if isinstance(offsets, str) else offsets
+        wanted = ExportOptions(tuple(map(str, paths)), **options)
+        found = discover(paths, wanted.replicas)
+        chosen = select_partitions(found.partitions, wanted.topics, wanted.partitions, wanted.internal)
+        job = Export(found, chosen, wanted, tell)
         further = {} if write is None else {"write": write}
-        report = job.run(spark, progress, **further)
-        out = Path(options["output"])
+        report = job.run(spark, progress, **further).to_dict()
+        out = Path(wanted.output)
         assert json.loads((out / "report.json").read_text(encoding="utf-8")) == report
         assert (out / "_SUCCESS").exists()
         assert_nothing_beside(out)

@@ -15,7 +15,8 @@ import sys
 import time
 
 from kafkafmt.log import discover
-from kafkafmt.spark.export.job import Export, ExportOptions
+from kafkafmt.spark.export import ExportOptions
+from kafkafmt.spark.export.job import Export
 from kafkafmt.spark.export.staging import Staging
 from kafkafmt.spark.session import make_session
 
@@ -53,7 +54,7 @@ def main(wish):
     spark = make_session(wish.get("master", "local[2]"), "scenario", **wish.get("conf", {}))
     found = discover(paths)
     options = ExportOptions(
-        wish["output"], tuple(paths), overwrite=wish.get("overwrite", False), split_bytes=wish.get("split_bytes")
+        tuple(paths), wish["output"], overwrite=wish.get("overwrite", False), split_bytes=wish.get("split_bytes")
     )
 
     def die():
@@ -69,8 +70,8 @@ def main(wish):
     if accident == "die at placing":
         place = Staging.place
 
-        def place_once(self, attempt, *parts):
-            place(self, attempt, *parts)
+        def place_once(self, attempt, target):
+            place(self, attempt, target)
             die()
 
         Staging.place = place_once
@@ -82,7 +83,7 @@ def main(wish):
     if accident == "slow":
         time.sleep(1)
     spark.stop()
-    print(json.dumps(report))
+    print(json.dumps(report.to_dict()))
 
 
 if __name__ == "__main__":

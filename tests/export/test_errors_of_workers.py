@@ -10,7 +10,8 @@ from command import kafkafmt
 from golden_cases import case
 from pyspark.errors import PySparkException
 
-from kafkafmt.spark.export.spark_jobs import SparkError, TaskOSError, _understood
+from kafkafmt.spark.export import SparkError, TaskOSError
+from kafkafmt.spark.export.spark_jobs import _simplified
 
 FRAMES = '  File "/x/worker.py", line 4197, in invoke_udf\n    func = read_command()\n           ^^^^^^^^^^^^^^\n'
 LOST = "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times: Lost task 0.3 in stage 0.0 (TID 7) (10.0.0.7 executor 2): "
@@ -35,7 +36,7 @@ MANY = [
 
 @pytest.mark.parametrize(("text", "cause"), MANY)
 def test_error_of_a_worker_shows_what_it_raised(text: str, cause: str) -> None:
-    error = _understood(PySparkException(text))
+    error = _simplified(PySparkException(text))
     assert isinstance(error, SparkError)
     assert str(error) == f"Spark: a Python worker raised {cause}"
 
@@ -47,19 +48,19 @@ def test_missing_module_of_a_worker_names_the_remedy() -> None:
         + "ModuleNotFoundError: No module named 'pyarrow'\n"
     )
     assert "No module named 'pyarrow': the executors' Python needs it too; install" in str(
-        _understood(PySparkException(text))
+        _simplified(PySparkException(text))
     )
 
 
 def test_error_of_java_shows_its_first_line() -> None:
     text = "An error occurred while calling o1.x.\n: java.lang.IllegalStateException: no more\n\tat x.Y.z(Y.java:1)\n"
-    assert str(_understood(PySparkException(text))) == "Spark: no more"
+    assert str(_simplified(PySparkException(text))) == "Spark: no more"
 
 
 def test_oserror_of_a_task_stays_an_oserror() -> None:
     text = 'Traceback (most recent call last):\nRuntimeError: kafkafmt-input-error:"/a: Permission denied"\n'
-    assert str(_understood(PySparkException(text))) == "/a: Permission denied"
-    assert isinstance(_understood(PySparkException(text)), TaskOSError)
+    assert str(_simplified(PySparkException(text))) == "/a: Permission denied"
+    assert isinstance(_simplified(PySparkException(text)), TaskOSError)
 
 
 def test_export_names_the_module_that_executors_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,9 @@ from pyspark import cloudpickle
 from standalone import standalone_cluster
 
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
+from kafkafmt.spark.export import TaskOSError
 from kafkafmt.spark.export.delivered import check_missing, plan_in_task
 from kafkafmt.spark.export.parquet import write_split
-from kafkafmt.spark.export.spark_jobs import TaskOSError
 from kafkafmt.spark.source.splits import alone
 
 GOLDEN = case("segments")
@@ -105,7 +105,7 @@ def test_export_fails_if_retention_is_not_seen_by_the_driver(run_export, folder,
             kept.rename(first)
 
     with pytest.raises(OSError, match=rf"{first}: the file is missing on host .*, but the driver sees it"):
-        run_export([folder.parent], write=late, committed=committed)
+        run_export([folder.parent], write=late, isolation="read_committed" if committed else "read_uncommitted")
     assert left_over(tmp_path) == []
 
 
@@ -125,7 +125,7 @@ def test_export_fails_if_a_task_delivers_fewer_or_more_records(run_export, folde
 
 
 def test_counts_of_the_report_add_up_for_ranges_and_damage(run_export):
-    committed = {"committed": True, "internal": True}
+    committed = {"isolation": "read_committed", "internal": True}
     for golden, options in ((GOLDEN, {"offsets": "7:93"}), (case("torn"), {}), (case("transactions"), committed)):
         report, _ = run_export(golden.roots, overwrite=True, **options)
         for part in report["partitions"]:

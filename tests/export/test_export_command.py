@@ -32,7 +32,7 @@ def test_damage_as_text_and_then_refused(tmp_path):
     assert "in all" in done.stdout
     for place in ("data", "quarantine", "report.json"):
         assert str(out / place) in done.stdout
-    assert "exists already" in one_line(kafkafmt("export", TORN, "--output", out), 2)
+    assert "already exists" in one_line(kafkafmt("export", TORN, "--output", out), 2)
     assert (out / "_SUCCESS").exists()
 
 

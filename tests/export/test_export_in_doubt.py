@@ -52,7 +52,7 @@ WAYS = {
 @pytest.mark.parametrize(("offsets", "want"), [(":", [0, 1, 5, 6, 8, 9]), (":4", [0, 1]), ("8:", [8, 9])])
 def test_export_names_transactions_in_doubt(run_export, tmp_path, why, offsets, want):
     path, told = log(tmp_path, **WAYS[why]), []
-    report, out = run_export([path], offsets=offsets, committed=True, tell=told.append)
+    report, out = run_export([path], offsets=offsets, isolation="read_committed", tell=told.append)
     assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == want
     assert not report["ok"]
     assert report["in_doubt"] == {"transactions": 1}
@@ -71,7 +71,9 @@ def test_export_at_read_uncommitted_names_no_transaction(run_export, tmp_path):
 
 def test_export_reports_where_an_open_transaction_begins(run_export, tmp_path):
     told: list[str] = []
-    report, out = run_export([log(tmp_path, at0=plain(0) + sent(2) + plain(4))], committed=True, tell=told.append)
+    report, out = run_export(
+        [log(tmp_path, at0=plain(0) + sent(2) + plain(4))], isolation="read_committed", tell=told.append
+    )
     assert report["ok"]
     assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == [0, 1]
     assert told == ["t-0: undecided from offset 2 on: producer 7 has an open transaction there"]
@@ -82,7 +84,7 @@ def test_export_that_fails_on_damage_fails_on_doubt_too(run_export, tmp_path):
     with pytest.raises(
         TransactionInDoubtError, match=r"t-0: a missing segment may hide how producer 7's transaction ended"
     ) as caught:
-        run_export([path], committed=True, on_error="fail", offsets=":4")
+        run_export([path], isolation="read_committed", on_error="fail", offsets=":4")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert not (tmp_path / "out").exists()
 

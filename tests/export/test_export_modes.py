@@ -11,12 +11,13 @@ from exporting import assert_nothing_beside, in_micros, read_with_pyarrow, rows_
 from golden_cases import case, same_rows
 from reports import verify_partition
 
+from kafkafmt import OutputExistsError, OutputPlaceError
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.reading.selection import OffsetBound, OffsetRange
-from kafkafmt.spark.export.job import OutputPlaceError
-from kafkafmt.spark.export.parquet import QUARANTINE_BYTES, escape, write_split
-from kafkafmt.spark.export.spark_jobs import TaskOSError
-from kafkafmt.spark.export.staging import OutputExistsError
+from kafkafmt.spark.export import TaskOSError
+from kafkafmt.spark.export.layout import escape
+from kafkafmt.spark.export.parquet import write_split
+from kafkafmt.spark.export.quarantine import MAX_SPAN_BYTES
 
 TORN = case("torn")
 SPAN = ("file", "position", "length", "first_offset", "last_offset", "error", "message")
@@ -91,12 +92,12 @@ def test_batch_above_the_size_limit_is_found_by_the_tasks(run_export, tmp_path, 
 def test_long_quarantined_spans_are_truncated_and_marked(run_export, tmp_path):
     log = tmp_path / "logs" / "t-0" / "00000000000000000000.log"
     log.parent.mkdir(parents=True)
-    log.write_bytes(b"\x17" * (QUARANTINE_BYTES + 5))
+    log.write_bytes(b"\x17" * (MAX_SPAN_BYTES + 5))
     report, out = run_export([log.parents[1]])
     (row,) = pq.read_table(out / "quarantine").to_pylist()
-    assert len(row["bytes"]) == QUARANTINE_BYTES
-    assert row["length"] == QUARANTINE_BYTES + 5
-    assert f"its first {QUARANTINE_BYTES} of {QUARANTINE_BYTES + 5} bytes" in row["message"]
+    assert len(row["bytes"]) == MAX_SPAN_BYTES
+    assert row["length"] == MAX_SPAN_BYTES + 5
+    assert f"its first {MAX_SPAN_BYTES} of {MAX_SPAN_BYTES + 5} bytes" in row["message"]
     assert report["written"]["records"] == 0
 
 
@@ -144,7 +145,7 @@ def test_many_splits_a_partition(run_export, name):
 def test_topics_partitions_and_what_is_left_out(run_export):
     golden = case("jbod")
     some = sorted({at[0] for at in golden.expected()})[0]
-    report, out = run_export(golden.roots, topics=[some], numbers=[0])
+    report, out = run_export(golden.roots, topics=(some,), partitions=(0,))
     same_rows(
         rows_of(read_with_pyarrow(out / "data")), {at: row for at, row in wanted(golden).items() if at[:2] == (some, 0)}
     )
@@ -166,7 +167,7 @@ def test_below_the_log_start(run_export):
 )
 def test_compression(run_export, compression, level, name):
     golden = case("log-append-time")
-    report, out = run_export(golden.roots, compression=compression, level=level)
+    report, out = run_export(golden.roots, compression=compression, compression_level=level)
     assert report["codec"] == {"name": compression, "level": level}
     codecs = {pq.read_metadata(p).row_group(0).column(1).compression for p in out.glob("data/**/*.parquet")}
     assert codecs == {name}

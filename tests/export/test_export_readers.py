@@ -49,11 +49,13 @@ EIGHT = {"key", "value", "topic", "partition", "offset", "timestamp", "timestamp
 def exported(tmp_path_factory, spark):
     """`codecs`: every codec, nulls, odd headers, extreme timestamps; several splits a partition."""
     from kafkafmt.log import discover
-    from kafkafmt.spark.export.job import Export, ExportOptions
+    from kafkafmt.spark.export import ExportOptions
+    from kafkafmt.spark.export.job import Export
 
     out = tmp_path_factory.mktemp("readers") / "out"
-    found = discover(case("codecs").roots)
-    Export(found, found.partitions, ExportOptions(out)).run(spark)
+    roots = tuple(case("codecs").roots)
+    found = discover(roots)
+    Export(found, found.partitions, ExportOptions(roots, out)).run(spark)
     return out
 
 
@@ -78,7 +80,7 @@ def test_every_golden_case(golden, run_export):
 
 @pytest.mark.parametrize("golden", [c for c in HEALTHY if c.transactional and c.name != "internal"], ids=str)
 def test_read_committed(golden, run_export):
-    report, out = run_export(golden.roots, committed=True, split_bytes=2000)
+    report, out = run_export(golden.roots, isolation="read_committed", split_bytes=2000)
     got = rows_of(read_with_pyarrow(out / "data"))
     assert report["written"]["records"] == len(got)
     same_rows(got, in_micros(golden.expected(committed=True)))

@@ -33,12 +33,14 @@ def test_export_names_a_topic_that_is_not_utf8(odd: Path, tmp_path: Path) -> Non
 
 def test_export_of_other_topics_passes_an_odd_name(odd: Path, tmp_path: Path) -> None:
     from kafkafmt.log import discover
-    from kafkafmt.spark.export.job import Export, ExportOptions
+    from kafkafmt.spark.export import ExportOptions
+    from kafkafmt.spark.export.job import Export
 
     found = discover([odd])
-    Export(found, [d for d in found.partitions if d.topic == "plain"], ExportOptions(tmp_path / "out"))
+    options = ExportOptions((odd,), tmp_path / "out")
+    Export(found, [d for d in found.partitions if d.topic == "plain"], options)
     with pytest.raises(OSError, match="is not UTF-8"):
-        Export(found, found.partitions, ExportOptions(tmp_path / "out"))
+        Export(found, found.partitions, options)
 
 
 def test_arrow_names_a_topic_that_is_not_utf8(odd: Path) -> None:

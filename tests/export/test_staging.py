@@ -34,11 +34,11 @@ def export(out: Path, word: str, overwrite: bool = True) -> None:
     """What the driver does with a staging directory, in small."""
     with Staging(out, overwrite) as s:
         for i, name in enumerate(FILES[:2]):
-            (s.attempts / f"{i}-good").write_text(word)
-            (s.attempts / f"{i}-other").write_text("half")
-            s.place(f"{i}-good", *Path(name).parts)
+            (s.layout.attempts / f"{i}-good").write_text(word)
+            (s.layout.attempts / f"{i}-other").write_text("half")
+            s.place(f"{i}-good", s.path / name)
         s.close_attempts()
-        (s.path / "report.json").write_text(word)
+        (s.layout.report).write_text(word)
         s.publish()
 
 
@@ -108,7 +108,7 @@ def test_killed_at_every_step(tmp_path, before, two_renames):
 def test_what_is_there_is_refused(tmp_path):
     out = tmp_path / "out"
     export(out, "old")
-    with pytest.raises(OutputExistsError, match="--overwrite"):
+    with pytest.raises(OutputExistsError, match="overwrite=True"):
         export(out, "new", overwrite=False)
     assert content(out) == "old"
     (tmp_path / "file").write_text("x")
@@ -130,9 +130,9 @@ def test_what_comes_meanwhile_is_not_replaced(tmp_path):
 def test_a_run_that_is_alive_is_left_alone(tmp_path):
     out = tmp_path / "out"
     with Staging(out) as mine:
-        (mine.attempts / "0-good").write_text("x")
+        (mine.layout.attempts / "0-good").write_text("x")
         export(out, "theirs")
-        assert (mine.attempts / "0-good").exists()
+        assert (mine.layout.attempts / "0-good").exists()
         stranger = tmp_path / ".out.kafkafmt-notes"
         stranger.mkdir()
     assert content(out) == "theirs"
@@ -141,10 +141,10 @@ def test_a_run_that_is_alive_is_left_alone(tmp_path):
 
 def test_a_task_that_comes_late_finds_no_place(tmp_path):
     with Staging(tmp_path / "out") as s:
-        late = open(s.attempts / "0-late", "w")
+        late = open(s.layout.attempts / "0-late", "w")
         s.close_attempts()
         with pytest.raises(FileNotFoundError):
-            (s.attempts / "0-later").write_text("x")
+            (s.layout.attempts / "0-later").write_text("x")
         late.write("x")
         late.close()
         s.publish()

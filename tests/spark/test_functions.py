@@ -169,10 +169,10 @@ def test_elements_that_are_rows():
     [
         (lambda: decode_batches(on_error="ignore"), "on_error is 'ignore'"),
         (lambda: decode_partition(on_error="column"), "on_error is 'column'"),
-        (lambda: decode_batches(columns=("topic", "offset")), "record data does not say its topic"),
-        (lambda: decode_batches(columns=("ofset",)), "there is no column 'ofset'"),
+        (lambda: decode_batches(columns=("topic", "offset")), "record data does not contain its topic"),
+        (lambda: decode_batches(columns=("ofset",)), "unknown column 'ofset'"),
         (lambda: decode_batches(keep={"offset": "int"}), "the output would have offset twice"),
-        (lambda: arrow(decode_batches("data"), []), "the input has no column 'data'; it has records"),
+        (lambda: arrow(decode_batches("data"), []), "the input has no column 'data'; its columns are records"),
     ],
 )
 def test_wrong_arguments(make, message):

@@ -192,7 +192,7 @@ def test_max_batch_bytes_damages_the_batch_alone():
 def test_permissive_warns_of_each_damaged_span(caplog):
     read(case("torn").roots)
     told = [r.getMessage() for r in caplog.records]
-    [flip] = [t for t in told if "torn-flip-old-0: offsets 144 to 146 are left out: " in t]
+    [flip] = [t for t in told if "torn-flip-old-0: offsets 144 to 146 are omitted: " in t]
     assert "00000000000000000096.log, 128 bytes at position 2048: CRC-32C is" in flip
     assert any("offsets 210 to unknown" in t for t in told)
     caplog.clear()
@@ -242,51 +242,54 @@ def test_every_option_is_known_by_its_name():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"subscribes": "x"}, "there is no option subscribes; did you mean subscribe?"),
-        ({"xyzzy": "x"}, "there is no option xyzzy; there are subscribe, subscribePattern, assign"),
-        ({"subscribe": "a", "assign": "{}"}, "subscribe and assign are both given"),
-        ({"subscribePattern": "("}, r"subscribePattern '\(' is no regular expression"),
+        ({"subscribes": "x"}, "unknown option subscribes; did you mean subscribe?"),
+        ({"xyzzy": "x"}, "unknown option xyzzy; the options are subscribe, subscribePattern, assign"),
+        ({"subscribe": "a", "assign": "{}"}, "subscribe and assign are given"),
+        ({"subscribePattern": "("}, r"subscribePattern '\(' is not a regular expression"),
         ({"assign": "orders"}, "assign is not JSON"),
         ({"assign": '{"orders": 1}'}, "assign is not JSON like"),
         (
             {"assign": '{"segments-size": [7, 1]}'},
-            "assign names segments-size-7, which is not there; there are segments-entries",
+            "assign names segments-size-7, which does not exist; the topics are segments-entries",
         ),
-        ({"subscribe": "orders"}, "subscribe names orders, which is not there; there are segments-entries"),
+        ({"subscribe": "orders"}, "subscribe names orders, which does not exist; the topics are segments-entries"),
         ({"startingOffsets": "latest"}, "startingOffsets cannot be latest"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
-        ({"startingOffsets": "5"}, "startingOffsets is '5'; it can be earliest or JSON like"),
+        ({"startingOffsets": "5"}, "startingOffsets is '5'; it must be earliest or JSON like"),
         ({"startingOffsets": "{"}, "startingOffsets is not JSON"),
         ({"startingOffsets": '{"segments-time": 5}'}, "startingOffsets is not JSON like"),
         ({"startingOffsets": '{"segments-time": {"0": true}}'}, "startingOffsets is not JSON like"),
-        ({"startingOffsets": '{"segments-time": {"0": -1}}'}, r"startingOffsets has -1 \(latest\) for segments-time-0"),
-        ({"endingOffsets": '{"segments-time": {"0": -2}}'}, r"endingOffsets has -2 \(earliest\) for segments-time-0"),
+        ({"startingOffsets": '{"segments-time": {"0": -1}}'}, r"startingOffsets is -1 \(latest\) for segments-time-0"),
+        ({"endingOffsets": '{"segments-time": {"0": -2}}'}, r"endingOffsets is -2 \(earliest\) for segments-time-0"),
         (
             {"endingOffsets": '{"segments-time": {"0": -3}}'},
-            "endingOffsets of segments-time-0 is -3; it can be -2 at least",
+            "endingOffsets of segments-time-0 is -3; it must be at least -2",
         ),
         (
             {"startingOffsets": '{"segments-time": {"0": 1}}'},
-            "startingOffsets says nothing about segments-entries-0, .* and 1 more, which",
+            "startingOffsets does not name segments-entries-0, .* and 1 more, which",
         ),
         (
             {"subscribe": TIME, "startingOffsets": '{"segments-time": {"0": 1, "1": 1}}'},
-            "startingOffsets names segments-time-1, which is not among the partitions read",
+            "startingOffsets names segments-time-1, which is not read",
         ),
-        ({"startingTimestamp": "2024-01-01"}, "startingTimestamp is '2024-01-01', which is no whole number"),
-        ({"startingTimestamp": "-5"}, "startingTimestamp is -5; it can be 0 at least"),
+        ({"startingTimestamp": "2024-01-01"}, "startingTimestamp is '2024-01-01', which is not an integer"),
+        ({"startingTimestamp": "-5"}, "startingTimestamp is -5; it must be at least 0"),
         (
             {"startingOffsetsByTimestampStrategy": "first"},
-            "startingOffsetsByTimestampStrategy is 'first'; it can be error or latest",
+            "startingOffsetsByTimestampStrategy is 'first'; it must be error or latest",
         ),
-        ({"mode": "STRICT"}, "mode is 'STRICT'; it can be PERMISSIVE or DROPMALFORMED or FAILFAST"),
-        ({"includeHeaders": "yes"}, "includeHeaders is 'yes'; it can be false or true"),
-        ({"replicas": "any"}, "replicas is 'any'; it can be longest"),
-        ({"splitBytes": "0"}, "splitBytes is '0'; it can be bytes, or 64k, 64m, 1g"),
+        ({"mode": "STRICT"}, "mode is 'STRICT'; it must be PERMISSIVE or DROPMALFORMED or FAILFAST"),
+        ({"includeHeaders": "yes"}, "includeHeaders is 'yes'; it must be false or true"),
+        ({"replicas": "any"}, "replicas is 'any'; it must be longest"),
+        (
+            {"splitBytes": "0"},
+            "splitBytes is '0'; it must be a positive number of bytes, or a size such as 64k, 64m or 1g",
+        ),
         ({"maxBatchBytes": "lots"}, "maxBatchBytes is 'lots'"),
         (
             {"kafka.isolation.level": "all"},
-            "kafka.isolation.level is 'all'; it can be read_uncommitted or read_committed",
+            "kafka.isolation.level is 'all'; it must be read_uncommitted or read_committed",
         ),
     ],
 )
@@ -327,11 +330,11 @@ def test_paths_with_no_log(tmp_path):
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ("offset int", "the schema has offset int, but it is bigint"),
-        ("Offset bigint", "there is no column 'Offset'; there are key, value, topic"),
+        ("offset int", "the schema has offset int, but the column is bigint"),
+        ("Offset bigint", "unknown column 'Offset'; the columns are key, value, topic"),
         (
             "headers array<string>",
-            "the schema has headers array<string>, but it is array<struct<key:string,value:binary>>",
+            "the schema has headers array<string>, but the column is array<struct<key:string,value:binary>>",
         ),
     ],
 )
@@ -416,7 +419,7 @@ def test_offsets_out_of_range_fail_unless_data_loss_is_allowed(
         assert offsets(read(tmp_path, **bounds)).get(("t", 0), []) == want
     else:
         for given in ({}, {"failOnDataLoss": "true"}):
-            with pytest.raises(DataLossError, match=f"^{message}; failOnDataLoss=false reads what is there$"):
+            with pytest.raises(DataLossError, match=f"^{message}; failOnDataLoss=false reads the offsets that exist$"):
                 read(tmp_path, **bounds, **given)
     caplog.clear()
     assert offsets(read(tmp_path, **bounds, failOnDataLoss="false")).get(("t", 0), []) == want
@@ -468,5 +471,5 @@ def test_min_partitions_makes_at_least_so_many_tasks():
         assert [o for p in partitions for b in reader.read(p) for o in b.column("offset").to_pylist()] == list(
             range(200)
         )
-    with pytest.raises(OptionError, match="minPartitions is 0; it can be 1 at least"):
+    with pytest.raises(OptionError, match="minPartitions is 0; it must be at least 1"):
         source(".", minPartitions="0")

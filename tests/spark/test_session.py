@@ -33,7 +33,7 @@ def java(folder, release):
 
 def test_none_is_one_line_with_the_remedy(nothing):
     with pytest.raises(
-        SparkMissingError, match=r"^Spark needs Java 17 or newer, but there is no Java: install a JDK .*$"
+        SparkMissingError, match=r"^Spark needs Java 17 or newer, but no Java was found: install a JDK .*$"
     ):
         find_java()
 
@@ -84,6 +84,6 @@ def test_without_pyspark():
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
     ).stdout.splitlines()
     assert said == [
-        "this needs pyspark: pip install 'pyspark>=4.0'",
-        "kafkafmt on Spark needs pyspark: pip install 'pyspark>=4.0'",
+        "kafkafmt.spark needs pyspark: pip install 'pyspark>=4.0'",
+        "kafkafmt.spark needs pyspark: pip install 'pyspark>=4.0'",
     ]

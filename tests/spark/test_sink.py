@@ -95,7 +95,10 @@ def test_a_task_that_fails_leaves_nothing(spark, tmp_path):
 
 def test_a_directory_that_is_in_use_is_left_alone(spark, tmp_path):
     path = tmp_path / "log"
-    with LogDirectory(path), pytest.raises(Exception, match=r"already has the log directory|has the log directory locked"):
+    with (
+        LogDirectory(path),
+        pytest.raises(Exception, match=r"already has the log directory|has the log directory locked"),
+    ):
         write(spark.sql("select 'v' value"), path, topic="t")
     assert [p.name for p in path.iterdir() if p.is_dir()] == []
     assert staging(path) == []
@@ -106,7 +109,7 @@ def test_a_directory_that_is_in_use_is_left_alone(spark, tmp_path):
     [
         ("select 'v' value", {}, "no topic"),
         ("select 'v' key", {"topic": "t"}, "no column value"),
-        ("select 1 value", {"topic": "t"}, "column value is int; it can be binary or string"),
+        ("select 1 value", {"topic": "t"}, "column value is int; it must be binary or string"),
         ("select 'v' value", {"topic": "a/b"}, "topic is 'a/b'"),
         ("select 'v' value", {"topic": "t", "partitons": "2"}, "did you mean partitions"),
         ("select 'v' value", {"topic": "t", "kafka.compression.type": "brotli"}, "kafka.compression.type is 'brotli'"),

@@ -111,13 +111,13 @@ def test_limit_stops_reading(spark):
         (
             {"startingOffset": "earliest"},
             None,
-            "OptionError: there is no option startingoffset; did you mean startingOffsets?",
+            "OptionError: unknown option startingoffset; did you mean startingOffsets?",
         ),
-        ({}, "offset int", "ValueError: the schema has offset int, but it is bigint"),
+        ({}, "offset int", "ValueError: the schema has offset int, but the column is bigint"),
         (
             {"subscribe": "sgements-time"},
             None,
-            "OptionError: subscribe names sgements-time, which is not there; there are",
+            "OptionError: subscribe names sgements-time, which does not exist; the topics are",
         ),
     ],
 )

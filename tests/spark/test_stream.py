@@ -142,9 +142,9 @@ def happen(folder: Path, way: str) -> None:
 
 LOST = {
     "retention": "t-0: offsets 5 to 9 are gone: the log starts at 10",
-    "truncated": "t-0: it ends at offset 0, but was read up to 5: it was truncated",
-    "deleted": "subscribe names t, which is not there",
-    "deleted, none named": "t-0: it was read up to 5 and is no longer there",
+    "truncated": "t-0: it ends at offset 0, but was read up to offset 5: it was truncated",
+    "deleted": "subscribe names t, which does not exist",
+    "deleted, none named": "t-0: it was read up to offset 5 and no longer exists",
 }
 
 
@@ -172,7 +172,7 @@ def test_what_a_plan_no_longer_finds(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(0))
     with pytest.raises(DataLossError, match=r"offsets 5 to 9 are gone: the log was truncated; failOnDataLoss=false"):
         read(reader(tmp_path), {"t": {"0": 0}}, {"t": {"0": 10}})
-    with pytest.raises(DataLossError, match="u-0: offsets from 0 to 9 are gone: it is no longer there"):
+    with pytest.raises(DataLossError, match="u-0: offsets from 0 to 9 are gone: the partition no longer exists"):
         read(reader(tmp_path), {}, {"u": {"0": 10}})
     (tmp_path / "v-0").mkdir()
     put(tmp_path, "v-0", five(20), base=20)
@@ -192,15 +192,15 @@ def test_what_a_plan_no_longer_finds(tmp_path: Path) -> None:
 
 def test_options_of_streams_and_of_batch_queries(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(0))
-    with pytest.raises(OptionError, match="endingOffsets is for batch queries: a stream has no end"):
+    with pytest.raises(OptionError, match="endingOffsets is only for batch queries: a stream has no end"):
         reader(tmp_path, endingOffsets="latest").initialOffset()
-    with pytest.raises(OptionError, match="maxOffsetsPerTrigger is 0; it can be 1 at least"):
+    with pytest.raises(OptionError, match="maxOffsetsPerTrigger is 0; it must be at least 1"):
         reader(tmp_path, maxOffsetsPerTrigger="0")
-    with pytest.raises(OptionError, match="startingOffsets says nothing about t-0"):
+    with pytest.raises(OptionError, match="startingOffsets does not name t-0"):
         reader(tmp_path, startingOffsets="{}").initialOffset()
     with pytest.raises(OptionError, match="minOffsetsPerTrigger is 9, which is above maxOffsetsPerTrigger, 8"):
         reader(tmp_path, minOffsetsPerTrigger="9", maxOffsetsPerTrigger="8")
-    with pytest.raises(OptionError, match="maxTriggerDelay is 'soon'; it can be a time such as 500ms, 30s or 15m"):
+    with pytest.raises(OptionError, match="maxTriggerDelay is 'soon'; it must be a time such as 500ms, 30s or 15m"):
         reader(tmp_path, maxTriggerDelay="soon")
 
 

@@ -18,6 +18,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import Any
 
@@ -95,6 +96,8 @@ class FileView:
         self.size: int = os.fstat(self._fd).st_size
         self.bytes_read: int = 0
         self.reads: int = 0
+        self.seconds: float = 0.0
+        """Spent in `read_into`."""
         self.data: npt.NDArray[np.uint8] | None = None
         if mapped and self.size:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
@@ -104,7 +107,7 @@ class FileView:
 
         Fewer bytes than `view` has are read only at the end of the file.
         """
-        target, got = memoryview(view).cast("B"), 0
+        target, got, started = memoryview(view).cast("B"), 0, perf_counter()
         while got < len(target):
             try:
                 n = os.preadv(self._fd, [target[got:]], position + got)
@@ -115,6 +118,7 @@ class FileView:
                 break
             got += n
         self.bytes_read += got
+        self.seconds += perf_counter() - started
         return got
 
     def read(self, position: int, size: int) -> bytes:

@@ -141,6 +141,7 @@ class PartitionLog(PlannedLog):
     def _close(self, view: FileView) -> None:
         self.bytes_read += view.bytes_read
         self.reads += view.reads
+        self.read_seconds += view.seconds
         view.close()
 
     def damage(self, damage: Damage, on_damage: OnDamage | None) -> None:
@@ -218,6 +219,7 @@ class PartitionLog(PlannedLog):
                 raise DamagedLogError(damaged[0], str(self.directory.path)) from error
             for damage in damaged:
                 self.damage(damage, on_damage)
+        self.decompress_seconds += reader.decompress_seconds
 
     def records(
         self,

@@ -82,6 +82,8 @@ class PlannedLog:
         self._on_missing = on_missing or (lambda _: None)
         self._adopted: set[str] = set()
         self.bytes_read = self.reads = 0
+        self.read_seconds = self.decompress_seconds = 0.0
+        """Spent on reading segments and on decompressing their records, by `chunks` that were read to their end."""
         self._plans: dict[str, SegmentPlan] = {}
         self.stamps: dict[str, tuple[int, int, int] | None] = {}
 

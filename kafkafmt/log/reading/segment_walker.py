@@ -52,7 +52,7 @@ last of them.
 """
 
 
-See = Callable[[int, Buffer, BatchTable], None]
+See = Callable[[int, Any, np.ndarray], None]
 
 
 class Walker:
@@ -349,7 +349,7 @@ class _Seen:
         self._rows = np.empty(TABLE_ROWS if see else 0, BATCH_DTYPE)
         self._count = 0
         self._start = 0
-        self._buffer: Buffer = b""
+        self._buffer: Buffer | None = None
 
     def add(self, start: int, buffer: Buffer, rows: BatchTable) -> None:
         if self._see is None:

@@ -171,7 +171,7 @@ class Transactions:
         holder = min(self.open, key=lambda producer: self.open[producer])
         return f"undecided from offset {self.last_stable_offset} on: producer {holder} has an open transaction there"
 
-    def committed(self, table: BatchTable) -> BatchTable:
+    def committed(self, table: BatchTable) -> np.ndarray:
         """Return the batches of a table that belong neither to an aborted nor to an open
         transaction.
         """

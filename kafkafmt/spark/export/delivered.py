@@ -1,7 +1,7 @@
 """Compare what the tasks of an export saw and delivered with what the driver sees and planned.
 
-An executor may see an older or an empty directory under the path that the driver reads. Its tasks report what they miss; only the
-driver decides whether retention explains it.
+An executor may see an older or an empty directory under the path that the driver reads. Its tasks
+report what they miss. Only the driver decides whether retention explains it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from .parquet import Manifest
 
 
 def plan_in_task(directory: PartitionDir, max_batch_bytes: int, run_bytes: int) -> SegmentPlan | str:
-    """Plan the one segment of `directory`; return the name of this host if retention removed the file, as far as this host sees.
+    """Plan the one segment of `directory`.
 
-    Raise an OSError that names this host if the file is missing for another reason, or is shorter than the driver listed it.
+    If retention removed the file, as far as this host sees, return the name of this host instead.
+
+    Raise an OSError that names this host if the file is missing for another reason, or is shorter
+    than the driver listed it.
     """
     (segment,) = directory.segments
     try:
@@ -37,7 +40,7 @@ def plan_in_task(directory: PartitionDir, max_batch_bytes: int, run_bytes: int) 
 
 
 def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
-    """Report a segment that is missing on a host; raise an OSError unless it is missing on the driver too, because of retention."""
+    """Report a segment that `host` misses; raise an OSError unless retention removed it for the driver too."""
     if os.path.lexists(segment.path):
         raise unavailable(
             segment, f"the file is missing on host {host}, but the driver sees it: that host sees another directory"
@@ -46,7 +49,7 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 
 
 def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
-    """Raise an OSError if a task wrote fewer or more records than were planned, and neither damage nor retention explains it."""
+    """Raise an OSError if a task wrote a wrong number of records, unless damage or retention explains it."""
     least, most = 0, 0
     for piece in split.pieces:
         segment = piece.plan.segment
@@ -64,5 +67,5 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
         planned = f"{least}" if least == most else f"{least} or more" if got < least else f"at most {most}"
         name = f"{split.topic}-{split.partition}, from offset {split.first_offset}"
         raise OSError(
-            f"{name}: a task on host {manifest.host} delivered {got} records of {planned}: nothing is exported"
+            f"{name}: a task on host {manifest.host} delivered {got} records of {planned}; nothing is exported"
         )

@@ -1,8 +1,8 @@
-"""Spark jobs that tell how far they are, and that end when they are told to.
+"""Run Spark jobs that report progress and can be cancelled; turn Spark's errors into one line.
 
-A job runs in a thread of its own, while the caller's thread looks at its progress, ends it for a reason of its own, or
-passes on Ctrl-C. What a task has to say before the job is over goes through an accumulator, which Spark updates once
-for each task that is done, however often it was tried.
+A job runs in a separate thread. Meanwhile the caller's thread checks the progress, cancels the job
+if the caller wants that, and handles Ctrl-C. Tasks report progress through an accumulator. Spark
+updates it once for each task that has finished, however often the task was tried.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
 
+from .errors import SparkError, TaskOSError
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -32,32 +34,24 @@ RETRY_SECONDS = 0.02
 MARK = "kafkafmt-input-error:"
 TRACEBACK = "Traceback (most recent call last):"
 MISSING_MODULE = (
-    ": the executors' Python needs it too; install 'kafkafmt[spark]' there (PYSPARK_PYTHON names that Python), or ship an environment"
-    " with spark.archives"
+    ": the executors' Python needs it too; install 'kafkafmt[spark]' there (PYSPARK_PYTHON names that Python), or ship an"
+    " environment with spark.archives"
 )
 
 
-class TaskOSError(OSError):
-    """What the operating system refused a task, in one line."""
-
-
-class SparkError(RuntimeError):
-    """What went wrong in Spark, in one line."""
-
-
-class Done:
-    """What finished tasks have told so far: bytes, and whatever they found that may end the job."""
+class JobProgress:
+    """What finished tasks have reported: bytes done, and findings that may make the caller cancel."""
 
     def __init__(self, bytes_done: int = 0, found: Iterable[Any] = ()) -> None:
         self.bytes = bytes_done
         self.found: list[Any] = list(found)
 
 
-class _DoneParam(AccumulatorParam[Done]):
-    def zero(self, value: Done) -> Done:
-        return Done()
+class _ProgressParam(AccumulatorParam[JobProgress]):
+    def zero(self, value: JobProgress) -> JobProgress:
+        return JobProgress()
 
-    def addInPlace(self, value1: Done, value2: Done) -> Done:
+    def addInPlace(self, value1: JobProgress, value2: JobProgress) -> JobProgress:
         value1.bytes += value2.bytes
         value1.found += value2.found
         return value1
@@ -67,18 +61,20 @@ def run_job(
     context: SparkContext,
     tasks: Sequence[Sequence[T]],
     function: Callable[[T], R],
-    describe: Callable[[T, R], Done],
+    describe: Callable[[T, R], JobProgress],
     name: str,
-    progress: Callable[[Done], bool] | None = None,
+    progress: Callable[[JobProgress], bool] | None = None,
 ) -> list[R]:
-    """`function` of every item, a Spark task for each of `tasks`; the results in order.
+    """Call `function` with every item, in one Spark task per list of `tasks`; return ordered results.
 
-    describe: what an item's result adds to what is told while the job runs. progress: called with that every now and
-    then; False ends the job, whose results are then empty. OSErrors of tasks arrive as TaskOSError.
+    describe: returns what an item and its result add to the progress. progress: called with the sum
+    several times per second. If it returns False, the job is cancelled and the result is empty.
+
+    An OSError in a task is raised as TaskOSError.
     """
     if not tasks:
         return []
-    told: Any = context.accumulator(Done(), _DoneParam())
+    reported: Any = context.accumulator(JobProgress(), _ProgressParam())
 
     def run(items: Iterable[Sequence[T]]) -> Iterator[R]:
         for task in items:
@@ -87,7 +83,7 @@ def run_job(
                     result = function(item)
                 except OSError as error:
                     raise RuntimeError(MARK + json.dumps(_one_line(error))) from error
-                told.add(describe(item, result))
+                reported.add(describe(item, result))
                 yield result
 
     group = f"{name} {uuid.uuid4()}"
@@ -107,7 +103,7 @@ def run_job(
     try:
         while thread.is_alive():
             thread.join(POLL_SECONDS)
-            if progress is not None and not stopped and not progress(told.value):
+            if progress is not None and not stopped and not progress(reported.value):
                 stopped = True
                 context.cancelJobGroup(group)
     except BaseException:
@@ -117,12 +113,15 @@ def run_job(
     if stopped:
         return []
     if errors:
-        raise _understood(errors[0]) from errors[0]
+        raise _simplified(errors[0]) from errors[0]
     return results
 
 
 def in_thread(function: Callable[[], T]) -> T:
-    """Call a function in a thread of its own and return its result, so that Ctrl-C, in the main thread, cannot break a call to Java."""
+    """Call a function in a separate thread and return its result.
+
+    Ctrl-C arrives in the main thread, so it cannot interrupt a call to Java in `function`.
+    """
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -143,9 +142,10 @@ def in_thread(function: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Delay Ctrl-C, in the main thread, until no call to Java is open: py4j would print a traceback, and its connection would be lost.
+    """Delay Ctrl-C in the main thread while a call to Java is in progress.
 
-    Nothing changes if the signal is ignored, as in a background job, or handled by the caller.
+    Otherwise py4j prints a traceback and loses its connection. Nothing changes if the signal is
+    ignored, as in a background job, or if the caller has its own handler.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -169,14 +169,17 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-def group_tasks(items: Iterable[T], size: Callable[[T], int], room: int) -> list[list[T]]:
-    """Items in tasks of about `room` bytes, the largest first, so that the last ones to run are short."""
+def group_tasks(items: Iterable[T], size: Callable[[T], int], task_bytes: int) -> list[list[T]]:
+    """Distribute items to tasks of about `task_bytes` bytes.
+
+    Large items come first, so that the last tasks are short.
+    """
     tasks: list[list[T]] = []
     left = 0
     for item in sorted(items, key=size, reverse=True):
         if not tasks or left < size(item):
             tasks.append([])
-            left = room
+            left = task_bytes
         tasks[-1].append(item)
         left -= size(item)
     return tasks
@@ -188,15 +191,18 @@ def _one_line(error: OSError) -> str:
 
 @contextlib.contextmanager
 def spark_errors() -> Iterator[None]:
-    """Spark's own errors, with their pages of stack traces, become a SparkError."""
+    """Raise errors of Spark and py4j as SparkError or TaskOSError, without their stack traces."""
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        raise _understood(error) from error
+        raise _simplified(error) from error
 
 
-def _understood(error: BaseException) -> BaseException:
-    """A task's OSError out of what Spark made of it; Spark's own trouble in one line; anything else as it is."""
+def _simplified(error: BaseException) -> BaseException:
+    """Return the OSError of a task that Spark has wrapped, or a SparkError for another Spark error.
+
+    Other errors are returned unchanged.
+    """
     text = str(error)
     found = re.search(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")', text)
     if found:
@@ -207,7 +213,7 @@ def _understood(error: BaseException) -> BaseException:
 
 
 def _cause(text: str) -> str:
-    """Return the reason in an error text of Spark's, in one line: what a Python worker raised, or else the first line of Java's."""
+    """Return the cause in an error text of Spark: what a Python worker raised, else Java's first line."""
     before, traceback, frames = text.rpartition(TRACEBACK)
     if traceback:
         cause = _raised(frames)
@@ -222,7 +228,10 @@ def _cause(text: str) -> str:
 
 
 def _raised(frames: str) -> str:
-    """Return the exception at the end of a Python traceback, its lines joined; `frames` may go on with Java's stack."""
+    """Return the exception at the end of a Python traceback, as one line.
+
+    Java's stack may follow in `frames`.
+    """
     found: list[str] = []
     for line in frames.splitlines():
         if not line.strip() or line.startswith(("\tat ", "Caused by: ", "Driver stacktrace")):
@@ -234,6 +243,6 @@ def _raised(frames: str) -> str:
 
 
 def _worker_host(text: str) -> str:
-    """Return the host of the task that failed, in brackets, if the text before the traceback names it."""
+    """Return the host of the failed task in parentheses if `text` names it, else ""."""
     hosts = re.findall(r"\(TID \d+\) \((\S+) executor", text)
     return f" (on host {hosts[-1]})" if hosts else ""

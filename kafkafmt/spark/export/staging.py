@@ -1,13 +1,17 @@
-"""How an export becomes visible: all at once, or not at all.
+"""Publish an export atomically.
 
-Everything is written into a staging directory beside OUT, in the same parent, `.OUT.kafkafmt-<8 hex digits>`, which its
-run holds by a lock (flock on the directory itself, gone with the process). Tasks write attempts, files with names of
-their own; the driver takes one attempt a split and moves it to its place, the others go. `_SUCCESS` is written last,
-and then the staging directory becomes OUT by one rename. With `overwrite` the two change names (renameat2,
-RENAME_EXCHANGE); where the file system cannot do that, OUT steps aside as `.OUT.kafkafmt-old-<8 hex digits>` first.
+Everything is written into a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`.
+Its export holds a lock on it (flock on the directory itself, which ends with the process). Each
+attempt of a task writes a file with a unique name. The driver moves the file of one attempt per
+split to its place, and deletes the others. `_SUCCESS` is written last. Then one rename turns the
+staging directory into the output.
 
-So a process killed at any time leaves OUT as it was, or complete, or (between those two renames) none. The next run
-puts an OUT that stepped aside back if there is none, and removes what nobody holds.
+With `overwrite`, the two directories exchange their names (renameat2, RENAME_EXCHANGE). If the file
+system does not support this, the old output is first renamed to `.OUT.kafkafmt-old-<8 hex digits>`.
+
+A process that is killed at any time therefore leaves the old output, the complete new output, or
+(between those two renames) none. The next export restores an old output that was set aside if there
+is no output, and removes staging directories that no process has locked.
 """
 
 from __future__ import annotations
@@ -25,27 +29,19 @@ from pathlib import Path
 from types import TracebackType
 
 from ...paths import local_path
+from .errors import OutputExistsError
+from .layout import OutputLayout
 
-ATTEMPTS = "_attempts"
-SUCCESS = "_SUCCESS"
 AT_FDCWD = -100
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
-NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
-
-
-class OutputExistsError(ValueError):
-    """Raised if the output exists and must not be replaced. `output` is its path."""
-
-    def __init__(self, output: Path) -> None:
-        super().__init__(f"{output} exists already; choose another output, or pass overwrite=True")
-        self.output = output
-
-    def __reduce__(self) -> tuple[type[OutputExistsError], tuple[Path]]:
-        return type(self), (self.output,)
+NOT_SUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 
 
 class Staging:
-    """The directory in which one export is put together; a context that leaves nothing behind unless `publish` was called."""
+    """The staging directory of one export, as a context manager.
+
+    The context removes the directory when it ends, unless `publish` has turned it into the output.
+    """
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
         self.output: Path = Path(os.path.realpath(local_path(output)))
@@ -55,12 +51,12 @@ class Staging:
         self._made: list[Path] = []
 
     @property
-    def attempts(self) -> Path:
-        """Where tasks write, each file under a name that no other attempt uses."""
-        return self.path / ATTEMPTS
+    def layout(self) -> OutputLayout:
+        """The paths inside the staging directory."""
+        return OutputLayout(self.path)
 
     def check(self) -> None:
-        """Raise OutputExistsError if OUT is there without `overwrite`."""
+        """Raise OutputExistsError if the output exists and `overwrite` is False."""
         if os.path.lexists(self.output) and not self.overwrite:
             raise OutputExistsError(self.output)
 
@@ -69,10 +65,10 @@ class Staging:
         clean_up(self.output)
         self.check()
         while self._lock < 0:
-            self.path = _beside(self.output)
+            self.path = _name_next_to(self.output)
             os.mkdir(self.path)
             self._lock = _lock(self.path)
-        os.mkdir(self.attempts)
+        os.mkdir(self.layout.attempts)
         return self
 
     def __exit__(
@@ -87,27 +83,24 @@ class Staging:
             with contextlib.suppress(OSError):
                 parent.rmdir()
 
-    def place(self, attempt: str, *parts: str) -> Path:
-        """Move the file of an attempt to its place; where that is."""
-        target = self.path.joinpath(*parts)
+    def place(self, attempt: str, target: Path) -> None:
+        """Move the file of an attempt to `target`; its directory is created if it does not exist."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(self.attempts / attempt, target)
-        return target
-
-    def folder(self, name: str) -> Path:
-        """A directory of the export, made if it is not there."""
-        (self.path / name).mkdir(exist_ok=True)
-        return self.path / name
+        os.rename(self.layout.attempts / attempt, target)
 
     def close_attempts(self) -> None:
-        """Delete what attempts have left. A task that still runs finds no directory to write into."""
-        closed = self.path / f"{ATTEMPTS}-closed"
-        os.rename(self.attempts, closed)
+        """Delete the files of all other attempts.
+
+        A task that is still running finds no directory to write into.
+        """
+        attempts = self.layout.attempts
+        closed = attempts.with_name(f"{attempts.name}-closed")
+        os.rename(attempts, closed)
         _remove(closed)
 
     def publish(self) -> None:
-        """_SUCCESS, and the staging directory becomes OUT."""
-        with open(self.path / SUCCESS, "x"):
+        """Write `_SUCCESS` and turn the staging directory into the output."""
+        with open(self.layout.success, "x"):
             pass
         if not os.path.lexists(self.output):
             _rename_new(self.path, self.output)
@@ -119,8 +112,8 @@ class Staging:
 
     def _replace(self) -> None:
         if _renameat2(self.path, self.output, RENAME_EXCHANGE):
-            return  # what has the staging directory's name now is the old one
-        old, lock = _beside(self.output, "old-"), _lock(self.output)
+            return  # the old output now has the staging directory's name, so __exit__ removes it
+        old, lock = _name_next_to(self.output, "old-"), _lock(self.output)
         try:
             os.rename(self.output, old)
             os.rename(self.path, self.output)
@@ -138,7 +131,10 @@ class Staging:
 
 
 def clean_up(output: Path) -> list[Path]:
-    """Remove what killed runs have left beside OUT; an OUT that stepped aside and was not replaced comes back first."""
+    """Remove what killed exports have left next to the output, and return its paths.
+
+    An old output that was set aside is restored if there is no output.
+    """
     removed = []
     pattern = re.compile(re.escape(f".{output.name}.kafkafmt-") + r"(old-)?[0-9a-f]{8}")
     for name in sorted(os.listdir(output.parent)):
@@ -157,12 +153,12 @@ def clean_up(output: Path) -> list[Path]:
     return removed
 
 
-def _beside(output: Path, kind: str = "") -> Path:
+def _name_next_to(output: Path, kind: str = "") -> Path:
     return output.parent / f".{output.name}.kafkafmt-{kind}{secrets.token_hex(4)}"
 
 
 def _lock(path: Path) -> int:
-    """A descriptor that holds the lock of a file or directory; -1 where another process has it, or it is gone."""
+    """Lock a path and return a descriptor; -1 if another process has the lock, or the path is gone."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -178,7 +174,7 @@ def _lock(path: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Delete a file or a tree, also one into which a task that is being killed still writes."""
+    """Delete a file or a tree, even if a task that is being killed still writes into it."""
     for _ in range(5):
         try:
             if path.is_dir() and not path.is_symlink():
@@ -195,13 +191,13 @@ def _remove(path: Path) -> None:
 
 
 def _rename_new(source: Path, target: Path) -> None:
-    """Rename to a name that must not be taken."""
+    """Rename `source` to `target`; raise OutputExistsError if `target` exists."""
     try:
         if not _renameat2(source, target, RENAME_NOREPLACE):
             os.rename(source, target)
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-            raise OutputExistsError(Path(target)) from error
+            raise OutputExistsError(target, appeared=True) from error
         raise
 
 
@@ -213,13 +209,13 @@ def _find_renameat2() -> Callable[..., int] | None:
 
 
 def _renameat2(source: Path, target: Path, flags: int) -> bool:
-    """Linux's rename with flags; False where the kernel or the file system does not offer it."""
+    """Rename with flags of Linux; return False if kernel or file system do not support them."""
     function = _find_renameat2()
     if function is None:
         return False
     if function(AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(target), flags) == 0:
         return True
     code = ctypes.get_errno()
-    if code in NOT_OFFERED:
+    if code in NOT_SUPPORTED:
         return False
     raise OSError(code, os.strerror(code), str(source), None, str(target))

@@ -1,10 +1,11 @@
-"""Name the directories in which jobs of the sink stage their batches, and remove those that no job uses any more.
+"""Name the staging directories of the sink's jobs, and remove those that no job uses any more.
 
     .<log directory>.kafkafmt-write-<owner>-<job>
 
-owner: the driver, as <boot and pid namespace>-<pid>-<start time of the process>. So any later job on the same machine can tell whether
-the driver still runs. job: random for a batch query; for a stream derived from what stays the same across its restarts, so that the
-writer that commits a micro-batch, and the next run of the query, find what the tasks have staged.
+`owner` identifies the driver: <boot and pid namespace>-<pid>-<start time of the process>. A later
+job on the same machine can therefore tell whether the driver still runs. `job` is random for a
+batch query. For a stream it is derived from what stays the same across restarts. So the writer that
+commits a micro-batch, and the next run of the query, find what the tasks have staged.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ JVM = "java"
 
 
 def staging_of(directory: Path, query: str | None = None) -> Path:
-    """Return the staging directory of a job of this driver, next to the log directory; it is not created.
+    """Return the path of a job's staging directory, next to the log directory. It is not created.
 
-    query: what names a streaming query across its restarts, or None for a job that is run once.
+    query: identifies a streaming query across restarts; None for a job that runs once.
     """
     job = uuid.uuid4().hex[:12] if query is None else _job_of(query)
     pid = _driver()
@@ -33,16 +34,18 @@ def staging_of(directory: Path, query: str | None = None) -> Path:
 
 
 def remove_staging(directory: Path, used: Iterable[Path]) -> None:
-    """Remove staging directories of a job that has ended, as far as they are next to the log directory."""
+    """Remove the staging directories of a job that has ended, if they are next to the log directory."""
     for path in set(used):
         if path.parent == directory.parent and _parsed(directory, path.name):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_leftovers(directory: Path, own: Path) -> None:
-    """Remove what earlier jobs left next to a log directory: earlier runs of the query that owns `own`, and drivers that are dead.
+    """Remove the staging directories that earlier jobs left next to a log directory.
 
-    A directory of a driver that runs, or that ran on another machine, is left alone unless it belongs to the same query.
+    These are directories of drivers that no longer run, and of earlier runs of the query that owns
+    `own`. A directory of a running driver is kept. So is one of another machine, unless it belongs
+    to the same query.
     """
     try:
         names = os.listdir(directory.parent)
@@ -74,7 +77,10 @@ def _job_of(query: str) -> str:
 
 
 def _place() -> str:
-    """Return what distinguishes this boot of this machine, and this container, from others: pids are unique within it."""
+    """Return an identifier of this boot of this machine and of this container.
+
+    Pids are unique within it.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         text = boot + os.readlink("/proc/self/ns/pid")

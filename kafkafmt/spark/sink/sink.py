@@ -1,14 +1,18 @@
-"""The data sink: a DataFrame, or a stream, appended to a log directory that no broker is using, with the columns of Spark's Kafka sink.
+"""The data sink: append a DataFrame or a stream to a log directory that no broker uses.
 
     df.write.format("kafkafmt").option("topic", "orders").mode("append").save("/var/lib/app/log")
-    df.writeStream.format("kafkafmt").option("topic", "orders").option("txnAppId", "orders").option("checkpointLocation", c).start(path)
+    df.writeStream.format("kafkafmt").option("topic", "orders").option("checkpointLocation", c).start(path)
 
-    value binary|string; where they are there: key binary|string, headers, topic string, partition int, and beyond Spark's sink
-    timestamp, or timestampMillis bigint. Others are passed over: what the source reads can be written as it is
+The column `value` (binary or string) is required. These columns are optional: key (binary or
+string), headers, topic (string), partition (int), and beyond Spark's sink timestamp or
+timestampMillis (bigint). Other columns are ignored, so the rows of the source can be written
+unchanged.
 
-A task that is retried or run twice, a job that fails, a driver that is killed: no row comes twice, and none of a job that failed
-is seen. A stream's batches come once each: the log directory remembers the last one of each query, by the id in its checkpoint,
-or by txnAppId where that lies on no local path (and where there is neither, a batch can come again after a crash).
+If a task is repeated, a job fails, or the driver is killed, no row is written twice, and no row of
+a failed job is visible. Each micro-batch of a stream is written once. For this, the log directory
+contains the number of the last one of each query. A query is identified by the id in its
+checkpoint, or by the option txnAppId if the checkpoint is not on a local path. Without either, a
+micro-batch may be repeated after a crash.
 """
 
 from __future__ import annotations
@@ -30,33 +34,36 @@ from .writing import Stage, Staged, commit, new_attempt, partition_counts
 
 WRITTEN = ("key", "value", "topic", "partition", "timestamp", "timestampMillis", HEADERS)
 TEXT_TOO = ("key", "value")
-"""Columns that may be strings, beside what the source makes of them."""
+"""Columns that may be strings as well as binary."""
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """ValueError, one line, where the rows cannot be written."""
+    """Raise ValueError if rows of this schema cannot be written."""
     types = {f.name: f.dataType.simpleString() for f in schema.fields}
     for name in WRITTEN:
         allowed = [TYPES[name].simpleString(), *(["string"] if name in TEXT_TOO else [])]
         if name in types and types[name] not in allowed:
-            raise ValueError(f"column {name} is {types[name]}; it can be {' or '.join(allowed)}")
+            raise ValueError(f"column {name} is {types[name]}; it must be {' or '.join(allowed)}")
     if "value" not in types:
-        raise ValueError(f"there is no column value; the DataFrame has {', '.join(types) or 'none'}")
+        raise ValueError(f"no column value; the columns are {', '.join(types) or 'none'}")
     if options.topic is None and "topic" not in types:
-        raise ValueError("no topic: give the option topic, or a column of that name")
+        raise ValueError("no topic: set the option topic, or add a column topic")
 
 
 @dataclass
-class Done(WriterCommitMessage):
-    """What a task hands to the driver."""
+class StagedMessage(WriterCommitMessage):
+    """What a task sends to the driver."""
 
     staged: Staged
 
 
 class _Writer:
-    """What both kinds of query have in common. It travels to the tasks.
+    """The base of the writers of batch queries and streams. Spark sends it to the tasks.
 
-    Spark makes a writer for the tasks of each micro-batch of a stream, and another one that commits it. query: names the stream for both.
+    For each micro-batch of a stream, Spark creates one writer for the tasks and another one that
+    commits it.
+
+    query: identifies the stream for both writers; None for a batch query.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, query: str | None = None) -> None:
@@ -68,61 +75,64 @@ class _Writer:
         remove_leftovers(Path(options.path), self.staging)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stage a task's rows."""
+        """Stage the rows of a task."""
         stage = Stage(self.options, self.counts, new_attempt(self.staging))
         try:
             for rows in iterator:
                 stage.add(rows.select(self.names))
-            return Done(stage.finish())
+            return StagedMessage(stage.finish())
         finally:
             stage.close()
 
     def put(self, messages: list[Any], version: int | None) -> None:
+        """Append the staged rows of all tasks, unless `version` was appended before."""
         try:
             commit(self.options, [m.staged for m in messages if m is not None], version)
         finally:
             self.discard(messages)
 
     def discard(self, messages: list[Any]) -> None:
-        """Remove what the tasks have staged, and what earlier jobs have left."""
+        """Remove the staging directories of this job, and those that earlier jobs left."""
         directory, staged = Path(self.options.path), [Path(m.staged.folder).parent for m in messages if m is not None]
         remove_staging(directory, [self.staging, *staged])
         remove_leftovers(directory, self.staging)
 
 
 class KafkaLogWriter(_Writer, DataSourceArrowWriter):
-    """A batch query's rows."""
+    """The writer of a batch query."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise OptionError('a log is appended to: say .mode("append")')
+            raise OptionError('a log can only be appended to; use .mode("append")')
         super().__init__(options, schema)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Append all that was staged. BlockingIOError where a broker has the directory."""
+        """Append all staged rows. Raise BlockingIOError if a broker uses the directory."""
         self.put(messages, self.options.version)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave nothing behind."""
+        """Remove the staged rows of a job that failed."""
         self.discard(messages)
 
 
 class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """A stream's rows, batch after batch."""
+    """The writer of a stream."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool, query: str | None = None) -> None:
         if overwrite:
-            raise OptionError('a log is appended to: say .outputMode("append")')
+            raise OptionError('a log can only be appended to; use .outputMode("append")')
         if options.version is not None:
-            raise OptionError("txnVersion is for batch queries: a stream has its own, the number of the batch")
-        super().__init__(
-            options, schema, options.app_id or query
-        )  # the same path can be another checkpoint on another machine
+            raise OptionError(
+                "txnVersion is only for batch queries; the version of a stream is the number of the micro-batch"
+            )
+        # The id is preferred to the checkpoint's path, which can be another checkpoint on another
+        # machine.
+        super().__init__(options, schema, options.app_id or query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Append a batch, unless it was appended before."""
+        """Append a micro-batch, unless it was appended before."""
         self.put(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Leave nothing behind."""
+        """Remove the staged rows of a job that failed."""
         self.discard(messages)

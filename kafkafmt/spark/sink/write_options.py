@@ -1,4 +1,7 @@
-"""The options of the data sink: those of Spark's Kafka sink, the producer's settings behind `kafka.`, and a few of our own."""
+"""Parse the options of the data sink.
+
+These are the options of Spark's Kafka sink, settings of the producer as `kafka.…`, and a few more.
+"""
 
 from __future__ import annotations
 
@@ -18,39 +21,47 @@ Key = tuple[str, int]
 
 NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path")
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")
-"""What Spark hands on of a stream."""
+"""Options of streams that Spark passes on."""
 HINTS = ("includeHeaders",)
-"""Options of Spark's Kafka sink that are accepted and ignored: headers are written if there is a column of that name."""
+"""Options of Spark's Kafka sink that are accepted and ignored. Headers are written if there is a
+column headers.
+"""
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
-"""Larger than a producer's, since no record waits here for others."""
+"""Larger than the default of a producer, where records wait until a batch is full."""
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What a user asked for. topic: of all rows, instead of their column. partitions: of a topic that is not there yet, for rows that
-    name none. app_id, version: of what is to be appended once."""
+    """The options of a query that writes."""
 
     path: str
+    """Log directory."""
     topic: str | None
+    """Topic of all rows; None to use the column topic."""
     partitions: int
+    """Number of partitions of a topic that does not exist yet, for rows that name no partition."""
     codec: str
     level: int | None
     batch_bytes: int
     segment_bytes: int
     app_id: str | None
+    """With `version`, identifies rows that are appended only once."""
     version: int | None
 
 
 def is_write(given: Mapping[str, str]) -> bool:
-    """Whether these are options of a query that writes, or might be: Spark does not say which it is."""
+    """Return whether these can be options for writing.
+
+    Spark does not say whether a query reads or writes.
+    """
     names = {name.lower() for name in given}
     own = {name.lower() for name in (*NAMES, *SPARKS_OWN)}
     return not names.isdisjoint(own - {"path"}) or names <= {"path"}
 
 
 def query_id(given: Mapping[str, str]) -> str | None:
-    """The id of a streaming query, which stays with its checkpoint; None where that cannot be read from here."""
+    """Return the id of a streaming query from its checkpoint; None if the checkpoint cannot be read here."""
     try:
         metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()
         return f"spark query {json.loads(metadata.splitlines()[-1])['id']}"
@@ -59,16 +70,19 @@ def query_id(given: Mapping[str, str]) -> str | None:
 
 
 def parse_write(given: Mapping[str, str]) -> WriteOptions:
-    """Spark's options (a mapping that ignores case) as values. OptionError for what is wrong."""
+    """Return the options of a query, given as a mapping that ignores case.
+
+    Raise OptionError if they are wrong.
+    """
     check_names(given, NAMES, (*SPARKS_OWN, *HINTS))
     if not given.get("path"):
-        raise OptionError("no path: say to .save() or .start() which log directory to write")
+        raise OptionError("no path: pass the log directory to .save() or .start()")
     topic = given.get("topic")
     if topic is not None and not is_topic_name(topic):
-        raise OptionError(f"topic is {topic!r}, which cannot be one: up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
+        raise OptionError(f"topic is {topic!r}; a topic's name has up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
     partitions = whole_number("partitions", given.get("partitions", "1"), 1)
     if partitions > MAX_PARTITION:
-        raise OptionError(f"partitions is {partitions}; it can be {MAX_PARTITION} at most")
+        raise OptionError(f"partitions is {partitions}; it must be at most {MAX_PARTITION}")
     codec = word_of(given, CODEC, CODEC_NAMES)
     named = given.get(f"kafka.compression.{codec}.level")
     level = None if named is None else whole_number(f"kafka.compression.{codec}.level", named, -(1 << 17))
@@ -78,7 +92,7 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
     except ValueError as error:
         raise OptionError(f"{CODEC} {codec}: {error}") from None
     if ("txnVersion" in given) > ("txnAppId" in given):
-        raise OptionError("txnVersion is given without txnAppId, whose version it is")
+        raise OptionError("txnVersion is given without txnAppId")
     return WriteOptions(
         path=path_of(given["path"]),
         topic=topic,

@@ -1,11 +1,11 @@
-"""Rows into Kafka's batches, and these into a log directory: what a task of the data sink does, and what its driver does.
+"""Build batches from rows and append them to a log directory: the work of the sink's tasks and driver.
 
     <directory>/..  .<name>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>     staged batches, with offsets from 0 on
 
-Each task builds batches and stages them, beside the log directory, so that a broker never meets what it does not know. The
-driver then appends those of the tasks that succeeded, in their order, all or nothing, and gives them their offsets: a copy of
-bytes and a few fields. What an application has numbered (txnAppId, txnVersion, as Delta Lake has them) is appended once,
-however often it is tried.
+Each task builds batches and stages them next to the log directory, so that a broker never sees
+unknown files. The driver then appends the batches of the successful tasks, in order and atomically.
+It copies bytes and assigns offsets, which changes only a few fields. Rows that an application
+identifies by txnAppId and txnVersion, as in Delta Lake, are appended only once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .write_options import Key, WriteOptions
 
 @dataclass
 class Staged:
-    """What one task has staged: a file of batches for each partition, and its size in bytes."""
+    """What one task has staged: for each partition, the name and size of a file of batches."""
 
     folder: str
     files: dict[Key, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Staged:
 
 
 def partition_counts(directory: Path) -> dict[str, int]:
-    """How many partitions each topic has that lies in a log directory."""
+    """Return the number of partitions of each topic in a log directory."""
     counts: dict[str, int] = {}
     for name in files.list_directory(directory)[0] if directory.is_dir() else []:
         topic, partition, state, _ = parse_partition_name(name)
@@ -53,7 +53,7 @@ def partition_counts(directory: Path) -> dict[str, int]:
 
 
 class Stage:
-    """One task's batches on their way: a builder and a file for each partition."""
+    """The staging of one task, with a batch builder and a file for each partition."""
 
     def __init__(self, options: WriteOptions, counts: Mapping[str, int], folder: Path) -> None:
         self._options, self._counts, self._folder = options, counts, folder
@@ -64,7 +64,7 @@ class Stage:
         self._owner = OwnerLock(repr(str(folder)))
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Append rows of the columns that a sink takes."""
+        """Stage rows. Their columns must be among those that the sink writes."""
         self._owner.check()
         for topic, of_topic in self._by_topic(rows):
             for partition, chosen in self._by_partition(topic, of_topic):
@@ -77,13 +77,16 @@ class Stage:
         topics = rows.column("topic")
         for topic in pc.unique(topics).to_pylist():
             if topic is None:
-                raise ValueError("a row has no topic: its topic is null, and the option topic is not given")
+                raise ValueError("the topic of a row is null, and the option topic is not set")
             if not is_topic_name(topic):
-                raise ValueError(f"a row's topic is {topic!r}, which cannot be one")
+                raise ValueError(f"a row's topic is {topic!r}, which is not a valid topic name")
             yield topic, rows.filter(pc.equal(topics, topic))
 
     def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Rows by the partition they name, else by their keys as Kafka's producer chooses, null keys in turn."""
+        """Yield the rows by partition.
+
+        Rows without a partition are distributed by key as Kafka's producer does; null keys in turn.
+        """
         numbers = self._numbers(topic, rows)
         found = np.unique(numbers)
         for number in found.tolist():
@@ -93,7 +96,7 @@ class Stage:
         given = rows.column("partition") if "partition" in rows.schema.names else pa.nulls(len(rows), pa.int32())
         numbers: np.ndarray = given.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         if len(wrong := numbers[(numbers < -1) | (numbers > MAX_PARTITION)]):
-            raise ValueError(f"a row's partition is {wrong[0]}")
+            raise ValueError(f"a row's partition is {wrong[0]}; it must be from 0 to {MAX_PARTITION}")
         free = given.is_null().to_numpy(zero_copy_only=False)
         if free.any():
             keys = rows.column("key") if "key" in rows.schema.names else pa.nulls(len(rows), pa.binary())
@@ -119,7 +122,7 @@ class Stage:
     def _write(self, key: Key, batches: Iterable[bytes]) -> None:
         for batch in batches:
             if key not in self._files:
-                if not self._files:  # and not later: a task that outlives its job must not make the directory again
+                if not self._files:  # only now: a task that outlives its job must not create the directory again
                     self._folder.mkdir(parents=True, exist_ok=True)
                 name = self._staged.files[key] = f"{key[0]}-{key[1]}"
                 self._staged.sizes[key] = 0
@@ -128,7 +131,7 @@ class Stage:
             self._staged.sizes[key] += len(batch)
 
     def finish(self) -> Staged:
-        """The last batches; everything is in its file."""
+        """Write the last batches, close the files, and return their names and sizes."""
         self._owner.check()
         try:
             for key, builder in self._builders.items():
@@ -138,13 +141,14 @@ class Stage:
         return self._staged
 
     def close(self) -> None:
+        """Close the files."""
         for file in self._files.values():
             file.close()
         self._files = {}
 
 
 def _milliseconds(rows: pa.RecordBatch) -> Any:
-    """The rows' timestamps, where they have none the time as it is, as a producer does."""
+    """Return the rows' timestamps in milliseconds; like a producer, the current time for rows without one."""
     now = now_millis()
     if "timestampMillis" in rows.schema.names:
         return rows.column("timestampMillis").fill_null(now)
@@ -153,17 +157,19 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
     micros = rows.column("timestamp").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).fill_null(now * 1000)
     millis = micros.to_numpy() // 1000
     if len(millis) and int(millis.min()) < 0:
-        raise ValueError(f"a row's timestamp is {int(millis.min())} ms, which is before 1970; a record cannot have it")
+        raise ValueError(
+            f"a row's timestamp is {int(millis.min())} ms, which is before 1970; the timestamp of a record cannot be negative"
+        )
     return pa.array(millis)
 
 
 def append_file(writer: LogWriter, path: Path, size: int) -> None:
-    """Append a file of batches of `size` bytes, some MB at a time."""
+    """Append a file of batches of `size` bytes, a few MB at a time."""
     with FileView(path) as view:
         if view.size != size:
             raise OSError(
                 errno.ESTALE,
-                f"it has {view.size} bytes here, but a task staged {size}: the driver sees another file",
+                f"the file has {view.size} bytes here, but a task staged {size}: the driver sees another file",
                 str(path),
             )
         for _, buffer, table, error in Walker(view, 0, max_batch_bytes=view.size).tables(0, view.size):
@@ -176,12 +182,12 @@ def append_file(writer: LogWriter, path: Path, size: int) -> None:
 
 
 def new_attempt(staging: Path) -> Path:
-    """A folder there for one attempt of one task."""
+    """Return the path of a new directory for one attempt of one task."""
     return staging / uuid.uuid4().hex
 
 
 def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None) -> bool:
-    """Append what tasks have staged, all or nothing; False where this version was appended before."""
+    """Append what tasks have staged, atomically; return False if `version` was appended before."""
     every = list(staged)
     keys = {key for s in every for key in s.files}
     with LogDirectory(options.path, segment_bytes=options.segment_bytes) as directory, \

@@ -1,13 +1,17 @@
-"""The data source `kafkafmt`: Kafka's log directories as a DataFrame, with the options and columns of Spark's Kafka source.
+"""The data source `kafkafmt`: log directories as a DataFrame.
+
+Options and columns are those of Spark's Kafka source.
 
     spark.read.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")     # see stream.py
 
-Spark makes the source, then a reader, in Python processes on the driver; the reader's plan cuts the segments into
-tasks, and each task decodes its part into Arrow batches of about 8 MB. The way of those batches into the JVM costs
-more than the decoding, so what is not wanted is best left out here: by options, and by a schema of the user's, which
-is the projection. Filters are not pushed down: in Spark 4.3 one query's filters reach the next one's plan.
-What is there is looked at once a query is planned; what the broker writes afterwards is not seen.
+Spark creates the source and then a reader, in Python processes on the driver. The reader plans
+tasks, and each task decodes its extents into Arrow record batches of about 8 MB. Sending these to
+the JVM takes longer than decoding them. Options and a user's schema, which is the projection,
+should therefore exclude what is not needed. Filters are not pushed down, because in Spark 4.3 the
+filters of one query reach the plan of the next.
+
+A query reads what exists when it is planned. Records that are appended later are not read.
 """
 
 from __future__ import annotations
@@ -44,55 +48,81 @@ if TYPE_CHECKING:
 
 NAME = "kafkafmt"
 OTHER_TABLE = (
-    "the columns carry the options of the SQL table that they were read from, which the new table would take over: read that log by"
-    " .load() instead of its table"
+    "the columns contain the options of the SQL table that they were read from, and the new table would keep them; read that log with"
+    " .load() instead of the table"
 )
 NO_TABLE_TO_WRITE = (
-    "no path: say to .save() or .start() which log directory to write; Spark does not tell a Python data source the path of a table, so"
-    " INSERT INTO and toTable cannot be used"
+    "no path: pass the log directory to .save() or .start(); Spark does not pass the path of a table to a Python data source, so INSERT"
+    " INTO and toTable cannot be used"
 )
 NO_TABLE_OPTIONS = (
-    "no path: say which log directories to .load(); Spark passes on a table's options only if it was made by CREATE TABLE … USING kafkafmt"
-    " OPTIONS (path '…') without a list of columns, or CREATE TEMPORARY VIEW, not by saveAsTable"
+    "no path: pass log directories to .load(); Spark passes a table's options only if it was created by CREATE TABLE … USING kafkafmt"
+    " OPTIONS (path '…') without a list of columns, or by CREATE TEMPORARY VIEW, not by saveAsTable"
 )
 
 
 def register(spark: SparkSession) -> None:
-    """Make format("kafkafmt") known to a session that did not find it by itself (a source tree, an executor's archive)."""
+    """Register the data source "kafkafmt" with a Spark session.
+
+    A session finds an installed kafkafmt itself. Registration is needed if the package is not
+    installed, such as in a source tree or in an archive for executors.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    """
     spark.dataSource.register(KafkaLogSource)
 
 
 class KafkaLogSource(DataSource):
-    """format("kafkafmt"). Every option is judged when it is made, so a wrong one is told at load(); what only a batch query
-    or only a stream can have, once it is known which it is.
+    """The data source and sink for ``format("kafkafmt")``. Spark creates it.
 
-    Modes: PERMISSIVE (default) delivers all that is intact and warns of each damaged span: of those a shallow walk
-    shows on the driver, of those inside compressed data in the task that meets them. DROPMALFORMED delivers the
-    same in silence. FAILFAST fails the query with the first of them, its file, position and offsets.
+    Parameters
+    ----------
+    options : mapping of str to str
+        Options of the query or table. Names ignore case.
+
+    Raises
+    ------
+    OptionError
+        An option is unknown or wrong. `load()` raises it. Options that only a batch query or only a
+        stream can have are checked when Spark creates the reader.
+
+    Notes
+    -----
+    The option `mode` decides what happens to damage:
+
+    - PERMISSIVE (default): deliver all intact records and warn about each damaged span. Damage that
+      a shallow walk finds is reported on the driver, damage inside compressed data in the task that
+      finds it.
+    - DROPMALFORMED: deliver the same records without warnings.
+    - FAILFAST: fail the query at the first damage, with its file, position and offsets.
     """
 
     def __init__(self, options: Any) -> None:
         self.table: dict[str, str] | None = table_options(options, (*READ_NAMES, *WRITE_NAMES))
         super().__init__(options if self.table is None else CaseInsensitiveDict(self.table))
         if self.table is not None or (self._names_path and not is_write(options)):
-            self.parsed  # noqa: B018 (a wrong option is told now)
+            self.parsed  # noqa: B018 (raises OptionError now)
 
     @classmethod
     def name(cls) -> str:
+        """Return the name of the format."""
         return NAME
 
     @cached_property
     def parsed(self) -> Options:
-        """The options of a query that reads."""
+        """The options for reading."""
         return self._read_options(self.options, for_table=self.table is not None)
 
     def _read_options(self, given: Mapping[str, str], for_table: bool) -> Options:
-        """Parse the options for reading; those of a table may be for writing too."""
+        """Parse the options for reading. The options of a table may include those for writing."""
         if for_table:
             check_names(given, (*READ_NAMES, *WRITE_NAMES), HINTS)
         return parse(_without(given, WRITE_NAMES, READ_NAMES) if for_table else given)
 
     def schema(self) -> StructType:
+        """Return the columns of a query without a user's schema."""
         schema = struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
         return schema if self.table is None else with_options(schema, self.table)
 
@@ -101,7 +131,10 @@ class KafkaLogSource(DataSource):
         return "path" in self.options or "paths" in self.options
 
     def _for_reading(self, schema: StructType) -> Options:
-        """Return the options of the query; if it names no path, those of the table that it reads, with its own."""
+        """Return the options of the query.
+
+        If it names no path, add those of the table that it reads.
+        """
         if self._names_path:
             return self.parsed
         kept = kept_options(schema)
@@ -112,8 +145,9 @@ class KafkaLogSource(DataSource):
     def _for_writing(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of a query that writes.
 
-        The columns of the rows may carry the options of the table that they were read from. Spark does not say which table they go to,
-        and saveAsTable would keep those options for the new table.
+        Raise OptionError if the rows were read from a table. Their columns contain its options, and
+        saveAsTable would keep these for the new table. Spark does not tell which table the rows go
+        to.
         """
         if not self._names_path:
             raise OptionError(NO_TABLE_TO_WRITE)
@@ -122,6 +156,7 @@ class KafkaLogSource(DataSource):
         return self.options
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a batch query. `schema` selects the columns."""
         options = self._for_reading(schema)
         options.check_batch()
         for name in options.stream_only:
@@ -129,16 +164,19 @@ class KafkaLogSource(DataSource):
         return KafkaLogReader(options, checked_names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return the reader of a stream. `schema` selects the columns."""
         from .stream import KafkaLogStreamReader
 
         return KafkaLogStreamReader(self._for_reading(schema), checked_names(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of a batch query. `schema` is that of the rows."""
         from ..sink.sink import KafkaLogWriter
 
         return KafkaLogWriter(parse_write(self._for_writing(schema)), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return the writer of a stream. `schema` is that of the rows."""
         from ..sink.sink import KafkaLogStreamWriter
 
         given = self._for_writing(schema)
@@ -148,21 +186,25 @@ class KafkaLogSource(DataSource):
 
 
 def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]) -> CaseInsensitiveDict:
-    """Return options without those of the names that are not also among the kept ones."""
+    """Return the options without those in `names`, except those that are also in `kept`."""
     dropped = {name.lower() for name in names} - {name.lower() for name in kept}
     return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 
 
 class KafkaLogReader(DataSourceReader):
-    """A batch query: `partitions` plans it on the driver, `read` decodes a part of it in a task."""
+    """The reader of a batch query.
+
+    `partitions` plans the query on the driver, `read` decodes one task's part of it.
+    """
 
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options
         self.names = names
 
     def partitions(self) -> list[InputPartition]:
+        """Return the tasks of the query."""
         return as_partitions(make_plan(self.options, say), self.options.mode)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Record batches of a task's records. DamagedLogError in mode FAILFAST."""
+        """Return the record batches of a task. Damage raises DamagedLogError in mode FAILFAST."""
         return read_task(partition, self.options, self.names, say)

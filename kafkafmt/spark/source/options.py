@@ -1,8 +1,11 @@
-"""The data source's options, as text into values: those of Spark's Kafka source by its names and rules, and a few of our own.
+"""Parse the options of the data source.
 
-Everything is judged here, before a file is touched, and what is wrong is one line that names the option. A name that
-is no option is refused too: a misspelt bound would otherwise read everything. Only `kafka.…` is let by, which
-configures a connection that does not exist here; but for kafka.isolation.level, which is about the records.
+These are the options of Spark's Kafka source, by its names and rules, and a few more.
+
+All options are checked before a file is opened. Errors are one line and name the option. An unknown
+name is an error, because a misspelt bound would otherwise read everything. Options that start with
+`kafka.` are ignored: they configure a connection, which does not exist here. The exception is
+kafka.isolation.level, which selects records.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"
 HINTS = (
     "maxRecordsPerPartition", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
-"""Options of Spark's Kafka source that are accepted and ignored: they tune a connection, or the number of tasks."""
+"""Options of Spark's Kafka source that are accepted and ignored, because they tune a connection or
+the number of tasks.
+"""
 
 Key = tuple[str, int]
 PerPartition = dict[Key, int]
@@ -50,38 +55,41 @@ PerPartition = dict[Key, int]
 
 @dataclass(frozen=True)
 class Bound:
-    """One end of what is read. kind: "offset" or "time" (ms). value: the same for every partition, or one each.
-
-    The offsets LATEST and EARLIEST stand for the log's ends. option: the name it was given by.
-    """
+    """The start or the end of what a query reads."""
 
     option: str
+    """Name of the option that sets it."""
     kind: str
+    """"offset" or "time"."""
     value: int | PerPartition
+    """Offset, or milliseconds since 1970-01-01 UTC: one for all partitions, or one for each.
+
+    The offset LATEST means the end of the log, EARLIEST its start.
+    """
 
     def of(self, key: Key) -> int:
+        """Return the offset or time for one partition."""
         return self.value if isinstance(self.value, int) else self.value[key]
 
     def check(self, keys: Collection[Key]) -> None:
-        """As in Spark, values for single partitions must name all that are read, and no others."""
+        """Raise OptionError unless values for single partitions name exactly the partitions that are read.
+
+        Spark's Kafka source has the same rule.
+        """
         if isinstance(self.value, int):
             return
-        for what, odd in (
-            ("says nothing about", set(keys) - self.value.keys()),
-            ("names", self.value.keys() - set(keys)),
-        ):
-            if odd:
-                why = "which is read" if what != "names" else "which is not among the partitions read"
-                ends = " (-2 is the earliest, -1 the latest)" if self.kind == "offset" else ""
-                raise OptionError(f"{self.option} {what} {_listed(odd)}, {why}: it has to name each of them{ends}")
+        remedy = "name each partition that is read"
+        if self.kind == "offset":
+            remedy += " (-2 is the earliest offset, -1 the latest)"
+        if lacking := set(keys) - self.value.keys():
+            raise OptionError(f"{self.option} does not name {_listed(lacking)}, which is read; {remedy}")
+        if unknown := self.value.keys() - set(keys):
+            raise OptionError(f"{self.option} names {_listed(unknown)}, which is not read; {remedy}")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a user asked for.
-
-    start, end: None if not given; ends are exclusive. stream_only: the options given that a batch query ignores, as Spark's does.
-    """
+    """The options of a query that reads. Sizes are in bytes."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None = None
@@ -89,13 +97,16 @@ class Options:
     assigned: frozenset[Key] | None = None
     start: Bound | None = None
     end: Bound | None = None
+    """Exclusive."""
     late_start_is_error: bool = True
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay: float = 900.0
+    """Seconds."""
     min_partitions: int | None = None
     fail_on_data_loss: bool = True
     stream_only: tuple[str, ...] = ()
+    """Names of the given options that a batch query ignores, as in Spark's Kafka source."""
     include_headers: bool = False
     mode: str = MODES[0]
     replicas: str | None = None
@@ -105,37 +116,40 @@ class Options:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def check_batch(self) -> None:
-        """Raise `OptionError` for bounds that a batch query cannot have."""
+        """Raise OptionError for bounds with which a batch query would read nothing."""
         for bound, end, word in ((self.start, LATEST, "latest"), (self.end, EARLIEST, "earliest")):
             if bound is None or bound.kind != "offset":
                 continue
             if bound.value == end:
-                raise OptionError(f"{bound.option} cannot be {word}: a batch query would read nothing")
+                raise OptionError(f"{bound.option} cannot be {word}, because a batch query would then read nothing")
             if not isinstance(bound.value, int) and (
                 wrong := [key for key, value in bound.value.items() if value == end]
             ):
                 raise OptionError(
-                    f"{bound.option} has {end} ({word}) for {_listed(wrong)}: a batch query would read nothing"
+                    f"{bound.option} is {end} ({word}) for {_listed(wrong)}; a batch query would then read nothing"
                 )
 
     def check_stream(self) -> None:
-        """OptionError for what a stream cannot have."""
+        """Raise OptionError for options that a stream cannot have."""
         if self.end is not None:
-            raise OptionError(f"{self.end.option} is for batch queries: a stream has no end")
+            raise OptionError(f"{self.end.option} is only for batch queries: a stream has no end")
 
     def select(self, partitions: Iterable[PartitionDir]) -> list[PartitionDir]:
-        """The partitions that are meant, of those found. OptionError for a topic or partition that is not there.
+        """Return the selected partitions.
 
-        Kafka's own topics (`__…`) only where they are named, a pattern begins with `__`, or they were a path themselves.
+        Raise OptionError for a topic or partition that does not exist.
+
+        Kafka's own topics (`__…`) are selected only if an option names them, if the pattern starts
+        with `__`, or if they are themselves a path.
         """
         there = [p for p in partitions if p.readable]
         if self.assigned is not None:
             if absent := self.assigned - {p.key for p in there}:
-                raise OptionError(f"assign names {_listed(absent)}, which is not there; {_there(there)}")
+                raise OptionError(f"assign names {_listed(absent)}, which does not exist; {_existing(there)}")
             return [p for p in there if p.key in self.assigned]
         if self.topics is not None:
             if absent_topics := [t for t in self.topics if all(p.topic != t for p in there)]:
-                raise OptionError(f"subscribe names {absent_topics[0]}, which is not there; {_there(there)}")
+                raise OptionError(f"subscribe names {absent_topics[0]}, which does not exist; {_existing(there)}")
             return [p for p in there if p.topic in self.topics]
         if self.pattern is not None:
             regex = re.compile(self.pattern)
@@ -145,14 +159,15 @@ class Options:
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """Spark's options (a mapping that ignores case) as values. OptionError for what is wrong."""
+    """Return the options of a query, given as a mapping that ignores case.
+
+    Raise OptionError if they are wrong.
+    """
     options = {name: given[name] for name in NAMES if given.get(name) is not None}
     check_names(given, NAMES, HINTS)
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
     if len(chosen) > 1:
-        raise OptionError(
-            f"{' and '.join(chosen)} are both given: only one of subscribe, subscribePattern and assign can be"
-        )
+        raise OptionError(f"{' and '.join(chosen)} are given; give only one of subscribe, subscribePattern and assign")
     late = word_of(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
     least, most = _optional(options, "minOffsetsPerTrigger", 1), _optional(options, "maxOffsetsPerTrigger", 1)
     if least is not None and most is not None and least > most:
@@ -187,18 +202,22 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
     if "paths" in options:
         paths = json_value("paths", options["paths"])
         if not (isinstance(paths, list) and all(isinstance(p, str) for p in paths)):
-            raise OptionError("paths is not a JSON list of paths")
+            raise OptionError("paths is not a JSON list of strings")
     else:
         paths = []
     if "path" in options:
         paths = [options["path"], *paths]
     if not paths:
-        raise OptionError("no path: say which log directories, partition directories or .log files to .load()")
+        raise OptionError("no path: pass log directories, partition directories or .log files to .load()")
     return tuple(dict.fromkeys(path_of(p) for p in paths))
 
 
 def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
-    """A time for all, a time each, offsets: the first that is given, in Spark's order."""
+    """Return the start or end of what is read, by the first option that is given.
+
+    As in Spark's Kafka source, the order is: one time for all partitions, one time for each,
+    offsets.
+    """
     name = f"{side}Timestamp"
     if name in options:
         return Bound(name, "time", whole_number(name, options[name], 0))
@@ -213,7 +232,9 @@ def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
     if word.lower() in (own, other):
         return Bound(name, "offset", default if word.lower() == own else other_value)
     if not word.startswith("{"):
-        raise OptionError(f'{name} is {word!r}; it can be {own} or JSON like {{"orders": {{"0": 23, "1": {default}}}}}')
+        raise OptionError(
+            f'{name} is {word!r}; it must be {own} or JSON like {{"orders": {{"0": 23, "1": {default}}}}}'
+        )
     return Bound(name, "offset", _per_partition(name, word, EARLIEST))
 
 
@@ -246,7 +267,7 @@ def _pattern(options: Mapping[str, str]) -> str | None:
     try:
         re.compile(pattern or "")
     except re.error as error:
-        raise OptionError(f"subscribePattern {pattern!r} is no regular expression: {error}") from None
+        raise OptionError(f"subscribePattern {pattern!r} is not a regular expression: {error}") from None
     return pattern
 
 
@@ -259,11 +280,8 @@ def _listed(keys: Iterable[Key], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _there(partitions: Iterable[PartitionDir]) -> str:
-    """What is there instead, for a message."""
+def _existing(partitions: Iterable[PartitionDir]) -> str:
+    """Return which topics exist, for a message."""
     topics = sorted({p.topic for p in partitions})
-    return (
-        f"there are {', '.join(topics[:10])}{' and more' if len(topics) > 10 else ''}"
-        if topics
-        else "there is no live partition"
-    )
+    more = " and others" if len(topics) > 10 else ""
+    return f"the topics are {', '.join(topics[:10])}{more}" if topics else "there is no live partition"

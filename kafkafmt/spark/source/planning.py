@@ -1,9 +1,10 @@
-"""What a query of the data source has to read: partitions chosen, bounds resolved, segments planned, tasks cut.
+"""Plan a query of the data source: choose partitions, resolve bounds, plan segments, form tasks.
 
-It happens once a query, on the driver, with a thread per core: each segment that the bounds touch is walked shallowly
-and its CRCs checked (without the GIL), so damage is known before a task runs and a task reads nothing twice.
-A task holds some tens of MB: a piece of a large partition, or several small partitions, since a task costs Spark
-about 30 ms however little it does.
+This happens once per query, on the driver, with one thread per core. Each segment that the bounds
+touch is walked shallowly and its CRCs are checked, without the GIL. So damage is known before a
+task runs, and tasks read only their own extents. A task reads some tens of MB: a part of a large
+partition, or several small partitions, because a task takes Spark about 30 ms even if it does
+nothing.
 """
 
 from __future__ import annotations
@@ -20,17 +21,22 @@ from ...log.reading.partition_dir import SegmentFile
 from ...log.reading.transactions import Doubt
 from ..option_text import OptionError
 from .options import EARLIEST, LATEST, Bound, Options
-from .splits import Split, make_splits
+from .splits import Split, make_splits, may_hold
 
 
 class DataLossError(RuntimeError):
-    """Raised if records that a query names are gone, or were never there; failOnDataLoss=false continues without them."""
+    """Raised if offsets that a query names do not exist (any more).
+
+    With failOnDataLoss=false the query continues.
+    """
 
 
 OPEN_COST = 1 << 20
-"""What opening one more partition counts for in a task, in bytes read."""
+"""Cost of one split, in addition to its bytes: opening a partition takes about as long as reading
+so many bytes.
+"""
 RUNS_A_SPLIT = 8
-"""Extents are cut finer than splits, so that splits come out even."""
+"""Extents are smaller than splits by this factor, so that the splits have about equal sizes."""
 
 
 @dataclass
@@ -43,47 +49,50 @@ class Task:
 
 @dataclass
 class Plan:
-    """What a query reads.
-
-    tasks: in the order of topic, partition and offset. damaged: what is known to be damaged within the bounds. doubts: transactions
-    with records within the bounds that read_committed leaves out because their outcome is not known.
-    """
+    """What a query reads."""
 
     tasks: list[Task]
+    """In order of topic, partition and offset."""
     damaged: list[tuple[PartitionDir, Damage]]
+    """Damage that planning found within the bounds."""
     doubts: list[tuple[PartitionDir, Doubt]] = field(default_factory=list)
+    """Transactions with records within the bounds that "read_committed" omits because their outcome
+    is not known.
+    """
 
     def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
-        """Note the transactions in doubt with offsets in [start, end)."""
+        """Add the transactions in doubt with offsets in [start, end)."""
         found = log.transactions.doubts
         self.doubts += [(log.directory, d) for d in found if d.first_offset < end and d.last_offset >= start]
 
 
 @dataclass
 class _Selected:
-    """One partition under way; start and end None are the log's own."""
+    """A partition that is being planned. None for start or end means the log's own."""
 
     log: PartitionLog
     start: int | None = None
     end: int | None = None
     low: int = 0
+    """First selected offset."""
 
-    def segments(self, every: bool = False) -> list[SegmentFile]:
-        """The segments that may hold what lies within the bounds, by their names alone."""
-        if every:
-            return self.log.segments
-        high = _open(self.end)
-        return [
-            s
-            for s in self.log.segments
-            if (s.next_base is None or s.next_base > self.low) and (s.base_offset or 0) < high
-        ]
+    @property
+    def high(self) -> int:
+        """The first offset after the selected ones."""
+        return NO_END if self.end is None else self.end
+
+    def segments(self) -> list[SegmentFile]:
+        """Return the segments that may contain selected offsets, according to their names."""
+        return [s for s in self.log.segments if may_hold(s, self.low, self.high)]
 
 
 def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
-    """Plan a batch query. tell: called with lines worth saying (retention at work, odd directory names).
+    """Plan a batch query.
 
-    OptionError for options that do not fit what is there; OSError (NoLogError) for paths that cannot be read.
+    tell: called with messages, such as one about a file that retention removed.
+
+    Raise OptionError if the options do not fit the logs, and an OSError (NoLogError) if a path
+    cannot be read.
     """
     selected = [
         _Selected(PartitionLog(p, max_batch_bytes=options.max_batch_bytes, run_bytes=run_bytes_of(options), tell=tell))
@@ -95,23 +104,23 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
             bound.check(keys)
     timed = any(bound is not None and bound.kind == "time" for bound in (options.start, options.end))
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        if timed:  # a time is looked up in what the plans tell of each segment
-            _plan_segments(pool, selected, every=True)
+        if timed:  # a time is looked up in the plans of all segments
+            _plan_segments(pool, ((s.log, segment) for s in selected for segment in s.log.segments))
         list(pool.map(lambda s: _resolve(s, options), selected))
         for s in selected:
             _check_range(s, options, tell)
-        options = _finer(options, selected)
-        _plan_segments(pool, selected)
+        options = _with_min_partitions(options, selected)
+        _plan_segments(pool, ((s.log, segment) for s in selected for segment in s.segments()))
     plan = Plan([], [])
     for s in selected:
         plan.damaged += [
-            (s.log.directory, event) for _, event in s.log.events(s.low, _open(s.end)) if isinstance(event, Damage)
+            (s.log.directory, event) for _, event in s.log.events(s.low, s.high) if isinstance(event, Damage)
         ]
         plans = [s.log.plan(segment) for segment in s.segments()]
         directory, below = s.log.directory, options.below_log_start
         transactions = s.log.transactions if options.committed else None
         if options.committed:
-            plan.add_doubts(s.log, s.low, _open(s.end))
+            plan.add_doubts(s.log, s.low, s.high)
         splits = make_splits(
             directory,
             plans,
@@ -125,24 +134,24 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
     return plan
 
 
-def _finer(options: Options, selected: Iterable[_Selected]) -> Options:
-    """Make the splits small enough for `minPartitions` tasks, as far as batches allow it."""
+def _with_min_partitions(options: Options, selected: Iterable[_Selected]) -> Options:
+    """Return options whose splits are small enough for `minPartitions` tasks, if batches allow it."""
     if options.min_partitions is None:
         return options
     total = sum(segment.size for s in selected for segment in s.segments())
-    room = (
-        total * RUNS_A_SPLIT // (options.min_partitions * (RUNS_A_SPLIT + 1))
-    )  # a split is longer than its room by one extent at most
-    options = replace(options, split_bytes=min(options.split_bytes, max(room, 1)))
+    # A split can be longer than this size by up to one extent.
+    size = total * RUNS_A_SPLIT // (options.min_partitions * (RUNS_A_SPLIT + 1))
+    options = replace(options, split_bytes=min(options.split_bytes, max(size, 1)))
     for s in selected:
         s.log.run_bytes = run_bytes_of(options)
     return options
 
 
 def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) -> None:
-    """Raise `OptionError` if the bounds contradict each other, `DataLossError` if they name offsets that the log does not have.
+    """Raise OptionError for bounds in the wrong order, and DataLossError for offsets that do not exist.
 
-    The second is a message with failOnDataLoss=false. As in Spark's Kafka source only bounds that name offsets can be out of range.
+    With failOnDataLoss=false, a message replaces the DataLossError. As in Spark's Kafka source,
+    only bounds that are offsets can be out of range.
     """
     start, end, key = options.start, options.end, (s.log.topic, s.log.partition)
     name = f"{key[0]}-{key[1]}"
@@ -162,14 +171,17 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
             what = f"the log ends at offset {s.log.next_offset}"
         if what and options.fail_on_data_loss:
             raise DataLossError(
-                f"{name}: {bound.option} is {offset}, but {what}; failOnDataLoss=false reads what is there"
+                f"{name}: {bound.option} is {offset}, but {what}; failOnDataLoss=false reads the offsets that exist"
             )
         if what:
             tell(f"{name}: {bound.option} is {offset}, but {what}")
 
 
 def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
-    """What lies under the paths of a query."""
+    """Return the partitions under the paths of a query.
+
+    Raise OptionError if a path or `replicas` is wrong.
+    """
     try:
         found = discover(options.paths, options.replicas)
     except DuplicatePartitionError as error:
@@ -182,24 +194,16 @@ def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
 
 
 def run_bytes_of(options: Options) -> int:
-    """How large the extents become of which splits are made."""
+    """Return the size of the extents from which splits are formed."""
     return max(options.split_bytes // RUNS_A_SPLIT, 1)
 
 
-def _open(end: int | None) -> int:
-    return NO_END if end is None else end
-
-
-def _plan_segments(pool: ThreadPoolExecutor, selected: Iterable[_Selected], every: bool = False) -> None:
-    list(
-        pool.map(
-            lambda pair: pair[0].plan(pair[1]), [(s.log, segment) for s in selected for segment in s.segments(every)]
-        )
-    )
+def _plan_segments(pool: ThreadPoolExecutor, segments: Iterable[tuple[PartitionLog, SegmentFile]]) -> None:
+    list(pool.map(lambda pair: pair[0].plan(pair[1]), segments))
 
 
 def _resolve(s: _Selected, options: Options) -> None:
-    """Turn the bounds into offsets of this partition."""
+    """Resolve the bounds to offsets of this partition."""
     if options.start is not None:
         s.start = offset_of(s.log, options.start, options)
         if s.start is None and options.start.kind == "time":
@@ -211,17 +215,20 @@ def _resolve(s: _Selected, options: Options) -> None:
 
 
 def offset_of(log: PartitionLog, start: Bound, options: Options) -> int | None:
-    """The offset where reading starts; None for the log's own start, and for a time after which there is nothing, if that may be."""
+    """Return the offset at which reading starts; None for the log's start, or a time after all records.
+
+    Raise OptionError for such a time unless startingOffsetsByTimestampStrategy is "latest".
+    """
     offset = _offset(log, start, EARLIEST, options.below_log_start)
     if offset is None and start.kind == "time" and options.late_start_is_error:
         name, time = f"{log.topic}-{log.partition}", start.of((log.topic, log.partition))
-        remedy = "startingOffsetsByTimestampStrategy=latest begins at its end instead"
+        remedy = "with startingOffsetsByTimestampStrategy=latest, reading starts at its end"
         raise OptionError(f"{start.option}: {name} has no record at or after {time}; {remedy}")
     return offset
 
 
 def _offset(log: PartitionLog, bound: Bound, own: int, below_log_start: bool) -> int | None:
-    """The offset that a bound means; None for the log's own end on that side, and for a time that no record reaches."""
+    """Return the offset of a bound; None if it is `own`, or a time after all records."""
     value = bound.of((log.topic, log.partition))
     if bound.kind == "offset":
         return None if value == own else value
@@ -229,11 +236,14 @@ def _offset(log: PartitionLog, bound: Bound, own: int, below_log_start: bool) ->
     return None if hit is None else hit.offset
 
 
-def pack(tasks: list[Task], splits: Iterable[Split], room: int) -> None:
-    """Put splits into tasks, in order: with the last task where both are small."""
+def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:
+    """Append splits to the last task as long as it costs at most `size`, else to new tasks.
+
+    Keep their order.
+    """
     for split in splits:
         cost = split.bytes + OPEN_COST
-        if not tasks or tasks[-1].cost + cost > room:
+        if not tasks or tasks[-1].cost + cost > size:
             tasks.append(Task())
         tasks[-1].splits.append(split)
         tasks[-1].cost += cost

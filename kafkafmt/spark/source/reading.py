@@ -1,4 +1,7 @@
-"""What a task of the data source does, in a batch query or a stream: its part of the logs as record batches."""
+"""Read in a task of the data source: yield its part of the logs as Arrow record batches.
+
+For batch queries and streams.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ log: logging.Logger = logging.getLogger("kafkafmt.spark")
 
 
 class TaskPartition(InputPartition):
-    """What one task reads, as it travels there."""
+    """A task as Spark sends it to an executor."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(None)
@@ -30,7 +33,7 @@ class TaskPartition(InputPartition):
 
 
 def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
-    """The tasks of a plan, once its damage was told as the mode asks for."""
+    """Return the tasks of a plan, after raising, reporting or ignoring its damage, as `mode` says."""
     if plan.damaged and mode == "FAILFAST":
         directory, damage = plan.damaged[0]
         raise DamagedLogError(damage, str(directory.path))
@@ -47,8 +50,12 @@ def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
 def read_task(
     partition: InputPartition, options: Options, names: list[str], tell: Callable[[str], None]
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of a task's records. DamagedLogError in mode FAILFAST. tell: called with a line where a file has gone."""
-    if not isinstance(partition, TaskPartition):  # there was nothing to plan
+    """Return the record batches of a task.
+
+    tell: called with a message if a file was removed. Damage raises DamagedLogError in mode
+    FAILFAST.
+    """
+    if not isinstance(partition, TaskPartition):  # Spark runs an empty task if the plan has no tasks
         return iter(())
     return ahead(_batches(partition.task, options, names, tell))
 
@@ -61,11 +68,11 @@ def _batches(
         builder = ArrowBuilder(split.topic, split.partition, schema)
         for piece in split.pieces:
 
-            def hurt(damage: Damage, directory: PartitionDir = piece.directory) -> None:
+            def note_damage(damage: Damage, directory: PartitionDir = piece.directory) -> None:
                 if options.mode == "PERMISSIVE":
                     warn(directory, damage)
 
-            on_damage = None if options.mode == "FAILFAST" else hurt
+            on_damage = None if options.mode == "FAILFAST" else note_damage
             for chunk in piece.chunks(builder.columns, on_damage=on_damage, max_batch_bytes=limit, tell=tell):
                 yield from builder.add(chunk)
         if builder.rows:
@@ -73,30 +80,36 @@ def _batches(
 
 
 def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordBatch]:
-    """The same batches, each made in a thread while the one before it travels to the JVM: decoding needs no GIL."""
+    """Yield the same batches.
+
+    A thread decodes the next one while one is sent to the JVM; decoding needs no GIL.
+    """
     with ThreadPoolExecutor(1) as thread:
         try:
             coming = thread.submit(next, batches, None)
             while (batch := coming.result()) is not None:
                 coming = thread.submit(next, batches, None)
                 yield batch
-        finally:  # Spark closes a generator that it needs no more of
+        finally:  # also runs if Spark closes the generator early
             thread.shutdown()
             batches.close()
 
 
 def say(message: str) -> None:
-    """A line for whoever runs the query: to stderr, or to Spark's log of its Python workers where that is on."""
+    """Log a warning for the user who runs the query.
+
+    It goes to stderr, or to Spark's log of its Python workers if that is enabled.
+    """
     _listen()
     log.warning("kafkafmt: %s", message)
 
 
 def warn(directory: PartitionDir, damage: Damage) -> None:
-    """Tell of a damaged span that is left out."""
+    """Log a warning about a damaged span that is omitted."""
     lost = (
-        "nothing is lost"
+        "no offset is missing"
         if damage.empty
-        else f"offsets {_or_open(damage.first_offset)} to {_or_open(damage.last_offset)} are left out"
+        else f"offsets {_or_open(damage.first_offset)} to {_or_open(damage.last_offset)} are omitted"
     )
     where = f"{Path(directory.path, damage.file)}, {damage.length} bytes at position {damage.position}"
     say(f"{directory.topic}-{directory.partition}: {lost}: {where}: {damage.message}")
@@ -107,14 +120,14 @@ def _or_open(offset: int | None) -> str:
 
 
 class _PlainFormatter(logging.Formatter):
-    """Escapes a line as the command does, since topics and paths come from files."""
+    """Escapes control characters, because names of topics and paths come from files."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return plain(super().formatMessage(record))
 
 
 def _listen() -> None:
-    """Give the lines a way to stderr where nobody has configured logging."""
+    """Send the log lines to stderr if logging is not configured."""
     if not log.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_PlainFormatter())

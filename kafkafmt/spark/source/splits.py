@@ -1,4 +1,4 @@
-"""The work of a Spark job, cut to size: extents of segments, with all that a task needs to read them by itself."""
+"""Cut planned segments into splits that a task can read on another machine."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from ...types import RecordColumns
 from ..hosts import with_host
 
 SPLIT_BYTES = 64 << 20
-"""A task's share of a partition, cut at a batch border; a task costs Spark about 30 ms."""
+"""Bytes of a split, which ends at a batch boundary. Smaller splits would cost more: a task takes
+Spark about 30 ms.
+"""
 
 
 @dataclass
 class Piece:
-    """Extents of one segment, and the records of them that are meant: offsets in [start, end).
-
-    transactions: what became of the whole log's, where only committed records are meant.
-    """
+    """Extents of one segment, of which the records with offsets in [start, end) are selected."""
 
     directory: PartitionDir
+    """With this one segment only."""
     plan: SegmentPlan
     start: int
     end: int
     transactions: Transactions | None = None
+    """Outcomes of all transactions of the log if only committed records are selected, else None."""
 
     @property
     def bytes(self) -> int:
+        """Size of the extents in the file."""
         return sum(e.end - e.position for e in self.plan.extents)
 
     def chunks(
@@ -45,11 +47,18 @@ class Piece:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         tell: Callable[[str], None] | None = None,
         on_missing: Callable[[SegmentFile], None] | None = None,
+        on_end: Callable[[PartitionLog], None] | None = None,
     ) -> Iterator[Chunk]:
         """Yield the records of the piece, decoded into `columns`, in the order of offsets.
 
-        tell, on_missing: called with a message, and with the segment, if retention removed the file after it was planned. Raise an
-        OSError that names this host if the file is missing for another reason, or is not the one that was planned.
+        Raise an OSError that names this host if the file is missing for a reason other than
+        retention, or is not the one that was planned.
+
+        control: include control records.
+        on_damage: called with damage inside batches; None to raise it.
+        tell: called with a message if retention removed the file after it was planned.
+        on_missing: called with the segment in that case.
+        on_end: called with the log after the last record.
         """
         log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell, on_missing=on_missing)
         log.adopt(self.plan, self.transactions)
@@ -64,11 +73,13 @@ class Piece:
             yield from log.chunks(columns, control=control, on_damage=on_damage, **selection)
         except OSError as error:
             raise with_host(error) from error
+        if on_end is not None:
+            on_end(log)
 
 
 @dataclass
 class Split:
-    """One task: pieces of one partition in the order of offsets."""
+    """Pieces of one partition, in the order of offsets."""
 
     topic: str
     partition: int
@@ -76,11 +87,15 @@ class Split:
 
     @property
     def bytes(self) -> int:
+        """Size of the extents in the files."""
         return sum(p.bytes for p in self.pieces)
 
     @property
     def first_offset(self) -> int:
-        """The first offset that the split may hold; splits of a partition never share one."""
+        """The lowest offset that the split can contain.
+
+        It differs between the splits of a partition.
+        """
         first = self.pieces[0]
         return max(first.start, first.plan.extents[0].first_offset)
 
@@ -95,41 +110,55 @@ def make_splits(
     transactions: Transactions | None = None,
     split_bytes: int = SPLIT_BYTES,
 ) -> list[Split]:
-    """A partition's planned segments as splits of about `split_bytes`, in the order of offsets. Damage is not among them.
+    """Return the planned segments of a partition as splits of about `split_bytes`, in offset order.
 
-    transactions: those of the whole log, where only committed records are meant. The plans' extents should have been
-    cut with a `run_bytes` well below `split_bytes`.
+    start, end: offsets; None for the log's own start and end.
+    transactions: those of the whole log if only committed records are selected, else None.
+
+    Damage is in no split. The plans' `run_bytes` should be well below `split_bytes`, because a
+    split ends at the end of an extent.
     """
-    low = 0 if below_log_start else directory.log_start_offset
-    low = low if start is None else max(low, start)
-    high = NO_END if end is None else end
+    low, high = offset_range(directory, start, end, below_log_start)
     if transactions is not None:
         high = min(high, transactions.last_stable_offset)
     splits: list[Split] = []
-    room = 0
+    left = 0
     for plan in plans:
         wanted = [e for e in plan.extents if e.last_offset >= low and e.first_offset < high]
         while wanted:
-            if room <= 0:
+            if left <= 0:
                 splits.append(Split(directory.topic, directory.partition))
-                room = split_bytes
-            taken = _take(wanted, room)
-            room -= sum(e.end - e.position for e in taken)
+                left = split_bytes
+            taken = _take(wanted, left)
+            left -= sum(e.end - e.position for e in taken)
             wanted = wanted[len(taken) :]
             part = replace(plan, extents=taken, damaged=[], findings=[])
             splits[-1].pieces.append(Piece(alone(directory, plan.segment), part, low, high, transactions))
     return splits
 
 
-def _take(extents: list[Run], room: int) -> list[Run]:
-    """The extents from the first on that fill the room; at least one."""
+def offset_range(directory: PartitionDir, start: int | None, end: int | None, below_log_start: bool) -> tuple[int, int]:
+    """Return the selected offsets as [low, high). start, end: None for the log's own start and end."""
+    low = 0 if below_log_start else directory.log_start_offset
+    return low if start is None else max(low, start), NO_END if end is None else end
+
+
+def may_hold(segment: SegmentFile, low: int, high: int) -> bool:
+    """Return whether a segment may contain offsets in [low, high), according to the file names."""
+    return (segment.base_offset is None or segment.base_offset < high) and (
+        segment.next_base is None or segment.next_base > low
+    )
+
+
+def _take(extents: list[Run], most: int) -> list[Run]:
+    """Return the first extents, until they have `most` bytes together; at least one."""
     size, n = 0, 0
-    while n < len(extents) and (n == 0 or size < room):
+    while n < len(extents) and (n == 0 or size < most):
         size += extents[n].end - extents[n].position
         n += 1
     return extents[:n]
 
 
 def alone(directory: PartitionDir, segment: SegmentFile) -> PartitionDir:
-    """Return the directory with nothing but one segment, which is all that a task needs of it."""
+    """Return the directory with only one of its segments, which is all that a task needs."""
     return replace(directory, segments=[segment], problems=[])

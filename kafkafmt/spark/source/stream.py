@@ -1,12 +1,16 @@
-"""The data source `kafkafmt` as a stream: what is appended to log directories, batch after batch.
+"""The data source `kafkafmt` as a stream of the records that are appended to log directories.
 
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
 
-Offsets are those of Spark's Kafka source, `{"orders": {"0": 23}}`, and so are its rules: without startingOffsets a stream
-begins at the logs' ends, partitions that appear later are read from their start, and what is gone before it was read
-fails the query unless failOnDataLoss=false. The reader lives with the query, in a process beside the driver; a look
-at a log reads what was appended since the last one. A batch of the stream is planned by its offsets alone, so one that
-is repeated after a restart has the same records; with a sink that takes a batch once, each record arrives once.
+Offsets have the form of Spark's Kafka source, `{"orders": {"0": 23}}`, and the same rules apply.
+Without startingOffsets, a stream starts at the end of the logs. Partitions that appear later are
+read from their start. If records are removed before they were read, the query fails unless
+failOnDataLoss=false.
+
+The reader lives as long as the query, in a process next to the driver. Each check of a log reads
+only what was appended since the last check. A micro-batch is planned by its offsets alone. If it is
+repeated after a restart, it has the same records. With a sink that takes each micro-batch once,
+each record arrives once.
 """
 
 from __future__ import annotations
@@ -38,20 +42,23 @@ Nested = dict[str, dict[str, int]]
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One stream: its own methods run beside the driver, `read` in tasks."""
+    """The reader of one stream.
+
+    `read` runs in tasks, all other methods run in a process next to the driver.
+    """
 
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options
         self.names = names
-        self._seen: Offsets = {}
+        self._seen: Offsets = {}  # ends of the logs at the last check
         self._initial: Offsets | None = None
-        self._target: Offsets | None = None
+        self._target: Offsets | None = None  # ends of the logs if the trigger is availableNow
         self._walks: dict[Key, tuple[int, TransactionWalk]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
 
     def initialOffset(self) -> Nested:
-        """Where a new stream begins."""
+        """Return the offsets at which a new stream starts."""
         if self._initial is None:
             logs = self._logs({}, self._once)
             bound = self.options.start or Bound("startingOffsets", "offset", LATEST)
@@ -60,14 +67,16 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _nested(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        """Return how much a micro-batch may contain, by maxOffsetsPerTrigger."""
         limit = self.options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
+        """Remember where the logs end now; the query ends there."""
         self._target = self._ends(self._logs({}, self._once), {})
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Nested:
-        """Up to where the next batch goes: never below `start`, nor further than the limit lets it."""
+        """Return the end of the next micro-batch: at least `start`, at most what the limit allows."""
         begin = _flat(start)
         logs = self._logs(begin, self._once)
         ends = self._ends(logs, begin)
@@ -81,9 +90,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _nested(begin | {key: max(end, begins[key]) for key, end in ends.items()})
 
     def _waits(self, new: int) -> bool:
-        """Return whether a batch of so many new offsets is put off: minOffsetsPerTrigger, at most for maxTriggerDelay.
+        """Return whether minOffsetsPerTrigger and maxTriggerDelay delay a micro-batch of `new` offsets.
 
-        As in Spark's Kafka source (``KafkaMicroBatchStream.delayBatch``), the first batch is not put off.
+        As in Spark's Kafka source (``KafkaMicroBatchStream.delayBatch``), the first micro-batch is
+        never delayed.
         """
         least, now = self.options.min_offsets_per_trigger, monotonic()
         if least is None or self._target is not None:
@@ -94,11 +104,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def reportLatestOffset(self) -> Nested | None:
-        """For the query's progress: the logs' ends as they were last seen."""
+        """Return the ends of the logs at the last check, for the query's progress."""
         return _nested(self._seen) if self._seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        """The tasks of a batch."""
+        """Return the tasks of a micro-batch."""
         begin, stops = _flat(start), _flat(end)
         logs = self._logs(begin, self._gone)
         plan = Plan([], [])
@@ -106,25 +116,30 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = begin.get(key)
             if key not in logs:
                 if first is None or first < stop:
-                    self._lost(key, f"offsets from {first or 0} to {stop - 1} are gone: it is no longer there")
+                    self._lost(key, f"offsets from {first or 0} to {stop - 1} are gone: the partition no longer exists")
             elif first is None or first < stop:
                 self._plan(plan, logs[key], first, stop)
         return as_partitions(plan, self.options.mode)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Record batches of a task's records."""
+        """Return the record batches of a task."""
         return read_task(partition, self.options, self.names, self._gone)
 
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
-        """The partitions that are meant and there; those that the stream has read before may be missing. tell: see PartitionLog."""
+        """Return the selected partitions that exist.
+
+        With failOnDataLoss=false, partitions read before may be missing.
+
+        tell: called with messages, as in PartitionLog.
+        """
         options = self.options
-        options.check_stream()  # and not before: Spark hides what a reader's making raises
+        options.check_stream()  # not in __init__, because Spark hides errors that are raised there
         try:
             found = discovered(options, self._once).partitions
             there = [p for p in found if p.readable]
             try:
                 chosen = options.select(found)
-            except OptionError:  # a topic that was there is gone
+            except OptionError:  # a topic no longer exists
                 if options.fail_on_data_loss or not begin:
                     raise
                 chosen = [
@@ -141,6 +156,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {(log.topic, log.partition): log for log in logs}
 
     def _start(self, log: PartitionLog, bound: Bound) -> int:
+        """Return the offset at which a new stream starts to read a partition."""
         value = bound.of((log.topic, log.partition))
         if bound.kind == "offset" and value in (LATEST, EARLIEST):
             return self._end(log, 0) if value == LATEST else log.log_start_offset
@@ -148,21 +164,28 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._end(log, 0) if start is None else start
 
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
-        """Up to where each log can be read now. One that ends before it was read to, or is no longer there, is told."""
+        """Return the end of each log.
+
+        A log that ends before `begin` or does not exist any more is reported as lost.
+        """
         ends = {}
         for key in sorted(begin.keys() - logs.keys()):
-            self._lost(key, f"it was read up to {begin[key]} and is no longer there")
+            self._lost(key, f"it was read up to offset {begin[key]} and no longer exists")
         for key, log in logs.items():
             ends[key] = self._end(log, self._seen.get(key, begin.get(key, 0)))
             if key in begin and ends[key] < begin[key] and log.next_offset < begin[key]:
                 self._lost(
-                    key, f"it ends at offset {log.next_offset}, but was read up to {begin[key]}: it was truncated"
+                    key,
+                    f"it ends at offset {log.next_offset}, but was read up to offset {begin[key]}: it was truncated",
                 )
         self._seen = ends
         return ends
 
     def _end(self, log: PartitionLog, known: int) -> int:
-        """The offset after the last sound batch (at read_committed: the first that is not decided yet), at little cost behind `known`."""
+        """Return the offset after the last valid batch; with "read_committed" the last stable offset.
+
+        Only what follows offset `known` is read if `known` is in the log.
+        """
         end = 0
         if known > log.log_start_offset:
             for _, event in log.events(known - 1, NO_END):
@@ -173,14 +196,18 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._decide(log, end) if self.options.committed else end
 
     def _decide(self, log: PartitionLog, end: int) -> int:
-        """The last stable offset of a log that ends at `end`, which learns what became of its transactions."""
+        """Return the last stable offset of a log that ends at `end`, and set the log's transactions.
+
+        Only what was appended since the last call is read, unless damage there may hide the end of
+        a transaction.
+        """
         key = log.topic, log.partition
         upto, walk = self._walks.get(key, (NO_END, TransactionWalk(log)))
-        hurt: list[Damage] = []
+        damaged: list[Damage] = []
         if upto <= end:
-            for part in log.parts(upto, end, hurt.append):
+            for part in log.parts(upto, end, damaged.append):
                 walk.add(part.buffer, part.table[part.table["base_offset"] >= upto], part.plan.segment.name)
-        if upto > end or hurt:  # what damage may hide takes a look at the whole log
+        if upto > end or damaged:  # after damage, the outcomes of transactions depend on the whole log
             walk = TransactionWalk(log)
             walk.found = log.transactions
         walk.found.last_stable_offset = min([*walk.found.open.values(), end])
@@ -189,11 +216,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return walk.found.last_stable_offset
 
     def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int) -> None:
-        """Add the tasks and the damage of a partition's share of a batch."""
+        """Add a partition's tasks and damage to the plan of a micro-batch."""
         options, key = self.options, (log.topic, log.partition)
         low = log.log_start_offset
         if first is None:
-            self._once(f"{key[0]}-{key[1]}: new, read from its start, offset {low}, on")
+            self._once(f"{key[0]}-{key[1]}: new partition, read from its start, offset {low}")
             if low > stop:
                 self._lost(key, f"offsets up to {stop - 1} are gone: the log starts at {low} (retention)")
         elif first < low and not options.below_log_start:
@@ -226,21 +253,22 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pack(plan.tasks, splits, options.split_bytes)
 
     def _once(self, message: str) -> None:
-        """Say what would be said at every look."""
+        """Log a message that would otherwise be repeated at each check."""
         if message not in self._said:
             self._said.add(message)
             say(message)
 
     def _lost(self, key: Key, what: str) -> None:
+        """Raise DataLossError, or log a message with failOnDataLoss=false."""
         message = f"{key[0]}-{key[1]}: {what}"
         if self.options.fail_on_data_loss:
-            raise DataLossError(f"{message}; failOnDataLoss=false goes on without them")
+            raise DataLossError(f"{message}; failOnDataLoss=false continues without them")
         self._once(message)
 
     def _gone(self, message: str) -> None:
-        """A file that was planned has gone before it was read."""
+        """Raise DataLossError for a file that is gone, or log a message with failOnDataLoss=false."""
         if self.options.fail_on_data_loss:
-            raise DataLossError(f"{message}; failOnDataLoss=false goes on without it")
+            raise DataLossError(f"{message}; failOnDataLoss=false continues without it")
         say(message)
 
 
@@ -258,7 +286,7 @@ def _nested(offsets: Offsets) -> Nested:
 
 
 def _share(begins: Offsets, ends: Offsets, limit: int) -> Offsets:
-    """Ends that together take no more than about `limit` offsets: each partition by what it has, none of them nothing."""
+    """Return ends that divide about `limit` offsets in proportion to sizes, at least one per partition."""
     sizes = {key: max(ends[key] - begins[key], 0) for key in ends}
     total = sum(sizes.values())
     if total <= limit:

@@ -1,8 +1,8 @@
-"""Options of SQL tables.
+"""Keep the options of SQL tables.
 
-Spark (4.2) hands a table's options to a Python data source when the table is created, among the table's properties, and hands it none
-when the table is read or written. The columns, with their metadata, come back each time. So the options are kept in the metadata of
-the first column.
+Spark 4.2 passes a table's options to a Python data source when the table is created, mixed with the
+table's properties. It passes none when the table is read or written. But it always passes the
+columns with their metadata. The options are therefore kept in the metadata of the first column.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from pyspark.sql.types import StructField, StructType
 
 KEPT = "kafkafmt.options"
 PREFIX = "option."
-"""Of the properties that repeat what a user wrote under OPTIONS."""
+"""Prefix of the properties that repeat what a user wrote under OPTIONS."""
 
 
 def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
-    """Return a user's options of a table that is being created, or None if `given` does not belong to a table.
+    """Return the user's options for a table that is being created; None if there is no table.
 
-    Everything that Spark adds (owner, provider, external, …) and other TBLPROPERTIES are left out. `location` is the path.
+    Properties that Spark adds (owner, provider, external, …) and other TBLPROPERTIES are omitted.
+    `location` becomes the path.
     """
     if "provider" not in given:
         return None
@@ -33,7 +34,7 @@ def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, s
 
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return a schema that keeps a table's options."""
+    """Return the schema with a table's options in its metadata."""
     first, *rest = schema.fields
     return StructType(
         [StructField(first.name, first.dataType, first.nullable, {KEPT: json.dumps(dict(options))}), *rest]
@@ -41,7 +42,7 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 
 def kept_options(schema: StructType) -> dict[str, str]:
-    """Return the options that a table's schema keeps; empty if it keeps none."""
+    """Return the options in the metadata of a table's schema; empty if there are none."""
     found: dict[str, Any] = {}
     for field in schema.fields:
         found |= json.loads((field.metadata or {}).get(KEPT, "{}"))

@@ -1,0 +1,228 @@
+"""The Python API of the export: `kafkafmt.export`. pyspark and pyarrow are imported when the function is called."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from ... import arguments
+from ...constants import DEFAULT_MAX_BATCH_BYTES
+from ...extras import install_line
+from ...log import discover
+from ...log.auditing.run import paths_of
+from ...log.reading.choice import choose_partitions
+from ...log.reading.selection import OffsetBound, OffsetRange
+from .options import DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
+from .report import ExportReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Path = str | PathLike[str]
+APP_NAME = "kafkafmt export"
+
+
+def export(
+    paths: Path | Iterable[Path],
+    output: Path,
+    *,
+    topics: str | Iterable[str] | None = None,
+    partitions: int | Iterable[int] | None = None,
+    start: int | None = None,
+    end: int | None = None,
+    start_time: int | datetime | None = None,
+    end_time: int | datetime | None = None,
+    isolation: str = "read_uncommitted",
+    below_log_start: bool = False,
+    internal: bool = False,
+    on_error: str = "quarantine",
+    compression: str = "zstd",
+    compression_level: int = DEFAULT_ZSTD_LEVEL,
+    overwrite: bool = False,
+    master: str = "local[*]",
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    progress: Progress | None = None,
+    on_message: Callable[[str], None] | None = None,
+) -> ExportReport:
+    """Export log directories to Parquet files with Spark.
+
+    Parameters
+    ----------
+    paths : str, os.PathLike, or an iterable of these
+        Log directories, partition directories or `.log` files.
+    output : str or os.PathLike
+        Directory to create, with its parents. It becomes visible when it is complete.
+    topics : str or iterable of str, optional
+        Globs such as "orders*". By default all topics except Kafka's own.
+    partitions : int or iterable of int, optional
+        Partition numbers. By default all partitions.
+    start, end : int, optional
+        Offsets; `end` is exclusive. A negative value counts back from the end of each log. By
+        default the whole log.
+    start_time, end_time : int or timezone-aware datetime, optional
+        An int is in milliseconds since 1970-01-01 UTC. In each partition, these replace `start` or
+        `end` by the first offset whose record has this timestamp or a later one; by the end of the
+        log if no record has.
+    isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
+        "read_committed" omits aborted records and ends at the last stable offset.
+    below_log_start : bool, default False
+        Include records below the log start offset, which a broker hides.
+    internal : bool, default False
+        Include Kafka's own topics, whose names start with "__". Topics whose glob starts with "__",
+        and partitions that are themselves in `paths`, are always included.
+    on_error : {"quarantine", "fail"}, default "quarantine"
+        "quarantine" exports all intact records and writes the damaged spans to `output`/quarantine.
+        "fail" raises at the first damage and leaves no output.
+    compression : {"zstd", "snappy", "lz4", "none"}, default "zstd"
+        Compression of the Parquet files.
+    compression_level : int, default 1
+        Level of zstd, from -7 to 22. Other codecs have no level.
+    overwrite : bool, default False
+        Replace an existing output. It stays complete until the new one replaces it.
+    master : str, default "local[*]"
+        Master URL of the Spark session to start. Every executor must see `paths` and `output`. If
+        the process has an active Spark session, that session is used instead, and is not stopped.
+    replicas : "longest", optional
+        If two paths contain the same partition, read the copy with the higher end offset. By
+        default, such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is damage, with the
+        error "too_large".
+    progress : callable, optional
+        Called several times per second with the name of the step, the bytes done and the bytes in
+        total. The steps are "starting Spark" (without bytes), "planning" and "exporting".
+    on_message : callable, optional
+        Called with each message, such as one about a file that retention removed. The report
+        contains all messages.
+
+    Returns
+    -------
+    ExportReport
+        What was read, written, quarantined and skipped. `output`/report.json contains the same. If
+        `ok` is False, data was damaged, or the outcome of a transaction is not known.
+
+    Raises
+    ------
+    DamagedLogError
+        Data is damaged and `on_error` is "fail". `TransactionInDoubtError` if the outcome of a
+        transaction is not known.
+    PartitionNotFoundError
+        `topics` or `partitions` are given, and no partition matches. It is a LookupError.
+    OutputExistsError
+        `output` exists and `overwrite` is False.
+    OutputPlaceError
+        `output` contains a path that is read or is in one, or contains the current or home
+        directory.
+    OSError
+        A path does not exist or cannot be read, or `output` cannot be written. `NoLogError` if a
+        path holds no log, `TaskOSError` if the error occurred in a Spark task; both are subclasses.
+    ImportError
+        pyspark, pyarrow or Java is missing.
+    SparkError
+        Spark or one of its Python workers failed.
+    TypeError, ValueError
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
+        partition and `replicas` is not given.
+
+    Notes
+    -----
+    The files are ``output/data/topic=…/partition=…/<first offset>.parquet``, as Spark's
+    ``partitionBy("topic", "partition")`` would name them. Their columns are those of Spark's Kafka
+    source. A task that fails and is repeated never leaves a partial file or a duplicate record.
+
+    Examples
+    --------
+    >>> report = kafkafmt.export("/var/lib/kafka/data", "/archive/orders", topics="orders*")  # doctest: +SKIP
+    >>> report.ok, report.written.records  # doctest: +SKIP
+    (True, 12345678)
+    """
+    given = paths_of(paths)
+    globs = () if topics is None else (topics,) if isinstance(topics, str) else tuple(topics)
+    numbers = () if partitions is None else (partitions,) if isinstance(partitions, int) else tuple(partitions)
+    level: int | None = arguments.integer("compression_level", compression_level)
+    if compression != "zstd" and level == DEFAULT_ZSTD_LEVEL:
+        level = None
+    options = ExportOptions(
+        paths=tuple(given),
+        output=output,
+        topics=globs,
+        partitions=tuple(arguments.integer("partitions", n, 0) for n in numbers),
+        internal=internal,
+        offsets=OffsetRange(_bound("start", start, start_time), _bound("end", end, end_time)),
+        below_log_start=below_log_start,
+        isolation=isolation,
+        on_error=on_error,
+        compression=compression,
+        compression_level=level,
+        overwrite=overwrite,
+        master=master,
+        replicas=replicas,
+        max_batch_bytes=arguments.integer("max_batch_bytes", max_batch_bytes, 1),
+    )
+    found = discover(given, replicas)
+    chosen = choose_partitions(found, globs, options.partitions, internal, on_message=found.messages.append)
+    if on_message is not None:
+        for message in found.messages:
+            on_message(message)
+    with needed_packages():
+        from .job import Export
+
+        job = Export(found, chosen, options, on_message)
+        with spark_session(master, progress) as spark:
+            return job.run(spark, progress)
+
+
+@contextlib.contextmanager
+def spark_session(
+    master: str, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
+) -> Iterator[SparkSession]:
+    """Provide the active Spark session, or start one and stop it at the end.
+
+    Inside the context, Ctrl-C never interrupts a call to Java. Errors of Spark's start are raised
+    as SparkError.
+    """
+    from ..quiet import quiet_start
+    from ..session import active_session, make_session, stop_quietly
+    from .spark_jobs import in_thread, interruptible, spark_errors
+
+    with interruptible():
+        spark = active_session()
+        if spark is not None:
+            yield spark
+            return
+        if progress is not None:
+            progress("starting Spark", 0, 0)
+        with spark_errors(), quiet_start():
+            started = in_thread(lambda: make_session(master, APP_NAME, **(conf or {})))
+        try:
+            yield started
+        finally:
+            with contextlib.suppress(Exception):
+                in_thread(lambda: stop_quietly(started))
+
+
+@contextlib.contextmanager
+def needed_packages() -> Iterator[None]:
+    """Raise an ImportError that names the remedy if a package of the export is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("pyspark", "py4j", "pyarrow"):
+            raise
+        raise ImportError(f"export needs {package}: {install_line('spark')}", name=package) from error
+
+
+def _bound(name: str, offset: int | None, time: int | datetime | None) -> OffsetBound | None:
+    if offset is not None and time is not None:
+        raise ValueError(f"{name} and {name}_time cannot both be given")
+    if time is not None:
+        return OffsetBound("time", arguments.millis(f"{name}_time", time))
+    if offset is None:
+        return None
+    offset = arguments.integer(name, offset, kind="an offset")
+    return OffsetBound("offset", offset) if offset >= 0 else OffsetBound("before_end", -offset)

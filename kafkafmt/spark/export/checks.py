@@ -1,0 +1,35 @@
+"""Check the output's place and the topics' names before Spark starts."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+
+from ...log import PartitionDir
+from ...log.auditing.salvage_output import OutputPlaceError
+from ...paths import local_path
+
+
+def check_place(output: Path, inputs: Iterable[str | PathLike[str]]) -> None:
+    """Raise OutputPlaceError if writing `output` would affect an input, or the current or home directory."""
+    for path in dict.fromkeys(Path(local_path(p)).resolve() for p in inputs):
+        if output == path or output.is_relative_to(path):
+            raise OutputPlaceError(str(output), f"is in {path}, which is read; choose another place")
+        if path.is_relative_to(output):
+            raise OutputPlaceError(str(output), f"contains {path}, which is read; choose another place")
+    for path, name in ((Path.cwd(), "current"), (Path.home(), "home")):
+        if path.resolve().is_relative_to(output):
+            raise OutputPlaceError(str(output), f"contains the {name} directory; choose another place")
+
+
+def check_names(directories: Iterable[PartitionDir]) -> None:
+    """Raise an OSError for a topic name that is not UTF-8: neither Parquet nor Spark can hold it."""
+    for directory in directories:
+        try:
+            directory.topic.encode()
+        except UnicodeEncodeError:
+            problem = f"the topic's name {directory.topic!a} is not UTF-8, so it cannot be exported"
+            remedy = "rename the directory, or omit it"
+            raise OSError(errno.EILSEQ, f"{problem}: {remedy}", str(directory.path)) from None

@@ -1,0 +1,95 @@
+"""The options of an export. This module imports neither pyspark nor pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+from ...arguments import one_of
+from ...constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
+from ...log.reading.selection import OffsetBound, OffsetRange
+
+CODECS = ("zstd", "snappy", "lz4", "none")
+ON_ERROR = ("quarantine", "fail")
+ZSTD_LEVELS = (-7, 22)
+DEFAULT_ZSTD_LEVEL = 1
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of the step, the bytes done, and the bytes in total."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What an export reads and writes.
+
+    `kafkafmt.export` documents the options that are not documented here.
+    """
+
+    paths: tuple[str | PathLike[str], ...]
+    output: str | PathLike[str]
+    topics: tuple[str, ...] = ()
+    """Globs; empty for all topics."""
+    partitions: tuple[int, ...] = ()
+    """Partition numbers; empty for all partitions."""
+    internal: bool = False
+    offsets: OffsetRange = field(default_factory=OffsetRange)
+    group: str | None = None
+    """Name of the consumer group at whose committed offsets the export starts. Only named in the
+    report.
+    """
+    below_log_start: bool = False
+    isolation: str = "read_uncommitted"
+    on_error: str = "quarantine"
+    compression: str = "zstd"
+    compression_level: int | None = None
+    """Level of zstd; None for 1. Other codecs have no level."""
+    overwrite: bool = False
+    master: str = "local[*]"
+    replicas: str | None = None
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    split_bytes: int | None = None
+    """Bytes of a log that go into one file; None for a size that suits the log and the number of
+    cores.
+    """
+
+    def __post_init__(self) -> None:
+        one_of("isolation", self.isolation, ISOLATION_LEVELS)
+        one_of("on_error", self.on_error, ON_ERROR)
+        one_of("compression", self.compression, CODECS)
+        if self.compression != "zstd":
+            if self.compression_level is not None:
+                raise ValueError(f"compression_level is for compression 'zstd', not {self.compression!r}")
+        elif self.compression_level is None:
+            object.__setattr__(self, "compression_level", DEFAULT_ZSTD_LEVEL)
+        elif not ZSTD_LEVELS[0] <= self.compression_level <= ZSTD_LEVELS[1]:
+            lowest, highest = ZSTD_LEVELS
+            raise ValueError(f"compression_level is {self.compression_level}; it can be {lowest} to {highest}")
+
+    @property
+    def committed(self) -> bool:
+        """Whether only records of committed transactions are exported."""
+        return self.isolation == "read_committed"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options as `report.json` contains them."""
+        return {
+            "paths": [str(path) for path in self.paths],
+            "offsets": {"from": _bound(self.offsets.start), "to": _bound(self.offsets.end)},
+            "below_log_start": self.below_log_start,
+            "isolation": self.isolation,
+            "on_error": self.on_error,
+            "overwrite": self.overwrite,
+            "max_batch_bytes": self.max_batch_bytes,
+            "master": self.master,
+            "topics": list(self.topics),
+            "partitions": list(self.partitions),
+            "internal": self.internal,
+            "replicas": self.replicas,
+            "group": self.group,
+        }
+
+
+def _bound(bound: OffsetBound | None) -> dict[str, Any] | None:
+    return None if bound is None else {"kind": bound.kind, "n": bound.n}

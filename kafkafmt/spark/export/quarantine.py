@@ -1,0 +1,99 @@
+"""Write the bytes of damaged spans to a Parquet file, and limit damage to the exported offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ...constants import MAX_OFFSET
+from ...log import Damage, PartitionDir
+from ...log.format.files import FileView
+from ...log.reading.plan import SegmentPlan
+from .options import ExportOptions
+from .parquet import open_writer
+
+MAX_SPAN_BYTES = 16 << 20
+"""Of a longer span only the first bytes are kept. The row's message says so."""
+
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("file", pa.string()),
+        ("position", pa.int64()),
+        ("length", pa.int64()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("error", pa.string()),
+        ("message", pa.string()),
+        ("bytes", pa.binary()),
+    ]
+)
+
+
+def damage_in_range(plans: Iterable[SegmentPlan], low: int, high: int) -> Iterator[Damage]:
+    """Yield the damage in `plans` that may affect offsets in [low, high)."""
+    for plan in plans:
+        for damage in sorted(plan.damaged, key=lambda d: d.position):
+            first, last = damage.first_offset or 0, MAX_OFFSET if damage.last_offset is None else damage.last_offset
+            if first < high and max(first, last) >= low:
+                yield damage
+
+
+def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
+    """Return damage that a task found, with offsets limited by the neighbours in the whole segment.
+
+    A task receives only its own extents of a segment, so it does not see the extents next to them.
+    """
+    plan = next(p for p in plans if p.segment.name == damage.file)
+    end = damage.position + damage.length
+    extent = next(e for e in plan.extents if e.position <= damage.position < e.end)
+    first, last = damage.first_offset, damage.last_offset
+    if damage.position == extent.position:
+        before = [
+            e.last_offset for e in plan.extents if e.end == extent.position and e.last_offset < extent.first_offset
+        ]
+        first = before[0] + 1 if before else first
+    if end == extent.end:
+        after = [e.first_offset for e in plan.extents if e.first_offset > extent.last_offset]
+        following = min(after) if after else plan.segment.next_base
+        last = None if following is None else following - 1
+    return replace(damage, first_offset=first, last_offset=last)
+
+
+def write_quarantine(path: Path, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> None:
+    """Write one row per damaged span, in order of topic, partition, file and position."""
+    path.parent.mkdir(exist_ok=True)
+    ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))
+    with open_writer(path, SCHEMA, options.compression, options.compression_level) as writer:
+        for directory, damage in ordered:
+            writer.write_table(pa.Table.from_pylist([_row(directory, damage)], SCHEMA))
+        if not ordered:
+            writer.write_table(SCHEMA.empty_table())
+
+
+def _row(directory: PartitionDir, damage: Damage) -> dict[str, Any]:
+    message, data = damage.message, None
+    try:
+        with FileView(directory.path / damage.file) as view:
+            data = view.read(damage.position, min(damage.length, MAX_SPAN_BYTES))
+    except OSError as error:
+        message += f" (its bytes could not be kept: {error.strerror})"
+    if data is not None and damage.length > len(data):
+        message += f" (only its first {len(data)} of {damage.length} bytes are kept)"
+    return {
+        "topic": directory.topic,
+        "partition": directory.partition,
+        "file": damage.file,
+        "position": damage.position,
+        "length": damage.length,
+        "first_offset": damage.first_offset,
+        "last_offset": damage.last_offset,
+        "error": damage.error,
+        "message": message,
+        "bytes": data,
+    }

@@ -1,0 +1,189 @@
+"""Build the report of an export from its plans, its splits and the manifests of its tasks."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ... import __version__, backend
+from ...extras import LIBRARIES, library_versions
+from ...log import Damage, Discovery, PartitionDir
+from ...log.reading.plan import SegmentPlan
+from ...log.reading.transactions import Doubt
+from ..source.splits import Split
+from .options import ExportOptions
+from .parquet import Manifest
+from .report import (
+    Codec,
+    ExportReport,
+    LeftOutPartition,
+    PartitionExport,
+    PartitionQuarantined,
+    PartitionRead,
+    PartitionSkipped,
+    PartitionWritten,
+    Seconds,
+    TaskSeconds,
+    TotalInDoubt,
+    TotalQuarantined,
+    TotalRead,
+    TotalSkipped,
+    TotalWritten,
+)
+
+
+def partition_result(
+    directory: PartitionDir,
+    plans: Sequence[SegmentPlan],
+    splits: Sequence[Split],
+    manifests: Sequence[Manifest],
+    damaged: Sequence[Damage],
+    doubts: Sequence[Doubt],
+) -> PartitionExport:
+    """Return the result for one partition."""
+    extents = [e for s in splits for p in s.pieces for e in p.plan.extents]
+    written = sum(m.rows for m in manifests)
+    unreadable = sum(d.records or 0 for m in manifests for d in m.damaged)
+    counts = [e.records for e in extents]
+    known = [n for n in counts if n is not None]
+    # The header of a wrapper message (formats 0 and 1) does not contain the number of its messages.
+    stored = sum(known) if len(known) == len(counts) else written + unreadable
+    return PartitionExport(
+        topic=directory.topic,
+        partition=directory.partition,
+        path=directory.path,
+        log_start_offset=directory.log_start_offset,
+        read=PartitionRead(
+            segments=sum(1 for p in plans if p.size),
+            batches=sum(e.batches for e in extents),
+            records=stored,
+            bytes=sum(s.bytes for s in splits),
+        ),
+        written=PartitionWritten(
+            files=sum(1 for m in manifests if m.file),
+            records=written,
+            bytes=sum(m.bytes_written for m in manifests),
+            first_offset=_least(m.first_offset for m in manifests),
+            last_offset=_most(m.last_offset for m in manifests),
+            min_timestamp=_least(m.min_timestamp for m in manifests),
+            max_timestamp=_most(m.max_timestamp for m in manifests),
+            timestamps_out_of_range=sum(m.timestamps_out_of_range for m in manifests),
+        ),
+        quarantined=PartitionQuarantined(
+            spans=len(damaged),
+            bytes=sum(d.length for d in damaged),
+            records=_total(0 if d.empty else d.records for d in damaged),
+            damaged=tuple(damaged),
+        ),
+        skipped=PartitionSkipped(
+            records=max(stored - written - unreadable, 0),
+            segments=len(directory.segments) - len(plans),
+            findings=tuple(f for p in plans for f in p.findings),
+        ),
+        in_doubt=tuple(doubts),
+    )
+
+
+def make_report(
+    options: ExportOptions,
+    output: Path,
+    partitions: Sequence[PartitionExport],
+    left_out: Sequence[LeftOutPartition],
+    messages: Sequence[str],
+    manifests: Sequence[Manifest],
+    started: datetime,
+    seconds: tuple[float, float, float],
+) -> ExportReport:
+    """Return the whole report.
+
+    seconds: duration of planning, exporting and committing.
+    """
+    reads, writes = [p.read for p in partitions], [p.written for p in partitions]
+    quarantined, skipped = [p.quarantined for p in partitions], [p.skipped for p in partitions]
+    doubts = sum(len(p.in_doubt) for p in partitions)
+    return ExportReport(
+        ok=not doubts and not any(q.spans for q in quarantined),
+        started=started,
+        finished=datetime.now(UTC),
+        output=output,
+        read=TotalRead(
+            partitions=len(partitions),
+            segments=sum(r.segments for r in reads),
+            batches=sum(r.batches for r in reads),
+            records=sum(r.records for r in reads),
+            bytes=sum(r.bytes for r in reads),
+        ),
+        written=TotalWritten(
+            files=sum(w.files for w in writes),
+            records=sum(w.records for w in writes),
+            bytes=sum(w.bytes for w in writes),
+            timestamps_out_of_range=sum(w.timestamps_out_of_range for w in writes),
+        ),
+        quarantined=TotalQuarantined(
+            spans=sum(q.spans for q in quarantined),
+            bytes=sum(q.bytes for q in quarantined),
+            records=_total(q.records for q in quarantined),
+        ),
+        skipped=TotalSkipped(
+            records=sum(s.records for s in skipped),
+            segments=sum(s.segments for s in skipped),
+            partitions=tuple(left_out),
+            messages=tuple(messages),
+        ),
+        in_doubt=TotalInDoubt(doubts),
+        partitions=tuple(partitions),
+        codec=Codec(options.compression, options.compression_level),
+        seconds=_seconds(*seconds, sum(w.records for w in writes), manifests),
+        worker_memory=max((m.worker_memory for m in manifests), default=0),
+        options=options,
+        versions={
+            "kafkafmt": __version__,
+            "core": backend,
+            "python": platform.python_version(),
+            **library_versions(LIBRARIES),
+        },
+    )
+
+
+def left_out(found: Discovery, chosen: Iterable[PartitionDir]) -> list[LeftOutPartition]:
+    """Return the partitions that were found but are not exported, with the reasons."""
+    taken = {id(p) for p in chosen}
+    rows = []
+    for p in found.partitions:
+        if id(p) not in taken:
+            live = p.readable
+            why = f"not live: {p.state}" if not live else "one of Kafka's own topics" if p.internal else "not selected"
+            rows.append(LeftOutPartition(p.topic, p.partition, p.path, why))
+    return rows
+
+
+def _seconds(
+    planning: float, exporting: float, committing: float, records: int, manifests: Sequence[Manifest]
+) -> Seconds:
+    total = planning + exporting + committing
+    spent = {f.name: sum(getattr(m.seconds, f.name) for m in manifests) for f in fields(TaskSeconds)}
+    return Seconds(
+        planning=round(planning, 3),
+        exporting=round(exporting, 3),
+        committing=round(committing, 3),
+        total=round(total, 3),
+        rows_per_second=round(records / total) if total else None,
+        in_tasks=TaskSeconds(**{name: round(seconds, 3) for name, seconds in spent.items()}),
+    )
+
+
+def _total(numbers: Iterable[int | None]) -> int | None:
+    """Return the sum, or None if one of the numbers is None."""
+    known = list(numbers)
+    return None if None in known else sum(n or 0 for n in known)
+
+
+def _least(numbers: Iterable[int | None]) -> int | None:
+    return min((n for n in numbers if n is not None), default=None)
+
+
+def _most(numbers: Iterable[int | None]) -> int | None:
+    return max((n for n in numbers if n is not None), default=None)
