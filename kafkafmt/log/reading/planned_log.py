@@ -55,6 +55,9 @@ class PlannedLog:
     ----------
     bytes_read, reads : int
         Number of bytes read from segments and indexes, and of read calls.
+    read_seconds, decompress_seconds : float
+        Time that `chunks` has spent on reading segments, and on decompressing their records. The
+        second is updated at the end of `chunks`.
     stamps : dict
         `files.stamp` of each segment, taken before its plan was made, by file name.
     """
@@ -82,7 +85,8 @@ class PlannedLog:
         self._on_missing = on_missing or (lambda _: None)
         self._adopted: set[str] = set()
         self.bytes_read = self.reads = 0
-        self.read_seconds = self.decompress_seconds = 0.0
+        self.read_seconds: float = 0.0
+        self.decompress_seconds: float = 0.0
         """Spent on reading segments and on decompressing their records, by `chunks` that were read to their end."""
         self._plans: dict[str, SegmentPlan] = {}
         self.stamps: dict[str, tuple[int, int, int] | None] = {}
