@@ -299,7 +299,8 @@ def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_pa
     ]
     text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "text").stdout
     assert (
-        "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have destroyed its marker" in text
+        "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have destroyed its marker"
+        in text
     )
     assert "open     t-0: transaction of producer 9, epoch 3, from offset 22 on; the source has it open too" in text
     assert f"         {command} 10\n" in text
