@@ -278,7 +278,7 @@ def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_pa
         "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have destroyed its marker"
         in text
     )
-    assert "open     t-0: transaction of producer 9, epoch 3, from offset 22 on; the source has it open too" in text
+    assert "open     t-0: transaction of producer 9, epoch 3, from offset 22 on; it is open in the source too" in text
     assert f"         {command} 10\n" in text
     source = (markers_lost / "t-0" / f"{0:020}.log").read_bytes()
     assert split((tmp_path / "out" / "t-0" / f"{0:020}.log").read_bytes()) == [
