@@ -7,7 +7,8 @@ nothing. It cannot act while Python itself starts.
 
 from __future__ import annotations
 
-# `signal` wraps `_signal`. Importing `_signal` takes no time; while `signal` loads, Ctrl-C would still print a traceback.
+# `_signal` is imported at once. While `signal`, which wraps it, loads, Ctrl-C would still print a
+# traceback.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys

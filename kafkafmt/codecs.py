@@ -135,9 +135,8 @@ class Compressor:
         self._level = LEVELS[codec][2] if level is None and codec in LEVELS else level or 0
         if codec == CODEC_ZSTD:
             self._zstd = zstandard.ZstdCompressor(level=self._level)
-        elif (
-            codec == CODEC_LZ4
-        ):  # the default selects lz4's fast mode, all others its high-compression mode with levels 3 to 12
+        elif codec == CODEC_LZ4:
+            # the default selects lz4's fast mode, all others its high-compression mode, levels 3 to 12
             self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
 
     def compress(self, data: Buffer) -> bytes:
@@ -347,7 +346,7 @@ class Decompressor:
                         raise StructureError("lz4 data ends before its end mark")
                     pending = pending[used:]
         finally:
-            if not done:  # after a complete frame a context can be reused; after half a frame, a reset does not clear all its state
+            if not done:  # after half a frame, a reset does not clear all state of the context
                 self._lz4 = lz4.frame.create_decompression_context()
 
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:

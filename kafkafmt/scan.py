@@ -127,7 +127,8 @@ class _Lanes(Generic[T]):
         for number, lane in enumerate(self._lanes):
             while True:
                 with self._changed:
-                    self._changed.wait_for(lambda number=number, lane=lane: lane or not self._unfinished[number])  # type: ignore[misc]
+                    while not lane and self._unfinished[number]:
+                        self._changed.wait()
                     if not lane:
                         self._current_lane = number + 1
                         self._changed.notify_all()

@@ -50,12 +50,12 @@ def plain(text: str) -> str:
     return text if text.isprintable() else _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
 
 
-def json_encoder(**options: Any) -> Callable[[Any], str]:
-    """Return a function that encodes a value as JSON; `options` are those of `json.JSONEncoder`.
+def json_encoder(*, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
+    """Return a function that encodes a value as JSON. The arguments are those of `json.JSONEncoder`.
 
     Text stays readable. The characters that `plain` escapes become `\\uXXXX`, so the parsed value is the same.
     """
-    encode = json.JSONEncoder(ensure_ascii=False, **options).encode
+    encode = json.JSONEncoder(ensure_ascii=False, indent=indent, default=default).encode
 
     def encode_safely(value: Any) -> str:
         text = encode(value)

@@ -155,15 +155,17 @@ class Partition:
         ----------
         offset : int, optional
             Find the first record at or after this offset. Control records are not found.
-        timestamp : int (milliseconds since 1970-01-01 UTC), timezone-aware datetime, or str, optional
-            Find the first record, in offset order, with this timestamp or a later one. Three words are
-            also accepted: "latest" (the log end offset), "earliest" (the log start offset) and
-            "max-timestamp" (the first record with the largest timestamp).
+        timestamp : int, timezone-aware datetime, or str, optional
+            Milliseconds since 1970-01-01 UTC, or a datetime. Find the first record, in offset
+            order, with this timestamp or a later one. Three words are also accepted: "latest" (the
+            log end offset), "earliest" (the log start offset) and "max-timestamp" (the first record
+            with the largest timestamp).
 
         Returns
         -------
         Position
-            Offset, timestamp, segment and position in it. These are None if there is no such record.
+            Offset, timestamp, segment and position in it. These are None if there is no such
+            record.
 
         Raises
         ------
@@ -174,8 +176,8 @@ class Partition:
 
         Notes
         -----
-        Like a broker, a lookup by timestamp trusts the maximum timestamp in a batch header, and sees
-        control batches and aborted records.
+        Like a broker, a lookup by timestamp trusts the maximum timestamp in a batch header, and
+        sees control batches and aborted records.
         """
         return seek(self.log, offset=offset, timestamp=timestamp)
 
@@ -197,11 +199,12 @@ class Partition:
         Parameters
         ----------
         start, start_time, on_error, control, below_log_start, isolation
-            Which records are selected; see `Partition`. There is no end.
+            Which records are selected; `Partition.records` describes them. There is no end.
         poll : float, default 0.2
             Seconds between two looks at the files.
         idle_timeout : float, optional
-            End after this many seconds without a record. By default only if the partition is deleted.
+            End after this many seconds without a record. By default only if the partition is
+            deleted.
         on_message : callable, optional
             Called with a message about a log that was truncated, deleted or shortened by retention.
 
@@ -219,9 +222,9 @@ class Partition:
 
         Notes
         -----
-        Only complete, valid batches are delivered. An incomplete batch at the end is waited for, because
-        a broker may be writing it. With "read_committed", records are delivered once their transaction
-        has ended.
+        Only complete, valid batches are delivered. An incomplete batch at the end is waited for,
+        because a broker may be writing it. With "read_committed", records are delivered once their
+        transaction has ended.
         """
         first = self._offset("start", start, start_time, below_log_start)
         arguments.one_of("on_error", on_error, ON_ERROR)
@@ -322,6 +325,7 @@ class Partition:
         )
 
     def __iter__(self) -> Iterator[core.Record]:
+        """Return an iterator of all records, as `records` does without arguments."""
         return self.records()
 
     @overload
@@ -719,15 +723,17 @@ class Log:
         poll: float = POLL,
         idle_timeout: float | None = None,
     ) -> Iterator[tuple[Partition, Any]]:
-        """Yield the records of growing partitions, and wait for more; partitions created later are followed too.
+        """Yield the records of growing partitions, and wait for more.
+
+        Partitions that are created later are followed too.
 
         Parameters
         ----------
         topics : str or iterable of str, optional
             Topic globs. By default all topics except Kafka's own (``__…``).
         start, start_time, on_error, control, below_log_start, isolation
-            Which records are selected in the partitions that exist now; see `Partition`. Partitions
-            created later are read from their start.
+            Which records are selected in the partitions that exist now; `Partition.records`
+            describes them. Partitions created later are read from their start.
         poll : float, default 0.2
             Seconds between two looks at the files. New partitions are found within some 3 seconds.
         idle_timeout : float, optional

@@ -80,15 +80,20 @@ def command_help(command: click.Command, context: click.Context) -> list[str]:
             lines.append(f"| `{names}` | {escaped(' '.join(meaning.split()))} |")
     example = getattr(command, "epilog", None)
     if example:
-        label, _, text = example.partition(": ")
+        label, _, text = example.removeprefix("\b\n").partition(": ")
         lines += ["", f"{label}:", "", "```text", text, "```"]
     return lines
 
 
 def help_text(command: click.Command) -> list[str]:
     """Return a command's help as Markdown paragraphs."""
-    paragraphs = re.split(r"\n\s*\n", (command.help or "").replace("\b", "").strip())
-    return [escaped(" ".join(paragraph.split())) + "\n" for paragraph in paragraphs]
+    lines = []
+    for paragraph in re.split(r"\n\s*\n", (command.help or "").strip()):
+        if paragraph.startswith("\b"):  # click prints such a paragraph line by line
+            lines += ["```text", paragraph.removeprefix("\b").strip("\n"), "```\n"]
+        else:
+            lines.append(escaped(" ".join(paragraph.split())) + "\n")
+    return lines
 
 
 def escaped(text: str) -> str:

@@ -163,7 +163,7 @@ cdef int header_row(RecordBuffer self, const HeaderColumn* column, Py_ssize_t i)
 
 
 cdef Py_ssize_t append_rows(RecordBuffer self, object keys, object values, object timestamps, object offsets, object headers,
-                           Py_ssize_t first, Py_ssize_t last, bint seal) except -1:
+                            Py_ssize_t first, Py_ssize_t last, bint seal) except -1:
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t i = first, n = 0
     cdef Column key, value

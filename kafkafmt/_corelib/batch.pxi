@@ -101,7 +101,7 @@ cdef inline void read_message_header(const uint8_t* base, const uint8_t* p, int3
 
 
 cdef int scan_headers(const uint8_t* base, const uint8_t** at, const uint8_t* end, Batch* rows, Py_ssize_t capacity,
-              Py_ssize_t* count, bint check_crc, uint32_t* crc) noexcept nogil:
+                      Py_ssize_t* count, bint check_crc, uint32_t* crc) noexcept nogil:
     cdef const uint8_t* p = at[0]
     cdef Py_ssize_t n = 0
     cdef int32_t length

@@ -92,7 +92,7 @@ cdef inline bint skip_short_headers(const uint8_t** at, const uint8_t* stop, uin
 
 
 cdef inline const uint8_t* short_record_end(const uint8_t* p, const uint8_t* limit, uint64_t delta, int64_t* timestamp,
-                                        bint* null_key) noexcept nogil:
+                                            bint* null_key) noexcept nogil:
     """Return the end of a valid record with short varints and offset delta `delta`.
 
     Return NULL for any other record.
@@ -160,7 +160,7 @@ cdef const uint8_t* record_end(const uint8_t* p, const uint8_t* end, int64_t* de
 
 
 cdef bint summarize_records(const uint8_t* p, const uint8_t* end, const uint8_t* limit, int32_t count, int32_t last_offset_delta,
-                          RecordSummary* summary) noexcept nogil:
+                            RecordSummary* summary) noexcept nogil:
     """Summarize the records of a payload; return False if one is invalid.
 
     There must be exactly `count` records, and their offset deltas must increase up to

@@ -59,7 +59,7 @@ cdef inline bint message_fits(const Message* m, const Columns* out) noexcept nog
 
 
 cdef inline void store_message(const uint8_t* base, const Message* m, int64_t offset, int32_t timestamp_type, int64_t append_time,
-                             Columns* out, Py_ssize_t row) noexcept nogil:
+                               Columns* out, Py_ssize_t row) noexcept nogil:
     cdef int64_t timestamp
     cdef bint slack
     if out.offset != NULL:

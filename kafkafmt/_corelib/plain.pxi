@@ -9,7 +9,7 @@ cdef enum:
 
 
 cdef Py_ssize_t append_plain_rows(RecordBuffer self, const Column* key, const Column* value, const int64_t* when, Py_ssize_t i,
-                             Py_ssize_t last) noexcept nogil:
+                                  Py_ssize_t last) noexcept nogil:
     """Append plain rows of columns; return the first row that is not appended."""
     cdef uint8_t* p = self.data + self.filled
     cdef uint8_t* end = self.data + self.plain_end

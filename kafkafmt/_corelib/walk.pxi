@@ -116,7 +116,7 @@ cdef inline const uint8_t* varint32(const uint8_t* p, const uint8_t* end, int32_
 
 
 cdef inline int decode_headers(const uint8_t* base, const uint8_t* p, const uint8_t* end, int32_t count, Columns* out,
-                             Py_ssize_t h) noexcept nogil:
+                               Py_ssize_t h) noexcept nogil:
     """Check the `count` headers of a record that ends at `end`.
 
     They are stored from row `h` on, unless `h` is negative.

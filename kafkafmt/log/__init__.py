@@ -1,4 +1,4 @@
-"""Kafka's log on disk: log directories, partitions, segments; reading, verifying, salvaging and writing them."""
+"""Read, verify, salvage and write Kafka's logs on disk: log directories, partitions and segments."""
 
 from .reading.discovery import Discovery, NoLogError, discover
 from .reading.missing import UnavailableSegmentError

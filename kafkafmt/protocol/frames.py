@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from .._backend import core
 from ..errors import KafkaFormatError, StructureError, TruncatedError, UnsupportedError
 from ..messages import layout_of
-from ..types import Buffer, byte_view
+from ..types import Buffer, byte_view, view_of
 from . import apis
 from .error_codes import ErrorCode
 from .message_classes import (
@@ -27,8 +27,8 @@ from .message_classes import (
     Kind,
     Message,
     UnknownBody,
+    class_of_key,
     header_class,
-    message_class,
 )
 
 if TYPE_CHECKING:
@@ -364,13 +364,12 @@ def _read_body(frame: Buffer, position: int, kind: Kind, key: int, version: int)
 
     An `UnknownBody` contains all these bytes.
     """
-    view = byte_view(frame)
     try:
-        layout = layout_of(message_class(key, kind), version)
+        layout = layout_of(class_of_key(key, kind), version)
     except UnsupportedError:
-        return UnknownBody(kind, key, version, bytes(view[position:])), b""
+        return UnknownBody(kind, key, version, bytes(byte_view(frame)[position:])), b""
     message, end = layout.read(frame, position)
-    return message, bytes(view[end:]) if view.nbytes > end else b""
+    return message, bytes(byte_view(frame)[end:]) if view_of(frame).nbytes > end else b""
 
 
 def write_request(request: Request[Any]) -> list[bytes | memoryview]:

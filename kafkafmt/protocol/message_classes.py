@@ -119,11 +119,12 @@ def message_class(key: int | str, kind: Kind) -> type[Message]:
     ValueError
         No API has this name, or `kind` is wrong.
     """
-    return _message_class(apis.key_of(key), cast(Kind, one_of("kind", kind, (REQUEST, RESPONSE))))
+    return class_of_key(apis.key_of(key), cast(Kind, one_of("kind", kind, (REQUEST, RESPONSE))))
 
 
 @cache
-def _message_class(key: int, kind: Kind) -> type[Message]:
+def class_of_key(key: int, kind: Kind) -> type[Message]:
+    """Return the class of the requests or responses of the API with this key."""
     api = apis.api(key)
     if api is None:
         raise UnsupportedError(f"API key {key} is not supported")

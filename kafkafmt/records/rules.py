@@ -163,7 +163,7 @@ class Rules(NamedTuple):
             return
         wrong: list[tuple[np.ndarray, str, Callable[[int], str]]] = []
         if self.compacted:
-            wrong.append((seen.null_keys, "key", lambda _: "a record of a compacted topic must have a key"))
+            wrong.append((seen.null_keys, "key", lambda _: "a compacted topic does not accept a record without a key"))
         has_timestamp = seen.timestamps != NO_TIMESTAMP
         if self.create_time:
             low, high = self.time_bounds(now)

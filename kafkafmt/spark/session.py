@@ -14,7 +14,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..extras import install_line
 
@@ -100,7 +100,7 @@ def prepare_environment() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def make_session(master: str | None = "local[*]", app_name: str = "kafkafmt", **conf: Any) -> SparkSession:
+def make_session(master: str | None = "local[*]", app_name: str = "kafkafmt", **conf: str | float | bool) -> SparkSession:
     """Start a Spark session, or return the active one.
 
     Parameters

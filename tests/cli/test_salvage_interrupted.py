@@ -95,7 +95,7 @@ def test_killed_salvage_leaves_no_directory_that_looks_complete(moment: str, sou
     for command in ("ls", "verify", "cat"):
         done = kafkafmt(command, out)
         assert done.returncode == 3, done.stdout
-        assert "incomplete, because `kafkafmt salvage` was interrupted" in done.stderr
+        assert "incomplete, because a salvage was interrupted" in done.stderr
     with pytest.raises(OSError, match="incomplete"):
         kafkafmt_package.LogDirectory(out)
     assert not (out / "meta.properties").exists()
@@ -114,7 +114,7 @@ def test_second_salvage_into_the_same_directory_is_refused(source: Path, tmp_pat
     wait_for(lambda: MOMENTS["while partitions are copied"](out), process)
     second = kafkafmt("salvage", source, "--output", out)
     assert second.returncode == 3
-    assert "another process salvages into it" in second.stderr
+    assert "another process is salvaging into it" in second.stderr
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert (out / "meta.properties").exists()
@@ -130,7 +130,7 @@ def run_with(source: Path, output: Path, patch: str, *flags: str) -> subprocess.
 
 FAILING_PARTITION = """
 import errno, os
-from kafkafmt.log import copying
+from kafkafmt.log.auditing import salvage_copy as copying
 real = copying.read_through
 def failing(view, *args, **options):
     if "t-3" in str(view.path):

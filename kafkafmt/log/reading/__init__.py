@@ -1,1 +1,1 @@
-"""Find, plan and read partitions, also damaged ones."""
+"""Find, plan and read partitions, including damaged ones."""

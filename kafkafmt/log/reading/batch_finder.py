@@ -71,7 +71,9 @@ class BatchFinder:
         return np.empty((ROWS, 2), np.int64)
 
     def find(self, start: int, end: int) -> Iterator[int]:
-        """Yield the positions in [start, end) at which a valid batch begins. Each part of the file is scanned once."""
+        """Yield the positions in [start, end) at which a valid batch begins. Each part of the file
+        is scanned once.
+        """
         if not self._from <= start <= self._to:
             self._from = self._to = start
             self._first = self._n_found = 0

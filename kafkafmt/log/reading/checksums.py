@@ -77,7 +77,8 @@ class SpanCrcs:
         window_at : int
             Position of the window in the file.
         beyond : array of int64, shape (n, 2)
-            Positions in the window of headers whose batches end after it, and CRCs up to the window's end, from `core.find_batches`.
+            Positions in the window of headers whose batches end after it, and CRCs up to the
+            window's end, from `core.find_batches`.
         """
         starts = beyond[:, 0]
         ends = starts + window_at + ENTRY_OVERHEAD + _int32(window, starts + LENGTH_AT)

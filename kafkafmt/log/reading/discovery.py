@@ -134,7 +134,7 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
     directories, names = files.list_directory(path)
     if INCOMPLETE in directories:
         raise NoLogError(
-            f"{path}: incomplete, because `kafkafmt salvage` was interrupted (or still runs); delete it and salvage again"
+            f"{path}: incomplete, because a salvage was interrupted or is still running; if it was interrupted, delete it and salvage again"
         )
     logs = [n for n in names if n.endswith(".log")]
     if any(base_offset_of(n) is not None for n in logs):

@@ -17,9 +17,14 @@ Event = TypeVar("Event", Run, Damage)
 
 
 class Events:
-    """The extents and the damage of a plan that concern offsets in [start, end), each in the order of offsets.
+    """The extents and the damage of a plan that concern offsets in [start, end), each in offset
+    order.
 
-    damage_before: the number of damaged spans before each extent, and of all of them. Damage precedes an extent with the same offset.
+    Attributes
+    ----------
+    damage_before : list of int
+        For each extent, the number of damaged spans before it; then the number of all damaged
+        spans. Damage precedes an extent with the same offset.
     """
 
     def __init__(self, plan: SegmentPlan, start: int, end: int) -> None:
@@ -39,7 +44,9 @@ class Events:
 
 
 def _select(events: list[Event], start: int, end: int) -> tuple[list[Event], IntArray]:
-    """Return the extents or damaged spans that concern offsets in [start, end), in the order of offsets, and their first offsets."""
+    """Return the extents or damaged spans that concern offsets in [start, end), in offset order,
+    and their first offsets.
+    """
     first = np.array([e.first_offset or 0 for e in events], np.int64)
     last = np.array([MAX_OFFSET if e.last_offset is None else e.last_offset for e in events], np.int64)
     keep = np.full(len(events), start <= MAX_OFFSET)

@@ -28,7 +28,8 @@ class Followers:
     chosen : iterable of PartitionDir
         The partitions to follow from the beginning.
     make : callable
-        Called with a PartitionDir, and whether it was there from the beginning; returns its Follower.
+        Called with a PartitionDir, and whether it was there from the beginning; returns its
+        Follower.
     rescan : callable, optional
         Returns all partitions to follow as they are now. Without it, no partition is added.
     tell : callable
@@ -52,7 +53,9 @@ class Followers:
         return len(self._followers)
 
     def look(self) -> Iterator[Follower]:
-        """Look at every partition once, and yield its follower. A partition that is gone is dropped afterwards."""
+        """Look at every partition once, and yield its follower. A partition that is gone is dropped
+        afterwards.
+        """
         closely = time.monotonic() - self._scanned > RESCAN
         if closely:
             self._scanned = time.monotonic()
@@ -102,6 +105,8 @@ class Followers:
 
 
 def paths_to_follow(directory: PartitionDir, paths: Iterable[str | Path]) -> list[Path]:
-    """Return the paths by which a partition is discovered again: its `.log` files that are among `paths`, else its directory."""
+    """Return the paths by which a partition is discovered again: its `.log` files that are among
+    `paths`, else its directory.
+    """
     named = [p for p in map(Path, paths) if p.is_file() and p.parent.resolve() == directory.path.resolve()]
     return named or [directory.path]

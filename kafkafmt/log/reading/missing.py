@@ -100,8 +100,8 @@ def _log_start_checkpoint(directory: PartitionDir) -> int:
 
 
 def changed(segment: SegmentFile, how: str) -> UnavailableSegmentError:
-    """Return the error for a file that is not the one that was planned."""
-    what = f"the file is not as it was when it was planned: {how}"
+    """Return the error for a file that differs from the one that was planned."""
+    what = f"the file differs from the one that was planned: {how}"
     return unavailable(
         segment, f"{what}; this host sees another file, or a broker truncated or compacted the log", errno.ESTALE
     )

@@ -1,4 +1,4 @@
-"""Hold batches of a segment in a buffer, and read small extents together."""
+"""Define parts, which are batches of a segment in a buffer, and read small extents together."""
 
 from __future__ import annotations
 
@@ -28,10 +28,25 @@ GROUP_BYTES = 1 << 20
 
 @dataclass
 class Part:
-    """Batches in a buffer, whose first byte is the file's at `position`. Reused: valid until the next one.
+    """Batches in a buffer. A part is valid until the next one is read.
 
-    extent: the extent that the batches are in; the last one if they are in several. before: the last offset before the first batch.
-    group, group_rows: if they are in several extents, these, and for each of them the number of batches before it in the table.
+    Attributes
+    ----------
+    plan : SegmentPlan
+        The plan of the segment.
+    extent : Run
+        The extent that contains the batches; the last one if there are several.
+    walker : Walker
+        The walker of the segment's file.
+    position : int
+        Position in the file of the buffer's first byte.
+    buffer, table : bytes-like and array of BATCH_DTYPE
+        The buffer, and the batches in it.
+    before : int
+        Last offset before the first batch.
+    group, group_rows : sequence of Run and of int
+        If the batches are in several extents: these extents, and for each of them the number of
+        batches before it in the table.
     """
 
     plan: SegmentPlan
@@ -45,10 +60,14 @@ class Part:
     group_rows: Sequence[int] = ()
 
     def last_offset(self, i: int) -> int:
+        """Return the last offset of batch `i`."""
         return last_offset(self.table[i])
 
     def batch_damage(self, row: Any, error: KafkaFormatError) -> Damage:
-        """Return the damage of a batch whose CRC matches but whose records cannot be read. Its offsets come from its neighbours."""
+        """Return the damage of a batch whose CRC matches but whose records cannot be read.
+
+        The offsets that may be missing come from the neighbours of the batch.
+        """
         i = int(np.argmax(self.table["position"] == row["position"]))
         extent, begin, before = self.extent, 0, self.before
         if self.group:
@@ -68,7 +87,7 @@ class Part:
         return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
 
     def unreadable_rest(self, error: KafkaFormatError) -> Damage:
-        """Return the damage that was not there when the segment was planned: the file has changed since."""
+        """Return the damage of an extent whose file has changed since it was planned."""
         first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
         message = f"the file changed while it was read: {error.message}"
         length = max(self.extent.end - error.position, 0)
@@ -77,16 +96,19 @@ class Part:
         )
 
     def _after(self, extent: Run) -> int | None:
-        """Return the first offset that is delivered after an extent, or that of the next segment."""
+        """Return the first offset that is delivered after an extent; if it is the last one, that of
+        the next segment.
+        """
         extents = self.plan.extents
         at = bisect_right(extents, extent.last_offset, key=lambda e: e.first_offset)
         return extents[at].first_offset if at < len(extents) else self.plan.segment.next_base
 
 
 class GroupReader:
-    """Reads small extents that are near each other in the file together. Without it, each would cost as much as a large one.
+    """Reads small extents that are near each other in the file together.
 
-    ends_at_damage: whether a group ends before the next damage.
+    Without it, each small extent would cost as much as a large one. If `ends_at_damage` is True, a
+    group ends before the next damage.
     """
 
     def __init__(self, events: Events, walker: Walker, ends_at_damage: bool) -> None:
@@ -101,9 +123,11 @@ class GroupReader:
         self._damage_before = np.array(events.damage_before, np.int64) if ends_at_damage else None
 
     def read(self, k: int) -> Part | None:
-        """Return the batches of the extents from `k` on that are near it, as they were planned; None if there are none."""
+        """Return the batches of the extents from `k` on that are near extent `k` and as they were
+        planned, or None.
+        """
         columns = self._columns[k : k + TABLE_ROWS]
-        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)  # offsets out of order are near each other
+        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)  # extents whose offsets are out of order can be before it
         near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
         if not near[0]:
             return None

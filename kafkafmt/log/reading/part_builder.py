@@ -26,8 +26,7 @@ NOWHERE = np.empty(0, np.int64)
 
 
 class PartBuilder:
-    """Collects valid batches and damaged spans of a walk, and turns many batches into runs at once.
-    """
+    """Turns the valid batches and damaged spans of a walk into parts, many batches at once."""
 
     def __init__(self, stats: Stats, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
         self.stats = stats
@@ -39,9 +38,9 @@ class PartBuilder:
         self._rows = np.empty(TABLE_ROWS, BATCH_DTYPE)
         self._firsts = np.empty(TABLE_ROWS, np.int64)
         self._bads = BadColumns.empty()
-        """Damaged spans since the last `_take`."""
+        """Damaged spans since the last call of `_take`."""
         self._bad_rows: list[int] = []
-        """The number of pending batches before each of them."""
+        """For each of these spans, the number of waiting batches before it."""
         self._consecutive = self._merged = 0
         self._first_message = ""
         self._runs: list[RunColumns] = []
@@ -64,8 +63,7 @@ class PartBuilder:
             self._take()
 
     def damage(self, bad: Bad) -> None:
-        """Add a damaged span. If it is one of many consecutive ones, merge it into the one before.
-        """
+        """Add a damaged span. If it is one of many consecutive ones, merge it into the one before."""
         bads = self._bads
         follows = self._follows(self._count, bad.position)
         self._consecutive = self._consecutive + 1 if follows else 1
@@ -131,7 +129,9 @@ class PartBuilder:
         self.limit()
 
     def _add_consecutive(self, spans: IntArray, row: int, before: int) -> None:
-        """Add damaged batches directly after each other; `before` is the number of damaged spans directly before them."""
+        """Add damaged batches directly after each other; `before` is the number of damaged spans
+        directly before them.
+        """
         n, bads = len(spans), self._bads
         i = max(min(SINGLE_SPANS - before, n), 0)
         if i:
@@ -208,7 +208,9 @@ class PartBuilder:
 
 
 def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
-    """Return the runs of a table of valid batches, given the first offset of each; `start` is the file position of their buffer."""
+    """Return the runs of a table of valid batches, given the first offset of each; `start` is the
+    file position of their buffer.
+    """
     if len(rows) == 1:
         return [_run_of_one(rows[0], int(firsts[0]), start)]
     _, runs = columns_of(rows, firsts, cut_gaps)

@@ -1,4 +1,6 @@
-"""One partition, read: its segments in order, its records as columns, its damage named where it lies."""
+"""Read one partition: its batches in offset order, its records as columns or objects, and its
+damage.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,18 @@ from .transactions import Transactions, find_transactions
 
 OnDamage = Callable[[Damage], None]
 FEW_EXTENTS = 4
-"""A segment with more extents than this has its small extents read in groups."""
+"""If a segment has more extents than this, its small extents are read in groups."""
 
 
 class PartitionLog(PlannedLog):
-    """Reads the segments of one partition."""
+    """Reads the segments of one partition. `PlannedLog` describes the parameters."""
 
     @property
     def leader_epochs(self) -> Epochs:
-        """(epoch, first offset) by the checkpoint; where that cannot be read, by the batches, each of which is then looked at."""
+        """Leader epochs and their first offsets, from the checkpoint.
+
+        If the checkpoint is missing or damaged, they come from the headers of all batches.
+        """
         found = self.leader_epoch_checkpoint
         if found is not None:
             return found
@@ -42,13 +47,14 @@ class PartitionLog(PlannedLog):
 
     @cached_property
     def transactions(self) -> Transactions:
-        """What became of the log's transactions. The first look walks all of it."""
+        """The outcomes of the log's transactions. The first use reads the whole log."""
         return find_transactions(self)
 
     def adopt(self, plan: SegmentPlan, transactions: Transactions | None = None) -> None:
-        """Use a plan that another process or machine made for one of the segments, and the outcomes of transactions.
+        """Use a plan that another process or machine made for a segment, and the outcomes of
+        transactions.
 
-        If the file then turns out not to be the one that was planned, `parts` raises `UnavailableSegmentError`.
+        If the file differs from the one that was planned, `parts` raises `UnavailableSegmentError`.
         """
         self._plans[plan.segment.name] = plan
         self._adopted.add(plan.segment.name)
@@ -56,9 +62,11 @@ class PartitionLog(PlannedLog):
             self.transactions = transactions
 
     def parts(self, start: int, end: int, on_damage: OnDamage | None, grouped: bool = False) -> Iterator[Part]:
-        """Yield the batches with offsets in [start, end), in the order of offsets; raise damage, or hand it to `on_damage`.
+        """Yield the batches with offsets in [start, end), in offset order.
 
-        grouped: a part can hold several extents, and batches below `start`. Damage between them is handed over after the part.
+        Damage is passed to `on_damage`. If `on_damage` is None, it is raised as DamagedLogError. If
+        `grouped` is True, a part can contain several extents, and batches below `start`; damage
+        between these extents is reported after the part.
         """
         for events in self._events_by_segment(start, end):
             yield from self._segment_parts(events, start, end, on_damage, grouped)
@@ -66,6 +74,7 @@ class PartitionLog(PlannedLog):
     def _segment_parts(
         self, events: Events, start: int, end: int, on_damage: OnDamage | None, grouped: bool
     ) -> Iterator[Part]:
+        """Yield the parts of one segment."""
         plan, extents, damaged, before = events.plan, events.extents, events.damaged, events.damage_before
         view: FileView | None = None
         group: GroupReader | None = None
@@ -98,6 +107,7 @@ class PartitionLog(PlannedLog):
     def _extent_parts(
         self, plan: SegmentPlan, extent: Run, walker: Walker, start: int, end: int, on_damage: OnDamage | None
     ) -> Iterator[Part]:
+        """Yield the parts of one extent that is read alone."""
         view, adopted = walker.view, plan.segment.name in self._adopted
         if adopted and view.size < extent.end:
             raise changed(plan.segment, f"it has {view.size} bytes, but had at least {extent.end}")
@@ -135,7 +145,7 @@ class PartitionLog(PlannedLog):
         view.close()
 
     def damage(self, damage: Damage, on_damage: OnDamage | None) -> None:
-        """Raise damage, or hand it to the caller."""
+        """Pass damage to `on_damage`, or raise it as DamagedLogError if `on_damage` is None."""
         if on_damage is None:
             raise DamagedLogError(damage, str(self.directory.path))
         on_damage(damage)
@@ -154,13 +164,31 @@ class PartitionLog(PlannedLog):
         capacity: int = 16384,
         see: Callable[[Part], None] | None = None,
     ) -> Iterator[Chunk]:
-        """The records with offsets in [start, end) as decoded columns, in the order of offsets.
+        """Yield the records with offsets in [start, end) as decoded columns, in offset order.
 
-        Records below the log start are hidden unless asked for, control records too. Damage raises DamagedLogError
-        after what precedes it was given, or goes to `on_damage` and reading goes on behind it. committed: what a
-        consumer at read_committed would see, up to the last stable offset; with past_open what lies behind it too, less
-        what belongs to an open transaction: so a coordinator loads its topic. names, capacity: as RecordReader takes them.
-        see: called with each part before its records are decoded.
+        Parameters
+        ----------
+        names : collection of str, or RecordColumns
+            Columns to decode, or the columns to fill; see `RecordReader`.
+        start, end : int, optional
+            Offsets, 0 or higher; `end` is exclusive. By default the whole partition.
+        control : bool, default False
+            Include control records.
+        below_log_start : bool, default False
+            Include records below the log start offset.
+        on_damage : callable, optional
+            Called with each damaged span, which is skipped. By default damage raises
+            DamagedLogError, after the records before it.
+        committed : bool, default False
+            Omit aborted records and end at the last stable offset, as a consumer at read_committed
+            does.
+        past_open : bool, default False
+            If `committed` is True, read past the last stable offset too, and omit only the records
+            of open transactions. A coordinator loads its topic this way.
+        capacity : int, default 16384
+            Largest number of records in one chunk.
+        see : callable, optional
+            Called with each part before its records are decoded.
         """
         low = 0 if below_log_start else self.log_start_offset
         low = low if start is None else max(start, low)
@@ -176,20 +204,20 @@ class PartitionLog(PlannedLog):
             table = part.table if control else part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
             if committed:
                 table = self.transactions.committed(table)
-            hurt: list[Damage] = []
+            damaged: list[Damage] = []
 
-            def note(row: Any, error: KafkaFormatError, part: Part = part, hurt: list[Damage] = hurt) -> None:
-                hurt.append(part.batch_damage(row, error))
+            def note(row: Any, error: KafkaFormatError, part: Part = part, damaged: list[Damage] = damaged) -> None:
+                damaged.append(part.batch_damage(row, error))
                 if on_damage is None:
                     raise error
 
             try:
                 yield from reader.read(part.buffer, table, note)
             except KafkaFormatError as error:
-                if not hurt:
+                if not damaged:
                     raise
-                raise DamagedLogError(hurt[0], str(self.directory.path)) from error
-            for damage in hurt:
+                raise DamagedLogError(damaged[0], str(self.directory.path)) from error
+            for damage in damaged:
                 self.damage(damage, on_damage)
         self.decompress_seconds += reader.decompress_seconds
 
@@ -204,7 +232,7 @@ class PartitionLog(PlannedLog):
         committed: bool = False,
         past_open: bool = False,
     ) -> Iterator[core.Record]:
-        """The same selection as Record objects."""
+        """Yield the records as Record objects. The parameters are those of `chunks`."""
         for source, columns in self.chunks(
             start=start,
             end=end,

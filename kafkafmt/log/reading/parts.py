@@ -136,7 +136,9 @@ class BadColumns:
         self.stored.append(0)
 
     def add_corrupted(self, spans: IntArray) -> None:
-        """Append batches whose CRC does not match: rows of `core.scan_damaged`, with positions in the file."""
+        """Append batches whose CRC does not match: rows of `core.scan_damaged`, with positions in
+        the file.
+        """
         position, end, _, magic, crc, stored, _ = spans.T.tolist()
         self.position += position
         self.end += end

@@ -124,10 +124,10 @@ def plan_segment(
 
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
-    """Return the offsets at which to split a run, so that the batch that reaches across `border`
-    becomes a run of its own.
+    """Return the offsets at which to split a run, so that the first batch that ends at or after
+    `border` becomes a run of its own.
 
-    `border` is an offset. `position` and `end` are the place of the run in the file.
+    `border` is an offset. `position` and `end` are the place of the run in the file, in bytes.
     """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
@@ -175,7 +175,7 @@ def _resolve(
                             segment.name,
                             "batch_out_of_place",
                             piece,
-                            "lies out of place; delivered where its offsets fit",
+                            "is out of place; delivered where its offsets fit",
                         )
                     )
                 else:
@@ -276,7 +276,9 @@ _SET_FIELDS = [getattr(Damage, name).__set__ for name in Damage.__slots__]
 
 
 def _damages(n: int, *columns: Sequence[Any]) -> list[Damage]:
-    """Return `n` Damage objects, given their fields in order. This takes a third of the time of the frozen class's `__init__`."""
+    """Return `n` Damage objects, given their fields in order. This takes a third of the time of the
+    frozen class's `__init__`.
+    """
     objects = list(map(_NEW_DAMAGE, [Damage] * n))
     for set_field, values in zip(_SET_FIELDS, columns, strict=True):
         deque(map(set_field, objects, values), 0)
@@ -313,7 +315,9 @@ class _Around:
         return (self.extents[at - 1] if at else None), (self.extents[at] if at < len(self.extents) else None)
 
     def gap_for(self, piece: Run, lower: int) -> bool:
-        """Return whether the piece's offsets exactly fill a gap between two extents, or before the first."""
+        """Return whether the piece's offsets exactly fill a gap between two extents, or before the
+        first.
+        """
         before, after = self.before(piece)
         start = lower if before is None else before.last_offset + 1
         return start == piece.first_offset and after is not None and after.first_offset == piece.last_offset + 1
@@ -358,8 +362,7 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
 
 
 def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
-    """Return why the file ends with an incomplete batch at a damaged span, or None if it does not.
-    """
+    """Return why the file ends with an incomplete batch at a damaged span, or None if it does not."""
     position = bad.position
     zeros = walker.search.zero_tail()
     if zeros <= position:

@@ -29,15 +29,34 @@ from .segment_walker import FIRST_READ, See, Walker
 
 Tell = Callable[[str], None]
 UNKNOWN = MIN_OFFSET
-"""A largest timestamp that was not looked up yet."""
+"""A largest timestamp that has not been looked up yet."""
 
 
 class PlannedLog:
-    """The segments of one partition directory, planned when they are first needed.
+    """The segments of one partition directory, and their plans.
 
-    run_bytes: extents are cut at about that size. mapped: files are mapped, not read; a file that a broker truncates meanwhile then
-    kills the process. tell: called with a line about something that is not damage, such as a file that retention removed.
-    on_missing: called with the segment of such a file. `bytes_read` and `reads` count what has been read of the segments and indexes.
+    Parameters
+    ----------
+    directory : PartitionDir
+        The partition directory. If it could not be listed, its `error` is raised.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    run_bytes : int, optional
+        Extents are cut at about this size, in bytes. By default they are not cut.
+    mapped : bool, default False
+        Memory-map the files instead of reading them. If a broker truncates a mapped file, the
+        process is killed (SIGBUS).
+    tell : callable, optional
+        Called with messages that are not about damage, such as that retention removed a file.
+    on_missing : callable, optional
+        Called with each segment that retention removed.
+
+    Attributes
+    ----------
+    bytes_read, reads : int
+        Number of bytes read from segments and indexes, and of read calls.
+    stamps : dict
+        `files.stamp` of each segment, taken before its plan was made, by file name.
     """
 
     bytes_read: int
@@ -67,41 +86,44 @@ class PlannedLog:
         """Spent on reading segments and on decompressing their records, by `chunks` that were read to their end."""
         self._plans: dict[str, SegmentPlan] = {}
         self.stamps: dict[str, tuple[int, int, int] | None] = {}
-        """`files.stamp` of each segment, taken before its plan was made."""
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.directory.topic}-{self.directory.partition}, {len(self.segments)} segments>"
 
     @property
     def topic(self) -> str:
+        """Name of the topic."""
         return self.directory.topic
 
     @property
     def partition(self) -> int:
+        """Number of the partition."""
         return self.directory.partition
 
     @property
     def segments(self) -> list[SegmentFile]:
+        """The segments, in ascending order."""
         return self.directory.segments
 
     @property
     def log_start_offset(self) -> int:
+        """First offset that a broker shows."""
         return self.directory.log_start_offset
 
     @cached_property
     def largest_timestamps(self) -> IntArray:
-        """A segment's largest timestamp each, as far as they were looked up."""
+        """The largest timestamp of each segment in ms; UNKNOWN if it has not been looked up yet."""
         return np.full(len(self.segments), UNKNOWN, np.int64)
 
     def first_segment(self, offset: int) -> int:
-        """The index of the first segment that may hold an offset or a later one."""
+        """Return the index of the first segment that can contain `offset` or a later one."""
         if not self.segments or self.segments[-1].base_offset is None:
             return 0
         return max(bisect_right(self.segments, offset, key=lambda s: s.base_offset or 0) - 1, 0)
 
     @contextmanager
     def view(self, segment: SegmentFile, mapped: bool = False) -> Iterator[FileView]:
-        """A segment's file, open; what is read of it is counted."""
+        """Open the file of a segment for the duration of a `with` block, and count what is read."""
         with FileView(segment.path, mapped) as view:
             try:
                 yield view
@@ -110,9 +132,11 @@ class PlannedLog:
                 self.reads += view.reads
 
     def plan(self, segment: SegmentFile, see: See | None = None) -> SegmentPlan:
-        """Return what of a segment is delivered. The plan is empty if retention has removed the file since it was listed.
+        """Return what is delivered of a segment.
 
-        see: as `plan_segment` takes it. Raise `UnavailableSegmentError` if the file is missing for another reason.
+        The plan is made on the first call, which passes `see` to `plan_segment`. If retention has
+        removed the file since it was listed, the plan is empty. If the file is missing for another
+        reason, `UnavailableSegmentError` is raised.
         """
         plan = self._plans.get(segment.name)
         if plan is None:
@@ -127,14 +151,19 @@ class PlannedLog:
         return plan
 
     def skip_missing(self, segment: SegmentFile, moment: str = "before") -> None:
-        """Report a file that retention has removed; raise `UnavailableSegmentError` if retention does not explain that it is missing."""
+        """Report that retention has removed a file.
+
+        If retention does not explain that it is missing, raise `UnavailableSegmentError`.
+        """
         check_retention(self.directory, segment)
         self.tell(f"{segment.path}: gone {moment} it was read (retention)")
         self._on_missing(segment)
 
     @cached_property
     def leader_epoch_checkpoint(self) -> Epochs | None:
-        """(epoch, first offset) by the directory's checkpoint; None where that is missing, empty or cannot be read."""
+        """Leader epochs and their first offsets from the checkpoint. None if it is missing, empty
+        or damaged.
+        """
         try:
             text = files.read_text(self.directory.path / LEADER_EPOCHS)
             return read_leader_epochs(text) if text else None
@@ -143,17 +172,21 @@ class PlannedLog:
 
     @property
     def compacted(self) -> bool:
-        """Are gaps in the offsets no wonder? The cleaner's checkpoint says so, or batches that lack offsets; looks at all segments."""
+        """Whether gaps in the offsets are expected, because the log was compacted.
+
+        It was if the cleaner's checkpoint contains the partition, or if batches lack offsets. To
+        find the latter, all segments are read.
+        """
         return self.directory.cleaned or not all(e.dense for s in self.segments for e in self.plan(s).extents)
 
     @property
     def planned(self) -> int:
-        """How many segments have been walked whole."""
+        """Number of segments that have been walked completely."""
         return len(self._plans)
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last sound batch, at least the last segment's base offset."""
+        """Offset after the last valid batch, at least the last segment's base offset."""
         for segment in reversed(self.segments):
             following = self.plan(segment).next_offset
             if following is not None or segment.base_offset is not None:
@@ -161,7 +194,9 @@ class PlannedLog:
         return 0
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
-        """Extents and damage that concern offsets in [start, end), in the order of offsets."""
+        """Yield extents and damage that concern offsets in [start, end), in offset order, each with
+        its plan.
+        """
         for events in self._events_by_segment(start, end):
             for event in events:
                 yield events.plan, event
@@ -176,10 +211,12 @@ class PlannedLog:
             yield Events(plan, start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
-        """A plan of the batches with offsets in [start, end) alone, by the offset index or the headers, where nothing calls for more.
+        """Return a plan of the batches with offsets in [start, end) only, by the offset index or
+        the headers.
 
-        None where the whole segment is meant, has been planned already, or where the range is not sound, back to back
-        and (unless the log is compacted) without a gap: then only the whole segment tells what is damage and what lies out of place.
+        Return None if the whole segment is wanted, or if it has been planned already. Return None
+        too if the range is damaged, or has a gap in a log that is not compacted: in this case only
+        the whole segment shows what is damaged or out of place.
         """
         base = segment.base_offset
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):

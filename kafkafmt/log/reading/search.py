@@ -114,7 +114,9 @@ class Search(BatchFinder):
         return any(Head(at, self.head(at)).end > position for at in near) and not self.valid(position)
 
     def _scan(self, bad: Head, own: OwnCrc, expected: int) -> int:
-        """Return the position of the first confirmed batch after a damaged one; the end of the file if there is none."""
+        """Return the position of the first confirmed batch after a damaged one; the end of the file
+        if there is none.
+        """
         covered = 0
         for at in self.find(bad.position + 1, self.size):
             if own.matches(at):
@@ -135,7 +137,9 @@ class Search(BatchFinder):
         return self.view.size
 
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
-        """Return the position of a valid batch after `find` if the damaged batch's own CRC and offsets lead there, else that of `find`."""
+        """Return the position of a valid batch after `find` if the damaged batch's own CRC and
+        offsets lead there, else that of `find`.
+        """
         if find.first_offset == bad.next_offset:
             return find.position
         reach = min(find.position + LARGEST_WINDOW, self.size)

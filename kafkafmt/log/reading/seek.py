@@ -24,8 +24,8 @@ class Position:
     offset : int or None
         Offset of the record. None if there is no answer.
     timestamp : int or None
-        Timestamp of the record, in milliseconds since 1970-01-01 UTC. -1 if the record has none. None
-        if there is no answer, and for "latest" and "earliest".
+        Timestamp of the record, in milliseconds since 1970-01-01 UTC. -1 if the record has none.
+        None if there is no answer, and for "latest" and "earliest".
     segment : str or None
         Name of the `.log` file.
     position : int or None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -27,15 +26,14 @@ from ...constants import (
     MAGIC_END,
     MAGIC_V2,
     MAX_OFFSET,
-    MIN_OFFSET,
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
-from ...records.reader import offset_range_error
 from ...records.wrappers import WrapperReader
 from ...types import BATCH_DTYPE, BatchTable, Buffer, IntArray, last_offset
 from ..format.files import FileView, aligned_buffer
 from .batch_finder import OwnCrc
 from .batch_head import Head
+from .offset_check import split_at_wrong_offsets
 from .part_builder import TABLE_ROWS, PartBuilder, runs_of
 from .parts import Bad, Parts, Run
 from .search import Search
@@ -148,7 +146,9 @@ class Walker:
             position = self._buffer_at + at
 
     def _head(self, position: int, at: int, stop: int) -> bytes:
-        """Return a batch's header: from the buffer, at `at`, or from the file if the buffer's bytes end before the header does."""
+        """Return a batch's header: from the buffer, at `at`, or from the file if the buffer's bytes
+        end before the header does.
+        """
         if stop - at >= BATCH_HEADER_SIZE:
             return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
         return self.view.read(position, BATCH_HEADER_SIZE)
@@ -259,7 +259,7 @@ class Walker:
                     continue
             if error is None:
                 for start, buffer, table, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
-                    for rows, firsts, wrong in self._split(start, buffer, table):
+                    for rows, firsts, wrong in split_at_wrong_offsets(self._wrappers, start, buffer, table):
                         if len(rows):
                             seen.add(start, buffer, rows)
                             pending.add(rows, firsts, start)
@@ -303,34 +303,6 @@ class Walker:
         spans[:, :2] += at
         return self._table[:n], spans, end + at, expected, last, error
 
-    def _split(
-        self, start: int, buffer: Buffer, table: BatchTable
-    ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
-        """Yield the rows of a table up to each batch whose offsets are wrong, with their first
-        offsets and that batch's damage.
-
-        Such batches are wrapper messages whose inner messages have other offsets, and batches with
-        a negative last offset delta.
-        """
-        firsts = table["base_offset"]
-        wrappers = np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))
-        bads = [
-            (at, _negative_delta(table[at], start)) for at in np.flatnonzero(table["last_offset_delta"] < 0).tolist()
-        ]
-        if len(wrappers):
-            firsts = firsts.copy()
-            inner = self._wrappers.offsets(buffer, table[wrappers])
-            firsts[wrappers] = inner.first
-            wrong = np.flatnonzero((inner.last != table["base_offset"][wrappers]) | (inner.first > inner.last))
-            for i, at in zip(wrong.tolist(), wrappers[wrong].tolist(), strict=True):
-                bads.append((at, _contradicted_wrapper(table[at], start, int(inner.last[i]), int(inner.count[i]))))
-            bads.sort(key=itemgetter(0))
-        begin = 0
-        for at, bad in bads:
-            yield table[begin:at], firsts[begin:at], bad
-            begin = at + 1
-        yield table[begin:], firsts[begin:], None
-
     def runs(self, rows: BatchTable, start: int, cut_gaps: bool = False) -> list[Run]:
         """Return the runs of a table of valid batches, whose positions count from `start`."""
         firsts = rows["base_offset"].copy()
@@ -370,8 +342,7 @@ class Walker:
 
 
 class _Seen:
-    """Passes valid batches to the `see` function of a walk, as many at a time as are in one buffer.
-    """
+    """Passes valid batches to the `see` function of a walk, as many at a time as are in one buffer."""
 
     def __init__(self, see: See | None) -> None:
         self._see = see
@@ -395,24 +366,12 @@ class _Seen:
         self._count = 0
 
 
-def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
-    """Return the damaged span of a wrapper message whose offset is not that of its last message."""
-    position, offset = start + int(row["position"]), int(row["base_offset"])
-    end = position + int(row["size"])
-    what = f"its last message has {last}" if last != MIN_OFFSET else "the offsets of its messages do not increase"
-    return Bad(position, end, "contradicting_offsets", f"the wrapper message has offset {offset}, but {what}", count)
-
-
-def _negative_delta(row: Any, start: int) -> Bad:
-    """Return the damaged span of a batch whose last offset delta is negative."""
-    position, error = start + int(row["position"]), offset_range_error(row)
-    return Bad(position, position + int(row["size"]), error.code, error.message)
-
-
 def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: int) -> tuple[int, int]:
-    """Return the lowest offset to expect after a table of batches, and the last offset of its last batch.
+    """Return the lowest offset to expect after a table of batches, and the last offset of its last
+    batch.
 
-    If the last batch does not continue the one before it, its base offset may be corrupted, so the end of the one before counts.
+    If the last batch does not continue the one before it, its base offset may be corrupted, so the
+    end of the one before counts.
 
     Parameters
     ----------

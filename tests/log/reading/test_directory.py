@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,23 @@ def test_replicas(tmp_path: Path) -> None:
     for order in ([short.parent, long.parent], [long.parent, short.parent]):
         assert [p.path for p in discover(order, "longest").partitions] == [long]
     assert len(discover([short.parent, short.parent]).partitions) == 1
+
+
+def test_duplicate_partition_error_carries_facts_and_names_no_option(tmp_path: Path) -> None:
+    one, two = make(tmp_path / "a" / "t-0"), make(tmp_path / "b" / "t-0")
+    with pytest.raises(DuplicatePartitionError) as caught:
+        discover([one.parent, two.parent])
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert (error.topic, error.partition, error.paths) == ("t", 0, (one, two))
+        assert error.problem == f"t-0 is in both {one} and {two}"
+        assert str(error) == f'{error.problem}; open only one of them, or pass replicas="longest"'
+
+
+def test_partition_is_readable_if_it_is_live_or_a_path(tmp_path: Path) -> None:
+    stray = make(tmp_path / "t-1.d96be11a8f1d44adb9bd26eacfa7667e-stray")
+    make(tmp_path / "t-0")
+    assert [(p.state, p.readable) for p in discover([tmp_path]).partitions] == [("live", True), ("stray", False)]
+    assert [(p.state, p.readable) for p in discover([stray]).partitions] == [("stray", True)]
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

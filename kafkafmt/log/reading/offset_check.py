@@ -1,0 +1,56 @@
+"""Find valid batches whose own offset fields are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from ...constants import MAGIC_V2, MIN_OFFSET
+from ...records.reader import offset_range_error
+from ...records.wrappers import WrapperReader
+from ...types import BatchTable, Buffer, IntArray
+from .parts import Bad
+
+
+def split_at_wrong_offsets(
+    reader: WrapperReader, start: int, buffer: Buffer, table: BatchTable
+) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
+    """Yield the rows of a table up to each batch whose offsets are wrong, with their first
+    offsets and that batch's damage.
+
+    Such batches are wrapper messages whose inner messages have other offsets, and batches with
+    a negative last offset delta.
+    """
+    firsts = table["base_offset"]
+    wrappers = np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))
+    bads = [(at, _negative_delta(table[at], start)) for at in np.flatnonzero(table["last_offset_delta"] < 0).tolist()]
+    if len(wrappers):
+        firsts = firsts.copy()
+        inner = reader.offsets(buffer, table[wrappers])
+        firsts[wrappers] = inner.first
+        wrong = np.flatnonzero((inner.last != table["base_offset"][wrappers]) | (inner.first > inner.last))
+        for i, at in zip(wrong.tolist(), wrappers[wrong].tolist(), strict=True):
+            bads.append((at, _contradicted_wrapper(table[at], start, int(inner.last[i]), int(inner.count[i]))))
+        bads.sort(key=itemgetter(0))
+    begin = 0
+    for at, bad in bads:
+        yield table[begin:at], firsts[begin:at], bad
+        begin = at + 1
+    yield table[begin:], firsts[begin:], None
+
+
+def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
+    """Return the damaged span of a wrapper message whose offset is not that of its last message."""
+    position, offset = start + int(row["position"]), int(row["base_offset"])
+    end = position + int(row["size"])
+    what = f"its last message has {last}" if last != MIN_OFFSET else "the offsets of its messages do not increase"
+    return Bad(position, end, "contradicting_offsets", f"the wrapper message has offset {offset}, but {what}", count)
+
+
+def _negative_delta(row: Any, start: int) -> Bad:
+    """Return the damaged span of a batch whose last offset delta is negative."""
+    position, error = start + int(row["position"]), offset_range_error(row)
+    return Bad(position, position + int(row["size"]), error.code, error.message)
