@@ -94,5 +94,5 @@ def test_modules_in_the_design_exist() -> None:
     package = ROOT / "kafkafmt"
     folders = [ROOT, package, package / "_corelib", package / "log" / "auditing", package / "spark" / "source"]
     files = set(re.findall(r"[\w/]+\.(?:py|pyx|pyi|pxi|h)\b", (ROOT / "DESIGN.md").read_text()))
-    assert len(files) > 40
+    assert len(files) > 30
     assert {file for file in files if not any((folder / file).exists() for folder in folders)} == set()
