@@ -1,3 +1,1 @@
-"""Decode records of Kafka's internal topics, such as `__consumer_offsets`, according to their
-schemas.
-"""
+"""Decode records of Kafka's internal topics, such as `__consumer_offsets`, with their schemas."""

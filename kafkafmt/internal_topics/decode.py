@@ -177,9 +177,7 @@ def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
 
 
 def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
-    """Return key and value of a coordinator record as the decoders of ``kafka-dump-log`` print
-    them.
-    """
+    """Return key and value of a coordinator record as ``kafka-dump-log`` prints them."""
     if key is None:
         return f"Error at offset {offset}, skipping. The key is missing", None
     try:
@@ -195,8 +193,9 @@ def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes |
 
 
 def _value_json(record: CoordinatorRecord) -> dict[str, Any]:
-    """Return a value as JSON data, with the subscriptions and assignments of consumer group members
-    decoded.
+    """Return the value of a coordinator record as JSON data.
+
+    Subscriptions and assignments of consumer group members are decoded.
 
     Subscriptions and assignments that cannot be decoded stay as they are.
     """
@@ -220,7 +219,7 @@ def metadata_text(offset: int, value: bytes | None) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Serialize JSON as Jackson does, which escapes control characters with uppercase hex digits."""
+    """Serialize JSON as Jackson does, which escapes control characters in uppercase hex."""
     return _CONTROL_CHARACTER.sub(lambda m: "\\u" + m[0][2:].upper(), _ENCODER.encode(value))
 
 

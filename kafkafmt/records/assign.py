@@ -1,4 +1,4 @@
-"""Scan all batches of a buffer, and write offsets, leader epochs and timestamps into them in place."""
+"""Scan the batches of a buffer, and write offsets, leader epochs and timestamps in place."""
 
 from __future__ import annotations
 
@@ -139,8 +139,9 @@ def assign_offsets(
 
 
 def numbered(buffer: Buffer, next_offset: int, leader_epoch: int) -> BatchTable:
-    """Assign offsets and leader epochs as `assign_offsets` does, and return the resulting table of
-    batches.
+    """Assign offsets and leader epochs, and return the resulting table of batches.
+
+    See `assign_offsets`.
     """
     assign_offsets(buffer, next_offset, leader_epoch)
     return scan_all(buffer, check_crc=False)
@@ -191,8 +192,9 @@ def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> N
 
 
 def set_timestamp(view: memoryview, row: Any, append_time: bool, timestamp: int) -> None:
-    """Write timestamp type and maximum timestamp of a batch or v1 message in place, and update its
-    CRC.
+    """Write timestamp type and maximum timestamp of a batch in place, and update its CRC.
+
+    The batch can also be a v1 message.
     """
     position, size = int(row["position"]), int(row["size"])
     v2 = view[position + MAGIC_AT] == MAGIC_V2

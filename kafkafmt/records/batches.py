@@ -1,4 +1,4 @@
-"""Represent batches and messages as objects whose fields are read from the buffer, without copying."""
+"""Represent batches and messages as objects that read their fields from the buffer."""
 
 from __future__ import annotations
 
@@ -72,8 +72,9 @@ def iter_batches(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
 
 
 class Batch:
-    """A record batch (magic 2), or a message (magic 0 or 1), which can be a wrapper of a compressed
-    message set.
+    """A record batch (magic 2), or a message (magic 0 or 1).
+
+    A message can be a wrapper of a compressed message set.
 
     Create it with `iter_batches`. It refers to the buffer. Fields that the format does not have are
     -1: leader_epoch, producer_id, producer_epoch and base_sequence of magic 0 and 1, timestamps of
@@ -117,8 +118,9 @@ class Batch:
 
     @property
     def codec(self) -> str:
-        """Codec: "none", "gzip", "snappy", "lz4", "zstd", or the id as text if Kafka has no such
-        codec.
+        """Name of the codec: "none", "gzip", "snappy", "lz4" or "zstd".
+
+        If Kafka defines no such codec, this is the id as text.
         """
         number = self.attributes & CODEC_MASK
         return CODEC_NAMES[number] if number < len(CODEC_NAMES) else str(number)
@@ -163,15 +165,17 @@ class Batch:
 
     @property
     def count(self) -> int | None:
-        """Number of records according to the header; None for a wrapper message, which does not
-        contain it.
+        """Number of records according to the header.
+
+        None for a wrapper message, whose header does not contain it.
         """
         return None if self._int("count") < 0 and self.magic < MAGIC_V2 else self._int("count")
 
     @property
     def base_timestamp(self) -> int:
-        """Timestamp to which the records' timestamp deltas are added, in ms; the delete horizon if
-        one is set.
+        """Timestamp to which the records' timestamp deltas are added, in ms.
+
+        If a delete horizon is set, the field contains the delete horizon instead.
         """
         return self._int("base_timestamp")
 
@@ -182,8 +186,9 @@ class Batch:
 
     @property
     def delete_horizon(self) -> int | None:
-        """Time from which compaction may remove tombstones and markers, in ms; None if it is not
-        set.
+        """Time from which compaction may remove tombstones and markers, in ms.
+
+        None if it is not set.
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
@@ -275,8 +280,9 @@ class Batch:
         return len(self.payload) if self.magic == MAGIC_V2 else self._field(1)[0]
 
     def _field(self, index: int) -> tuple[int, memoryview | None]:
-        """Return the stored length and the bytes of a message's key (0) or value (1), at most up to
-        its end.
+        """Return the stored length and the bytes of a message's key (0) or value (1).
+
+        The bytes end at the latest with the message.
         """
         data, at, size, field = self.data, LEGACY_KEY_AT[self.magic], -1, None
         for _ in range(index + 1):

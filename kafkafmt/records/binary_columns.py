@@ -15,8 +15,9 @@ _MAX_LENGTH = 2**31 - 1
 
 
 def arrow_array(column: Any, name: str) -> Any:
-    """Return the column as one Arrow array without a dictionary, or None if it is not an Arrow
-    array.
+    """Return the column as one Arrow array without a dictionary.
+
+    Return None if it is not an Arrow array.
     """
     if hasattr(column, "to_arrow"):  # Polars
         column = column.to_arrow()
@@ -69,7 +70,7 @@ def binary_column(column: Any, name: str = "keys") -> Spans:
 
 
 def exact_spans(spans: Spans, name: str) -> Spans:
-    """Return spans whose arrays have the dtypes that the core reads; `spans` itself if it has them."""
+    """Return `spans`, or a copy if its arrays do not have the dtypes that the core reads."""
     positions = exact_integers(spans.positions, np.int64, f"{name} (positions)")
     lengths = exact_integers(spans.lengths, np.int32, f"{name} (lengths)")
     return (

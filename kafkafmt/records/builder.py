@@ -211,7 +211,7 @@ class BatchBuilder:
         return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {self.count} records, {self.size} bytes>"
 
     def _uncompressed(self, max_bytes: int) -> int:
-        """Return the largest size before compression with which a batch never exceeds `max_bytes`."""
+        """Return the largest uncompressed size with which a batch never exceeds `max_bytes`."""
         integer("max_bytes", max_bytes, 1, "a number of bytes")
         if self._compressor is None:
             return min(max_bytes, MAX_BATCH_LENGTH + ENTRY_OVERHEAD)
@@ -228,8 +228,9 @@ class BatchBuilder:
 
     @property
     def size(self) -> int:
-        """Size of the current batch in bytes before compression; without a codec, the size that
-        `finish` returns.
+        """Size of the current batch in bytes before compression.
+
+        Without a codec, this is the size that `finish` returns.
         """
         return self._records.size
 

@@ -137,7 +137,11 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
             at = int(row["position"]), int(row["base_offset"])
             high = at[1] + int(row["last_offset_delta"])
             if not 0 <= low <= high < MAX_OFFSET:
-                problems.append(Problem(*at, "offset_range", f"the batch has offsets {low} to {high}"))
+                problems.append(
+                    Problem(
+                        *at, "offset_range", f"the batch has offsets from {low} to {high}; they must be 0 to 2**63 - 2"
+                    )
+                )
             else:
                 if low <= reached:
                     problems.append(

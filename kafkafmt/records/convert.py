@@ -213,8 +213,9 @@ def _rebuilt(
     first_offset: int,
     lost: Counter[str],
 ) -> Iterator[bytes]:
-    """Yield the records of `rows` in another format: as one batch, or if `limit` is given, as
-    batches of that size.
+    """Yield the records of `rows` in another format, as one batch.
+
+    If `limit` is given, yield batches of at most this size.
 
     Records with offsets below `first_offset` are omitted if the target format is 0 or 1.
     """
@@ -269,7 +270,7 @@ def recompress(
 ) -> Recompressed:
     """Compress batches with another codec or level.
 
-    Each v2 batch stays one batch, with the same header but for length, codec and CRC. Control
+    Each v2 batch stays one batch, with the same header except length, codec and CRC. Control
     batches and empty batches are not changed. In formats 0 and 1 a wrapper stays a wrapper. If
     `codec` is none, a wrapper becomes single messages. If messages are uncompressed, adjacent ones
     become wrappers of up to 16 KiB.
@@ -368,7 +369,7 @@ class _Packer:
         self._decompressor, self._arena = Decompressor(max_batch_bytes), Arena()
 
     def batch(self, whole: memoryview, row: Any) -> bytearray:
-        """Return a batch with its records in the other codec, and an updated length, codec and CRC."""
+        """Return a batch with its records in the other codec, and updated header fields."""
         payload = whole[BATCH_HEADER_SIZE:]
         source, where = int(row["attributes"]) & CODEC_MASK, (int(row["position"]), int(row["base_offset"]))
         if source != CODEC_NONE:

@@ -1,8 +1,9 @@
-"""Scan a buffer that may be corrupted, in time that is linear in its bytes.
+"""Scan a buffer that may be corrupted, in time that is linear in its size.
 
-A header can claim any length, and its CRC is computed over all of it. Many headers that claim to reach the end of the buffer would
-therefore take quadratic time. `DamageScanner` bounds the bytes of such CRCs by a small multiple of the buffer, and remembers which
-valid batches it has found.
+A corrupted header can contain any length, and the CRC is computed over this length. If many headers
+claimed to reach the end of the buffer, checking them would take quadratic time. `DamageScanner`
+therefore limits the bytes of such CRCs to a small multiple of the buffer, and remembers the valid
+batches that it has found.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ from ..errors import ChecksumError, KafkaFormatError, StructureError
 from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan, view_of
 
 CRC_BUDGET = 4
-"""CRCs that do not match, and those of probes, may cover this many times the buffer. Each batch with a corrupted byte takes two."""
+"""Limit for the bytes of CRCs that do not match and of probes, as a multiple of the buffer's size.
+
+A batch with one corrupted byte takes its size twice.
+"""
 FIRST_ROWS = 64
-MOST_ROWS = 1 << 20
+"""Valid batches for which the first search has space."""
+MAX_ROWS = 1 << 20
+"""Valid batches for which any search has space."""
 
 
 class DamageScanner:
-    """Scan the batches of one buffer, and find those after damage."""
+    """Scan the batches of one buffer, and find valid batches after damage."""
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
@@ -31,11 +37,11 @@ class DamageScanner:
         self._budget = CRC_BUDGET * self.size
         self._found = np.empty(0, np.int64)
         self._from = self._to = 0
-        """The part of the buffer that has been searched for valid batches."""
+        """Start and end of the part of the buffer that has been searched for valid batches."""
         self._rows = FIRST_ROWS
 
     def scan(self, table: BatchTable, position: int) -> Scan:
-        """Fill a table with the batches from `position` on, as `scan_batches` does."""
+        """Fill `table` with the batches from `position` on, as the core's `scan_batches` does."""
         if self._budget <= 0:
             return self._scan_found(table, position)
         scan: Scan = core.scan_batches(self.buffer, table, position)
@@ -44,7 +50,7 @@ class DamageScanner:
         return scan
 
     def find(self, start: int) -> int | None:
-        """Return the position of the first valid batch that begins at `start` or later, or None."""
+        """Return the position of the first valid batch from `start` on, or None."""
         if start < self._from or not self._to:
             self._found, self._from, self._to = self._found[:0], start, start
         at = int(np.searchsorted(self._found, start))
@@ -56,7 +62,7 @@ class DamageScanner:
         return int(self._found[at])
 
     def is_valid(self, position: int) -> bool:
-        """Return whether a valid batch begins at a position."""
+        """Return whether a valid batch starts at `position`."""
         if self._budget <= 0:
             return self.find(position) == position
         probe = np.empty(1, BATCH_DTYPE)
@@ -68,14 +74,18 @@ class DamageScanner:
         return bool(scan.count)
 
     def _search(self) -> None:
-        """Search the next part of the buffer. Each part has more batches than the one before, since each costs a pass over the rest."""
+        """Search the next part of the buffer for valid batches.
+
+        Each part contains more batches than the previous one, because each search can take a pass
+        over the rest of the buffer.
+        """
         rows, beyond = np.empty(self._rows, np.int64), np.empty((self._rows, 2), np.int64)
-        self._rows = min(2 * self._rows, MOST_ROWS)
+        self._rows = min(2 * self._rows, MAX_ROWS)
         count, _, self._to = core.find_batches(self.buffer, rows, beyond, self._to, None, MAX_OFFSET)
         self._found = np.concatenate((self._found, rows[:count]))
 
     def _scan_found(self, table: BatchTable, position: int) -> Scan:
-        """Do what `scan` does by means of the batches that were found, without a further CRC."""
+        """Fill `table` as `scan` does, but from the batches found so far, without CRCs."""
         stop, count = position, 0
         while count < len(table) and self.find(stop) == stop:
             scan = core.scan_batches(self.buffer, table[count : count + 1], stop, None, False)
@@ -87,7 +97,7 @@ class DamageScanner:
         return Scan(count, stop, self._error_of(probe[0]) if scan.count else scan.error)
 
     def _error_of(self, row: Any) -> KafkaFormatError:
-        """Return the error of a whole batch that is not valid."""
+        """Return the error of a complete batch that is not valid."""
         position, base_offset = int(row["position"]), int(row["base_offset"])
         resume = position + int(row["size"])
         if core.find_batch(self.buffer, position, min(position + BATCH_HEADER_SIZE, self.size), False) == position:

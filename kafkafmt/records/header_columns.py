@@ -47,9 +47,7 @@ def _of_arrow(array: Any) -> HeaderSpans:
 
 
 def _places(array: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of the first element, and the number of elements, of each list of an Arrow
-    array.
-    """
+    """Return the start and length of each list of an Arrow array."""
     if kind.startswith(("list<", "large_list<", "map<")):
         ends = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
         return ends[:-1], np.diff(ends)

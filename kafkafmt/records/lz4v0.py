@@ -17,8 +17,9 @@ def _rotate(x: int, n: int) -> int:
 
 
 def xxh32_short(data: bytes) -> int:
-    """Return the xxHash-32 with seed 0 of fewer than 16 bytes; a frame's descriptor is always
-    shorter.
+    """Return the xxHash-32 with seed 0 of fewer than 16 bytes.
+
+    The descriptor of a frame is always shorter than 16 bytes.
     """
     if len(data) >= 16:
         raise ValueError(f"data has {len(data)} bytes; it must have fewer than 16")
@@ -34,8 +35,9 @@ def xxh32_short(data: bytes) -> int:
 
 
 def with_right_checksum(frame: memoryview) -> bytes | memoryview:
-    """Return the frame with the header checksum of the lz4 specification; unchanged if it is not an
-    lz4 frame.
+    """Return the frame with the header checksum of the lz4 specification.
+
+    Return it unchanged if it is not an lz4 frame.
     """
     return _with_checksum(frame, 4)
 

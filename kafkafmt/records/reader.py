@@ -1,7 +1,8 @@
-"""Records out of buffers that hold batches: tables of batches, columns of records.
+"""Scan the batches of a buffer into tables, and decode their records into columns.
 
-Compressed batches are decompressed into an arena, many before one call of the core decodes them; uncompressed ones
-are decoded where they lie. Either way a `Chunk` names the buffer that its spans index.
+Many compressed batches are decompressed into one arena before a call of the core decodes them.
+Uncompressed batches are decoded in place. In both cases `Chunk.source` is the buffer to which the
+spans refer.
 """
 
 from __future__ import annotations
@@ -33,33 +34,55 @@ if TYPE_CHECKING:
     from ..codecs import Arena, Decompressor
 
 ARENA_BYTES = 768 * 1024
-"""Decompressed bytes gathered before a call of the core; small enough to stay in a processor's cache."""
+"""Decompressed bytes that are gathered before a call of the core; they fit in a CPU cache."""
 TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
-"""How far batches are scanned before they are decoded: what the scan has read is then still in the cache."""
+"""Bytes that are scanned before they are decoded, so that they are still in the CPU cache."""
 
 OnError = Callable[[Any, KafkaFormatError], None]
-"""Called with the row of the table of batches that is at fault, and its error."""
+"""Called with the row of a corrupted batch in the table of batches, and the error."""
 
 
 class Chunk(NamedTuple):
-    """Decoded records: `columns.rows` rows whose spans index `source`. Both are reused: valid until the next one.
+    """Decoded records. Valid until the next chunk is requested, because both fields are reused.
 
-    Where the columns collect (`CopiedColumns`), the rows of earlier chunks that nobody has taken stand before the new ones.
+    If the columns collect rows (`CopiedColumns`), rows of earlier chunks that were not taken
+    precede the new ones.
     """
 
     source: Buffer
+    """The buffer to which the spans in `columns` refer."""
     columns: RecordColumns
+    """The records, in the first `columns.rows` rows."""
 
 
 class RecordReader:
-    """Decodes tables of batches into reused columns.
+    """Decode the records of batches into reused columns.
 
-    names: the columns wanted, `capacity` rows a chunk; or the RecordColumns to fill. first_offset, end_offset: records
-    in [first, end) only; if `end_offset` is None, there is no end.
-    max_batch_bytes: what one batch may decompress to. One record may have a 128th as many headers (1,048,576 by default), but always
-    131,072: headers of 2 bytes take about 100 bytes of memory each. Not for two threads at once.
-    check_offsets: whether a batch with a negative last offset delta, or whose last offset does not fit into 64 bits, is an error.
+    Only one thread can use a reader at a time.
+
+    Parameters
+    ----------
+    names : collection of str or RecordColumns
+        Names of the columns to decode, or the columns to fill. By default all columns.
+    capacity : int, default 16384
+        Largest number of records in a chunk, if `names` are names.
+    first_offset : int
+        Skip records with lower offsets. By default no record is skipped.
+    end_offset : int, optional
+        Skip records with this offset or a higher one. By default no record is skipped.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch in bytes after decompression. It also limits the number of headers
+        of one record, to a 128th of it (by default 1,048,576), but not below 131,072. A header of 2
+        bytes takes about 100 bytes of memory.
+    check_offsets : bool, default True
+        Treat a batch as corrupted if its last offset delta is negative, or if its last offset does
+        not fit 64 bits.
+
+    Raises
+    ------
+    ValueError
+        `max_batch_bytes` is below 1, or a column does not exist.
     """
 
     def __init__(
@@ -73,11 +96,11 @@ class RecordReader:
         check_offsets: bool = True,
     ) -> None:
         if max_batch_bytes < 1:
-            raise ValueError("max_batch_bytes must be at least 1")
+            raise ValueError(f"max_batch_bytes is {max_batch_bytes}; it must be at least 1")
         self.columns: RecordColumns = names if isinstance(names, RecordColumns) else RecordColumns(capacity, names)
         self.columns.max_headers = max(MANY_HEADERS, max_batch_bytes // HEADER_MEMORY)
         if first_offset > MAX_OFFSET:
-            first_offset = end_offset = MAX_OFFSET  # no record
+            first_offset = end_offset = MAX_OFFSET  # an empty range
         self.first_offset = first_offset
         self.end_offset: int | None = None if end_offset is None or end_offset > MAX_OFFSET else end_offset
         self._max_batch_bytes = max_batch_bytes
@@ -91,31 +114,51 @@ class RecordReader:
 
     @cached_property
     def _decompressor(self) -> Decompressor:
-        from ..codecs import Decompressor  # whoever meets no compressed batch needs none of its packages
+        from ..codecs import Decompressor  # imported only if needed, because it imports the codecs' packages
 
         return Decompressor(self._max_batch_bytes)
 
     @property
     def decompress_seconds(self) -> float:
         """Seconds spent on decompression."""
-        return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0  # not created for uncompressed data
+        return (
+            self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
+        )  # not created for uncompressed data
 
     def read(self, buffer: Buffer, table: BatchTable, on_error: OnError | None = None) -> Iterator[Chunk]:
-        """Yield the records of a table of batches in `buffer`, in order.
+        """Yield the records of batches, in order.
 
-        A corrupted batch raises its error, or goes to `on_error` and is skipped whole. What precedes it has been
-        yielded by then, so `on_error` may raise. Error positions are the buffer's; for a compressed batch, the batch's own.
+        Parameters
+        ----------
+        buffer : bytes-like
+            The buffer to which the positions in `table` refer.
+        table : BatchTable
+            The batches.
+        on_error : callable, optional
+            Called with the row and the error of each corrupted batch, which is then skipped
+            completely. All records before it have been yielded. By default the error is raised.
+
+        Yields
+        ------
+        Chunk
+            Records, valid until the next chunk is requested.
+
+        Raises
+        ------
+        KafkaFormatError
+            A batch is corrupted or exceeds a limit, and `on_error` is not given. Its `position` is
+            the position of the error in the buffer; for a compressed batch, that of the batch.
         """
         base_offset = table["base_offset"]
         last_offset = base_offset + table["last_offset_delta"]
         impossible = last_offset < base_offset  # the delta is negative, or the sum has wrapped
         if self.first_offset > MIN_OFFSET or self.end_offset is not None:
-            wanted = (
-                (last_offset >= self.first_offset) | impossible | (base_offset < 0)
-            )  # no offset is negative: a corrupted one
+            # Batches with a negative offset are corrupted; they are included so that they are
+            # reported.
+            wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
-            wanted |= table["count"] < 0  # a wrapper: its offset is that of its last message, and no CRC covers it
+            wanted |= table["count"] < 0  # wrappers, because no CRC covers their offset
             table, impossible = table[wanted], impossible[wanted]
         begin = 0
         for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
@@ -125,6 +168,7 @@ class RecordReader:
         yield from self._read_possible(buffer, table[begin:], on_error)
 
     def _read_possible(self, buffer: Buffer, table: BatchTable, on_error: OnError | None) -> Iterator[Chunk]:
+        """Yield the records of batches whose offsets are possible."""
         if not int(np.bitwise_or.reduce(table["attributes"])) & CODEC_MASK:
             yield from self._decode(buffer, table, table, on_error)
             return
@@ -137,7 +181,11 @@ class RecordReader:
                 yield from self._decode(buffer, table[start:end], table[start:end], on_error)
 
     def read_plain_batches(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
-        """The records of what lies at `start`, without a table, while these are plain batches; where the first other one begins."""
+        """Yield the records of plain batches from `start` on, without a table of batches.
+
+        Plain batches are complete, uncompressed and valid v2 batches that contain no control
+        records. Return the position of the first other batch.
+        """
         columns = self.columns
         columns.reset()
         while True:
@@ -146,26 +194,27 @@ class RecordReader:
             )
             if position == start:
                 return position
-            start, stopped_for_room = position, columns.full
+            start, columns_were_full = position, columns.full
             if columns.rows:
                 yield Chunk(buffer, columns)
             if not columns.collects:
                 columns.clear()
-            if not stopped_for_room:
+            if not columns_were_full:
                 return position
 
     def _read_compressed(self, buffer: Buffer, table: BatchTable, on_error: OnError | None) -> Iterator[Chunk]:
+        """Yield the records of compressed batches."""
         view, arena = byte_view(buffer), self._arena
         decompress = self._decompressor.decompress
         codecs, starts, sizes, counts = (
             table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count")
         )
         magics, deltas = table["magic"].tolist(), table["last_offset_delta"].tolist()
-        good: list[int] = []
+        decompressed: list[int] = []
         placed: list[tuple[int, int]] = []
         arena.filled = 0
         for i, start in enumerate(starts):
-            if counts[i] == sizes[i] == 0 <= deltas[i]:  # all its records were compacted away
+            if counts[i] == sizes[i] == 0 <= deltas[i]:  # compaction has removed all its records
                 continue
             at, failure = arena.filled, None
             try:
@@ -177,20 +226,23 @@ class RecordReader:
             except KafkaFormatError as error:
                 failure = error
             else:
-                good.append(i)
+                decompressed.append(i)
                 placed.append((at, size))
-            if good and (failure is not None or arena.filled >= ARENA_BYTES):
-                yield from self._decode_arena(table[good], placed, on_error)
-                good, placed = [], []
+            if decompressed and (failure is not None or arena.filled >= ARENA_BYTES):
+                yield from self._decode_arena(table[decompressed], placed, on_error)
+                decompressed, placed = [], []
             if failure is not None:
                 _fail(table[i], failure, on_error)
-        if good:
-            yield from self._decode_arena(table[good], placed, on_error)
+        if decompressed:
+            yield from self._decode_arena(table[decompressed], placed, on_error)
 
     def _decode_arena(
         self, table: BatchTable, placed: list[tuple[int, int]], on_error: OnError | None
     ) -> Iterator[Chunk]:
-        """The batches of a table whose decompressed records were placed in the arena, which is empty afterwards."""
+        """Yield the records of batches that were decompressed into the arena, and empty the arena.
+
+        `placed` contains position and size of each batch's records in the arena.
+        """
         moved = table.copy()
         moved["payload_position"], moved["payload_size"] = zip(*placed, strict=True)
         arena = self._arena
@@ -200,6 +252,10 @@ class RecordReader:
     def _decode(
         self, source: Buffer, table: BatchTable, original: BatchTable, on_error: OnError | None
     ) -> Iterator[Chunk]:
+        """Yield the records of batches whose uncompressed records are in `source`.
+
+        `original` is the table of the batches in the caller's buffer, for errors.
+        """
         columns = self.columns
         columns.reset()
         while columns.cursor[0] < len(table):
@@ -220,19 +276,30 @@ class RecordReader:
 
 
 def legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:
-    """What a wrapper message of format 0 or 1 holds, as the codec's library takes it."""
+    """Return the compressed value of a wrapper message as the codec's library accepts it."""
     if codec > CODEC_LZ4:
         raise UnsupportedError(f"codec {codec} is not supported in format {magic}")
     return with_right_checksum(payload) if codec == CODEC_LZ4 and magic == MAGIC_V0 else payload
 
 
 def offset_range_error(row: Any) -> StructureError:
-    """Return the error of a batch whose last offset delta is negative, or whose last offset does not fit into 64 bits."""
+    """Return the error of a batch whose offsets are impossible.
+
+    Its last offset delta is negative, or its last offset exceeds 64 bits.
+    """
     first, delta = int(row["base_offset"]), int(row["last_offset_delta"])
-    return StructureError(f"offsets go from {first} to {first + delta}, since the last offset delta is {delta}")
+    return StructureError(
+        f"the batch has offsets {first} to {first + delta}, because its last offset delta is {delta}; "
+        "they must increase and fit 64 bits"
+    )
 
 
 def _fail(row: Any, error: KafkaFormatError, on_error: OnError | None, moved: bool = True) -> None:
+    """Add the batch of `row` to an error, and raise the error or pass it to `on_error`.
+
+    If `moved`, the error's position is not one in the caller's buffer, and is replaced by that of
+    the batch.
+    """
     if moved:
         error.position = int(row["position"])
     error.base_offset = int(row["base_offset"])
@@ -243,10 +310,30 @@ def _fail(row: Any, error: KafkaFormatError, on_error: OnError | None, moved: bo
 
 
 def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> Iterator[BatchTable]:
-    """Every batch of a buffer, shallow: tables of BATCH_DTYPE, reused from one to the next.
+    """Yield tables of all batches of a buffer, without decoding their records.
 
-    A batch that the end cuts off is a normal end: the last table's last row tells how far the whole ones reach.
-    What is wrong raises its error, after the batches before it were given.
+    Parameters
+    ----------
+    buffer : bytes-like
+        Batches or messages (magic 0 to 2), back to back.
+    start : int, default 0
+        Position of the first batch.
+    end : int, optional
+        Position at which the batches end. By default the end of the buffer.
+    check_crc : bool, default True
+        Check the CRC of each batch.
+
+    Yields
+    ------
+    BatchTable
+        The next batches. The array is reused, so it is valid until the next one is requested. A
+        batch that the end truncates is not included, and is no error; the last row is the last
+        complete batch.
+
+    Raises
+    ------
+    KafkaFormatError
+        A batch is corrupted. The batches before it have been yielded.
     """
     table = np.empty(TABLE_ROWS, BATCH_DTYPE)
     position, last = start, view_of(buffer).nbytes if end is None else end
@@ -262,7 +349,10 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
 
 
 def scan_window(buffer: Buffer, table: BatchTable, position: int, last: int, check_crc: bool) -> Scan:
-    """As many batches as are best decoded at once; one, if it is larger."""
+    """Scan at most WINDOW_BYTES of batches into `table`.
+
+    If the next batch is larger, scan only this batch.
+    """
     window = min(last, position + WINDOW_BYTES)
     scan = core.scan_batches(buffer, table, position, window, check_crc)
     if scan.count == 0 and scan.error is None and window < last:

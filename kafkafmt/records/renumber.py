@@ -52,8 +52,9 @@ def with_increasing_deltas(batch: memoryview, max_batch_bytes: int) -> bytearray
 
 
 def _renumbered(records: memoryview, count: int) -> bytearray | None:
-    """Return uncompressed records with the offset deltas 0, 1, 2, …; None if their lengths are
-    wrong.
+    """Return uncompressed records with the offset deltas 0, 1, 2, …
+
+    Return None if the lengths of the records are wrong.
     """
     out, p = bytearray(), 0
     for delta in range(count):

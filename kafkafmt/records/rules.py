@@ -85,8 +85,9 @@ class Rules(NamedTuple):
         return max(now - self.before, MIN_OFFSET), min(now + self.after, MAX_OFFSET)
 
     def certainly_accept(self, row: Any, earliest: int, latest: int, null_key: bool, now: int) -> bool:
-        """Return whether the records of a batch certainly comply; if False, each record has to be
-        checked.
+        """Return whether the records of a batch certainly comply with the rules.
+
+        If not, each record has to be checked.
 
         earliest, latest: smallest and largest timestamp delta of the records. null_key: whether a
         record has no key.

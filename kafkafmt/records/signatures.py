@@ -1,4 +1,4 @@
-"""Types of arguments: records to build, and the keyword options of the builders and the validator."""
+"""Define types of arguments: records to build, and the options of builders and the validator."""
 
 from __future__ import annotations
 

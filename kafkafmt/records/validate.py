@@ -1,5 +1,6 @@
-"""Validate record data and assign offsets, as a broker does before it appends (Kafka:
-``LogValidator``).
+"""Validate record data and assign offsets, as a broker does before it appends.
+
+Kafka's counterpart is ``LogValidator``.
 
 Everything is checked before a byte is written. Then each batch is either changed in place or
 rebuilt:
@@ -61,7 +62,7 @@ _MAX_KEPT_BYTES = 1 << 22
 class _ValidatedFields(NamedTuple):
     records: Buffer
     rebuilt: str | None
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody misses
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
     first_offset: int
     next_offset: int
     max_timestamp: int
@@ -142,8 +143,9 @@ class _RecordChecker:
     def check(
         self, payload: memoryview, codec: int, count: int, last_offset_delta: int
     ) -> tuple[int, int, int, bool] | None:
-        """Check compressed records, and return facts about them; None if the fast path cannot
-        handle them.
+        """Check compressed records, and return facts about them.
+
+        Return None if the fast path cannot handle the records.
 
         The facts are the smallest and the largest timestamp delta, the offset delta of the largest,
         and whether a key is null.
@@ -205,8 +207,7 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
 
 
 class LogValidator:
-    """Validate record data against a broker's rules for appending to a partition, and assign
-    offsets.
+    """Validate record data against the rules of a broker, and assign offsets.
 
     Several threads can use one validator.
 
@@ -579,8 +580,9 @@ class LogValidator:
     def _latest(
         self, table: BatchTable, groups: _Groups, seen: Records, assigned: np.ndarray, latest: np.ndarray, now: int
     ) -> tuple[int, int]:
-        """Return the largest timestamp, and the offset of the first record that has it; -1 for
-        none.
+        """Return the largest timestamp, and the offset of the first record that has it.
+
+        -1 means none.
         """
         if not self._create_time and (self._magic > MAGIC_V0 or groups.reason.any()):
             return now, int(assigned[0])

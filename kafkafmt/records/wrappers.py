@@ -75,9 +75,7 @@ class WrapperReader:
 
 
 def _read(arena: Arena, placed: BatchTable, rows: list[int], result: InnerOffsets) -> None:
-    """Set the results of the wrappers whose decompressed messages are in the arena, and empty the
-    arena.
-    """
+    """Read the messages in the arena into the results of their wrappers, and empty the arena."""
     found = InnerOffsets(*(np.empty(len(rows), np.int64) for _ in range(3)))
     core.message_offsets(arena.view[: arena.filled], placed[rows], *found)
     for target, values in zip(result, found, strict=True):

@@ -61,7 +61,9 @@ def test_seek_text_names_the_index_that_was_used(tmp_path: Path) -> None:
     assert (
         "offset 1, timestamp 1 (1970-01-01T00:00:00.001Z), in 00000000000000000000.log at 68 (by the indexes, " in found
     )
-    assert "(1 segment read completely, " in kafkafmt(*ask, "--offset", 2).stdout  # a gap: what stands elsewhere decides
+    assert (
+        "(1 segment read completely, " in kafkafmt(*ask, "--offset", 2).stdout
+    )  # a gap: what stands elsewhere decides
 
 
 def test_what_kafkas_tools_take_in_place_of_a_time(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ import building as build
 import numpy as np
 import pytest
 from decoding import MAX, MIN, decode_steps, rows_of, scan, what
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import QUICK, streams
 
 from kafkafmt import _pure
 from kafkafmt.types import BATCH_DTYPE, COLUMNS, RecordColumns
@@ -18,63 +19,6 @@ except ImportError as error:
     if os.environ.get("CI"):
         raise
     pytest.skip(f"the native core cannot be imported: {error}", allow_module_level=True)
-
-small_bytes = st.one_of(st.none(), st.binary(max_size=6), st.binary(min_size=60, max_size=140))
-headers = st.lists(st.tuples(st.binary(max_size=4), small_bytes), max_size=4)
-timestamps = st.one_of(st.integers(0, 300), st.integers(-(2**63), 2**63 - 1))
-
-
-@st.composite
-def sound_records(draw):
-    """Bytes of records in order, some with varints longer than they need be."""
-    delta, made = -1, []
-    for _ in range(draw(st.integers(0, 12))):
-        delta += draw(st.sampled_from([1, 1, 1, 2, 70, 10_000]))
-        record = build.record(delta, draw(timestamps), draw(small_bytes), draw(small_bytes), draw(headers))
-        made.append(record)
-    return made, delta
-
-
-@st.composite
-def sound_batch(draw):
-    records, last = draw(sound_records())
-    return build.batch(
-        records,
-        base_offset=draw(st.one_of(st.integers(0, 1000), st.integers(MIN, MAX))),
-        flags=draw(
-            st.sampled_from([0, 0, build.LOG_APPEND_TIME, build.CONTROL | build.TRANSACTIONAL, build.DELETE_HORIZON])
-        ),
-        base_timestamp=draw(st.one_of(st.integers(0, 10**13), st.integers(MIN, MAX))),
-        max_timestamp=draw(st.integers(MIN, MAX)),
-        last_offset_delta=max(last, 0) + draw(st.sampled_from([0, 0, 5])),
-    )
-
-
-@st.composite
-def mutated_batch(draw):
-    """A sound batch with some bytes of its records, of the count and the like changed, and the CRC right again."""
-    data = bytearray(draw(sound_batch()))
-    records = st.integers(61, max(61, len(data) - 1))
-    for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.one_of(records, records, records, records, st.sampled_from([22, 26, 60]), st.integers(21, 60)))
-        if at < len(data):
-            data[at] = draw(st.one_of(st.sampled_from([0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF]), st.integers(0, 255)))
-    return build.repair_crc(data)
-
-
-@st.composite
-def loose_batch(draw):
-    """Records that have the right length, and in them bytes that are small varints more often than not."""
-    byte = st.one_of(
-        st.integers(0, 8), st.integers(0, 20), st.sampled_from([0x7F, 0x80, 0x82, 0xFF]), st.integers(0, 255)
-    )
-    bodies = draw(st.lists(st.lists(byte, min_size=5, max_size=30).map(bytes), max_size=5))
-    records = [build.sized(b"\x00\x00" + build.varint(i) + body) for i, body in enumerate(bodies)]
-    spare = [build.record(90, value=bytes(draw(st.integers(0, 40))))]
-    return build.batch(records + spare, last_offset_delta=90)
-
-
-streams = st.lists(st.one_of(sound_batch(), sound_batch(), mutated_batch(), loose_batch()), max_size=4).map(b"".join)
 
 
 @st.composite
@@ -168,8 +112,6 @@ def deep(case):
     table, steps = check_deep(data, **options)
     check_objects(data, table, options["names"], sum(len(rows) for rows, _, _ in steps))
 
-
-QUICK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
 test_shallow = settings(max_examples=400, **QUICK)(given(shallow_cases())(shallow))
 test_deep = settings(max_examples=600, **QUICK)(given(deep_cases())(deep))

@@ -6,7 +6,7 @@ import pytest
 from decoding import MAX, MIN, rows_of, what
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_differential import sound_batch, streams
+from strategies import streams, valid_batch
 
 from kafkafmt import _core, _pure
 from kafkafmt.constants import MAX_MILLIS, MICROS_BEYOND, MICROS_NONE
@@ -30,7 +30,7 @@ PLENTY = 2000
 """Room for all headers of any of these inputs."""
 SLACK = 160
 """What the core wants to be there behind a batch, in the buffer and in the columns, to copy in whole steps."""
-mixed = st.lists(st.one_of(streams, sound_batch(), others), max_size=5).map(b"".join)
+mixed = st.lists(st.one_of(streams, valid_batch(), others), max_size=5).map(b"".join)
 names = st.lists(st.sampled_from((*COLUMNS, "timestamp_micros")), unique=True, min_size=1)
 
 

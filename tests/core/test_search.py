@@ -194,7 +194,12 @@ def test_scan_extents_stops_at_an_extent_that_is_not_as_planned(core: Any) -> No
     planned = [(0, 2 * size, 2, 1), (3 * size, 4 * size, 1, 3), (5 * size, 6 * size, 1, 5)]
     assert core.scan_extents(data, rows, np.array(planned, np.int64)) == (3, 4)
     assert rows["base_offset"][:4].tolist() == [0, 1, 3, 5]
-    wrong = [(3 * size, 4 * size, 2, 3), (3 * size, 4 * size, 1, 4), (3 * size + 1, 4 * size, 1, 3), (3 * size, 7 * size, 1, 3)]
+    wrong = [
+        (3 * size, 4 * size, 2, 3),
+        (3 * size, 4 * size, 1, 4),
+        (3 * size + 1, 4 * size, 1, 3),
+        (3 * size, 7 * size, 1, 3),
+    ]
     for row in [*wrong, (-1, size, 1, 0), (3 * size, 4 * size, 5, 3)]:
         assert core.scan_extents(data, rows, np.array([planned[0], row, planned[2]], np.int64)) == (1, 2)
 

@@ -88,3 +88,11 @@ def test_public_names_have_an_entry_in_the_reference() -> None:
     modules = {"kafkafmt": k, "kafkafmt.protocol": k.protocol, "kafkafmt.spark": kafkafmt_spark}
     names = {f"{module}.{name}" for module, content in modules.items() for name in content.__all__}
     assert names - {"kafkafmt.Record", "kafkafmt.backend"} <= entries
+
+
+def test_modules_in_the_design_exist() -> None:
+    package = ROOT / "kafkafmt"
+    folders = [ROOT, package, package / "_corelib", package / "log" / "auditing", package / "spark" / "source"]
+    files = set(re.findall(r"[\w/]+\.(?:py|pyx|pyi|pxi|h)\b", (ROOT / "DESIGN.md").read_text()))
+    assert len(files) > 30
+    assert {file for file in files if not any((folder / file).exists() for folder in folders)} == set()

@@ -5,7 +5,7 @@ import pytest
 from decoding import MAX, MIN
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_differential import QUICK, loose_batch, mutated_batch, sound_batch
+from strategies import QUICK, loose_batch, mutated_batch, valid_batch
 
 from kafkafmt import KafkaFormatError, LogValidator, _pure, build_batch, read_records
 from kafkafmt.records import iter_tables
@@ -48,7 +48,7 @@ def build_time(record):
     return _pure.read_varlong(record, p + 1)[0]
 
 
-streams = st.lists(st.one_of(produced(), produced(), sound_batch(), mutated_batch(), loose_batch()), max_size=4).map(
+streams = st.lists(st.one_of(produced(), produced(), valid_batch(), mutated_batch(), loose_batch()), max_size=4).map(
     b"".join
 )
 times = st.one_of(
@@ -207,7 +207,7 @@ def test_a_payload(core):
 def requests(draw):
     """Sound batches, mostly, and the settings of a topic."""
     codec = draw(st.sampled_from([build.NONE, build.NONE, build.LZ4, build.GZIP]))
-    several = st.lists(st.one_of(produced(), produced(), produced(), sound_batch()), min_size=1, max_size=3).map(
+    several = st.lists(st.one_of(produced(), produced(), produced(), valid_batch()), min_size=1, max_size=3).map(
         b"".join
     )
     data = draw(produced(codec=codec) if codec else several)

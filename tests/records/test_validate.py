@@ -512,7 +512,7 @@ def test_corrupted_data_raises_only_kafka_format_errors(package):
 
 def test_error_lists_the_first_records_only(package, monkeypatch):
     """One error for a batch of a million bad records would take some 300 bytes for each."""
-    monkeypatch.setattr("kafkafmt.records.rules._MOST_ERRORS", 5)
+    monkeypatch.setattr("kafkafmt.records.rules._MAX_LISTED", 5)
     data = build_batch([(None if i % 2 else b"k", b"v", NOW if i % 3 else 1) for i in range(100)])
     with pytest.raises(InvalidError) as caught:
         validate(data, compacted=True, before_max_ms=1000)

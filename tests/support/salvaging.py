@@ -8,12 +8,13 @@ from typing import Any
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record
 from reports import verify_partition
 
-from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log import Damage, PartitionLog, discover
 from kafkafmt.log.auditing import verify
 from kafkafmt.log.auditing.salvage import Salvaged, finish_directory, salvage_partition
 from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
 
 NAME = f"{0:020}.log"
+Rows = dict[tuple[str, int, int], Any]
 
 
 def data(offset: int, producer_id: int | None = None, **fields: Any) -> bytes:
@@ -81,3 +82,26 @@ def findings(path: Path) -> list[str]:
     (directory,) = discover([path]).partitions
     entry = verify_partition(PartitionLog(directory))
     return [x["error"] for x in entry["damaged"] + entry["findings"]]
+
+
+def salvage_all(source: Path, output: Path, stop_at_first: bool = False) -> list[dict[str, Any]]:
+    """Salvage a log directory or a partition directory, and return the verify reports of its partitions."""
+    output.mkdir()
+    reports, made = [], []
+    found = discover([source]).partitions
+    for directory in (d for d in found if d.readable):
+        log = PartitionLog(directory)
+        reports.append(verify_partition(log))
+        made.append(salvage_partition(log, [Damage(**d) for d in reports[-1]["damaged"]], output, stop_at_first))
+    finish_directory(output, made, dict.fromkeys(d.path.parent for d in found))
+    return reports
+
+
+def rows_in(path: Path) -> Rows:
+    """Return the records of all live partitions by topic, partition and offset."""
+    found = {}
+    for directory in discover([path]).partitions:
+        if directory.state == "live":
+            for r in PartitionLog(directory).records(on_damage=lambda _: None, control=True):
+                found[directory.topic, directory.partition, r.offset] = (r.timestamp, r.key, r.value, r.headers)
+    return found

@@ -1,3 +1,1 @@
-"""Parse and serialize the files of a Kafka log directory: names, checkpoints, index entries,
-snapshots.
-"""
+"""Parse and serialize the files of a Kafka log directory."""

@@ -79,9 +79,7 @@ def read_offset_checkpoint(text: str, name: str) -> dict[tuple[str, int], int]:
 
 
 def read_leader_epochs(text: str, name: str = LEADER_EPOCHS) -> list[tuple[int, int]]:
-    """Return the (epoch, start offset) entries of a ``leader-epoch-checkpoint``, in the file's
-    order.
-    """
+    """Return the (epoch, start offset) entries of a ``leader-epoch-checkpoint``, in file order."""
     epochs = [
         (_number(a, name, line), _number(b, name, line)) for line, (a, b) in enumerate(_entries(text, 2, name), 3)
     ]
@@ -121,8 +119,9 @@ def _checkpoint_text(entries: Iterable[str]) -> str:
 
 
 def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[str, str]:
-    """Return the keys and values of ``partition.metadata``; `version` and `topic_id` are always
-    among them.
+    """Return the keys and values of ``partition.metadata``.
+
+    `version` and `topic_id` are always among them.
     """
     values = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -136,8 +135,9 @@ def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[s
 
 
 def partition_metadata_text(topic_id: str) -> str:
-    """Return the text of ``partition.metadata`` as a broker writes it, without a newline after the
-    second line.
+    """Return the text of ``partition.metadata`` as a broker writes it.
+
+    There is no newline after the second line.
     """
     return f"version: 0\ntopic_id: {topic_id}"
 
@@ -177,13 +177,14 @@ def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, st
 
 
 def meta_properties_text(values: Mapping[str, str]) -> str:
-    """Return the text of ``meta.properties``, without the comment with the date that a broker adds."""
+    """Return the text of ``meta.properties``, without the date that a broker adds as a comment."""
     return "#\n" + "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '=:#!')}\n" for key, value in values.items())
 
 
 def _properties(text: str) -> dict[str, str]:
-    """Parse Java properties: comments, continuation lines, escapes, and `=`, `:` or blanks after
-    the key.
+    """Parse a Java properties file.
+
+    It can contain comments, continuation lines and escapes. A key ends with `=`, `:` or a blank.
     """
     values: dict[str, str] = {}
     continued = ""

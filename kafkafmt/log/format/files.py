@@ -130,14 +130,16 @@ class FileView:
         return bytes(data[:got])
 
     def crc32c(self, start: int, end: int, value: int = 0) -> int:
-        """Compute the CRC-32C of the bytes [start, end), in constant memory, continuing from
-        `value`.
+        """Compute the CRC-32C of the bytes [start, end), continuing from `value`.
+
+        Memory use is constant.
         """
         return self._checksum(core.crc32c, start, end, value)
 
     def crc32(self, start: int, end: int, value: int = 0) -> int:
-        """Compute the CRC-32 of the bytes [start, end), in constant memory, continuing from
-        `value`.
+        """Compute the CRC-32 of the bytes [start, end), continuing from `value`.
+
+        Memory use is constant.
         """
         return self._checksum(core.crc32, start, end, value)
 
@@ -151,8 +153,7 @@ class FileView:
         return value
 
     def transfer(self, target: int, start: int, end: int) -> None:
-        """Write the bytes [start, end) to the file or socket `target`, at the target's own
-        position.
+        """Write the bytes [start, end) to a file or socket, at the target's own position.
 
         `target` is a blocking file descriptor. Raise OSError if the file ends before `end`.
         """
@@ -221,8 +222,9 @@ def write_at(target: int, data: Buffer, position: int) -> None:
 
 
 def mode_of(path: Path) -> int | None:
-    """Return the permission bits of a file or directory, without set-id bits and sticky bit; None
-    if it does not exist.
+    """Return the permission bits of a file or directory, or None if it does not exist.
+
+    The set-id bits and the sticky bit are not included.
     """
     try:
         return stat.S_IMODE(path.stat().st_mode) & 0o777
@@ -242,8 +244,9 @@ def narrowed(mode: int, *sources: Path) -> int:
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return inode, size and modification time of a file, which differ after a change; None if it
-    does not exist.
+    """Return inode, size and modification time (ns) of a file, or None if it does not exist.
+
+    They differ after a change.
     """
     try:
         status = path.stat()
@@ -349,8 +352,9 @@ def list_directory(path: Path) -> tuple[list[str], list[str]]:
 
 
 def file_size(path: Path) -> int | None:
-    """Return the size of a file in bytes; None if it does not exist, or is a link that is broken or
-    circular.
+    """Return the size of a file in bytes, or None if it does not exist.
+
+    A broken or circular link counts as missing.
     """
     try:
         return path.stat().st_size
@@ -393,8 +397,9 @@ def read_text(path: Path) -> str | None:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return at most the first MAX_INDEX_BYTES of a file, or None if the path does not exist or is
-    a directory.
+    """Return at most the first MAX_INDEX_BYTES of a file.
+
+    Return None if the path does not exist or is a directory.
     """
     try:
         with os.fdopen(_open(path), "rb") as file:

@@ -39,16 +39,18 @@ _OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
 
 
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
-    """Return offsets and positions of all complete entries of a `.index`, including zeros and
-    invalid entries.
+    """Return offsets and positions of all complete entries of a `.index`.
+
+    Zeros and invalid entries are included.
     """
     raw = np.frombuffer(data, OFFSET_ENTRY, len(data) // OFFSET_ENTRY.itemsize)
     return raw["relative"].astype(np.int64) + base_offset, raw["position"].astype(np.int64)
 
 
 def all_time_entries(data: bytes, base_offset: int) -> Columns:
-    """Return timestamps (ms) and offsets of all complete entries of a `.timeindex`, including zeros
-    and invalid entries.
+    """Return timestamps (ms) and offsets of all complete entries of a `.timeindex`.
+
+    Zeros and invalid entries are included.
     """
     raw = np.frombuffer(data, TIME_ENTRY, len(data) // TIME_ENTRY.itemsize)
     return raw["timestamp"].astype(np.int64), raw["relative"].astype(np.int64) + base_offset
@@ -79,8 +81,9 @@ def partial_entry_message(size: int, entry_size: int) -> str:
 
 
 def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int = 0) -> int:
-    """Return how many entries are in use: the longest prefix in which `first` increases and
-    `second` does not decrease.
+    """Return the number of entries in use.
+
+    These are the longest prefix in which `first` increases and `second` does not decrease.
 
     The entries after it are unused (zeros) or invalid. A single entry that consists of the two
     lowest values is unused too.
@@ -113,8 +116,9 @@ def time_entry(timestamp: int, offset: int, base_offset: int) -> bytes:
 
 
 def transaction_index_bytes(entries: Iterable[tuple[int, int, int, int]]) -> bytes:
-    """Serialize entries of a `.txnindex`, each (producer id, first offset, last offset, last stable
-    offset).
+    """Serialize entries of a `.txnindex`.
+
+    Each entry is (producer id, first offset, last offset, last stable offset).
     """
     return np.array([(0, *e) for e in entries], TRANSACTION_ENTRY).tobytes()
 

@@ -21,8 +21,7 @@ Epochs = list[tuple[int, int]]
 
 
 def epochs_of(table: BatchTable) -> Epochs:
-    """Return (epoch, base offset) of each batch whose leader epoch differs from that of the batch
-    before it.
+    """Return (epoch, base offset) of each batch at which the leader epoch changes.
 
     Batches of formats 0 and 1, which have no leader epoch, are ignored.
     """
@@ -34,8 +33,7 @@ def epochs_of(table: BatchTable) -> Epochs:
 
 
 def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
-    """Return (epoch, first offset, last offset) of each run of adjacent batches with the same
-    leader epoch.
+    """Return (epoch, first offset, last offset) of each run of batches with the same epoch.
 
     Batches of formats 0 and 1, which have no leader epoch, are ignored.
     """
@@ -51,8 +49,9 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
 
 
 def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, int, int]]) -> bool:
-    """Return whether the leader epochs of batches contradict a checkpoint's entries, or the entries
-    do not increase.
+    """Return whether the leader epochs of batches contradict the entries of a checkpoint.
+
+    Entries that do not increase count as contradicted.
 
     Batches before the first entry contradict nothing. Neither do higher epochs after the last
     entry.
@@ -135,8 +134,7 @@ def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
 def believable_runs(
     runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int, int]]:
-    """Return the subsequence of runs that covers the most offsets and in which epochs do not
-    decrease.
+    """Return the runs that together cover the most offsets and in which epochs do not decrease.
 
     The CRC of a batch does not cover its epoch, so a few batches can name a wrong one. Runs that
     agree with a checkpoint outweigh all others.

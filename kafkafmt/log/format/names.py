@@ -64,8 +64,9 @@ def index_base_of(file_name: str) -> int | None:
 
 
 def file_name(offset: int, suffix: str = ".log") -> str:
-    """Return the name of a segment's file or of a producer snapshot: the offset with 20 digits, and
-    the suffix.
+    """Return the name of a segment's file or of a producer snapshot.
+
+    The name is the offset with 20 digits, and the suffix.
     """
     return f"{offset:020}{suffix}"
 

@@ -56,8 +56,9 @@ def marker_reader(max_batch_bytes: int) -> RecordReader:
 
 
 def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict[int, Marker]:
-    """Return the markers of the control batches `rows` by offset; markers that cannot be read are
-    omitted.
+    """Return the markers of the control batches `rows`, by offset.
+
+    Markers that cannot be read are omitted.
 
     The timestamp is -1 if the reader has no timestamp column, and the coordinator epoch is -1 if it
     has no value column.
@@ -131,7 +132,7 @@ class Producers:
         return self._oldest[0][0] if self._oldest else None
 
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
-        """Return how many producers other than `known` have an open transaction, and one of them."""
+        """Return the number of producers with open transactions except `known`, and one of them."""
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
         found = next((producer_id for producer_id in self._open if producer_id not in ids), None) if count else None
@@ -148,9 +149,7 @@ class Producers:
         return [self.entries[i] for i in sorted(self._open, key=lambda i: self._open[i])]
 
     def forget(self, before: int) -> None:
-        """Drop the producers whose timestamp is below `before` (ms) and that have no open
-        transaction.
-        """
+        """Drop producers without an open transaction whose timestamp is below `before` (ms)."""
         self.entries = {i: e for i, e in self.entries.items() if e.timestamp >= before or i in self._open}
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[Aborted]:

@@ -8,13 +8,15 @@ import numpy as np
 
 from ...constants import CONTROL_BIT, MAGIC_V2, MAX_OFFSET
 from ...types import BATCH_DTYPE, BatchTable, IntArray, last_offsets
-from .parts import UNKNOWN_COUNT, UNTOLD, Bad, BadColumns, Parts, Run, RunColumns, corrupted_message
+from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, corrupted_message
 from .segment_stats import Stats
 
 TABLE_ROWS = 8192
 """Largest number of batches in one table."""
-TOLD_AGAIN = 4096
-"""Number of consecutive damaged batches of which the first one's message can contain its CRCs."""
+CRC_INTERVAL = 4096
+"""Number of consecutive damaged batches. The message of the first batch of each such number can
+contain its CRCs.
+"""
 SINGLE_SPANS = 16
 """Number of consecutive damaged spans that are reported one by one."""
 MERGED_BYTES = 4 << 20
@@ -81,7 +83,7 @@ class PartBuilder:
             self._merge(1, bad.end)
 
     def _follows(self, row: int, position: int) -> bool:
-        """Return whether a damaged span is directly before `position`."""
+        """Return whether a damaged span is directly before `position`, with no batch between them."""
         return bool(self._bad_rows) and self._bad_rows[-1] == row and self._bads.end[-1] == position
 
     def _add_bad(self, bad: Bad) -> None:
@@ -145,8 +147,8 @@ class PartBuilder:
                 head = spans[i : i + 1].copy()
                 k = int(np.searchsorted(far, i))
                 begin = int(far[k - 1]) + 1 if k else 0
-                if not spans[i, 6] and (i - begin) % TOLD_AGAIN >= SINGLE_SPANS:
-                    head[0, 3] = UNTOLD
+                if not spans[i, 6] and (i - begin) % CRC_INTERVAL >= SINGLE_SPANS:
+                    head[0, 3] = CRC_UNKNOWN
                 bads.add_corrupted(head)
                 self._bad_rows.append(row)
                 if not known:

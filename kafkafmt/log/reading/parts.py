@@ -14,7 +14,7 @@ from ...constants import MAGIC_V2
 from ...errors import ChecksumError
 from ...types import IntArray
 
-UNTOLD = -1
+CRC_UNKNOWN = -1
 """A magic that means a CRC error whose message does not contain the CRCs."""
 UNKNOWN_COUNT = -1
 """A number of records that is not known."""
@@ -131,7 +131,7 @@ class BadColumns:
         self.position.append(position)
         self.end.append(end)
         self.records.append(UNKNOWN_COUNT if records is None else records)
-        self.magic.append(UNTOLD)
+        self.magic.append(CRC_UNKNOWN)
         self.crc.append(0)
         self.stored.append(0)
 
@@ -184,7 +184,7 @@ class BadColumns:
 
 def corrupted_message(magic: int, crc: int, stored: int) -> str:
     """Return the message for a batch whose CRC does not match."""
-    if magic == UNTOLD:
+    if magic == CRC_UNKNOWN:
         return "the CRC does not match the crc field"
     return f"{'CRC-32C' if magic == MAGIC_V2 else 'CRC-32'} is {crc:#010x}, the crc field says {stored:#010x}"
 

@@ -52,8 +52,9 @@ def read_journal(path: Path) -> Journal:
 
 
 def write_journal(path: Path, journal: Journal) -> None:
-    """Write the journal of the log directory `path`, and sync it; delete the file if the journal is
-    empty.
+    """Write the journal of the log directory `path`, and sync it.
+
+    If the journal is empty, delete the file.
     """
     if journal.in_progress or journal.versions:
         content = {"under_way": journal.in_progress, "versions": journal.versions}

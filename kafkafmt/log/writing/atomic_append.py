@@ -22,8 +22,7 @@ Key = tuple[str, int]
 def all_or_nothing(
     directory: LogDirectory, keys: Iterable[Key], app: str | None = None, version: int | None = None
 ) -> Iterator[dict[Key, LogWriter] | None]:
-    """Return a context manager whose appends are all kept, or all undone if the block does not
-    complete.
+    """Return a context manager whose appends are all kept, or all undone on failure.
 
     The block does not complete if it raises an error, or if the process is killed.
 

@@ -78,7 +78,7 @@ class SegmentIndexes:
                 self.close()
 
     def close(self) -> None:
-        """Add a time index entry for the largest timestamp, unless the last entry already has it."""
+        """Add a time index entry for the largest timestamp, unless the last entry contains it."""
         if self.largest_timestamp > self._indexed_timestamp:
             self._times.append((self.largest_timestamp, self._largest_at))
             self.time_entries += 1
@@ -122,9 +122,7 @@ class State:
         return self.add_producers(buffer, table)
 
     def add_producers(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
-        """Update only the producers with the next batches, and return the transactions that these
-        abort.
-        """
+        """Update only the producers, and return the transactions that the batches abort."""
         if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
             return []
         control = table[(table["attributes"] & CONTROL_BIT) != 0]

@@ -156,8 +156,9 @@ class LogDirectory:
         return f"<kafkafmt.LogDirectory {str(self.path)!r}, {len(self._writers)} writers>"
 
     def _read(self, name: str) -> dict[tuple[str, int], int]:
-        """Return the entries of a checkpoint; none if the file is corrupted, so that recovery reads
-        the whole log.
+        """Return the entries of a checkpoint; none if the file is corrupted.
+
+        Without entries, recovery reads the whole log.
 
         Entries that no broker could have written are dropped, because they would make the new
         checkpoint unreadable.

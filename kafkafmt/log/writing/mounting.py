@@ -42,8 +42,9 @@ _SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint\Z")
 
 
 class StrayPartitionWarning(UserWarning):
-    """Issued by `LogDirectory.close` if a KRaft broker would not serve partitions that were
-    written.
+    """Issued if a KRaft broker would not serve partitions that were written.
+
+    `LogDirectory.close` issues it.
     """
 
 
@@ -83,9 +84,7 @@ class Metadata:
 
 
 def read_metadata(root: Path) -> Metadata | None:
-    """Return what the metadata log of a log directory describes; None if the directory has no
-    metadata log.
-    """
+    """Return the content of a log directory's metadata log, or None if it has none."""
     folder = root / METADATA_LOG
     try:
         names = files.list_directory(folder)[1]
@@ -96,8 +95,9 @@ def read_metadata(root: Path) -> Metadata | None:
 
 @lru_cache(maxsize=4)
 def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
-    """Read the newest snapshot and the log after it. stamps: the files' state, so that unchanged
-    files are read once.
+    """Read the newest snapshot of the metadata log, and the log after it.
+
+    `stamps` is the state of the files, so that unchanged files are read only once.
     """
     found, start = Metadata(), 0
     snapshots = sorted(name for name, _ in stamps if _SNAPSHOT.match(name))
@@ -115,7 +115,7 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
 
 
 def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
-    """Return the metadata logs next to the chosen partitions that are not among these themselves."""
+    """Return the metadata logs next to the chosen partitions that are not chosen themselves."""
     mine = list(chosen)
     roots = {d.path.parent for d in mine}
     live = (d for d in found.partitions if d.topic == CLUSTER_METADATA and d.state == "live" and d.path.parent in roots)
@@ -123,9 +123,7 @@ def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[Part
 
 
 def strays(root: Path, partitions: Iterable[tuple[str, int]]) -> list[str]:
-    """Return messages about the partitions of a log directory that a KRaft broker would not serve;
-    none if it would serve all.
-    """
+    """Return messages about the partitions that a KRaft broker would not serve."""
     wanted = [key for key in partitions if key[0] != CLUSTER_METADATA]
     if not wanted:
         return []
@@ -148,7 +146,7 @@ def _messages(root: Path, reasons: dict[str, list[str]]) -> Iterator[str]:
 
 
 def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int) -> str | None:
-    """Return why a broker would not serve a partition, as the start of a message; None if it would."""
+    """Return why a broker would not serve a partition, as the start of a message, or None."""
     if metadata is None:
         return f"there is no metadata log ({METADATA_LOG}) that names the topics"
     topic_id = metadata.topics.get(topic)

@@ -12,8 +12,9 @@ from typing import NoReturn
 
 
 class WrongProcessError(RuntimeError):
-    """Raised if an open log directory or writer is used in another process than the one that opened
-    it.
+    """Raised if a log directory or writer is used in another process than its owner.
+
+    The process that opened it is the owner.
 
     Open the directory in the process that writes to it, after the fork.
     """

@@ -147,8 +147,9 @@ def _read_snapshot(path: Path) -> Producers | None:
 
 
 def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Producers, int]:
-    """Return the producers of the newest readable snapshot up to segment `first`, and the segment
-    where it applies.
+    """Return the producers of the newest readable snapshot up to segment `first`.
+
+    The second item is the index of the segment at whose start they apply.
     """
     for i in range(first, 0, -1):
         if (known := _read_snapshot(path_of(folder, bases[i], ".snapshot"))) is not None:
@@ -183,8 +184,9 @@ def _write_indexes(folder: Path, base: int, made: SegmentScan) -> None:
 
 
 def _epoch_checkpoint(folder: Path) -> Epochs | None:
-    """Return the entries of the leader epoch checkpoint; None if it is missing, empty, unreadable,
-    or out of order.
+    """Return the entries of the leader epoch checkpoint, or None if it is not usable.
+
+    It is not usable if it is missing, empty, unreadable or out of order.
     """
     try:
         text = files.read_text(folder / LEADER_EPOCHS)
@@ -204,8 +206,9 @@ def _with_later(epochs: Epochs, state: State) -> Epochs:
 
 
 def make_segment(folder: Path, base: int, mode: int = files.NEW_FILE) -> None:
-    """Create the files of an empty segment; the `.log` last, because recovery deletes indexes
-    without it.
+    """Create the files of an empty segment.
+
+    The `.log` is created last, because recovery deletes indexes without it.
     """
     for suffix in reversed(SEGMENT_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)

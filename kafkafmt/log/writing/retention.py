@@ -50,8 +50,9 @@ def _largest_timestamp(path: Path, base: int) -> int:
 
 
 def too_many(folder: Path, bases: Sequence[int], retention_bytes: int) -> int:
-    """Count the oldest segments without which the log still has at least `retention_bytes`; -1
-    means no limit.
+    """Count the oldest segments without which the log still has `retention_bytes`.
+
+    -1 means no limit.
     """
     if retention_bytes < 0:
         return 0

@@ -378,8 +378,9 @@ class LogWriter:
         return self._epochs[-1][0] if self._epochs else -1
 
     def _free_index_entries(self) -> int:
-        """Return how many more entries fit in the active segment's indexes; the last time entry is
-        reserved.
+        """Return how many more entries fit in the active segment's indexes.
+
+        The last entry of the time index is reserved for closing the segment.
         """
         indexes, size = self._active.indexes, self.settings.segment_index_bytes
         return min(
@@ -404,8 +405,9 @@ class LogWriter:
         return too_large or age > s.segment_ms or self._free_index_entries() <= 0
 
     def _write(self, view: memoryview, table: BatchTable) -> None:
-        """Append batches to the active segment, and update epochs, indexes and producers; flush if
-        it is due.
+        """Append batches to the active segment, and flush it if a flush is due.
+
+        Leader epochs, indexes and producers are updated too.
         """
         if not len(table):
             return
@@ -536,8 +538,9 @@ class LogWriter:
             return self.next_offset
 
     def _position_of(self, base: int, offset: int) -> int:
-        """Return the position of the first batch whose last offset is `offset` or higher, or the
-        segment's end.
+        """Return the position of the first batch that ends at or after `offset`.
+
+        Return the size of the segment if there is none.
         """
         path = path_of(self.path, base)
         with FileView(path) as view:
@@ -627,9 +630,7 @@ class LogWriter:
             return gone
 
     def _below_start(self) -> int:
-        """Return how many segments end at or below the log start offset, not counting the active
-        one.
-        """
+        """Return how many segments, except the active one, end at or below the log start offset."""
         return max(bisect_right(self._bases, self.log_start_offset) - 1, 0)
 
     def _delete(self, n: int) -> None:
@@ -700,5 +701,5 @@ class LogWriter:
 
 
 def _ticks() -> int:
-    """Return milliseconds of a clock that never goes back."""
+    """Return milliseconds of a monotonic clock."""
     return time.monotonic_ns() // 1_000_000

@@ -16,37 +16,13 @@ from building import COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record
 from command import kafkafmt, report
 from golden_cases import CASES, LEGACY, Case, case
 from reports import verify_partition
+from salvaging import rows_in, salvage_all
 
 from kafkafmt import iter_batches
-from kafkafmt.log import Damage, PartitionLog, discover
-from kafkafmt.log.auditing.salvage import finish_directory, salvage_partition
+from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.format.checkpoints import read_leader_epochs, read_offset_checkpoint
 from kafkafmt.log.format.index_entries import read_transaction_index
 from kafkafmt.log.format.snapshots import read_snapshot
-
-Rows = dict[tuple[str, int, int], Any]
-
-
-def salvage(source: Path, output: Path, stop_at_first: bool = False) -> list[dict[str, Any]]:
-    """Salvage all of a log directory or one partition; the reports of what was read."""
-    output.mkdir()
-    reports, made = [], []
-    found = discover([source]).partitions
-    for directory in (d for d in found if d.state == "live" or d.named):
-        log = PartitionLog(directory)
-        reports.append(verify_partition(log))
-        made.append(salvage_partition(log, [Damage(**d) for d in reports[-1]["damaged"]], output, stop_at_first))
-    finish_directory(output, made, dict.fromkeys(d.path.parent for d in found))
-    return reports
-
-
-def rows(path: Path) -> Rows:
-    found = {}
-    for directory in discover([path]).partitions:
-        if directory.state == "live":
-            for r in PartitionLog(directory).records(on_damage=lambda _: None, control=True):
-                found[directory.topic, directory.partition, r.offset] = (r.timestamp, r.key, r.value, r.headers)
-    return found
 
 
 def complaints(path: Path) -> list[str]:
@@ -64,9 +40,9 @@ def test_a_golden_log_comes_out_as_it_was(golden: Case, tmp_path: Path) -> None:
     """Its records, its very files where nothing is hurt, and nothing to complain about in the result."""
     (source,) = golden.roots
     before = fingerprint(source)
-    reports = salvage(source, tmp_path / "out")
+    reports = salvage_all(source, tmp_path / "out")
     assert fingerprint(source) == before
-    assert rows(tmp_path / "out") == rows(source)
+    assert rows_in(tmp_path / "out") == rows_in(source)
     assert complaints(tmp_path / "out") == []
     for entry in reports:
         origin, copy = Path(entry["path"]), tmp_path / "out" / f"{entry['topic']}-{entry['partition']}"
@@ -87,7 +63,7 @@ def test_what_a_clean_broker_left_is_written_again_just_so(tmp_path: Path) -> No
     for name in ("codecs", "internal"):
         (source,) = case(f"kafka-4.3.1/{name}").roots
         out = tmp_path / name
-        salvage(source, out)
+        salvage_all(source, out)
         for file in sorted(source.rglob("*")):
             twin = out / file.relative_to(source)
             if file.name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
@@ -108,8 +84,8 @@ def test_what_a_clean_broker_left_is_written_again_just_so(tmp_path: Path) -> No
 def test_up_to_the_first_damage_it_keeps_what_a_broker_keeps(tmp_path: Path) -> None:
     """The golden `torn`, which a real broker recovered too: the same records, partition by partition."""
     torn = case("torn")
-    salvage(torn.roots[0], tmp_path / "out", stop_at_first=True)
-    kept = rows(tmp_path / "out")
+    salvage_all(torn.roots[0], tmp_path / "out", stop_at_first=True)
+    kept = rows_in(tmp_path / "out")
     assert kept.keys() == torn.recovered().keys()
     assert complaints(tmp_path / "out") == []
 
@@ -160,7 +136,7 @@ def test_every_intact_batch_is_kept(kind: str, tmp_path: Path) -> None:
         whole = b"".join(PARTS[i * 10 : i * 10 + 10])
         (source / f"{i * 50:020}.log").write_bytes(hurt(whole) if i == 1 else whole)
     before = fingerprint(source)
-    salvage(source, tmp_path / "out")
+    salvage_all(source, tmp_path / "out")
     assert fingerprint(source) == before
     copy = tmp_path / "out" / "t-0"
     assert {p.name: p.read_bytes() for p in copy.glob("*.log")} == {
@@ -180,7 +156,7 @@ def test_stopping_at_the_first_damage(kind: str, kept: int, tmp_path: Path) -> N
     source.mkdir()
     (source / f"{0:020}.log").write_bytes(hurt(b"".join(PARTS[10:20])))
     (source / f"{100:020}.log").write_bytes(b"".join(PARTS[20:]))
-    salvage(source, tmp_path / "out", stop_at_first=True)
+    salvage_all(source, tmp_path / "out", stop_at_first=True)
     (copy,) = (tmp_path / "out" / "t-0").glob("*.log")
     assert split(copy.read_bytes()) == PARTS[10 : 10 + kept]
     assert complaints(tmp_path / "out") == []
@@ -192,7 +168,7 @@ def test_a_batch_whose_records_cannot_be_read_is_left_out(tmp_path: Path) -> Non
     source.mkdir()
     broken = batch([], base_offset=5, last_offset_delta=4, count=5, codec=4, compressed=b"no zstd at all")
     (source / f"{0:020}.log").write_bytes(PARTS[0] + broken + PARTS[2])
-    (entry,) = salvage(source, tmp_path / "out")
+    (entry,) = salvage_all(source, tmp_path / "out")
     assert [(d["first_offset"], d["last_offset"]) for d in entry["damaged"]] == [(5, 9)]
     assert (tmp_path / "out" / "t-0" / f"{0:020}.log").read_bytes() == PARTS[0] + PARTS[2]
     assert complaints(tmp_path / "out") == []
@@ -204,7 +180,7 @@ def test_a_segment_that_an_index_cannot_hold_becomes_two(tmp_path: Path) -> None
     source.mkdir()
     far = [one(2**31 - 1), one(2**31 + 4), one(2**40), one(2**40 + 2**31 - 7)]
     (source / f"{0:020}.log").write_bytes(PARTS[0] + PARTS[1] + b"".join(far))
-    salvage(source, tmp_path / "out")
+    salvage_all(source, tmp_path / "out")
     copy = tmp_path / "out" / "t-0"
     assert {int(p.stem): p.read_bytes() for p in copy.glob("*.log")} == {
         0: PARTS[0] + PARTS[1],
@@ -216,7 +192,7 @@ def test_a_segment_that_an_index_cannot_hold_becomes_two(tmp_path: Path) -> None
 
 def test_a_file_with_an_odd_name_gets_its_own(tmp_path: Path) -> None:
     (tmp_path / "rescued.log").write_bytes(PARTS[3] + PARTS[4])
-    salvage(tmp_path / "rescued.log", tmp_path / "out")
+    salvage_all(tmp_path / "rescued.log", tmp_path / "out")
     (copy,) = (tmp_path / "out").rglob("*.log")
     assert copy.name == f"{15:020}.log"
     assert copy.read_bytes() == PARTS[3] + PARTS[4]
@@ -233,14 +209,14 @@ def test_producers_come_from_the_snapshot_after_the_damage(tmp_path: Path) -> No
     marker = control_batch(COMMIT, base_offset=5, producer_id=7, producer_epoch=1)
     (whole / f"{0:020}.log").write_bytes(tx(0) + marker)
     (whole / f"{6:020}.log").write_bytes(one(6))
-    salvage(whole, tmp_path / "sound")
+    salvage_all(whole, tmp_path / "sound")
     hurt = shutil.copytree(tmp_path / "sound", tmp_path / "hurt") / "t-0"
     (hurt / f"{0:020}.log").write_bytes(tx(0) + flip(marker, 30))
-    salvage(hurt, tmp_path / "out")
+    salvage_all(hurt, tmp_path / "out")
     known = {name: read_snapshot((tmp_path / "out" / "t-0" / f"{name:020}.snapshot").read_bytes()) for name in (6, 11)}
     assert [p.txn_first_offset for p in known[6]] == [-1]
     (hurt / f"{6:020}.snapshot").unlink()
-    salvage(hurt, tmp_path / "blind")
+    salvage_all(hurt, tmp_path / "blind")
     assert [
         p.txn_first_offset for p in read_snapshot((tmp_path / "blind" / "t-0" / f"{11:020}.snapshot").read_bytes())
     ] == [0]
@@ -299,9 +275,10 @@ def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_pa
     ]
     text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "text").stdout
     assert (
-        "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have destroyed its marker" in text
+        "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have destroyed its marker"
+        in text
     )
-    assert "open     t-0: transaction of producer 9, epoch 3, from offset 22 on; the source has it open too" in text
+    assert "open     t-0: transaction of producer 9, epoch 3, from offset 22 on; it is open in the source too" in text
     assert f"         {command} 10\n" in text
     source = (markers_lost / "t-0" / f"{0:020}.log").read_bytes()
     assert split((tmp_path / "out" / "t-0" / f"{0:020}.log").read_bytes()) == [
@@ -365,7 +342,7 @@ def test_leader_epochs_are_rebuilt_if_those_of_the_source_are_wrong(tmp_path: Pa
     for i, text in enumerate((None, "nonsense", "0\n2\n0 0\n3 5\n", "0\n2\n2 0\n4 15\n")):
         if text is not None:
             (source / "leader-epoch-checkpoint").write_text(text)
-        salvage(source, tmp_path / f"out{i}")
+        salvage_all(source, tmp_path / f"out{i}")
         epochs = read_leader_epochs((tmp_path / f"out{i}" / "t-0" / "leader-epoch-checkpoint").read_text())
         assert epochs == [(2, 0), (4, 15)], text
         assert (tmp_path / f"out{i}" / "t-0" / f"{0:020}.log").read_bytes() == b"".join(parts)
@@ -377,7 +354,7 @@ def test_log_start_is_kept_and_never_exceeds_the_end(tmp_path: Path) -> None:
         (root / "t-0").mkdir(parents=True)
         (root / "t-0" / f"{0:020}.log").write_bytes(PARTS[0] + PARTS[1])
         (root / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
-        salvage(root, tmp_path / f"out{start}")
+        salvage_all(root, tmp_path / f"out{start}")
         text = (tmp_path / f"out{start}" / "log-start-offset-checkpoint").read_text()
         assert read_offset_checkpoint(text, "") == expected
 

@@ -16,7 +16,7 @@ from command import kafkafmt
 from faults import Crash, Disk, eio
 from golden_cases import case
 from reports import verify_partition
-from test_salvage import rows, salvage
+from salvaging import rows_in, salvage_all
 from test_writer import FIRST, complaints
 
 from kafkafmt.log import LogDirectory, LogWriter, PartitionLog, UnavailableSegmentError, discover
@@ -231,10 +231,10 @@ def test_short_writes_and_short_reads_change_nothing(tmp_path: Path, monkeypatch
     with LogDirectory(tmp_path / "log") as directory:
         model.check(directory.writer("t"))
     source = case("torn").roots[0]
-    salvage(source, tmp_path / "out")
-    short = rows(tmp_path / "out"), complaints(tmp_path / "out")
+    salvage_all(source, tmp_path / "out")
+    short = rows_in(tmp_path / "out"), complaints(tmp_path / "out")
     disk.short = False
-    assert short == (rows(source), [])
+    assert short == (rows_in(source), [])
 
 
 def test_a_disk_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_a_disk_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for attempt in (
         lambda: verify_partition(log),
         lambda: list(log.records()),
-        lambda: salvage(tmp_path, tmp_path / "out"),
+        lambda: salvage_all(tmp_path, tmp_path / "out"),
     ):
         with pytest.raises(OSError, match=f"{0:020}.log"):
             attempt()
@@ -278,7 +278,7 @@ def test_a_file_that_shrinks_while_it_is_read(moment: int, tmp_path: Path, monke
     path.write_bytes(whole)
     reads[0] = 0
     try:
-        salvage(tmp_path / "t-0", tmp_path / "out")
+        salvage_all(tmp_path / "t-0", tmp_path / "out")
     except OSError as error:
         said = str(error)
     else:
@@ -307,7 +307,7 @@ def test_segments_that_all_vanish_are_an_error(name: str, tmp_path: Path) -> Non
     for path in copy.glob(name):
         path.unlink()
     with pytest.raises(
-        UnavailableSegmentError, match=r"tx-0/0+\.log: the file is missing, and its directory holds no segment"
+        UnavailableSegmentError, match=r"tx-0/0+\.log: the file is missing, and its directory no longer contains a segment"
     ):
         verify_partition(log)
 
