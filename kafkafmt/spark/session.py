@@ -100,7 +100,9 @@ def prepare_environment() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def make_session(master: str | None = "local[*]", app_name: str = "kafkafmt", **conf: str | float | bool) -> SparkSession:
+def make_session(
+    master: str | None = "local[*]", app_name: str = "kafkafmt", **conf: str | float | bool
+) -> SparkSession:
     """Start a Spark session, or return the active one.
 
     Parameters
