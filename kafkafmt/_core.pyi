@@ -152,7 +152,9 @@ def crc32c_way(way: int | None = None) -> str:
         processor does not have is ignored. The pure-Python core has one method and ignores `way`.
     """
 
-def scan_batches(buffer: Buffer, table: BatchTable, start: int = 0, end: int | None = None, check_crc: bool = True) -> Scan:
+def scan_batches(
+    buffer: Buffer, table: BatchTable, start: int = 0, end: int | None = None, check_crc: bool = True
+) -> Scan:
     """Read the headers of successive batches and messages into a table.
 
     This is Kafka's shallow iteration: nothing is decompressed or decoded. Only length, magic and
@@ -329,7 +331,14 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
     """
 
 def resume_after(
-    buffer: Buffer, found: IntArray, position: int, origin: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
+    buffer: Buffer,
+    found: IntArray,
+    position: int,
+    origin: int,
+    scanned_to: int,
+    file_end: int,
+    zero_tail: int,
+    expected: int,
 ) -> tuple[int, bool] | None:
     """Find where reading resumes after a damaged batch, in common cases.
 
@@ -588,7 +597,9 @@ def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader
     Runs without the GIL.
     """
 
-def number_buffer(buffer: Buffer, next_offset: int, leader_epoch: int | None = None, check_crc: bool = True) -> int | None:
+def number_buffer(
+    buffer: Buffer, next_offset: int, leader_epoch: int | None = None, check_crc: bool = True
+) -> int | None:
     """Check all batches of a buffer and assign consecutive offsets to them, without a table.
 
     Parameters
@@ -852,7 +863,9 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
     Runs without the GIL.
     """
 
-def make_records(buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False) -> list[Record[Any]]:
+def make_records(
+    buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False
+) -> list[Record[Any]]:
     """Return rows of decoded columns as `Record` objects.
 
     Parameters
@@ -1201,7 +1214,9 @@ class Layout:
         become U+FFFD.
         """
 
-def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False) -> list[bytes | memoryview]:
+def write_messages(
+    layouts: Sequence[Layout], messages: Sequence[Any], framed: bool = False
+) -> list[bytes | memoryview]:
     """Encode messages back to back, for example a header and a body.
 
     Parameters

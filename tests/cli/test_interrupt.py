@@ -57,18 +57,21 @@ def end(process: subprocess.Popen[bytes]) -> bytes:
     return said
 
 
-MODULES = "kafkafmt._interrupt numpy kafkafmt._backend kafkafmt.log.reading.partition click kafkafmt.cli.main kafkafmt.cli.groups".split()
+MODULES = "kafkafmt._interrupt numpy kafkafmt._backend kafkafmt.log.reading.partition click kafkafmt.cli.main kafkafmt.cli.choosing".split()
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_interrupt_while_modules_load_is_quiet(directory: Path, module: str) -> None:
     with started("cat", directory / "t-0", "-f", "-o", "-0:", flags=("-X", "importtime")) as process:
         assert process.stderr is not None
+        deadline = threading.Timer(30, process.kill)
+        deadline.start()
         for line in process.stderr:
             if re.search(rb"\| +" + re.escape(module.encode()) + rb"$", line.rstrip()):
                 break
         else:
             pytest.fail(f"{module} is not imported")
+        deadline.cancel()
         rest = end(process)
         assert [line for line in rest.splitlines() if not line.startswith(b"import time:")] == []
 

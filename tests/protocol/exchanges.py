@@ -106,7 +106,9 @@ def produce(link: Connection, versions: range, topic_id: uuid.UUID) -> list[byte
         request = protocol.ProduceRequest
         part = request.PartitionProduceData(index=PARTITION, records=batch)
         body = request(
-            acks=-1, timeout_ms=10000, topic_data=[request.TopicProduceData(name=TOPIC, topic_id=topic_id, partition_data=[part])]
+            acks=-1,
+            timeout_ms=10000,
+            topic_data=[request.TopicProduceData(name=TOPIC, topic_id=topic_id, partition_data=[part])],
         )
         (answer,) = link.ask(body, version).responses[0].partition_responses
         assert (answer.error_code, answer.base_offset) == (0, len(values)), (version, answer)
@@ -122,7 +124,9 @@ def fetch(link: Connection, versions: range, topic_id: uuid.UUID, values: list[b
         (data,) = protocol.record_data(link.ask(request(max_wait_ms=500, min_bytes=1, topics=[topic]), version).body)
         assert (data.topic, data.topic_id) == ((TOPIC, uuid.UUID(int=0)) if version < 13 else ("", topic_id))
         records = kafkafmt.read_records(data.records, start=1, aborted=data.aborted)
-        assert [(r.offset, r.key, r.value) for r in records] == [(i, b"key", v) for i, v in enumerate(values) if i], version
+        assert [(r.offset, r.key, r.value) for r in records] == [(i, b"key", v) for i, v in enumerate(values) if i], (
+            version
+        )
         end = protocol.batches_end(data.records)  # a broker that converts to an older format fills up with half a batch
         assert (end.next_offset, end.bytes_used == len(data.records) or version < 4) == (len(values), True)
 
@@ -142,7 +146,8 @@ def coordinate(link: Connection, versions: range) -> None:
     for version in versions:
         for _ in range(TRIES):
             answer = link.ask(
-                protocol.FindCoordinatorRequest(**({"coordinator_keys": [GROUP]} if version >= 4 else {"key": GROUP})), version
+                protocol.FindCoordinatorRequest(**({"coordinator_keys": [GROUP]} if version >= 4 else {"key": GROUP})),
+                version,
             )
             error = answer.coordinators[0].error_code if version >= 4 else answer.error_code
             if error == 0:
@@ -177,7 +182,9 @@ def fetch_committed(link: Connection, versions: range, topic_id: uuid.UUID, comm
     for version in versions:
         request = protocol.OffsetFetchRequest
         if version < 8:
-            body = request(group_id=GROUP, topics=[request.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[PARTITION])])
+            body = request(
+                group_id=GROUP, topics=[request.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[PARTITION])]
+            )
         else:
             topic = request.OffsetFetchRequestTopics(name=TOPIC, topic_id=topic_id, partition_indexes=[PARTITION])
             body = request(groups=[request.OffsetFetchRequestGroup(group_id=GROUP, topics=[topic])])
@@ -191,7 +198,11 @@ def fetch_committed(link: Connection, versions: range, topic_id: uuid.UUID, comm
 def main() -> None:
     host, _, port = sys.argv[1].rpartition(":")
     for request, response in converse((host, int(port))).said:
-        print(json.dumps({name: base64.b64encode(data).decode() for name, data in (("request", request), ("response", response))}))
+        print(
+            json.dumps(
+                {name: base64.b64encode(data).decode() for name, data in (("request", request), ("response", response))}
+            )
+        )
 
 
 if __name__ == "__main__":

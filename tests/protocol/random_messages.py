@@ -36,7 +36,9 @@ def random_message(chance: Random, message: Any, version: int, depth: int = 0) -
         if version in f.nullable and chance.random() < 0.25:
             value = None
         elif f.array:
-            value = [random_value(chance, f, message, version, depth) for _ in range(chance.randrange(4 if depth < 3 else 2))]
+            value = [
+                random_value(chance, f, message, version, depth) for _ in range(chance.randrange(4 if depth < 3 else 2))
+            ]
         else:
             value = random_value(chance, f, message, version, depth)
         setattr(made, f.name, value)

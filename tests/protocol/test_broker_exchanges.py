@@ -61,7 +61,9 @@ class TestLive:
         spoken = check(said)
         assert {key: max(spoken[key]) for key in SIX} == {key: apis.api(key).versions.last for key in SIX}
         announced = protocol.read_response(said[0][1], api_key=18, api_version=0).api_keys
-        assert max(spoken[18]) == next(a.max_version for a in announced if a.api_key == 18)  # our newest is that of a newer broker
+        assert max(spoken[18]) == next(
+            a.max_version for a in announced if a.api_key == 18
+        )  # our newest is that of a newer broker
 
     def test_a_version_of_api_versions_that_it_does_not_know(self, broker):
         link = Connection(("127.0.0.1", broker.port))
@@ -84,7 +86,9 @@ class TestLive:
         }
         address = ("127.0.0.1", broker.port)
         link = Connection(address)
-        ranges = {a.api_key: (a.min_version, a.max_version) for a in link.ask(protocol.ApiVersionsRequest(), 0).api_keys}
+        ranges = {
+            a.api_key: (a.min_version, a.max_version) for a in link.ask(protocol.ApiVersionsRequest(), 0).api_keys
+        }
         answered = 0
         for key in sorted(set(ranges) - set(SIX)):
             for version in versions_of(ranges, key):

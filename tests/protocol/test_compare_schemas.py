@@ -23,7 +23,13 @@ def field(name, type_, versions="0+", **more):
 
 
 def message(kind, key, name, versions, fields, **more):
-    given = {"apiKey": key, "type": kind, "name": name + kind.title(), "validVersions": versions, "flexibleVersions": "1+"}
+    given = {
+        "apiKey": key,
+        "type": kind,
+        "name": name + kind.title(),
+        "validVersions": versions,
+        "flexibleVersions": "1+",
+    }
     return given | {"fields": fields} | more
 
 
@@ -55,19 +61,39 @@ def run(monkeypatch, *arguments):
 def test_schema_file_is_parsed_and_written_without_loss():
     for schema in compare_schemas.ours().values():
         again = compare_schemas.from_text(compare_schemas.to_text(schema))
-        assert (again.key, again.name, again.versions, again.flexible) == (schema.key, schema.name, schema.versions, schema.flexible)
+        assert (again.key, again.name, again.versions, again.flexible) == (
+            schema.key,
+            schema.name,
+            schema.versions,
+            schema.flexible,
+        )
         for kind in compare_schemas.KINDS:
             for version in range(schema.versions.last + 1):
-                assert compare_schemas.in_version(again, kind, version) == compare_schemas.in_version(schema, kind, version)
+                assert compare_schemas.in_version(again, kind, version) == compare_schemas.in_version(
+                    schema, kind, version
+                )
 
 
 def test_new_version_and_new_api_are_reported_and_written(schemas, tmp_path, monkeypatch, capsys):
     point = {"name": "Point", "versions": "0+", "fields": [field("X", "float64", default="0.0")]}
     path = jar(
         tmp_path / "clients.jar",
-        message("request", 7, "Greet", "1-2", [field("Name", "string"), field("Tone", "int8", "2+", default="0x0a", ignorable=True)]),
+        message(
+            "request",
+            7,
+            "Greet",
+            "1-2",
+            [field("Name", "string"), field("Tone", "int8", "2+", default="0x0a", ignorable=True)],
+        ),
         message("response", 7, "Greet", "1-2", [field("Code", "int16")]),
-        message("request", 9, "DrawLine", "0", [field("Ends", "[]Point", nullableVersions="0+", default="null")], commonStructs=[point]),
+        message(
+            "request",
+            9,
+            "DrawLine",
+            "0",
+            [field("Ends", "[]Point", nullableVersions="0+", default="null")],
+            commonStructs=[point],
+        ),
         message("response", 9, "DrawLine", "0", [field("Code", "int16", taggedVersions="0+", tag=0)]),
         message("request", 8, "Reserved", "none", []),
         message("response", 8, "Reserved", "none", []),
@@ -96,7 +122,13 @@ def test_new_version_and_new_api_are_reported_and_written(schemas, tmp_path, mon
 def test_each_kind_of_difference_is_reported(schemas, tmp_path, monkeypatch, capsys):
     path = jar(
         tmp_path / "clients.jar",
-        message("request", 7, "Greet", "0-1", [field("Name", "[]string", nullableVersions="1+"), field("Other", "bool", default="true")]),
+        message(
+            "request",
+            7,
+            "Greet",
+            "0-1",
+            [field("Name", "[]string", nullableVersions="1+"), field("Other", "bool", default="true")],
+        ),
         message("response", 7, "Greet", "0-1", [field("Code", "int16", ignorable=True)]),
     )
     assert run(monkeypatch, path) == 1
@@ -127,5 +159,9 @@ def test_merge_that_would_change_an_older_version_is_not_written(schemas, tmp_pa
 def test_schemas_are_those_of_the_newest_kafka_clients(monkeypatch, capsys):
     from test_java_oracle import NEWEST
 
-    path = java_tools.classpath(f"org.apache.kafka:kafka-clients:{NEWEST}", "com.fasterxml.jackson.core:jackson-databind:2.18.3")
-    assert run(monkeypatch, next(p for p in path.split(":") if f"kafka-clients-{NEWEST}" in p)) == 0, capsys.readouterr().out
+    path = java_tools.classpath(
+        f"org.apache.kafka:kafka-clients:{NEWEST}", "com.fasterxml.jackson.core:jackson-databind:2.18.3"
+    )
+    assert run(monkeypatch, next(p for p in path.split(":") if f"kafka-clients-{NEWEST}" in p)) == 0, (
+        capsys.readouterr().out
+    )

@@ -17,7 +17,9 @@ BATCH = kafkafmt.build_batch([(b"key", b"value")])
 def fetched() -> protocol.Response:
     """A Fetch response as it is read: its record data is a view of the frame."""
     cls: Any = protocol.FetchResponse
-    part = cls.PartitionData(partition_index=3, records=BATCH, aborted_transactions=[cls.AbortedTransaction(producer_id=1, first_offset=0)])
+    part = cls.PartitionData(
+        partition_index=3, records=BATCH, aborted_transactions=[cls.AbortedTransaction(producer_id=1, first_offset=0)]
+    )
     body = cls(responses=[cls.FetchableTopicResponse(topic="t", partitions=[part])])
     frame = b"".join(protocol.write_response(protocol.make_response(body, 12, 9)))
     return protocol.read_response(frame, api_key="Fetch", api_version=12)
@@ -62,9 +64,15 @@ def test_apis_by_name() -> None:
 def test_a_body_is_no_response() -> None:
     body = protocol.FetchResponse()
     for call, words in (
-        (lambda: protocol.write_response(body), r"a Response is needed, such as make_response\(.*\) returns, not FetchResponse"),
+        (
+            lambda: protocol.write_response(body),
+            r"a Response is needed, such as make_response\(.*\) returns, not FetchResponse",
+        ),
         (lambda: protocol.write_request(fetched()), "a Request is needed, .* not Response"),
-        (lambda: protocol.make_request(body, 12), r"body must be a request, such as protocol.FetchRequest\(…\), not FetchResponse"),
+        (
+            lambda: protocol.make_request(body, 12),
+            r"body must be a request, such as protocol.FetchRequest\(…\), not FetchResponse",
+        ),
         (lambda: protocol.make_response({}, 12), "the body must be a response, .* not dict"),
     ):
         with pytest.raises(TypeError, match=words):

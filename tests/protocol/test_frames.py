@@ -93,7 +93,13 @@ def test_request_and_response_as_a_user_writes_them(package):
     read = protocol.read_request(b"".join(protocol.write_request(made)))
     assert read == made
     assert read.topics[0].name == "orders"
-    assert (read.header.client_id, read.api_key, read.api, read.api_version, read.correlation_id) == ("me", 3, "Metadata", 12, 7)
+    assert (read.header.client_id, read.api_key, read.api, read.api_version, read.correlation_id) == (
+        "me",
+        3,
+        "Metadata",
+        12,
+        7,
+    )
     body = protocol.FetchResponse()
     body.topics = topics = [protocol.FetchResponse.FetchableTopicResponse(topic="t")]
     assert body.responses is body.topics is topics
@@ -114,7 +120,9 @@ def test_headers_are_of_the_version_that_kafka_uses(package):
     assert request("SaslHandshakeRequest", 1) == bytes.fromhex("0000000d 0011 0001 00000001 0001 63 0000")
     assert response("HeartbeatResponse", 3) == bytes.fromhex("0000000a 00000001 00000000 0000")
     assert response("HeartbeatResponse", 4) == bytes.fromhex("0000000c 00000001 00 00000000 0000 00")
-    assert response("ApiVersionsResponse", 4)[:8] == bytes.fromhex("0000000c 00000001")  # a flexible body, a plain header
+    assert response("ApiVersionsResponse", 4)[:8] == bytes.fromhex(
+        "0000000c 00000001"
+    )  # a flexible body, a plain header
     assert len(response("ApiVersionsResponse", 4)) == 16
 
 
@@ -133,7 +141,9 @@ def test_unknown_tagged_fields_are_kept(package):
 
 def test_a_broker_that_does_not_know_the_version_of_api_versions(package):
     """It answers in version 0, with error 35."""
-    answer = protocol.ApiVersionsResponse(error_code=35, api_keys=[protocol.ApiVersionsResponse.ApiVersion(api_key=18, max_version=3)])
+    answer = protocol.ApiVersionsResponse(
+        error_code=35, api_keys=[protocol.ApiVersionsResponse.ApiVersion(api_key=18, max_version=3)]
+    )
     frame = b"".join(protocol.write_response(protocol.make_response(answer, 0, 5)))
     for asked in (0, 1, 2, 3, 4):
         read = protocol.read_response(frame, api_key=18, api_version=asked)
@@ -151,7 +161,11 @@ def test_a_broker_that_does_not_know_the_version_of_api_versions(package):
         (b"\0\0\0\3abcd", StructureError, 0),
         (b"\xff\xff\xff\xffabcd", StructureError, 0),
         (b"\0\0\0\4abcd", TruncatedError, 4),
-        (b"\0\0\0\x0a\0\3\0\x63\0\0\0\1\xff\xff", TruncatedError, 14),  # Metadata 99: header 2, whose tagged fields are missing
+        (
+            b"\0\0\0\x0a\0\3\0\x63\0\0\0\1\xff\xff",
+            TruncatedError,
+            14,
+        ),  # Metadata 99: header 2, whose tagged fields are missing
     ],
 )
 def test_frames_that_are_wrong(package, frame, error, position):
@@ -202,11 +216,16 @@ def test_responses_find_their_requests():
 
 def test_messages_are_copied_pickled_and_explained():
     request = protocol.FetchRequest
-    body = request(max_wait_ms=5, topics=[request.FetchTopic(topic="t", partitions=[request.FetchPartition(fetch_offset=9)])])
+    body = request(
+        max_wait_ms=5, topics=[request.FetchTopic(topic="t", partitions=[request.FetchPartition(fetch_offset=9)])]
+    )
     assert pickle.loads(pickle.dumps(body)) == copy.deepcopy(body) == body
     assert copy.deepcopy(body).topics[0] is not body.topics[0]
     assert pickle.loads(pickle.dumps(protocol.make_request(body, 4, 1))) == protocol.make_request(body, 4, 1)
-    assert repr(body) == "FetchRequest(max_wait_ms=5, topics=[FetchTopic(topic='t', partitions=[FetchPartition(fetch_offset=9)])])"
+    assert (
+        repr(body)
+        == "FetchRequest(max_wait_ms=5, topics=[FetchTopic(topic='t', partitions=[FetchPartition(fetch_offset=9)])])"
+    )
     assert body != request()
     assert inspect.signature(request).parameters["cluster_id"].annotation == str | None
     assert inspect.signature(request).parameters["max_bytes"].default == 2**31 - 1

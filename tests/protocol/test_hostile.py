@@ -143,7 +143,9 @@ def test_random_messages_changed_at_random(native, pure):
             found = outcome(forms[0], bytes(changed))
             assert repr(found) == repr(outcome(forms[1], bytes(changed)))
             if found[-1] is not True:
-                rewritten = [refused_or_written(core, form, found[0]) for core, form in zip((native, pure), forms, strict=True)]
+                rewritten = [
+                    refused_or_written(core, form, found[0]) for core, form in zip((native, pure), forms, strict=True)
+                ]
                 assert rewritten[0] == rewritten[1]
 
 

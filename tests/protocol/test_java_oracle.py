@@ -41,7 +41,11 @@ RENAMED = {
     "4.3.1": RENAMED_IN_4_4,
     "3.9.2": RENAMED_IN_4_4
     | {
-        ("request", 52): {"candidateEpoch": "replicaEpoch", "candidateId": "replicaId", "candidateDirectoryId": "replicaDirectoryId"},
+        ("request", 52): {
+            "candidateEpoch": "replicaEpoch",
+            "candidateId": "replicaId",
+            "candidateDirectoryId": "replicaDirectoryId",
+        },
         ("response", 74): {"clientMetricsResources": "configResources", "name": "resourceName"},
     },
 }
@@ -55,7 +59,9 @@ REMOVED = {"4.4.0": {4, 5, 6, 7}, "4.3.1": {4, 5, 6, 7}, "3.9.2": set()}
 @pytest.fixture(scope="module", params=KAFKAS)
 def oracle(request):
     """oracle(mode, …) runs Oracle.java against a version of kafka-clients; gives its lines, split."""
-    path = java_tools.classpath(f"org.apache.kafka:kafka-clients:{request.param}", "com.fasterxml.jackson.core:jackson-databind:2.18.3")
+    path = java_tools.classpath(
+        f"org.apache.kafka:kafka-clients:{request.param}", "com.fasterxml.jackson.core:jackson-databind:2.18.3"
+    )
     path = java_tools.compile_java([Path(__file__).parent / "java" / "Oracle.java"], path)
 
     def run(mode, *arguments, stdin=None, parts=5):
@@ -91,7 +97,11 @@ def check(core, oracle, rows):
         data = base64.b64decode(raw)
         message, end = layout.read(data)
         assert end == len(data)
-        assert json.dumps(protocol.to_json(message, version)) == todays(oracle.version, kind, key, text), (kind, key, version)
+        assert json.dumps(protocol.to_json(message, version)) == todays(oracle.version, kind, key, text), (
+            kind,
+            key,
+            version,
+        )
         assert written(core, layout, message) == data, (kind, key, version)
     return {(kind, key, version) for kind, key, version, *_ in rows}
 
@@ -103,7 +113,9 @@ def test_what_java_writes_is_read_and_written_back(core, oracle):
         javas = {v for _, k, v in seen if k == key}
         assert oracle.version != NEWEST or max(javas) == versions.last, key
         assert oracle.version != OLDEST or min(javas) == versions.first, key
-    assert {key for _, key, _ in seen} - {-1} == set(apis.keys().values()) - ADDED[oracle.version] - REMOVED[oracle.version]
+    assert {key for _, key, _ in seen} - {-1} == set(apis.keys().values()) - ADDED[oracle.version] - REMOVED[
+        oracle.version
+    ]
 
 
 def default_message(message, version):
@@ -121,7 +133,11 @@ def test_defaults_are_those_of_java(native, oracle):
         if (kind, key, version) == ("response", 78, 0):
             continue  # null there, which later versions must not have: ours is empty
         message = default_message(class_of(kind, key), version)
-        assert json.dumps(protocol.to_json(message, version)) == todays(oracle.version, kind, key, text), (kind, key, version)
+        assert json.dumps(protocol.to_json(message, version)) == todays(oracle.version, kind, key, text), (
+            kind,
+            key,
+            version,
+        )
         assert written(native, layout_of(type(message), version, native), message) == base64.b64decode(raw)
 
 
@@ -147,11 +163,17 @@ def test_what_we_write_java_reads(native, oracle):
         message = random_message(chance, class_of(kind, key), version)
         data = written(native, layout_of(type(message), version, native), message)
         sent.append((kind, key, version, data, message))
-    stdin = "".join(f"{kind} {key} {version} {base64.b64encode(data).decode()}\n" for kind, key, version, data, _ in sent)
+    stdin = "".join(
+        f"{kind} {key} {version} {base64.b64encode(data).decode()}\n" for kind, key, version, data, _ in sent
+    )
     answers = oracle("read", stdin=stdin, parts=2)
     for (kind, key, version, data, message), (raw, text) in zip(sent, answers, strict=True):
         assert base64.b64decode(raw) == data, (kind, key, version)
-        assert todays(oracle.version, kind, key, text) == json.dumps(protocol.to_json(message, version)), (kind, key, version)
+        assert todays(oracle.version, kind, key, text) == json.dumps(protocol.to_json(message, version)), (
+            kind,
+            key,
+            version,
+        )
 
 
 def test_error_codes_are_those_of_java(oracle):

@@ -28,7 +28,14 @@ def uvarint(n: int) -> bytes:
 def metadata_request(topics: int, unknown: int = 0) -> bytes:
     """MetadataRequest v9 of so many topics with an empty name, and of unknown tagged fields without content."""
     tags = b"".join(uvarint(100 + i) + b"\0" for i in range(unknown))
-    body = struct.pack(">hhihB", 3, 9, 1, -1, 0) + uvarint(topics + 1) + b"\x01\0" * topics + b"\0\0\0" + uvarint(unknown) + tags
+    body = (
+        struct.pack(">hhihB", 3, 9, 1, -1, 0)
+        + uvarint(topics + 1)
+        + b"\x01\0" * topics
+        + b"\0\0\0"
+        + uvarint(unknown)
+        + tags
+    )
     return struct.pack(">i", len(body)) + body
 
 
@@ -45,7 +52,9 @@ def test_frame_with_more_elements_than_the_limit_is_too_large() -> None:
 
 
 @pytest.mark.parametrize(("topics", "unknown"), [(9, 0), (10, 0), (0, 9), (0, 10), (4, 5), (5, 5)])
-def test_elements_and_unknown_tags_count_together(core: Any, monkeypatch: pytest.MonkeyPatch, topics: int, unknown: int) -> None:
+def test_elements_and_unknown_tags_count_together(
+    core: Any, monkeypatch: pytest.MonkeyPatch, topics: int, unknown: int
+) -> None:
     fits = topics + unknown < 10  # the array counts too
     for module in (core, wire, wire_read):
         monkeypatch.setattr(module, "MAX_OBJECTS", 10, raising=False)
@@ -81,7 +90,9 @@ def test_records_of_a_frame_are_not_collected() -> None:
     body = produce(
         acks=1,
         timeout_ms=5,
-        topic_data=[produce.TopicProduceData(name="t", partition_data=[produce.PartitionProduceData(index=0, records=data)])],
+        topic_data=[
+            produce.TopicProduceData(name="t", partition_data=[produce.PartitionProduceData(index=0, records=data)])
+        ],
     )
     trouble: list[str] = []
     tracemalloc.start()

@@ -42,7 +42,12 @@ def text(tmp_path, requests, code):
 
 def test_bytes_after_a_request_are_kept_and_written_back(package):
     request = protocol.read_request(LIBRDKAFKA)
-    assert (request.api_version, request.topics, request.allow_auto_topic_creation, request.trailing) == (13, None, False, b"\1\0\0")
+    assert (request.api_version, request.topics, request.allow_auto_topic_creation, request.trailing) == (
+        13,
+        None,
+        False,
+        b"\1\0\0",
+    )
     assert b"".join(protocol.write_request(request)) == LIBRDKAFKA
     assert copy.deepcopy(request) == pickle.loads(pickle.dumps(request)) == request
     assert protocol.make_request(protocol.MetadataRequest(), 13).trailing == b""
@@ -97,7 +102,9 @@ def test_frame_that_ends_early_stays_an_error():
     with pytest.raises(StructureError):
         protocol.read_request(LIBRDKAFKA + b"\0")  # after the frame, not after the message
     with pytest.raises(TruncatedError):
-        protocol.read_request(framed("0003 0063 00000001 ffff"))  # Metadata v99: the tagged fields of its header are missing
+        protocol.read_request(
+            framed("0003 0063 00000001 ffff")
+        )  # Metadata v99: the tagged fields of its header are missing
 
 
 def test_decode_counts_bytes_after_a_message(tmp_path):
@@ -158,7 +165,9 @@ def test_answer_to_a_newer_api_versions_request_is_read_in_version_0(package):
         read = protocol.read_response(answer, api_key=18, api_version=asked)
         assert (read.api_version, read.body, read.trailing) == (0, body, b"")
         assert b"".join(protocol.write_response(read)) == answer
-    newer = b"".join(protocol.write_response(protocol.make_response(protocol.ApiVersionsResponse(api_keys=[version]), 4, 5)))
+    newer = b"".join(
+        protocol.write_response(protocol.make_response(protocol.ApiVersionsResponse(api_keys=[version]), 4, 5))
+    )
     read = protocol.read_response(newer, api_key=18, api_version=6)  # a broker that knows version 6
     assert (read.api_version, type(read.body)) == (6, protocol.UnknownBody)
 
@@ -181,7 +190,12 @@ def test_decode_names_the_version_and_the_bytes_that_it_does_not_know(tmp_path):
     other = framed("03e7 0001 00000006 ffff 0000")
     (tmp_path / "q").write_bytes(NEWER_API_VERSIONS + other + LIBRDKAFKA)
     first, second, third = rows(tmp_path, NEWER_API_VERSIONS + other + LIBRDKAFKA, code=1)
-    assert (first["api"], first["apiVersion"], first["correlationId"], first["undecodedBytes"]) == ("ApiVersions", 6, 5, 11)
+    assert (first["api"], first["apiVersion"], first["correlationId"], first["undecodedBytes"]) == (
+        "ApiVersions",
+        6,
+        5,
+        11,
+    )
     assert first["header"]["clientId"] == "x"
     assert first["error"] == (
         "ApiVersionsRequest version 6 is not supported (supported: 0 to 5); 11 bytes of body were not decoded (position 16)"

@@ -12,7 +12,11 @@ VERSIONS = sorted(f.name for f in FOLDER.iterdir() if f.is_dir())
 
 # Names of fields that have changed since Kafka 2.8, whose classes wrote the manifests.
 RENAMED = {
-    "Fetch": {"partitionResponses": "partitions", "partition": "partitionIndex", "recordSetSizeInBytes": "recordsSizeInBytes"},
+    "Fetch": {
+        "partitionResponses": "partitions",
+        "partition": "partitionIndex",
+        "recordSetSizeInBytes": "recordsSizeInBytes",
+    },
     "OffsetCommit": {"generationId": "generationIdOrMemberEpoch"},
     "AddPartitionsToTxn": {
         "transactionalId": "v3AndBelowTransactionalId",
@@ -21,7 +25,11 @@ RENAMED = {
         "topics": "v3AndBelowTopics",
     },
 }
-RENAMED_RESULTS = [("results", "resultsByTopicV3AndBelow"), ("results", "resultsByPartition"), ("errorCode", "partitionErrorCode")]
+RENAMED_RESULTS = [
+    ("results", "resultsByTopicV3AndBelow"),
+    ("results", "resultsByPartition"),
+    ("errorCode", "partitionErrorCode"),
+]
 
 
 class Golden(NamedTuple):

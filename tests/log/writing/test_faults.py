@@ -307,7 +307,8 @@ def test_segments_that_all_vanish_are_an_error(name: str, tmp_path: Path) -> Non
     for path in copy.glob(name):
         path.unlink()
     with pytest.raises(
-        UnavailableSegmentError, match=r"tx-0/0+\.log: the file is missing, and its directory no longer contains a segment"
+        UnavailableSegmentError,
+        match=r"tx-0/0+\.log: the file is missing, and its directory no longer contains a segment",
     ):
         verify_partition(log)
 
