@@ -35,6 +35,7 @@ fuzz: setup      ## run every fuzz target for SECONDS (60) on a core with ASAN a
 
 lint: setup      ## check style and types
 	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
 stubs: setup     ## write the types of the wire protocol's messages, from their schemas
