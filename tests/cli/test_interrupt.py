@@ -149,7 +149,7 @@ def test_import_in_another_program_leaves_its_handler_alone() -> None:
 
 def test_ignored_interrupt_stays_ignored(directory: Path) -> None:
     done = subprocess.run(
-        ["bash", "-c", f"trap '' INT; {sys.executable} -m kafkafmt ls {directory / 't-0'} & sleep 0.3; kill -INT $!; wait $!"],
+        ["bash", "-c", f"trap '' INT; {sys.executable} -m kafkafmt ls {directory / 't-0'} & sleep 0.1; kill -INT $!; wait $!"],
         capture_output=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
