@@ -1,0 +1,93 @@
+"""Check that docstrings, comments, messages and documents use the words of the style guide in CONTRIBUTING.md."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+INSTEAD = {
+    r"\banew\b": "re-: rebuilt, renumbered",
+    r"(?<!lag )(?<!far )\bbehind\b": "after, past",
+    r"\bbeside\b": "next to",
+    r"\bhurt\b": "corrupted",
+    r"\bbelieve[ds]?\b|\bbelievable\b": "trust, accept",
+    r"\bsound (?:batch|record|run|message|segment|one)(?:e?s)?\b": "valid",
+    r"\b(?:lies|stands|lie|stand) (?:in|at|on|there|where|next|outside|inside|between|before|after)\b": "is, starts at",
+    r"\bas (?:it|they) (?:lies?|stands?)\b": "unchanged",
+    r"\b(?:is|are|was|were|be|been) told\b": "reported",
+    r"\bleaves? word\b|\bworth a (?:line|word)\b": "report, message",
+    r"\bunder way\b": "open, in progress",
+    r"\bshort ?cut\b|\bcareful way\b": "fast path, slow path",
+    r"\bwhoever\b": "any caller",
+    r"\bgoes on\b|\bgo on\b": "continues",
+    r"\bgive[ns]? out\b": "return, deliver",
+    r"^The same (?:for|of|as|but)\b": "a sentence that can be read alone",
+}
+"""Words that only this project used, as regular expressions, and what to write instead."""
+
+PYTHON = sorted((ROOT / "kafkafmt").rglob("*.py")) + sorted((ROOT / "kafkafmt").rglob("*.pyi"))
+CYTHON = [p for p in sorted((ROOT / "kafkafmt").rglob("*")) if p.suffix in (".pyx", ".pxi", ".h")]
+DOCUMENTS = [
+    p for p in sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")) if p.name != "CONTRIBUTING.md"
+]
+
+
+def prose_of_python(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of every comment and of every string that holds a sentence."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.lstrip("# ")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+
+
+def prose_of_cython(source: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(source.splitlines(), 1):
+        comment = re.search(r"#(?!include|define|if|endif|else|pragma|undef|error)\s*(.*)|/?\*+ (.*)|//\s*(.*)", line)
+        if comment:
+            yield number, next(group for group in comment.groups() if group is not None)
+    for docstring in re.finditer(r'"""(.*?)"""', source, re.DOTALL):
+        yield source[: docstring.start()].count("\n") + 1, docstring[1]
+
+
+def discouraged(prose: Iterator[tuple[int, str]]) -> list[str]:
+    """Return one line for each discouraged word, with the line number and what to write instead."""
+    found = []
+    for line, text in prose:
+        for pattern, instead in INSTEAD.items():
+            found += [f"{line}: {match[0]!r}: {instead}" for match in re.finditer(pattern, text, re.IGNORECASE)]
+    return found
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=relative)
+def test_python_prose_uses_the_words_of_the_style_guide(path):
+    assert discouraged(prose_of_python(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("path", CYTHON, ids=relative)
+def test_cython_prose_uses_the_words_of_the_style_guide(path):
+    assert discouraged(prose_of_cython(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_documents_use_the_words_of_the_style_guide(path):
+    assert discouraged(enumerate(path.read_text(encoding="utf-8").splitlines(), 1)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The bytes behind damage.", "The index is made anew.", "Sound batches are read.", "The same for a response."],
+)
+def test_discouraged_reports_a_planted_sentence(text):
+    assert len(discouraged(iter([(1, text)]))) == 1
