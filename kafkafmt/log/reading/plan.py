@@ -181,6 +181,7 @@ def _resolve(
                 else:
                     pieces.append(piece)
                     pieces_at.append(int(parts.run_at[i]))
+        extents = around.extents
     moved.sort(key=_FIRST_OFFSET)
     bounds = _Bounds(segment, parts, chosen, moved, lower)
     damaged = _damaged_spans(segment, parts, n_bads, bounds)
@@ -303,16 +304,40 @@ def _pieces(walker: Walker, run: Run) -> list[Run]:
 
 
 class _Around:
-    """Extents in the order of their offsets, and where others fit between them."""
+    """Extents in offset order, and the gaps between them into which other batches fit.
+
+    The extents are kept in blocks of limited size. Inserting into a single list would take
+    quadratic time if every second batch of a segment is out of place.
+    """
+
+    BLOCK = 512
+    """Number of extents in a new block. A block of twice that size is split."""
 
     def __init__(self, extents: list[Run]) -> None:
-        self.extents = extents
-        self._first = [e.first_offset for e in extents]
+        size = self.BLOCK
+        self._blocks = [extents[i : i + size] for i in range(0, len(extents), size)] or [[]]
+        self._offsets = [[extent.first_offset for extent in block] for block in self._blocks]
+        self._starts = [offsets[0] if offsets else 0 for offsets in self._offsets]
+
+    @property
+    def extents(self) -> list[Run]:
+        """All extents, in offset order."""
+        return [extent for block in self._blocks for extent in block]
+
+    def _find(self, offset: int) -> tuple[int, int]:
+        """Return the block for `offset`, and the index after its last extent that begins at or before it."""
+        block = max(bisect_right(self._starts, offset) - 1, 0)
+        return block, bisect_right(self._offsets[block], offset)
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
         """Return the extents that begin at or before a piece's first offset, and next after it."""
-        at = bisect_right(self._first, piece.first_offset)
-        return (self.extents[at - 1] if at else None), (self.extents[at] if at < len(self.extents) else None)
+        number, at = self._find(piece.first_offset)
+        block = self._blocks[number]
+        if at < len(block):
+            after: Run | None = block[at]
+        else:
+            after = self._blocks[number + 1][0] if number + 1 < len(self._blocks) else None
+        return (block[at - 1] if at else None), after
 
     def gap_for(self, piece: Run, lower: int) -> bool:
         """Return whether the piece's offsets exactly fill a gap between two extents, or before the
@@ -323,9 +348,16 @@ class _Around:
         return start == piece.first_offset and after is not None and after.first_offset == piece.last_offset + 1
 
     def insert(self, piece: Run) -> None:
-        at = bisect_right(self._first, piece.first_offset)
-        self.extents.insert(at, piece)
-        self._first.insert(at, piece.first_offset)
+        number, at = self._find(piece.first_offset)
+        block, offsets = self._blocks[number], self._offsets[number]
+        block.insert(at, piece)
+        offsets.insert(at, piece.first_offset)
+        self._starts[number] = offsets[0]
+        if len(block) >= 2 * self.BLOCK:
+            half = len(block) // 2
+            self._blocks[number : number + 1] = [block[:half], block[half:]]
+            self._offsets[number : number + 1] = [offsets[:half], offsets[half:]]
+            self._starts.insert(number + 1, offsets[half])
 
 
 def _repeats(walker: Walker, piece: Run, around: _Around) -> bool:
