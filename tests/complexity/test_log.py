@@ -231,6 +231,22 @@ def test_salvage_of_many_damaged_spans(write, tmp_path):
     grows_linearly(20, work)
 
 
+def test_salvage_of_many_extents_between_damaged_spans(write, tmp_path):
+    from kafkafmt.log.auditing.salvage import salvage_partition
+
+    def work(n):
+        parts = [simple_batch([b"v"], i) for i in range(2 * n)]
+        folder = write([(0, b"".join(mutate(p, len(p) - 1, b"\xee") if i % 2 else p for i, p in enumerate(parts)))])
+        log = log_of(folder)
+        damaged = [damage for segment in log.segments for damage in log.plan(segment).damaged]
+        assert len(damaged) >= n // 16
+        output = tmp_path / f"out-{next(NUMBER)}"
+        output.mkdir()
+        return lines_of(lambda: salvage_partition(log, damaged, output))
+
+    grows_linearly(60, work)
+
+
 def test_followed_log_is_not_read_again_for_each_batch(write):
     """One batch is appended between two looks, and an index entry, as a broker does it."""
     size = len(simple_batch([b"v" * 300]))

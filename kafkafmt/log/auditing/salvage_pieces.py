@@ -39,8 +39,11 @@ def around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
     """Return the parts of `piece` that are outside the holes. The holes are sorted."""
     start, end = piece
     parts = []
-    for a, b in holes:
-        if start <= a < end:
+    for i in range(bisect_left(holes, (start, 0)), len(holes)):
+        a, b = holes[i]
+        if a >= end:
+            break
+        if a >= start:
             parts.append(Piece(start, a))
             start = b
     return [p for p in [*parts, Piece(start, end)] if p.position < p.end]
