@@ -11,12 +11,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from building import batch, message, record
 from command import inside, kafkafmt
 
+from kafkafmt.log import Damage
+from kafkafmt.log.reading.transactions import Doubt
 from kafkafmt.text import encode_json, plain
 
 HOSTILE = (
@@ -167,15 +170,23 @@ def test_dump_is_raw_in_a_pipe_as_kafkas_tool_is(directory: Path) -> None:
 def test_export_escapes_hostile_text_in_its_table_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
     from kafkafmt.cli.export import show
 
-    damage = {"file": NAME, "position": 0, "length": 1, "first_offset": 0, "last_offset": 1, "message": NAME}
-    row = {
-        "topic": NAME + "[/x]", "partition": 0, "written": {"records": 1, "bytes": 1}, "read": {"bytes": 1},
-        "quarantined": {"spans": 1, "damaged": [damage]}, "in_doubt": [{"message": NAME, "file": NAME}],
-    }  # fmt: skip
-    report = {
-        "written": {"records": 1, "bytes": 1}, "read": {"bytes": 1}, "seconds": {"total": 1.0, "rows_per_second": 1},
-        "quarantined": {"spans": 1}, "partitions": [row], "output": "/out/" + NAME,
-    }  # fmt: skip
+    damage = Damage(NAME, 0, 1, 0, 1, "corrupt_checksum", NAME)
+    row = SimpleNamespace(
+        topic=NAME + "[/x]",
+        partition=0,
+        written=SimpleNamespace(records=1, bytes=1),
+        read=SimpleNamespace(bytes=1),
+        quarantined=SimpleNamespace(spans=1, damaged=(damage,)),
+        in_doubt=(Doubt(1, 0, 1, NAME),),
+    )
+    report: Any = SimpleNamespace(
+        written=SimpleNamespace(records=1, bytes=1),
+        read=SimpleNamespace(bytes=1),
+        seconds=SimpleNamespace(total=1.0, rows_per_second=1),
+        quarantined=SimpleNamespace(spans=1),
+        partitions=(row,),
+        output=Path("/out/" + NAME),
+    )
     show(report)
     shown = capsys.readouterr().out
     assert UNSAFE.findall(shown) == []
