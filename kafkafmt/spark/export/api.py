@@ -217,8 +217,7 @@ def spark_session(
 
 @contextlib.contextmanager
 def needed_packages() -> Iterator[None]:
-    """Raise an ImportError with an installation hint if a package that the export needs is missing.
-    """
+    """Raise an ImportError with an installation hint if a package for the export is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -271,7 +271,6 @@ def _raised(frames: str) -> str:
 
 
 def _worker_host(text: str) -> str:
-    """Return " (on host …)" with the host of the failed task, or "" if `text` does not name a host.
-    """
+    """Return " (on host …)" for the host of the failed task, or "" if `text` names no host."""
     hosts = re.findall(r"\(TID \d+\) \((\S+) executor", text)
     return f" (on host {hosts[-1]})" if hosts else ""

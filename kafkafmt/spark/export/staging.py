@@ -86,7 +86,8 @@ class Staging:
                 parent.rmdir()
 
     def place(self, attempt: str, target: Path) -> None:
-        """Move the file of an attempt to `target`, whose directory is created if it does not exist.
+        """Move the file of an attempt to `target`, and create the directory of `target` if
+        necessary.
         """
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(self.layout.attempts / attempt, target)
@@ -180,8 +181,7 @@ def _lock(path: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Delete a file or a directory tree, even if a task that is being killed still writes into it.
-    """
+    """Delete a file or a directory tree, even if a task that is being killed still writes to it."""
     for _ in range(5):
         try:
             if path.is_dir() and not path.is_symlink():
@@ -216,8 +216,7 @@ def _find_renameat2() -> Callable[..., int] | None:
 
 
 def _renameat2(source: Path, target: Path, flags: int) -> bool:
-    """Rename with Linux flags; return False if the kernel or the file system does not support them.
-    """
+    """Rename with Linux flags; return False if the kernel or file system does not support them."""
     function = _find_renameat2()
     if function is None:
         return False
