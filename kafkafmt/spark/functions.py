@@ -166,7 +166,7 @@ def read_paths(
 
 
 class ArrowFunction:
-    """A function for mapInArrow. Created by `decode_batches` and `read_paths`.
+    """A function for mapInArrow. `decode_batches` and `read_paths` create it.
 
     Attributes
     ----------

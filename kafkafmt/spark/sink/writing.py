@@ -138,7 +138,7 @@ class Stage:
                     self._folder.mkdir(parents=True, exist_ok=True)
                 name = self._staged.files[key] = f"{key[0]}-{key[1]}"
                 self._staged.sizes[key] = 0
-                self._files[key] = open(self._folder / name, "wb", buffering=0)  # so that a forked process flushes nothing
+                self._files[key] = open(self._folder / name, "wb", buffering=0)  # a forked process has nothing to flush
             files.write_all(self._files[key].fileno(), batch)
             self._staged.sizes[key] += len(batch)
 
