@@ -132,8 +132,8 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
             raise OptionError(
                 "txnVersion is only for batch queries; the version of a stream is the number of the micro-batch"
             )
-        # The id is preferred to the path of the checkpoint, because the same path can be a different
-        # checkpoint on another machine.
+        # The id is preferred to the path of the checkpoint, because on another machine the same path
+        # can be a different checkpoint.
         super().__init__(options, schema, options.app_id or query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

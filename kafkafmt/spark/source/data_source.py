@@ -189,8 +189,7 @@ class KafkaLogSource(DataSource):
 
 
 def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]) -> CaseInsensitiveDict:
-    """Return the options except those in `names`. Options that are also in `kept` are not removed.
-    """
+    """Return the options except those in `names`. Options that are also in `kept` are kept."""
     dropped = {name.lower() for name in names} - {name.lower() for name in kept}
     return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 
@@ -211,6 +210,5 @@ class KafkaLogReader(DataSourceReader):
         return as_partitions(make_plan(self.options, say), self.options.mode)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the record batches of one task. In mode FAILFAST, damage raises DamagedLogError.
-        """
+        """Return the record batches of one task. Damage raises DamagedLogError in mode FAILFAST."""
         return read_task(partition, self.options, self.names, say)

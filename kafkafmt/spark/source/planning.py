@@ -151,7 +151,9 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
 
 
 def _with_min_partitions(options: Options, selected: Iterable[_Selected]) -> Options:
-    """Return options whose splits are small enough for `minPartitions` tasks, if batches allow it.
+    """Return options whose splits are small enough for at least `minPartitions` tasks.
+
+    If batches are large, there can still be fewer tasks.
     """
     if options.min_partitions is None:
         return options

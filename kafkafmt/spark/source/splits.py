@@ -123,8 +123,9 @@ def make_splits(
     transactions: Transactions | None = None,
     split_bytes: int = SPLIT_BYTES,
 ) -> list[Split]:
-    """Divide the planned segments of a partition into splits of about `split_bytes`, in offset
-    order.
+    """Divide the planned segments of a partition into splits of about `split_bytes` bytes.
+
+    The splits are in offset order.
 
     No split contains damaged spans. A split ends at the end of an extent, so the `run_bytes` of the
     plans should be well below `split_bytes`.

@@ -1,5 +1,4 @@
-"""The streaming data source `kafkafmt`, which reads records as they are appended to log
-directories.
+"""The streaming data source `kafkafmt`, which reads records as they are appended to logs.
 
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
 
@@ -53,7 +52,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.names = names
         self._seen: Offsets = {}  # end offset of each log at the last check
         self._initial: Offsets | None = None
-        self._target: Offsets | None = None  # end offsets of the query if the trigger is availableNow
+        self._target: Offsets | None = None  # where an availableNow query ends
         self._walks: dict[Key, tuple[int, TransactionWalk]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
@@ -108,8 +107,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def reportLatestOffset(self) -> Nested | None:
-        """Return the end offsets at the last check, which Spark shows in the progress of the query.
-        """
+        """Return the end offsets at the last check. Spark shows them in the query's progress."""
         return _nested(self._seen) if self._seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
@@ -203,8 +201,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._decide(log, end) if self.options.committed else end
 
     def _decide(self, log: PartitionLog, end: int) -> int:
-        """Return the last stable offset of a log that ends at `end`, and set the log's
-        transactions.
+        """Return the last stable offset of a log that ends at `end`; set the log's transactions.
 
         Only the batches that were appended since the last call are read. If there is damage among
         them, which may hide the end of a transaction, the whole log is read.
