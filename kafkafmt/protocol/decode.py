@@ -45,7 +45,7 @@ class DecodedFrame:
     header : dict
         The header, in the form that Kafka's JsonConverter writes.
     message : Message, UnknownBody or None
-        The decoded body.
+        The body. It is an `UnknownBody` if its API or version is unknown.
     body : object
         The body, in the form that Kafka's JsonConverter writes. None if there is an error.
     error : str or None

@@ -61,9 +61,7 @@ class _FrameContent:
     trailing: bytes
 
     def __getattr__(self, name: str) -> Any:
-        """Return a field of the body. For type checkers, use `body`, because the result here is
-        Any.
-        """
+        """Return a field of the body. Its type is Any; fields of `body` itself are typed."""
         if name.startswith("__") or name in ("header", "body"):
             raise AttributeError(name)
         return getattr(self.body, name)
@@ -237,8 +235,8 @@ def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """Read the header of a request frame. Return the header and the position after it.
 
     If the API version is newer than the supported versions, the header is read in the form of the
-    API's newest versions, as in Kafka. If the API is not supported, tagged fields of the header are
-    left in the body, because only flexible versions have them.
+    API's newest versions, as in Kafka. If the API is not supported, it is not known whether the
+    version has tagged fields. Therefore, any tagged fields of the header are left in the body.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:

@@ -38,7 +38,7 @@ class Message(SchemaMessage):
 
 @dataclass(slots=True)
 class UnknownBody:
-    """The undecoded body of a message, whose API or version this release does not support.
+    """The undecoded body of a message whose API or version this release does not support.
 
     Attributes
     ----------
@@ -47,8 +47,8 @@ class UnknownBody:
         API key and version from the header of the request.
     data : bytes
         Everything after the header. If the API is not supported, `data` starts with the tagged
-        fields of the header, if it has any. They cannot be separated, because only flexible
-        versions have them.
+        fields of the header, if it has any. They cannot be separated, because it is not known
+        whether the version is flexible.
     """
 
     kind: Kind
@@ -141,8 +141,7 @@ def header_class(kind: Kind) -> type[Message]:
 
 
 def class_names() -> list[str]:
-    """Return the names of all message classes. The headers come first, then the APIs in key order.
-    """
+    """Return the names of all message classes: headers first, then all APIs in key order."""
     names = [api.name for key in apis.keys().values() if (api := apis.api(key))]
     return ["RequestHeader", "ResponseHeader", *(name + kind.title() for name in names for kind in (REQUEST, RESPONSE))]
 

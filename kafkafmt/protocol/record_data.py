@@ -42,7 +42,7 @@ class RecordData(NamedTuple):
 
 
 class BatchesEnd(NamedTuple):
-    """The position after the complete batches in record data, and the offset after them.
+    """The position and the offset after the complete batches in record data.
 
     A broker truncates the last batch if the response is full. Any bytes after the complete batches
     are therefore the start of another batch.
@@ -61,7 +61,7 @@ class BatchesEnd(NamedTuple):
 
 @shared
 def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
-    """Yield the record data of each partition in a message, in the order in the message.
+    """Yield the record data of each partition in a message, in the order of the message.
 
     Parameters
     ----------

@@ -105,8 +105,7 @@ class FrameSplitter:
         self._held += view[start:]
 
     def _complete(self, view: memoryview, frames: list[memoryview]) -> int:
-        """Add bytes from `view` to the buffered start of a frame, and return how many were added.
-        """
+        """Add bytes from `view` to the buffered start of a frame; return how many were added."""
         start = max(0, min(SIZE_BYTES - len(self._held), len(view)))
         self._held += view[:start]
         if len(self._held) < SIZE_BYTES:

@@ -116,8 +116,8 @@ def export(
     Raises
     ------
     DamagedLogError
-        Data is damaged and `on_error` is "fail". `TransactionInDoubtError` is raised if the outcome
-        of a transaction is not known.
+        `on_error` is "fail" and data is damaged. The error is a `TransactionInDoubtError` if the
+        outcome of a transaction is not known.
     PartitionNotFoundError
         `topics` or `partitions` is given, but no partition matches. The error is a LookupError.
     OutputExistsError

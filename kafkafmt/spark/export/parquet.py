@@ -194,7 +194,7 @@ def _discard(writer: pq.ParquetWriter | None, path: Path) -> None:
 def write_empty(path: Path, compression: str, level: int | None) -> None:
     """Write a Parquet file without rows.
 
-    The columns have the same order as in an export with records, as its readers see it.
+    The columns have the same order as when an export with records is read.
     """
     path.parent.mkdir(exist_ok=True)
     schema = pa.schema([*schema_of(COLUMNS), SCHEMA.field("topic"), SCHEMA.field("partition")])

@@ -10,8 +10,8 @@ With `overwrite`, the staging directory and the old output exchange their names 
 RENAME_EXCHANGE). If the file system does not support this, the old output is renamed to
 `.OUT.kafkafmt-old-<8 hex digits>` before the staging directory is renamed.
 
-If the process is killed, the output is therefore either the old one or the complete new one. Only
-if the process is killed between the two renames, there is no output. The next export removes
+If the process is killed, the output is therefore either the old one or the complete new one. There
+is no output only if the process is killed between the two renames. The next export removes
 staging directories that no process has locked. If there is no output, it restores the renamed old
 output.
 """

@@ -1,6 +1,6 @@
 """Stage rows as batches in tasks, and append the staged batches to a log directory.
 
-    <directory>/..  .<name>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>
+    .<log directory>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>
 
 Each task builds batches, with offsets that start at 0, and stages them next to the log directory. A
 broker therefore never sees unknown files. The driver then appends the batches of the successful

@@ -4,7 +4,8 @@ The options and columns are those of Spark's Kafka source.
 
     spark.read.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
-    # see stream.py
+
+The module `stream` implements streams.
 
 Spark creates the source and then a reader, in Python processes on the driver. The reader plans
 tasks, and each task decodes its extents into Arrow record batches of about 8 MB. Sending these

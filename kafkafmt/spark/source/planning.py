@@ -62,9 +62,7 @@ class Plan:
     """
 
     def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
-        """Add the transactions of `log` whose outcome is not known, if they have offsets in [start,
-        end).
-        """
+        """Add the transactions with an unknown outcome that have offsets in [start, end)."""
         found = log.transactions.doubts
         self.doubts += [(log.directory, d) for d in found if d.first_offset < end and d.last_offset >= start]
 
@@ -106,7 +104,7 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
     OptionError
         The options do not fit the logs.
     DataLossError
-        An option names an offset that does not exist.
+        An option names an offset that does not exist, and failOnDataLoss is true.
     OSError
         A path cannot be read. The subclass `NoLogError` is raised if a path contains no log.
     """
@@ -223,7 +221,7 @@ def _plan_segments(pool: ThreadPoolExecutor, segments: Iterable[tuple[PartitionL
 
 
 def _resolve(s: _Selected, options: Options) -> None:
-    """Convert the bounds of the query to offsets of this partition."""
+    """Convert the bounds of the query to offsets of the partition `s`."""
     if options.start is not None:
         s.start = offset_of(s.log, options.start, options)
         if s.start is None and options.start.kind == "time":
