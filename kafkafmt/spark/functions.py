@@ -459,7 +459,7 @@ def _read_path(
 
 
 def _in_row(error: Exception, row: int, column: str | int | None) -> Exception:
-    """Return an error with the same message, to which the input row is added."""
+    """Return a copy of `error` whose message names the input row."""
     where = f"row {row} of this task" + ("" if column is None else f", column {column!r}")
     if isinstance(error, KafkaFormatError):
         return KafkaFormatError(f"{where}: {error.message}", error.position, error.base_offset, error.resume)

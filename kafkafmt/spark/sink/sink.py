@@ -1,8 +1,7 @@
 """The data sink, which appends a DataFrame or a stream to a log directory that no broker uses.
 
     df.write.format("kafkafmt").option("topic", "orders").mode("append").save("/var/lib/app/log")
-    df.writeStream.format("kafkafmt").option("topic", "orders").option("checkpointLocation",
-    c).start(path)
+    df.writeStream.format("kafkafmt").option("topic", "orders").option("checkpointLocation", c).start(path)
 
 The column `value` (binary or string) is required. The columns key (binary or string), headers,
 topic (string) and partition (int) are optional. In addition to the columns of Spark's Kafka sink,
@@ -132,8 +131,8 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
             raise OptionError(
                 "txnVersion is only for batch queries; the version of a stream is the number of the micro-batch"
             )
-        # The id is preferred to the path of the checkpoint, because on another machine the same path
-        # can be a different checkpoint.
+        # The id is preferred to the path of the checkpoint. On another machine, the same path can be
+        # that of a different checkpoint.
         super().__init__(options, schema, options.app_id or query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

@@ -179,10 +179,7 @@ def may_hold(segment: SegmentFile, low: int, high: int) -> bool:
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return the first extents whose total size reaches `most` bytes, or all extents if none do.
-
-    The result contains at least one extent.
-    """
+    """Return as many of the first extents as are needed to reach `most` bytes, but at least one."""
     size, n = 0, 0
     while n < len(extents) and (n == 0 or size < most):
         size += extents[n].end - extents[n].position

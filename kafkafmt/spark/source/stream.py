@@ -204,7 +204,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the last stable offset of a log that ends at `end`; set the log's transactions.
 
         Only the batches that were appended since the last call are read. If there is damage among
-        them, which may hide the end of a transaction, the whole log is read.
+        them, the whole log is read, because the damage may hide the end of a transaction.
         """
         key = log.topic, log.partition
         upto, walk = self._walks.get(key, (NO_END, TransactionWalk(log)))
