@@ -98,7 +98,7 @@ class _Writer:
             self.discard(messages)
 
     def discard(self, messages: list[Any]) -> None:
-        """Remove the staging directories of this job, and those that earlier jobs left behind."""
+        """Remove the staging directories of this job, and those that earlier jobs left."""
         directory, staged = Path(self.options.path), [Path(m.staged.folder).parent for m in messages if m is not None]
         remove_staging(directory, [self.staging, *staged])
         remove_leftovers(directory, self.staging)
@@ -131,8 +131,8 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
             raise OptionError(
                 "txnVersion is only for batch queries; the version of a stream is the number of the micro-batch"
             )
-        # The id is preferred to the path of the checkpoint. On another machine, the same path can be
-        # that of a different checkpoint.
+        # The id is preferred to the path of the checkpoint. On another machine, the same path can
+        # contain a different checkpoint.
         super().__init__(options, schema, options.app_id or query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
