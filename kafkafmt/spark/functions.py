@@ -235,9 +235,7 @@ class ArrowFunction:
             yield from output.take()
 
     def decoder(self, columns: RecordColumns) -> Callable[[Any, OnFault], Found]:
-        """Return a function that decodes the records in one value of the input column into
-        `columns`.
-        """
+        """Return a function that decodes one value of the input column into `columns`."""
         raise NotImplementedError
 
 
@@ -448,7 +446,7 @@ def _read_path(
             continue
         try:
             log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=say)
-        except OSError as error:  # the directory cannot be listed
+        except OSError as error:  # raised if the directory cannot be listed
             fault(error)
             continue
 

@@ -29,9 +29,7 @@ def check_place(output: Path, inputs: Iterable[str | PathLike[str]]) -> None:
 
 
 def check_names(directories: Iterable[PartitionDir]) -> None:
-    """Raise an OSError for a topic name that is not UTF-8, because Parquet and Spark cannot store
-    it.
-    """
+    """Raise an OSError if a topic name is not UTF-8, which Parquet and Spark require."""
     for directory in directories:
         try:
             directory.topic.encode()

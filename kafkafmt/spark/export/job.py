@@ -66,8 +66,9 @@ class _Work:
     damaged: list[Damage] = field(default_factory=list)
 
     def of(self, every: list[Any]) -> list[Any]:
-        """Return the items of `every` that belong to this partition. `every` has one item per
-        split.
+        """Return the items of a list that belong to this partition.
+
+        The list `every` has one item per split of all partitions.
         """
         return [every[i] for i in self.splits]
 
@@ -191,8 +192,7 @@ class Export:
         return report
 
     def _plan(self, context: Any, show: Progress) -> list[_Work]:
-        """Walk the segments that may contain selected offsets, and resolve the bounds of the
-        selection.
+        """Walk the segments that may contain selected offsets, and resolve the selection's bounds.
 
         The executors walk the segments. A bound that counts back from the end of the log can be
         resolved after the last segment was walked. A bound that is a time can be resolved after all

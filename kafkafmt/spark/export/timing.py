@@ -36,9 +36,7 @@ class Stopwatch:
         self._decompressing += log.decompress_seconds
 
     def stop(self) -> TaskSeconds:
-        """Return the seconds spent on each activity. All time that was not measured counts as
-        decoding.
-        """
+        """Return the seconds spent on each activity. Unmeasured time counts as decoding."""
         measured = self._reading + self._decompressing + self._writing
         decoding = max(perf_counter() - self._started - measured, 0.0)
         return TaskSeconds(self._reading, self._decompressing, decoding, self._writing)

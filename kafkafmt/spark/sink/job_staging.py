@@ -111,18 +111,15 @@ def _driver() -> int:
 
 
 def _started(pid: int) -> int | None:
-    """Return the start time of a process in clock ticks since boot, or None if the process has
-    ended.
-    """
+    """Return when a process started, in clock ticks since boot, or None if it has ended."""
     status = _status(pid)
     return None if status is None or status[1] in "ZX" else int(status[20])
 
 
 def _status(pid: int) -> list[str] | None:
-    """Return the fields of /proc/<pid>/stat from the command name onwards, or None without such a
-    file.
+    """Return the fields of /proc/<pid>/stat, or None if the file cannot be read.
 
-    The first three fields are the command name, the state and the parent's pid.
+    The list starts with the command name, the state and the parent's pid.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")

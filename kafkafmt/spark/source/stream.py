@@ -52,7 +52,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.names = names
         self._seen: Offsets = {}  # end offset of each log at the last check
         self._initial: Offsets | None = None
-        self._target: Offsets | None = None  # where an availableNow query ends
+        self._target: Offsets | None = None  # end offsets of an availableNow query
         self._walks: dict[Key, tuple[int, TransactionWalk]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
@@ -142,7 +142,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             there = [p for p in found if p.readable]
             try:
                 chosen = options.select(found)
-            except OptionError:  # a topic no longer exists
+            except OptionError:  # raised if a topic no longer exists
                 if options.fail_on_data_loss or not begin:
                     raise
                 chosen = [
@@ -186,8 +186,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _end(self, log: PartitionLog, known: int) -> int:
-        """Return the offset after the last valid batch, or the last stable offset with
-        "read_committed".
+        """Return the offset after the last valid batch or, with "read_committed", the last stable
+        offset.
 
         If offset `known` is in the log, only the batches after it are read.
         """
@@ -241,7 +241,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(key, f"offsets {log.next_offset} to {stop - 1} are gone: the log was truncated")
         if options.committed:
             upto, walk = self._walks.get(key, (-1, None))
-            if walk is None or upto < stop:  # as after a restart
+            if walk is None or upto < stop:  # not walked up to `stop`, as after a restart
                 self._decide(log, log.next_offset)
             else:
                 log.transactions = walk.found
@@ -258,7 +258,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pack(plan.tasks, splits, options.split_bytes)
 
     def _once(self, message: str) -> None:
-        """Log a message that each check would otherwise repeat."""
+        """Log a message only once, although each check of the logs may produce it again."""
         if message not in self._said:
             self._said.add(message)
             say(message)
