@@ -151,7 +151,7 @@ def make_session(
         )
         for key, value in settings.items():
             builder = builder.config(key, value)
-        with warnings.catch_warnings():  # pyspark warns about the version of pandas, which is not used here
+        with warnings.catch_warnings():  # pandas is not used, but pyspark warns about its version
             warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
             return builder.getOrCreate()
 

@@ -86,8 +86,7 @@ class Staging:
                 parent.rmdir()
 
     def place(self, attempt: str, target: Path) -> None:
-        """Move the file of an attempt to `target`. The directory of `target` is created if needed.
-        """
+        """Move the file of an attempt to `target`, and create the parent directory if needed."""
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(self.layout.attempts / attempt, target)
 

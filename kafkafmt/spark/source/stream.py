@@ -186,8 +186,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _end(self, log: PartitionLog, known: int) -> int:
-        """Return the offset after the last valid batch or, with "read_committed", the last stable
-        offset.
+        """Return the offset after the last valid batch, or the last stable offset.
+
+        The last stable offset is returned with "read_committed".
 
         If offset `known` is in the log, only the batches after it are read.
         """
