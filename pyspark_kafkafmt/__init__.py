@@ -1,6 +1,6 @@
-"""Make format("kafkafmt") known to Spark.
+"""Let Spark find the data source "kafkafmt".
 
-Spark imports all packages whose name starts with `pyspark_` to find data sources.
+To find data sources, Spark imports all packages whose names start with `pyspark_`.
 """
 
 from kafkafmt.spark.source.data_source import KafkaLogSource as DefaultSource

@@ -1,10 +1,10 @@
-"""Make Python classes from Kafka's message schemas; convert their instances to bytes and JSON.
+"""Create Python classes from Kafka's message schemas, and convert messages to bytes and JSON.
 
 - `schema` parses the text form of the schemas.
-- `make_class` makes a dataclass from a schema.
-- `layout_of` returns the wire layout of a class in one version. The core reads and writes bytes
-  with it.
-- `to_json` returns an instance as Kafka's JSON converters do.
+- `make_class` creates a dataclass from a schema.
+- `layout_of` returns the wire layout of a class in one version. The core uses it to read and write
+  bytes.
+- `to_json` converts a message to JSON values, as Kafka's JSON converters do.
 """
 
 from .as_json import to_json

@@ -1,10 +1,10 @@
 """Convert messages to JSON values, as Kafka's generated ``…JsonConverter`` classes do.
 
-- Fields are in the order of the schema, under Kafka's names.
-- Fields that the version does not have are omitted. So are tagged fields at their default, and
-  unknown tagged fields.
-- Bytes are base64. UUIDs are URL-safe base64 without padding.
-- Record data is replaced by its size in bytes, under the name ``…SizeInBytes``.
+- Fields are in schema order and have Kafka's names.
+- Fields that the version does not have are omitted. Tagged fields with their default value and
+  unknown tagged fields are omitted too.
+- Bytes are encoded in base64. UUIDs are encoded in URL-safe base64 without padding.
+- Record data is replaced with its size in bytes, under the name ``…SizeInBytes``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .schema import Field
 
 
 def to_json(message: SchemaMessage, version: int) -> dict[str, Any]:
-    """Return the fields that a version of the message has, as dicts, lists and plain values.
+    """Convert a message to JSON values, with the fields that the version has.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def to_json(message: SchemaMessage, version: int) -> dict[str, Any]:
     Returns
     -------
     dict
-        The values by Kafka's field names. Floats that are not finite are the strings "NaN",
-        "Infinity" and "-Infinity".
+        The JSON values, with Kafka's field names as keys. Floats that are not finite become the
+        strings "NaN", "Infinity" and "-Infinity".
     """
     converted: dict[str, Any] = {}
     for f in message.SCHEMA.fields:
@@ -51,12 +51,12 @@ def to_json(message: SchemaMessage, version: int) -> dict[str, Any]:
 
 
 def uuid_text(value: UUID) -> str:
-    """Return a UUID as text, as Kafka's ``Uuid.toString`` does: URL-safe base64 without padding."""
+    """Return a UUID as URL-safe base64 text without padding, as Kafka's ``Uuid.toString`` does."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def size_of_records(value: RecordBytes) -> int:
-    """Return the size of record data in bytes."""
+    """Return the size of record data, in bytes."""
     return sum(byte_view(part).nbytes for part in (value if isinstance(value, list | tuple) else [value]))
 
 

@@ -1,11 +1,11 @@
-"""Make Python classes from message schemas, such as `FetchRequest` and `FetchRequest.FetchTopic`.
+"""Create Python classes from message schemas, such as `FetchRequest` and `FetchRequest.FetchTopic`.
 
-Each class is a dataclass with slots and keyword-only parameters. It has the fields of all versions,
-with Kafka's defaults. The names are Kafka's, in snake case. The classes of nested structures are
-attributes of the message's class.
+Each class is a dataclass with slots and keyword-only parameters. It has the fields of all versions
+of the message, with Kafka's defaults. The field names are Kafka's names in snake case. The classes
+of nested structures are attributes of the message class.
 
-The wire format of one version is a `Layout` of the core. It is compiled when that version is first
-read or written.
+The wire format of one version of a message is a `Layout` of the core. A layout is compiled when
+that version is first read or written.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from .schema import NONE, Field, Struct, Versions
 ZERO_UUID = UUID(int=0)
 
 RecordBytes = Buffer | list[Buffer]
-"""Type of a field with record data.
+"""Type of a field that contains record data.
 
-A field that was read is a memoryview of the frame. The buffers of a list are written back to back.
+A field that was read from a frame is a memoryview of the frame. If a field is a list, its buffers
+are written one after another.
 """
 _PYTHON_TYPES: dict[str, Any] = {
     "bool": bool, "float64": float, "uuid": UUID, "string": str, "bytes": bytes, "records": RecordBytes,
@@ -35,26 +36,31 @@ _ZEROS: dict[str, Any] = {"bool": False, "float64": 0.0, "uuid": ZERO_UUID, "str
 
 
 class SchemaMessage:
-    """Base class of the classes made from a schema: of messages, and of the structures inside them.
+    """Base class of the classes that are created from a schema.
+
+    These are the classes of messages and of the structures inside messages.
 
     Attributes
     ----------
     unknown_tagged_fields : tuple of (int, bytes)
-        Tag and content of each tagged field that the schema does not have. They are written back.
+        Tag and content of each tagged field that the schema does not have. These fields are written
+        unchanged.
     """
 
     __slots__ = ()
 
     SCHEMA: ClassVar[Struct]
-    """Fields of this message or structure."""
+    """Schema of this message or structure."""
     DEFAULTS: ClassVar[dict[str, Any]]
-    """Default of each field, by name. A default that is a type is called for each message."""
+    """Default value of each field, by field name. A default that is a type is called to create the
+    value for each message.
+    """
     STRUCTS: ClassVar[dict[str, type[SchemaMessage]]]
     """Classes of all structures inside the message, by name."""
     VERSIONS: ClassVar[Versions]
     """Versions of the message that can be read and written."""
     FLEXIBLE: ClassVar[Versions]
-    """Versions of the message that have compact types and tagged fields (KIP-482)."""
+    """Versions of the message that use compact types and tagged fields (KIP-482)."""
 
     unknown_tagged_fields: tuple[tuple[int, bytes], ...]
 
@@ -70,12 +76,12 @@ class SchemaMessage:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """Return the state for `copy` and `pickle`, with views of a frame copied into bytes."""
+        """Return the state for `copy` and `pickle`. Views of a frame are copied to bytes."""
         names = [*(f.name for f in self.SCHEMA.fields), "unknown_tagged_fields"]
         return None, {name: _owned(getattr(self, name)) for name in names}
 
     def default(self, name: str) -> Any:
-        """Return the default of a field. A list or a structure is a new object at each call."""
+        """Return the default value of a field. A list or structure is a new object in each call."""
         default = self.DEFAULTS[name]
         return default() if isinstance(default, type) else default
 
@@ -84,7 +90,7 @@ M = TypeVar("M", bound=SchemaMessage)
 
 
 def _owned(value: Any) -> Any:
-    """Return a memoryview, or a list with memoryviews, as bytes; any other value unchanged."""
+    """Copy a memoryview, or the memoryviews in a list, to bytes. Return other values unchanged."""
     if isinstance(value, memoryview):
         return bytes(value)
     if isinstance(value, list | tuple) and any(isinstance(part, memoryview) for part in value):
@@ -97,7 +103,7 @@ def _shown(value: Any) -> str:
 
 
 def _default(field: Field, struct_class: type[SchemaMessage] | None) -> Any:
-    """Return a field's default value, or the type that makes one."""
+    """Return the default value of a field, or a type that is called to create it."""
     if field.default == "null":
         return None
     if field.array:
@@ -112,18 +118,18 @@ def _default(field: Field, struct_class: type[SchemaMessage] | None) -> Any:
 
 
 def make_class(struct: Struct, versions: Versions, flexible: Versions, base: type[M], module: str) -> type[M]:
-    """Make the class of a message from its schema.
+    """Create the class of a message from its schema.
 
     Parameters
     ----------
     struct : Struct
         Schema of the message.
     versions, flexible : Versions
-        Versions of the message, and those that are flexible.
+        All versions of the message, and the versions that are flexible (KIP-482).
     base : type
         Base class of the message and of the structures inside it.
     module : str
-        `__module__` of the classes, through which `pickle` finds them.
+        Value of `__module__` in the classes. `pickle` uses it to find them.
 
     Returns
     -------
@@ -139,9 +145,9 @@ def make_class(struct: Struct, versions: Versions, flexible: Versions, base: typ
 
 
 def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, common: dict[str, Any]) -> type[M]:
-    """Make the class of a structure.
+    """Create the class of a structure.
 
-    The classes of its fields are made first and added to `made` by name.
+    The classes of the structures inside it are created first and added to `made` by name.
     """
     namespace: dict[str, Any] = {}
     fields: list[tuple[str, Any, Any]] = []
@@ -196,12 +202,12 @@ def layout_of(message: type[SchemaMessage], version: int, of_core: ModuleType | 
     version : int
         Version of the message.
     of_core : module, optional
-        The core whose `Layout` is returned. By default the core in use.
+        The core whose `Layout` is returned. By default, the core that is in use.
 
     Returns
     -------
     Layout
-        The layout, which is kept: the next call with the same arguments returns the same object.
+        The layout. It is cached, so the next call with the same arguments returns the same object.
 
     Raises
     ------
@@ -224,7 +230,7 @@ def _make_layout(message: type[SchemaMessage], version: int, core: Any) -> Any:
 def _compile(part: type[SchemaMessage], version: int, flexible: bool, core: Any, done: dict[str, Any]) -> Any:
     """Return the layout of a message or structure.
 
-    The layouts of the structures inside it are made first and added to `done` by name.
+    The layouts of the structures inside it are compiled first and added to `done` by name.
     """
     fields, tagged, absent = [], [], []
     for f in part.SCHEMA.fields:

@@ -2,26 +2,23 @@
 
     1 Fetch, versions 0-18, flexible 12+
 
-    ClusterId       string?       12+   tag 0  = null  ignorable
-    Topics          []FetchTopic  0+
-        Topic       string        0-12
-    ...
-    struct Name
-        ...
+The first line contains a number, the name, the versions, and the flexible versions (KIP-482) of the
+message. Each further line describes a field: its name, its type, its versions and its options. If
+the type of a field is a structure, the fields of the structure are indented below the field. A line
+with ``struct`` starts a structure that several fields can use.
 
-The first line has a number, the name, the versions, and the flexible versions (KIP-482). The line
-of a field has its name, its type, its versions and its options. The fields of a structure are
-indented below the field. A line with ``struct`` starts a structure that several fields can have.
+The type of a field is one of `TYPES` or the name of a structure. The prefix `[]` makes it an array,
+and the suffix `?` allows null. The options of a field are:
 
 The type is one of `TYPES` or the name of a structure. `[]` before it makes an array, and `?` after
 it allows null. The options are:
 
-- ``null 1+``: null is allowed in these versions only.
-- ``tag 0``: the field is a tagged field.
-- ``= 60000``: the default. Without this option it is zero or empty.
+- ``null 1+``: null is allowed only in these versions.
+- ``tag 0``: the field is a tagged field with tag 0.
+- ``= 60000``: the default value. Without this option, the default is zero or empty.
 - ``ignorable``: the value is dropped without an error if the version does not have the field.
-- ``plain``: the field is never in compact form.
-- ``as name``: the Python name, if the snake case of Kafka's name is unsuitable.
+- ``plain``: the field never has a compact type.
+- ``as name``: the Python name, if Kafka's name in snake case is unsuitable.
 - ``also name``: a second Python name.
 """
 
@@ -32,7 +29,7 @@ from dataclasses import dataclass, field
 
 TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes", "records")
 NEWEST = 32767
-"""Last version of a range that is open at its end, such as ``12+``."""
+"""Last version of a range without an upper end, such as ``12+``."""
 OPTION = re.compile(r"(null|tag|=|as|also) (\S+)|ignorable|plain")
 HEADING = re.compile(r"(?:(\d+) )?(\w+), versions? (\S+?)(?:, flexible (\S+))?")
 WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -40,7 +37,7 @@ WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @dataclass(frozen=True)
 class Versions:
-    """A range of versions, both ends inclusive; empty if `last` is less than `first`."""
+    """A range of versions that includes both ends. It is empty if `last` is less than `first`."""
 
     first: int
     last: int
@@ -59,29 +56,35 @@ class Versions:
 
 
 NONE = Versions(0, -1)
-"""No version at all."""
+"""A range that contains no version."""
 
 
 @dataclass
 class Field:
-    """One field of a structure.
+    """A field of a message or structure.
 
     Attributes
     ----------
-    kafka_name, name : str
-        Kafka's name, and the Python name.
+    kafka_name : str
+        Kafka's name of the field.
+    name : str
+        Python name of the field.
     type : str
         One of `TYPES`, or the name of a structure. For an array, the type of its elements.
     array : bool
         Whether the field is an array.
-    versions, nullable : Versions
-        Versions of the message that have the field, and those in which it can be null.
+    versions : Versions
+        Versions of the message that have the field.
+    nullable : Versions
+        Versions of the message in which the field can be null.
     tag : int, optional
         Tag of a tagged field.
     default : str, optional
-        The default as text. None means zero or empty.
-    ignorable, plain : bool
-        The options of these names.
+        Default value as text. None means zero or empty.
+    ignorable : bool
+        Whether the value is dropped without an error if the version does not have the field.
+    plain : bool
+        Whether the field never has a compact type.
     second_name : str, optional
         A second Python name.
     struct : Struct, optional
@@ -103,7 +106,7 @@ class Field:
 
     @property
     def json_name(self) -> str:
-        """Name of the field in Kafka's JSON: camel case."""
+        """Name of the field in Kafka's JSON, in camel case."""
         return self.kafka_name[0].lower() + self.kafka_name[1:]
 
 
@@ -117,16 +120,16 @@ class Struct:
 
 @dataclass(frozen=True)
 class Heading:
-    """The first line of a message.
+    """The first line of a message schema.
 
     Attributes
     ----------
     number : int, optional
-        The API key or the record type, if the message has one.
+        API key or record type, if the message has one.
     name : str
         Kafka's name of the message.
     versions, flexible : Versions
-        Versions of the message, and those that have compact types and tagged fields.
+        Versions of the message, and the versions that use compact types and tagged fields.
     """
 
     number: int | None
@@ -154,7 +157,7 @@ def snake_case(name: str) -> str:
 
 
 def parse_field(line: str) -> Field:
-    """Parse the line of a field. `Field.struct` is left to `parse_message`."""
+    """Parse the line of a field. `parse_message` sets `Field.struct` later."""
     kafka_name, type_, versions, *rest = line.split(maxsplit=3)
     present = Versions.parse(versions)
     nullable = type_.endswith("?")
@@ -180,9 +183,9 @@ def parse_field(line: str) -> Field:
 
 
 def parse_message(name: str, lines: list[str]) -> Struct:
-    """Parse the lines after a message's first line.
+    """Parse the lines of a message schema after its first line.
 
-    The indentation of a line shows which structure the field belongs to.
+    The indentation of a line shows to which structure the field belongs.
     """
     message = Struct(name)
     shared: dict[str, Struct] = {}
@@ -210,7 +213,7 @@ def parse_message(name: str, lines: list[str]) -> Struct:
 
 
 def parse_messages(text: str) -> list[tuple[Heading, Struct]]:
-    """Parse several messages, each a first line and the indented lines of its fields."""
+    """Parse several message schemas. Each has a first line and indented lines for its fields."""
     parts: list[tuple[Heading, list[str]]] = []
     for line in text.splitlines():
         if line[:1].strip():

@@ -1,4 +1,4 @@
-"""Read and write the messages of Kafka's wire protocol, in all versions. This is not a client.
+"""Read and write the messages of Kafka's wire protocol in all versions. This is not a client.
 
     from kafkafmt import protocol
 
@@ -14,8 +14,8 @@
     body = protocol.MetadataRequest(topics=[topic])
     buffers = protocol.write_request(protocol.make_request(body, api_version=12, correlation_id=1))
 
-Each message has a class, such as `FetchRequest` and `FetchResponse`. The classes of the structures
-inside a message are its attributes. A class is made when it is first used.
+Each message has a class, such as `FetchRequest` or `FetchResponse`. The classes of the structures
+inside a message are attributes of its class. A class is created when it is first used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Read the APIs of the wire protocol from the files in `schemas/`.
+"""Read the definitions of Kafka's APIs from the files in `schemas/`.
 
-Each file describes one API: its key, its name, its versions, the request and the response. Its name
-is the key and the API's name in snake case, such as ``03_metadata.txt``.
+Each file describes one API: its key, its name, its versions, the request and the response. The file
+name consists of the key and the API's name in snake case, as in ``03_metadata.txt``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Api:
     Attributes
     ----------
     key : int
-        Kafka's number of the API, -1 for a header.
+        Kafka's number for the API. It is -1 for a header.
     name : str
-        Kafka's name of the API, such as "ApiVersions".
+        Kafka's name for the API, such as "ApiVersions".
     versions, flexible : Versions
-        Versions of both messages, and those that have compact types and tagged fields (KIP-482).
+        Versions of the API, and the versions that use compact types and tagged fields (KIP-482).
     request, response : Struct
-        Schemas of the messages.
+        Schemas of the request and the response.
     """
 
     key: int
@@ -47,7 +47,7 @@ class Api:
 
 @cache
 def keys() -> dict[str, int]:
-    """Return the key of each API by its name in snake case, in the order of the keys."""
+    """Return the keys of all APIs, by API name in snake case and in key order."""
     names = (file.name.removesuffix(".txt").partition("_") for file in files(__package__).joinpath("schemas").iterdir())
     return dict(sorted(((name, int(key)) for key, _, name in names if key.isdigit()), key=lambda item: item[1]))
 
@@ -58,8 +58,8 @@ def key_of(given: int | str) -> int:
     Parameters
     ----------
     given : int or str
-        The key, which is returned unchanged, or the API's name, in any case and with or without
-        underscores.
+        The key or the name of an API. A key is returned unchanged. In a name, case and underscores
+        are ignored.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def key_of(given: int | str) -> int:
 
 @cache
 def _load(file: str) -> Api:
-    """Parse a file of `schemas/`."""
+    """Parse a file in `schemas/`."""
     title, *lines = files(__package__).joinpath("schemas", file).read_text(encoding="utf-8").splitlines()
     heading = Heading.parse(title)
     parts: dict[str, list[str]] = {"request": [], "response": []}
@@ -94,13 +94,14 @@ def _load(file: str) -> Api:
 
 @cache
 def api(key: int) -> Api | None:
-    """Return the API with this key, or None if there is none."""
+    """Return the API with this key, or None if no API has this key."""
     return next((_load(f"{key:02}_{name}.txt") for name, known in keys().items() if known == key), None)
 
 
 def header(kind: str) -> Api:
-    """Return the header of requests or of responses. `kind` is "request" or "response".
+    """Return the definition of the header of requests or responses.
 
-    The file of a header has the form of an API's file, so the result is an `Api` too.
+    `kind` is "request" or "response". The file of a header has the same form as the file of an API,
+    so the result is an `Api` too.
     """
     return _load(f"{kind}_header.txt")

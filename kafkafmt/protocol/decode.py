@@ -1,4 +1,4 @@
-"""Decode streams of frames, as each side of a connection sent them, into typed rows."""
+"""Decode the frames that each side of a connection sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from .streams import Correlation, FrameSplitter
 
 CHUNK = 1 << 20
 MAX_FRAME = 2**31 - 1
-"""The protocol's own limit. A large size field alone costs no memory: only bytes that were read are kept."""
+"""Largest frame size that the protocol allows, in bytes. Only bytes that were read are kept, so a
+large size field alone uses no memory.
+"""
 
 
 @dataclass
@@ -33,25 +35,25 @@ class DecodedFrame:
     Attributes
     ----------
     direction : {"request", "response"}
-        Which stream the frame is from.
+        Whether the frame is from the stream of requests or the stream of responses.
     position, size : int
-        Position in the stream and size, in bytes; the size field is included.
+        Position of the frame in the stream, and its size including the size field, in bytes.
     api_key, api_version, correlation_id : int or None
-        From the header, or for a response from its request.
+        Values from the header. A response has the API key and version of its request.
     api : str or None
-        Name of the API; None if the key is unknown.
+        Name of the API. None if the API key is unknown.
     header : dict
-        The header as Kafka's JsonConverter writes it.
+        The header, in the form that Kafka's JsonConverter writes.
     message : Message, UnknownBody or None
-        The body.
+        The body. It is an `UnknownBody` if its API or version is unknown.
     body : object
-        The body as Kafka's JsonConverter writes it; None if there is an error.
+        The body, in the form that Kafka's JsonConverter writes. None if there is an error.
     error : str or None
-        Why the frame could not be decoded.
+        Reason why the frame could not be decoded.
     unmatched : bool
         Whether the frame is a response that matches no request.
     trailing_bytes : int
-        Bytes of the frame after the body.
+        Number of bytes in the frame after the body.
     undecoded_bytes : int or None
         Size of a body whose API or version is unknown.
     """
@@ -72,7 +74,7 @@ class DecodedFrame:
     undecoded_bytes: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object that ``kafkafmt decode --format json`` prints."""
+        """Return the frame as the JSON object that ``kafkafmt decode --format json`` prints."""
         row: dict[str, Any] = {
             "direction": self.direction,
             "position": self.position,
@@ -95,7 +97,7 @@ class DecodedFrame:
         self.api_key, self.api, self.api_version = key, None if known is None else known.name, version
 
     def _set_body(self, message: Message | UnknownBody, version: int, trailing: Any) -> None:
-        """Set the body; raise `UnsupportedError` if its API or version is unknown."""
+        """Set the body. Raise `UnsupportedError` if the API or the version is unknown."""
         self.message = message
         if isinstance(message, UnknownBody):
             self.undecoded_bytes = len(message.data)
@@ -105,10 +107,14 @@ class DecodedFrame:
 
 
 def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
-    """Yield position, size, frame and "" for each frame. If the rest is not a frame, yield None and an error for it."""
+    """Yield the position, the size, the frame and "" for each frame in a stream.
+
+    If the rest of the stream is not a valid frame, the last item contains None instead of a frame,
+    and an error message instead of "".
+    """
     splitter, position = FrameSplitter(MAX_FRAME), 0
     try:
-        while data := stream.read1(CHUNK):  # returns what a pipe has, without waiting for more
+        while data := stream.read1(CHUNK):  # read1 does not wait until a pipe has CHUNK bytes
             for frame in splitter.feed(data):
                 yield position, len(frame), frame, ""
                 position += len(frame)
@@ -121,20 +127,21 @@ def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
 
 
 def decode_requests(stream: BinaryIO, waiting: Correlation) -> Iterator[DecodedFrame]:
-    """Decode what a client sent.
+    """Decode the requests that a client sent.
 
     Parameters
     ----------
     stream : binary stream with a method ``read1``
-        Frames, each with its size before it.
+        Frames, each of which starts with its size.
     waiting : Correlation
-        Gets the requests, so that `decode_responses` can match the responses to them.
+        The requests are added to it, so that `decode_responses` can match responses to them.
 
     Yields
     ------
     DecodedFrame
-        A frame that cannot be decoded has an `error`, and the next one is decoded. If the stream ends inside
-        a frame, or a size field is negative, the last item has the error.
+        One item for each frame. If a frame cannot be decoded, its `error` says why, and decoding
+        continues with the next frame. If the stream ends inside a frame or a size field is
+        negative, the last item has an error.
     """
     for position, size, frame, error in _frames(stream):
         row = DecodedFrame(REQUEST, position, size)
@@ -158,24 +165,26 @@ def decode_requests(stream: BinaryIO, waiting: Correlation) -> Iterator[DecodedF
 def decode_responses(
     stream: BinaryIO, waiting: Correlation, api: int | str | None = None, api_version: int | None = None
 ) -> Iterator[DecodedFrame]:
-    """Decode what a broker sent.
+    """Decode the responses that a broker sent.
 
     Parameters
     ----------
     stream : binary stream with a method ``read1``
-        Frames, each with its size before it.
+        Frames, each of which starts with its size.
     waiting : Correlation
-        The requests. Responses are matched to them by correlation id.
+        The requests to which the responses are matched, by correlation id.
     api : int or str, optional
-        Key or name of the API of responses that match no request. By default, such a response is an error.
+        Key or name of the API to assume for responses that match no request. By default, such a
+        response is an error.
     api_version : int, optional
-        Its version.
+        API version to assume for responses that match no request.
 
     Yields
     ------
     DecodedFrame
-        A frame that cannot be decoded has an `error`, and the next one is decoded. If the stream ends inside
-        a frame, or a size field is negative, the last item has the error.
+        One item for each frame. If a frame cannot be decoded, its `error` says why, and decoding
+        continues with the next frame. If the stream ends inside a frame or a size field is
+        negative, the last item has an error.
     """
     default = None if api is None or api_version is None else (apis.key_of(api), api_version)
     for position, size, frame, error in _frames(stream):

@@ -1,4 +1,4 @@
-"""Kafka's error codes: their names, their meanings, and whether a retry may succeed."""
+"""Kafka's error codes, with their names, their meanings, and whether a retry may succeed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """An `error_code` of a response: ``ErrorCode(6)`` is ``ErrorCode.NOT_LEADER_OR_FOLLOWER``.
+    """An error code in a response. For example, ``ErrorCode(6)`` is NOT_LEADER_OR_FOLLOWER.
 
     Attributes
     ----------
@@ -17,7 +17,7 @@ class ErrorCode(IntEnum):
 
     Notes
     -----
-    The names are those of Kafka's ``Errors``. A code that this release does not have is no error:
+    The names are those in Kafka's ``Errors``. A code that has no name in this release is accepted:
     its name contains the number, as in UNKNOWN_999, and it is not retriable.
     """
 

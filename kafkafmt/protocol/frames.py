@@ -1,12 +1,14 @@
-"""Read and write whole requests and responses, as frames: four bytes of size, a header, a body.
+"""Read and write whole requests and responses as frames.
 
-A request's header has the API key and version. A response's header has only the correlation id of
-its request, so the caller must pass the API key and version. Flexible versions (KIP-482) have
-tagged fields in the header. ApiVersions responses are the exception: a client must be able to read
-them before it knows the broker's versions.
+A frame consists of a size field of four bytes, a header and a body. The header of a request
+contains the API key and the version. The header of a response contains only the correlation id of
+its request, so the caller must pass the API key and the version. In flexible versions (KIP-482),
+headers have tagged fields. The headers of ApiVersions responses never have tagged fields, because a
+client must be able to read these responses before it has learned the broker's versions.
 
-Kafka's parser ignores bytes after a message, and librdkafka sends some. They are kept in `trailing`
-and written back. If the API or the version is not supported, the body is kept as an `UnknownBody`.
+Kafka's parser ignores bytes after a message, and librdkafka sends such bytes. They are kept in
+`trailing` and written unchanged. If the API or the version is not supported, the body is kept as an
+`UnknownBody`.
 """
 
 from __future__ import annotations
@@ -35,19 +37,22 @@ if TYPE_CHECKING:
     from ._classes import ApiVersionsResponse, ProduceRequest, RequestHeader, ResponseHeader
 
 SIZE_BYTES, MAX_FRAME = 4, 2**31 - 1
-"""Bytes of a frame's size field, and the largest size that it can hold."""
+"""Size of a frame's size field in bytes, and the largest value that the field can hold."""
 FIXED_HEADER_BYTES = 8
-"""Bytes of a request's API key, version and correlation id, which every request has."""
+"""Size in bytes of the API key, version and correlation id, with which every request starts."""
 CORRELATION_ID_BYTES = 4
 
 BODIES = (Message, UnknownBody)
 
 Body = TypeVar("Body", bound=Message | UnknownBody)
-"""Type of the body of a `Request` or `Response`."""
+"""Type of the `body` of a `Request` or `Response`."""
 
 
 class _FrameContent:
-    """Base class of `Request` and `Response`, whose body's fields are attributes of the object too."""
+    """Base class of `Request` and `Response`.
+
+    The fields of the body are attributes of the object too.
+    """
 
     __slots__ = ()
 
@@ -56,7 +61,7 @@ class _FrameContent:
     trailing: bytes
 
     def __getattr__(self, name: str) -> Any:
-        """Return a field of the body. Its type is Any; the fields of `body` itself are typed."""
+        """Return a field of the body. Its type is Any; fields of `body` itself are typed."""
         if name.startswith("__") or name in ("header", "body"):
             raise AttributeError(name)
         return getattr(self.body, name)
@@ -74,7 +79,7 @@ class _FrameContent:
 
     @property
     def correlation_id(self) -> int:
-        """Number by which a response is matched to its request."""
+        """Number that matches a response to its request."""
         return int(self.header.correlation_id)
 
 
@@ -86,10 +91,10 @@ class Request(_FrameContent, Generic[Body]):
     ----------
     header : RequestHeader
     body : Message or UnknownBody
-        A type checker knows the fields of the body from `make_request`, or after a check such as
+        A type checker infers the type of the body from `make_request`, or from a check such as
         ``isinstance(request.body, protocol.ProduceRequest)``.
     trailing : bytes, default b""
-        Bytes after the body. `write_request` writes them, also if `body` was changed. To drop them,
+        Bytes after the body. `write_request` writes them even if `body` was changed. To omit them,
         set `trailing` to b"".
     """
 
@@ -99,19 +104,20 @@ class Request(_FrameContent, Generic[Body]):
 
     @property
     def api_version(self) -> int:
-        """Version of the body, and of the response."""
+        """Version of the request's body and of the response."""
         return int(self.header.api_version)
 
     @property
     def client_id(self) -> str | None:
-        """Name that the client gives itself."""
+        """Name by which the client identifies itself."""
         return self.header.client_id
 
     @property
     def has_response(self) -> bool:
-        """Whether a broker responds: False only for a Produce request with acks 0.
+        """Whether a broker responds to this request.
 
-        An `UnknownBody` counts as a request that gets a response.
+        The value is False only for a Produce request with acks 0. It is True if the body is an
+        `UnknownBody`.
         """
         return (
             self.api_key != apis.PRODUCE
@@ -128,13 +134,13 @@ class Response(_FrameContent, Generic[Body]):
     ----------
     header : ResponseHeader
     body : Message or UnknownBody
-        A type checker knows the fields of the body from `make_response`, or after a check such as
+        A type checker infers the type of the body from `make_response`, or from a check such as
         ``isinstance(response.body, protocol.FetchResponse)``.
     api_version : int
         Version of the body.
     trailing : bytes, default b""
-        Bytes after the body. `write_response` writes them, also if `body` was changed. To drop
-        them, set `trailing` to b"".
+        Bytes after the body. `write_response` writes them even if `body` was changed. To omit them,
+        set `trailing` to b"".
     """
 
     header: ResponseHeader
@@ -155,7 +161,7 @@ def _check_body(body: Any, kind: Kind) -> None:
 
 
 def make_request(body: Body, api_version: int, correlation_id: int = 0, client_id: str | None = None) -> Request[Body]:
-    """Make a request: a body with a header for it.
+    """Create a request from a body, and add the header.
 
     Parameters
     ----------
@@ -164,9 +170,9 @@ def make_request(body: Body, api_version: int, correlation_id: int = 0, client_i
     api_version : int
         Version in which `write_request` writes the body.
     correlation_id : int, default 0
-        Number by which the response is matched to the request.
+        Number that matches the response to the request.
     client_id : str, optional
-        Name that the client gives itself.
+        Name by which the client identifies itself.
 
     Raises
     ------
@@ -181,7 +187,7 @@ def make_request(body: Body, api_version: int, correlation_id: int = 0, client_i
 
 
 def make_response(body: Body, api_version: int, correlation_id: int = 0) -> Response[Body]:
-    """Make a response: a body with a header for it.
+    """Create a response from a body, and add the header.
 
     Parameters
     ----------
@@ -190,7 +196,7 @@ def make_response(body: Body, api_version: int, correlation_id: int = 0) -> Resp
     api_version : int
         Version in which `write_response` writes the body.
     correlation_id : int, default 0
-        Number by which the response is matched to its request.
+        Number that matches the response to its request.
 
     Raises
     ------
@@ -203,7 +209,7 @@ def make_response(body: Body, api_version: int, correlation_id: int = 0) -> Resp
 
 
 def header_version(kind: Kind, key: int, version: int) -> int:
-    """Return the version of the header that precedes the body of an API in this version."""
+    """Return the version of the header that precedes a body with this API key and version."""
     api = apis.api(key)
     flexible = api is not None and version in api.flexible
     if kind == RESPONSE:
@@ -212,7 +218,7 @@ def header_version(kind: Kind, key: int, version: int) -> int:
 
 
 def _view_of_frame(frame: Buffer) -> memoryview:
-    """Return a view of the whole frame; raise an error if its size field is wrong."""
+    """Return a view of the whole frame. Raise a KafkaFormatError if its size field is wrong."""
     view = byte_view(frame)
     if len(view) < SIZE_BYTES:
         raise TruncatedError(
@@ -226,11 +232,11 @@ def _view_of_frame(frame: Buffer) -> memoryview:
 
 
 def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
-    """Read the header of a request's frame; return it and the position after it.
+    """Read the header of a request frame. Return the header and the position after it.
 
-    If the version is newer than the supported ones, the header is read in the form of the API's
-    newest versions, as Kafka does. If the API is not supported, the header's tagged fields are left
-    to the body, because only flexible versions have them.
+    If the API version is newer than the supported versions, the header is read in the form of the
+    API's newest versions, as in Kafka. If the API is not supported, it is not known whether the
+    version has tagged fields. Therefore, any tagged fields of the header are left in the body.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
@@ -245,7 +251,7 @@ def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def read_request_body(frame: Buffer, header: RequestHeader, position: int) -> tuple[Message | UnknownBody, bytes]:
-    """Read the body after a header that ends at `position`; return it and the bytes after it."""
+    """Read the request body that starts at `position`. Return the body and the bytes after it."""
     return _read_body(frame, position, REQUEST, header.api_key, header.api_version)
 
 
@@ -255,25 +261,26 @@ def read_request(frame: Buffer) -> Request[Message | UnknownBody]:
     Parameters
     ----------
     frame : bytes-like
-        The whole frame, with its size field of four bytes.
+        The whole frame, including its size field of four bytes.
 
     Returns
     -------
     Request
-        Record data is a view of `frame`; everything else is copied. The body is an `UnknownBody` if
-        this release does not support its API or version. `trailing` is the bytes after the body.
+        The request. Its record data is a view of `frame`; everything else is copied. The body is an
+        `UnknownBody` if this release does not support its API or version. `trailing` contains the
+        bytes after the body.
 
     Raises
     ------
     KafkaFormatError
-        The frame's size is wrong, or the header or the body is damaged.
+        The frame's size field is wrong, or the header or the body is damaged.
     """
     header, position = read_request_header(frame)
     return Request(header, *read_request_body(frame, header, position))
 
 
 def correlation_id_of(frame: Buffer) -> int:
-    """Return the correlation id of a response's frame."""
+    """Return the correlation id of a response frame."""
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + CORRELATION_ID_BYTES:
         found = len(view) - SIZE_BYTES
@@ -284,7 +291,7 @@ def correlation_id_of(frame: Buffer) -> int:
 
 
 def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple[ResponseHeader, int]:
-    """Read the header of a response's frame; return it and the position after it."""
+    """Read the header of a response frame. Return the header and the position after it."""
     version = header_version(RESPONSE, api_key, api_version)
     read: tuple[ResponseHeader, int] = layout_of(header_class(RESPONSE), version).read(
         _view_of_frame(frame), SIZE_BYTES
@@ -295,9 +302,9 @@ def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple
 def read_response_body(
     frame: Buffer, position: int, api_key: int, api_version: int
 ) -> tuple[Message | UnknownBody, int, bytes]:
-    """Read the body at `position`; return it, its version and the bytes after it.
+    """Read the response body at `position`. Return the body, its version and the bytes after it.
 
-    The version is `api_version`, or 0 for some ApiVersions responses: see `read_response`.
+    The version is `api_version` or, for some ApiVersions responses, 0. See `read_response`.
     """
     try:
         body, trailing = _read_body(frame, position, RESPONSE, api_key, api_version)
@@ -314,7 +321,7 @@ def read_response_body(
 def _read_api_versions_0(frame: Buffer, position: int) -> tuple[Message | UnknownBody, int, bytes]:
     """Read an ApiVersions response in version 0.
 
-    Bytes after it are allowed only if its error code is UNSUPPORTED_VERSION.
+    Bytes after the response are allowed only if its error code is UNSUPPORTED_VERSION.
     """
     body, trailing = _read_body(frame, position, RESPONSE, apis.API_VERSIONS, 0)
     if trailing and cast("ApiVersionsResponse", body).error_code != ErrorCode.UNSUPPORTED_VERSION:
@@ -329,7 +336,7 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
     Parameters
     ----------
     frame : bytes-like
-        The whole frame, with its size field of four bytes.
+        The whole frame, including its size field of four bytes.
     api_key : int or str
         Key or name of the API that the request called.
     api_version : int
@@ -338,21 +345,22 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
     Returns
     -------
     Response
-        Record data is a view of `frame`; everything else is copied. The body is an `UnknownBody` if
-        this release does not support its API or version. `trailing` is the bytes after the body.
+        The response. Its record data is a view of `frame`; everything else is copied. The body is
+        an `UnknownBody` if this release does not support its API or version. `trailing` contains
+        the bytes after the body.
 
     Raises
     ------
     KafkaFormatError
-        The frame's size is wrong, or the header or the body is damaged.
+        The frame's size field is wrong, or the header or the body is damaged.
     ValueError
         No API has the name `api_key`.
 
     Notes
     -----
-    A broker that does not support the version of an ApiVersions request responds in version 0.
-    Therefore an ApiVersions response that cannot be read in the request's version is read in
-    version 0, as in Kafka's ``ApiVersionsResponse.parse``.
+    A broker that does not support the version of an ApiVersions request sends a response in version
+    0. Therefore, if an ApiVersions response cannot be read in the version of the request, it is
+    read in version 0. Kafka's ``ApiVersionsResponse.parse`` does the same.
     """
     key = apis.key_of(api_key)
     header, position = read_response_header(frame, key, api_version)
@@ -360,9 +368,9 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
 
 
 def _read_body(frame: Buffer, position: int, kind: Kind, key: int, version: int) -> tuple[Message | UnknownBody, bytes]:
-    """Read a body that starts at `position`; return it and the bytes after it.
+    """Read a body that starts at `position`. Return the body and the bytes after it.
 
-    An `UnknownBody` contains all these bytes.
+    An `UnknownBody` contains all bytes from `position` onwards.
     """
     try:
         layout = layout_of(class_of_key(key, kind), version)
@@ -373,27 +381,27 @@ def _read_body(frame: Buffer, position: int, kind: Kind, key: int, version: int)
 
 
 def write_request(request: Request[Any]) -> list[bytes | memoryview]:
-    """Write a request's frame as a list of buffers.
+    """Convert a request to a frame, which is returned as a list of buffers.
 
     Parameters
     ----------
     request : Request
-        `make_request` makes one from a body.
+        The request, such as one that `make_request` returned.
 
     Returns
     -------
     list of bytes and memoryview
-        The frame in pieces, for ``socket.sendmsg`` or ``writelines``. Record data is not copied:
-        its pieces are views of the buffers in the body. `request.trailing` is at the end of the
-        frame.
+        The parts of the frame, for ``socket.sendmsg`` or ``writelines``. Record data is not copied:
+        its parts are views of the buffers in the body. The last bytes of the frame are
+        `request.trailing`.
 
     Raises
     ------
     TypeError
         `request` is not a `Request`, or a field has a value of a wrong type.
     ValueError
-        The version cannot hold the value of a field: None, a value out of range, or a field that
-        the version does not have.
+        A field has a value that this version cannot represent, such as None, a value out of range,
+        or a value of a field that the version does not have.
     UnsupportedError
         This release does not support the version.
     """
@@ -402,27 +410,27 @@ def write_request(request: Request[Any]) -> list[bytes | memoryview]:
 
 
 def write_response(response: Response[Any]) -> list[bytes | memoryview]:
-    """Write a response's frame as a list of buffers.
+    """Convert a response to a frame, which is returned as a list of buffers.
 
     Parameters
     ----------
     response : Response
-        `make_response` makes one from a body.
+        The response, such as one that `make_response` returned.
 
     Returns
     -------
     list of bytes and memoryview
-        The frame in pieces, for ``socket.sendmsg`` or ``writelines``. Record data is not copied:
-        its pieces are views of the buffers in the body. `response.trailing` is at the end of the
-        frame.
+        The parts of the frame, for ``socket.sendmsg`` or ``writelines``. Record data is not copied:
+        its parts are views of the buffers in the body. The last bytes of the frame are
+        `response.trailing`.
 
     Raises
     ------
     TypeError
         `response` is not a `Response`, or a field has a value of a wrong type.
     ValueError
-        The version cannot hold the value of a field: None, a value out of range, or a field that
-        the version does not have.
+        A field has a value that this version cannot represent, such as None, a value out of range,
+        or a value of a field that the version does not have.
     UnsupportedError
         This release does not support the version.
     """
@@ -459,7 +467,7 @@ def _write(
 
 
 def _extend(buffers: list[bytes | memoryview], *more: bytes) -> list[bytes | memoryview]:
-    """Append buffers to a frame and correct its size."""
+    """Append buffers to a frame and update its size field."""
     added = [part for part in more if memoryview(part).nbytes]
     if added:
         size = int.from_bytes(buffers[0][:SIZE_BYTES], "big") + sum(memoryview(part).nbytes for part in added)

@@ -1,6 +1,6 @@
-"""Make the classes of the protocol's messages on first use: `FetchRequest`, `FetchResponse`, …
+"""Create the classes of the protocol's messages, such as `FetchRequest`, when they are first used.
 
-The types of these classes, for type checkers and IDEs, are in `_classes.pyi`, which `make stubs`
+For type checkers and IDEs, the types of these classes are in `_classes.pyi`, which `make stubs`
 writes.
 """
 
@@ -31,9 +31,9 @@ class Message(SchemaMessage):
     __slots__ = ()
 
     API: ClassVar[Api]
-    """API of the message. A structure inside a message has no `API`."""
+    """API of the message. The class of a structure inside a message has no `API`."""
     KIND: ClassVar[Kind]
-    """Either "request" or "response". A structure inside a message has no `KIND`."""
+    """Either "request" or "response". The class of a structure inside a message has no `KIND`."""
 
 
 @dataclass(slots=True)
@@ -44,10 +44,11 @@ class UnknownBody:
     ----------
     kind : {"request", "response"}
     api_key, api_version : int
-        As in the request's header.
+        API key and version from the header of the request.
     data : bytes
-        Everything after the header. If the API is not supported, the tagged fields of the header,
-        if it has any, are at the start of `data`, because only flexible versions have them.
+        Everything after the header. If the API is not supported, `data` starts with the tagged
+        fields of the header, if it has any. They cannot be separated, because it is not known
+        whether the version is flexible.
     """
 
     kind: Kind
@@ -57,14 +58,14 @@ class UnknownBody:
 
     @property
     def KIND(self) -> Kind:
-        """`kind`, under the name that a `Message` has for it."""
+        """The same value as `kind`, under the name that `Message` uses."""
         return self.kind
 
     def __repr__(self) -> str:
         return f"UnknownBody({self.kind}, api_key={self.api_key}, api_version={self.api_version}, <{len(self.data)} bytes>)"
 
     def why(self) -> str:
-        """Return a text with the reason why the body was not decoded, and its size."""
+        """Return a message that says why the body was not decoded, and how large it is."""
         known = apis.api(self.api_key)
         if known is None:
             reason = f"API key {self.api_key} is not supported"
@@ -74,20 +75,22 @@ class UnknownBody:
 
 
 def to_json(message: SchemaMessage | UnknownBody, version: int) -> dict[str, Any]:
-    """Return the fields of a message as JSON values, as Kafka's ``…JsonConverter`` classes do.
+    """Convert a message to JSON values, as Kafka's ``…JsonConverter`` classes do.
 
     Parameters
     ----------
     message : Message or UnknownBody
     version : int
-        Version of the message. It is ignored if `message` is an `UnknownBody`, which has its own.
+        Version of the message. It is ignored if `message` is an `UnknownBody`, which has its own
+        version.
 
     Returns
     -------
     dict
-        The fields by Kafka's names. If `message` is an `UnknownBody`, the keys are those of
-        ``kafkafmt decode``: "apiKey", "api" (the API's name, or None), "apiVersion" and
-        "undecodedBytes" (a number); and "data", the bytes in base64.
+        The JSON values, with Kafka's field names as keys. If `message` is an `UnknownBody`, the
+        dict has the same keys as the output of ``kafkafmt decode``: "apiKey", "api" (the API's
+        name, or None), "apiVersion" and "undecodedBytes" (a number). The additional key "data"
+        contains the bytes in base64.
     """
     if not isinstance(message, UnknownBody):
         return messages.to_json(message, version)
@@ -104,7 +107,7 @@ def _make(api: Api, kind: Kind, name: str) -> type[Message]:
 
 
 def message_class(key: int | str, kind: Kind) -> type[Message]:
-    """Return the class of an API's requests or responses.
+    """Return the class of the requests or responses of an API.
 
     Parameters
     ----------
@@ -115,9 +118,9 @@ def message_class(key: int | str, kind: Kind) -> type[Message]:
     Raises
     ------
     UnsupportedError
-        This release does not support an API with this key.
+        This release does not support an API with the key `key`.
     ValueError
-        No API has this name, or `kind` is wrong.
+        No API has the name `key`, or `kind` is invalid.
     """
     return class_of_key(apis.key_of(key), cast(Kind, one_of("kind", kind, (REQUEST, RESPONSE))))
 
@@ -138,13 +141,13 @@ def header_class(kind: Kind) -> type[Message]:
 
 
 def class_names() -> list[str]:
-    """Return the names of all message classes, headers first, then by API key."""
+    """Return the names of all message classes: headers first, then all APIs in key order."""
     names = [api.name for key in apis.keys().values() if (api := apis.api(key))]
     return ["RequestHeader", "ResponseHeader", *(name + kind.title() for name in names for kind in (REQUEST, RESPONSE))]
 
 
 def find_class(name: str) -> type[Message] | None:
-    """Return the class with this name, such as "FetchRequest", or None if there is none."""
+    """Return the message class with this name, such as "FetchRequest", or None if there is none."""
     kinds: tuple[Kind, ...] = (REQUEST, RESPONSE)
     for kind in kinds:
         if name == f"{kind.title()}Header":

@@ -1,4 +1,4 @@
-"""Find the record data inside messages, without copying it."""
+"""Find the record data in messages, without copying it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 class RecordData(NamedTuple):
-    """Record data of one partition of a message, as input for `read_records` or `to_arrow`.
+    """The record data of one partition in a message, as input for `read_records` or `to_arrow`.
 
     Attributes
     ----------
     topic : str
-        Name of the topic. It is empty if the message names the topic by its id only.
+        Name of the topic. It is empty if the message identifies the topic only by its id.
     topic_id : UUID
-        Id of the topic. It is zero if the message names the topic by its name only.
+        Id of the topic. It is zero if the message identifies the topic only by its name.
     partition : int
     records : bytes-like
-        Record batches. A view of the frame, if the message was read from one.
+        Record batches. If the message was read from a frame, this is a view of the frame.
     aborted : list of (int, int), optional
-        Producer id and first offset of each aborted transaction in a Fetch response. `read_records`
-        and `to_arrow` take this list as their argument `aborted`. None if the request did not ask
-        for read_committed.
+        Producer id and first offset of each aborted transaction that a Fetch response lists. Pass
+        this list to `read_records` or `to_arrow` as the argument `aborted`. It is None if the
+        request did not ask for read_committed.
     """
 
     topic: str
@@ -42,17 +42,17 @@ class RecordData(NamedTuple):
 
 
 class BatchesEnd(NamedTuple):
-    """The end of the complete batches in some record data.
+    """The position and the offset after the complete batches in record data.
 
-    The bytes after this end are the start of another batch: a broker truncates the last batch if
-    the response is full.
+    A broker truncates the last batch if the response is full. Any bytes after the complete batches
+    are therefore the start of another batch.
 
     Attributes
     ----------
     bytes_used : int
-        Size of the complete batches, in bytes.
+        Total size of the complete batches, in bytes.
     next_offset : int, optional
-        The offset after the last one of these batches. None if there is no complete batch.
+        Offset after the last complete batch. None if there is no complete batch.
     """
 
     bytes_used: int
@@ -72,7 +72,7 @@ def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
     Yields
     ------
     RecordData
-        A partition whose records are null is skipped.
+        One item for each partition whose records are not null.
     """
     if isinstance(body, UnknownBody):
         return
@@ -101,7 +101,7 @@ def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
 
 
 def batches_end(records: Buffer) -> BatchesEnd:
-    """Return where the complete batches of some record data end.
+    """Return the position and the offset after the complete batches in record data.
 
     Parameters
     ----------

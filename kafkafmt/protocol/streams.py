@@ -20,20 +20,20 @@ DEFAULT_MAX_SIZE = 100 << 20
 
 
 class FrameSplitter:
-    """Split a stream of bytes, which is fed in pieces of any size, into frames.
+    """Splits a stream of bytes into frames. The stream is fed in pieces of any size.
 
     Parameters
     ----------
     max_size : int, default 104857600 (100 MiB)
-        Largest value of a frame's size field. A larger frame is an error, which is raised before
-        the frame is buffered.
+        Largest value of a frame's size field. A larger value raises an error before the frame is
+        buffered.
 
     Attributes
     ----------
     position : int
         Position of the next frame in the stream, in bytes.
     buffered : int
-        Number of bytes of the next frame that were already fed.
+        Number of bytes of the next frame that have already been fed.
     """
 
     def __init__(self, max_size: int = DEFAULT_MAX_SIZE) -> None:
@@ -48,29 +48,29 @@ class FrameSplitter:
 
     @property
     def buffered(self) -> int:
-        """Number of bytes of the next frame that were already fed."""
+        """Number of bytes of the next frame that have already been fed."""
         return len(self._held)
 
     def feed(self, data: Buffer) -> Iterator[memoryview]:
-        """Yield the frames that this piece completes.
+        """Feed a piece of the stream, and yield the frames that it completes.
 
         Parameters
         ----------
         data : bytes-like
-            The next piece of the stream. Bytes are not copied if `data` is bytes and contains the
-            whole frame.
+            The next piece of the stream. If `data` is a bytes object that contains a whole frame,
+            the frame is not copied.
 
         Yields
         ------
         memoryview
-            One frame, with its size field. The view is read-only and stays valid.
+            One frame, including its size field. The view is read-only and stays valid.
 
         Raises
         ------
         KafkaFormatError
             A size field is negative (`StructureError`) or greater than `max_size`
-            (`TooLargeError`). The frames before it are yielded first. Every later call raises the
-            same error, because the start of the next frame is unknown.
+            (`TooLargeError`). The frames before the wrong size field are yielded first. Every later
+            call raises the same error, because the start of the next frame is unknown.
         """
         frames: list[memoryview] = []
         with self._lock:
@@ -105,7 +105,7 @@ class FrameSplitter:
         self._held += view[start:]
 
     def _complete(self, view: memoryview, frames: list[memoryview]) -> int:
-        """Add bytes of `view` to the buffered start of a frame; return how many were added."""
+        """Add bytes from `view` to the buffered start of a frame; return how many were added."""
         start = max(0, min(SIZE_BYTES - len(self._held), len(view)))
         self._held += view[:start]
         if len(self._held) < SIZE_BYTES:
@@ -120,7 +120,7 @@ class FrameSplitter:
         return end
 
     def _whole_size(self, head: memoryview | bytearray) -> int:
-        """Return the size of a frame, size field included, from its first bytes."""
+        """Return the size of a frame, including its size field, from its first bytes."""
         size = int.from_bytes(head, "big", signed=True)
         if size < 0:
             raise StructureError(f"the frame's size field is {size}; it cannot be negative", self.position)
@@ -148,12 +148,12 @@ class Correlation:
             return sum(map(len, self._waiting.values()))
 
     def sent(self, request: Request[Any]) -> None:
-        """Add a request, unless it gets no response."""
+        """Add a request that was sent, unless it gets no response."""
         if request.has_response:
             self.expect(request.correlation_id, request.api_key, request.api_version)
 
     def expect(self, correlation_id: int, api_key: int | str, api_version: int) -> None:
-        """Add a request by its correlation id, the key or name of its API, and its version."""
+        """Add a request, given its correlation id, the key or name of its API, and its version."""
         expected = apis.key_of(api_key), api_version
         with self._lock:
             self._waiting[correlation_id].append(expected)
@@ -166,11 +166,10 @@ class Correlation:
                 del self._waiting[correlation_id]
 
     def take(self, correlation_id: int) -> tuple[int, int] | None:
-        """Remove the request that a response answers; return its API key and version.
+        """Remove the request to which a response belongs, and return its API key and version.
 
-        If several requests have this correlation id, the first one is removed, because a broker
-        responds in the order of the requests. The result is None if no request has this correlation
-        id.
+        If several requests have this correlation id, the oldest one is removed, because a broker
+        responds in request order. The result is None if no request has this correlation id.
         """
         with self._lock:
             waiting = self._waiting.get(correlation_id)
@@ -182,12 +181,12 @@ class Correlation:
             return found
 
     def read_response(self, frame: Buffer) -> Response[Message | UnknownBody]:
-        """Read the response to one of the requests, which is then removed.
+        """Read the response to one of the added requests, and remove that request.
 
         Parameters
         ----------
         frame : bytes-like
-            The whole frame, with its size field of four bytes.
+            The whole frame, including its size field of four bytes.
 
         Raises
         ------

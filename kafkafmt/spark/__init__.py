@@ -1,7 +1,7 @@
-"""Kafka logs on Spark: data source and sink, functions for mapPartitions and mapInArrow, export.
+"""Use Kafka logs in Spark, with a data source, a data sink, an export and mapping functions.
 
-The public names below import their modules on first use. These need pyspark, pyarrow and, for the
-functions of mapInArrow, pandas.
+The public names of this package are imported on first use. They need pyspark and pyarrow. The
+functions for mapInArrow also need pandas.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""Functions for mapInArrow and mapPartitions that decode record data or read paths of logs.
+"""Functions for mapInArrow and mapPartitions that decode record data or read Kafka logs.
 
     decode = decode_batches("records", keep={"topic": "string", "partition": "int"})
     df.mapInArrow(decode, decode.schema)
 
     rdd.mapPartitions(decode_partition())
 
-Record data is what a Fetch response, a Produce request or a `.log` file contains: batches back to
-back. The last batch may be truncated, which is not an error. mapInArrow is much faster, because it
-creates no Python objects for records. mapPartitions delivers Record objects or tuples, about
-100,000 records per second through Spark.
+Record data is what a Fetch response, a Produce request or a `.log` file contains: consecutive
+record batches. The last batch may be truncated, which is not an error. mapInArrow is much faster
+than mapPartitions, because it creates no Python objects for records. mapPartitions yields Record
+objects or tuples, at about 100,000 records per second through Spark.
 
-`on_error` decides what happens to damage:
+The argument `on_error` decides what happens to damage:
 
-- "fail" raises an error that names the input row;
-- "skip" omits the damaged data and logs a warning in the task;
-- "column" omits it and adds a row for each damaged span, at its place among the records. Its last
-  column `error` contains the reason and the records' columns are null. In all other rows, `error`
-  is null.
+- "fail" raises an error that names the input row.
+- "skip" omits the damaged data and logs a warning in the task.
+- "column" omits the damaged data and adds a row for each damaged span, in its place among the
+  records. In this row, the last column, `error`, contains the reason, and the record columns are
+  null. In all other rows, `error` is null.
 """
 
 from __future__ import annotations
@@ -41,14 +41,18 @@ from .source.reading import say
 
 OnFault = Callable[[Exception], None]
 Found = Iterator[tuple[str, int, Iterator[Chunk]]]
-"""Topic, partition and decoded records. The records must be read before the next item."""
+"""Iterator of topic, partition and decoded records. The records of an item must be read before the
+next item is requested.
+"""
 CHUNK_ROWS = 4096
 
 ERROR = "error"
 BLOB_COLUMNS = tuple(n for n in WITH_HEADERS if n not in ("topic", "partition"))
 TUPLE_COLUMNS = tuple("timestampMillis" if n == "timestamp" else n for n in WITH_HEADERS)
 TUPLE_SCHEMA = ddl_of(TUPLE_COLUMNS)
-"""Schema of the tuples of `decode_partition(tuples=True)`, for toDF. Timestamps are milliseconds."""
+"""Schema, for toDF, of the tuples that `decode_partition(tuples=True)` yields. Timestamps are in
+milliseconds.
+"""
 
 
 def decode_batches(
@@ -60,32 +64,34 @@ def decode_batches(
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> ArrowFunction:
-    """Return a function for mapInArrow that decodes a binary column of record data.
+    """Return a function for mapInArrow that decodes the record data in a binary column.
 
     Parameters
     ----------
     column : str, default "records"
-        Name of the column with the record data. A null has no records.
+        Name of the column that contains the record data. A null value yields no records.
     keep : mapping of str to str, optional
-        Other columns of the input to repeat before the columns of each record: names and Spark
-        types. To keep all columns, pass ``{f.name: f.dataType.simpleString() for f in df.schema if
-        f.name != column}``. By default none.
+        Other input columns to repeat before the columns of each record, as a mapping from column
+        name to Spark type. By default, no column is repeated. To repeat all columns, pass
+        ``{f.name: f.dataType.simpleString() for f in df.schema if f.name != column}``.
     columns : sequence of str, optional
-        Columns of the records. By default key, value, offset, timestamp, timestampType and headers.
-        `timestampMillis` is available too; topic and partition are not, because record data does
-        not contain them.
+        Record columns of the output. By default, they are key, value, offset, timestamp,
+        timestampType and headers. `timestampMillis` is also available. Topic and partition are not
+        available, because record data does not contain them.
     on_error : {"fail", "skip", "column"}, default "fail"
-        "fail" raises at the first damage. "skip" omits damaged data and logs a warning. "column"
-        omits it and adds a row for each damaged span, whose column `error` contains the reason.
+        "fail" raises an error at the first damage. "skip" omits damaged data and logs a warning.
+        "column" omits damaged data and adds a row for each damaged span, with the reason in the
+        column `error`.
     control : bool, default False
         Include control records (transaction markers).
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+        Largest size of one batch, in bytes after decompression. A larger batch is treated as
+        damage.
 
     Returns
     -------
     ArrowFunction
-        The first argument of mapInArrow. Its attribute `schema` is the second.
+        The first argument for mapInArrow. Its attribute `schema` is the second argument.
 
     Raises
     ------
@@ -94,7 +100,8 @@ def decode_batches(
 
     Notes
     -----
-    With "fail", damage raises a KafkaFormatError in the task. Its message names the input row.
+    If `on_error` is "fail", damage raises a KafkaFormatError in the task. The message names the
+    input row.
 
     Examples
     --------
@@ -115,31 +122,34 @@ def read_paths(
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> ArrowFunction:
-    """Return a function for mapInArrow that reads the logs named by a string column of paths.
+    """Return a function for mapInArrow that reads the Kafka logs at the paths in a string column.
 
     Parameters
     ----------
     column : str, default "path"
-        Name of the column with the paths: `.log` files, partition directories or log directories.
-        Each executor must see them. A null has no records.
+        Name of the column that contains the paths. A path is that of a `.log` file, a partition
+        directory or a log directory. Every executor must be able to access the paths. A null value
+        yields no records.
     keep : mapping of str to str, optional
-        Other columns of the input to repeat before the columns of each record: names and Spark
-        types. By default none.
+        Other input columns to repeat before the columns of each record, as a mapping from column
+        name to Spark type. By default, no column is repeated.
     columns : sequence of str, optional
-        Columns of the records. By default the seven columns of Spark's Kafka source, and headers.
+        Record columns of the output. By default, they are the seven columns of Spark's Kafka
+        source, followed by `headers`.
     on_error : {"fail", "skip", "column"}, default "fail"
-        "fail" raises at the first damage, or for a path that cannot be read. "skip" omits these and
-        logs a warning. "column" omits them and adds a row for each, whose column `error` contains
-        the reason.
+        "fail" raises an error at the first damage or at the first path that cannot be read. "skip"
+        omits damaged data and unreadable paths and logs warnings. "column" omits them and adds a
+        row for each, with the reason in the column `error`.
     control : bool, default False
         Include control records (transaction markers).
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+        Largest size of one batch, in bytes after decompression. A larger batch is treated as
+        damage.
 
     Returns
     -------
     ArrowFunction
-        The first argument of mapInArrow. Its attribute `schema` is the second.
+        The first argument for mapInArrow. Its attribute `schema` is the second argument.
 
     Raises
     ------
@@ -148,20 +158,20 @@ def read_paths(
 
     Notes
     -----
-    With "fail", the task raises a KafkaFormatError for damage and an OSError for a path that cannot
-    be read. The message names the input row. Records below the log start offset are omitted, as a
-    broker would.
+    If `on_error` is "fail", the task raises a KafkaFormatError for damage and an OSError for a path
+    that cannot be read. The message names the input row. Like a broker, the function omits records
+    below the log start offset.
     """
     return _Paths(column, keep or {}, columns, on_error, control, max_batch_bytes)
 
 
 class ArrowFunction:
-    """A function for mapInArrow. Created by `decode_batches` and `read_paths`.
+    """A function for mapInArrow. `decode_batches` and `read_paths` create it.
 
     Attributes
     ----------
     schema : str
-        Schema of the output as DDL, the second argument of mapInArrow.
+        Schema of the output as a Spark DDL string. It is the second argument for mapInArrow.
     """
 
     def __init__(
@@ -193,7 +203,7 @@ class ArrowFunction:
             raise ValueError(f"the output would have {twice[0]} twice; remove it from keep or columns")
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of the input batches."""
+        """Decode the input batches and yield their records as Arrow record batches."""
         output = _Output(self)
         decode = self.decoder(output.builder.columns)
         for batch in batches:
@@ -225,7 +235,7 @@ class ArrowFunction:
             yield from output.take()
 
     def decoder(self, columns: RecordColumns) -> Callable[[Any, OnFault], Found]:
-        """Return a function that decodes the records of one value of the column into `columns`."""
+        """Return a function that decodes one value of the input column into `columns`."""
         raise NotImplementedError
 
 
@@ -241,14 +251,14 @@ class _Paths(ArrowFunction):
 
 
 class _Output:
-    """Builds the output batches: records, the columns kept from the input, and rows for errors."""
+    """Builds the output batches, which contain records, repeated input columns and error rows."""
 
     def __init__(self, function: ArrowFunction) -> None:
         self.function = function
         self.batch: pa.RecordBatch | None = None
         self.fields = schema_of(function.columns)
         self.builder = ArrowBuilder("", 0, self.fields)
-        self.origins = np.empty(0, np.int64)  # for each record in the builder, its row in the input
+        self.origins = np.empty(0, np.int64)  # input row of each record in the builder
         self.partition = "", 0
         self.ready: list[pa.RecordBatch] = []
 
@@ -268,13 +278,13 @@ class _Output:
             self.ready.append(self._with_kept(self.builder.flush()))
 
     def error(self, row: int, text: str) -> None:
-        """Add a row for damage, after the records that precede it."""
+        """Add an error row for damage, after the records that precede the damage."""
         self.flush()
         records = [pa.nulls(1, field.type) for field in self.fields]
         self.ready.append(self._batch(np.array([row]), records, pa.array([text], pa.string())))
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """Return the batches that are complete."""
+        """Return the completed batches and remove them from this object."""
         ready, self.ready = self.ready, []
         return iter(ready)
 
@@ -300,29 +310,30 @@ def decode_partition(
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function for mapPartitions that decodes record data or reads paths of logs.
+    """Return a function for mapPartitions that decodes record data or reads Kafka logs.
 
     Parameters
     ----------
     column : str or int, optional
-        Field that contains the record data (bytes-like) or the path (str, os.PathLike), if the
-        elements of the RDD are Rows or tuples. By default, the elements themselves. A None has no
-        records.
+        Field of each element that contains the record data (bytes-like) or a path (str or
+        os.PathLike), if the elements of the RDD are Rows or tuples. By default, the element itself
+        is the record data or the path. None yields no records.
     tuples : bool, default False
-        Deliver tuples that fit `TUPLE_SCHEMA` instead of `Record` objects. Topic and partition are
-        None for record data.
+        Yield tuples that match `TUPLE_SCHEMA` instead of `Record` objects. For record data, the
+        topic and the partition in a tuple are None.
     on_error : {"fail", "skip"}, default "fail"
-        "fail" raises at the first damage, or for a path that cannot be read. "skip" omits these and
-        logs a warning.
+        "fail" raises an error at the first damage or at the first path that cannot be read. "skip"
+        omits damaged data and unreadable paths and logs warnings.
     control : bool, default False
         Include control records (transaction markers).
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+        Largest size of one batch, in bytes after decompression. A larger batch is treated as
+        damage.
 
     Returns
     -------
     callable
-        Takes an iterator of elements and yields records.
+        A function that takes an iterator of elements and yields records.
 
     Raises
     ------
@@ -331,8 +342,8 @@ def decode_partition(
 
     Notes
     -----
-    With "fail", the task raises a KafkaFormatError for damage and an OSError for a path that cannot
-    be read. The message names the element.
+    If `on_error` is "fail", the task raises a KafkaFormatError for damage and an OSError for a path
+    that cannot be read. The message names the element.
 
     Examples
     --------
@@ -377,7 +388,7 @@ def _rows(chunk: Chunk, topic: str | None, partition: int | None, tuples: bool) 
 
 
 class _Blobs:
-    """Decodes values of record data, one after the other, into the same columns."""
+    """Decodes one value of record data after another, always into the same columns."""
 
     def __init__(self, columns: RecordColumns, control: bool, max_batch_bytes: int) -> None:
         self.reader = RecordReader(columns, max_batch_bytes=max_batch_bytes)
@@ -385,9 +396,9 @@ class _Blobs:
         self.table = np.zeros(256, BATCH_DTYPE)
 
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
-        """Yield the records of complete batches.
+        """Yield the records of the complete batches in `blob`.
 
-        Call `fault` for damage; if it returns, continue after the damage.
+        Damage is passed to `fault`. If `fault` returns, decoding continues after the damage.
         """
         scanner, position = DamageScanner(blob), 0
         while position < scanner.size:
@@ -405,10 +416,11 @@ class _Blobs:
 
 
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
-    """Return the position at which reading resumes after a corrupted batch.
+    """Return the position at which decoding resumes after a corrupt batch.
 
-    This is the end according to its length if a header or the end of the data is there, else a
-    position found by scanning.
+    This is the end of the batch according to its length field, if another header or the end of the
+    data is there. Otherwise it is the position of the next batch found by scanning, or the end of
+    the data if there is none.
     """
     after = error.resume
     if after is not None and after > position:
@@ -434,7 +446,7 @@ def _read_path(
             continue
         try:
             log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=say)
-        except OSError as error:  # the directory cannot be listed
+        except OSError as error:  # raised if the directory cannot be listed
             fault(error)
             continue
 
@@ -445,7 +457,7 @@ def _read_path(
 
 
 def _in_row(error: Exception, row: int, column: str | int | None) -> Exception:
-    """Return the error with the input row in its message."""
+    """Return a copy of `error` whose message names the input row."""
     where = f"row {row} of this task" + ("" if column is None else f", column {column!r}")
     if isinstance(error, KafkaFormatError):
         return KafkaFormatError(f"{where}: {error.message}", error.position, error.base_offset, error.resume)

@@ -1,6 +1,6 @@
-"""Name the host in errors about files.
+"""Add the name of the host to errors about files.
 
-An executor may see other files than the driver under the same path.
+Under the same path, an executor may see other files than the driver does.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from ..log import UnavailableSegmentError
 
 
 def host_name() -> str:
-    """Return the name of the host that this process runs on."""
+    """Return the name of the host on which this process runs."""
     return socket.gethostname()
 
 
 def with_host(error: OSError) -> OSError:
-    """Return the same error with the name of this host in its message."""
+    """Return a copy of `error` with the name of this host in its message."""
     where = f"(on host {host_name()})"
     if isinstance(error, UnavailableSegmentError):
         return UnavailableSegmentError(error.errno, f"{error.strerror} {where}", error.filename)

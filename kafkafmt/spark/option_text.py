@@ -1,4 +1,4 @@
-"""Parse the text of options. Errors are one line and name the option."""
+"""Parse the text values of Spark options. Each error message is one line and names the option."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class OptionError(ValueError):
 
 
 def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Raise OptionError for a name that is unknown and does not start with `kafka.`.
+    """Raise OptionError for an unknown option. Names that start with `kafka.` are always accepted.
 
-    others: names that are accepted but not suggested.
+    Names in `others` are accepted too, but the error message never suggests them.
     """
     known, accepted = {name.lower(): name for name in names}, {name.lower() for name in others}
     for name in given:
@@ -37,7 +37,8 @@ def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence
 def path_of(text: str) -> str:
     """Return the absolute local path that an option names.
 
-    It is absolute because executors have other working directories. Raise OptionError if the path is not local.
+    The path is made absolute because executors have other working directories than the driver.
+    Raise OptionError if the path is not local.
     """
     try:
         path = local_path(text)
@@ -47,7 +48,7 @@ def path_of(text: str) -> str:
 
 
 def json_value(name: str, text: str) -> Any:
-    """Return the value of an option that is JSON."""
+    """Parse the value of an option as JSON."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -55,7 +56,7 @@ def json_value(name: str, text: str) -> Any:
 
 
 def whole_number(name: str, text: str, least: int) -> int:
-    """Return the value of an option that is an integer of at least `least`."""
+    """Parse the value of an option as an integer that is at least `least`."""
     try:
         value = int(text)
     except ValueError:
@@ -66,7 +67,7 @@ def whole_number(name: str, text: str, least: int) -> int:
 
 
 def size_of(options: Mapping[str, str], name: str, default: int) -> int:
-    """Return a size in bytes, given as a number of bytes or with a unit: 64k, 64m or 1g."""
+    """Return the value of an option in bytes, such as 64k, 64m, 1g or a number without a unit."""
     if name not in options:
         return default
     found = re.fullmatch(r"(\d+)\s*([kmg]?)i?b?", options[name].strip().lower())
@@ -78,11 +79,13 @@ def size_of(options: Mapping[str, str], name: str, default: int) -> int:
 
 
 UNITS = {"us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-"""Seconds by the unit in Spark's time strings. Without a unit, a time is in milliseconds."""
+"""Number of seconds for each unit in Spark's time strings. A time without a unit is in
+milliseconds.
+"""
 
 
 def seconds_of(options: Mapping[str, str], name: str, default: str) -> float:
-    """Return the seconds of a time such as 500ms, 30s or 15m."""
+    """Return the value of an option in seconds. The option is a time such as 500ms, 30s or 15m."""
     given = options.get(name, default)
     found = re.fullmatch(r"(\d+)\s*([a-z]*)", given.strip().lower())
     if not found or found[2] not in UNITS:
@@ -91,12 +94,15 @@ def seconds_of(options: Mapping[str, str], name: str, default: str) -> float:
 
 
 def flag_of(options: Mapping[str, str], name: str) -> bool:
-    """Return the value of an option that is true or false; False if the option is not given."""
+    """Return the value of an option that is true or false. The default is False."""
     return word_of(options, name, ("false", "true")) == "true"
 
 
 def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
-    """Return which of `words` an option is, ignoring case; the first if it is not given."""
+    """Return the one of `words` that is the value of an option, ignoring case.
+
+    If the option is not given, return the first of `words`.
+    """
     given = options.get(name, words[0])
     for allowed in words:
         if given.strip().lower() == allowed.lower():

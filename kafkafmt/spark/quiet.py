@@ -1,10 +1,10 @@
-"""Remove one line from stderr while Java starts.
+"""Remove one warning from stderr while Java starts.
 
-No setting of Java suppresses this line: "Using incubator modules".
+No Java setting suppresses the warning "Using incubator modules".
 
-Java inherits stderr when it starts. Until then, stderr is a pipe. A thread copies the lines from
-the pipe to the real stderr, except that line. All other output of Java and its workers still
-arrives.
+Java inherits stderr when it starts. While it starts, stderr is a pipe. A thread copies all lines
+except the warning from the pipe to the real stderr. All other output of Java and its workers is
+kept.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ STDERR = 2
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Filter stderr inside the context, in which the caller starts Java.
+    """Remove the warning from stderr while the caller starts Java inside the context.
 
-    Code that writes to the terminal meanwhile, such as a progress bar, should use a duplicate of
-    stderr.
+    Code that writes to the terminal inside the context, such as a progress bar, should use a
+    duplicate of stderr.
     """
     sys.stderr.flush()
     real, (source, sink) = os.dup(STDERR), os.pipe()

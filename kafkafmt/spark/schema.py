@@ -1,8 +1,8 @@
-"""The columns of arrow.py as Spark types, and checks of schemas that users pass.
+"""Define the columns of `arrow.py` as Spark types, and check schemas that users pass.
 
-Spark requires that a data source yields exactly the schema that it declared, and reports a
-difference in 2 KB of text. A user's schema is therefore checked first, field by field, with an
-error of one line.
+Spark requires a data source to yield exactly the schema that it declared. Spark reports a
+difference with a message of 2 KB. Therefore, a user's schema is checked first, field by field, and
+an error message is one line.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ TYPES: dict[str, DataType] = {
     "timestampMillis": LongType(),
 }
 STANDARD = tuple(name for name in TYPES if name not in (HEADERS, "timestampMillis"))
-"""The seven columns that Spark's Kafka source has by default."""
+"""The seven columns that Spark's Kafka source provides by default."""
 WITH_HEADERS = (*STANDARD, HEADERS)
 
 
 def struct_of(names: Iterable[str]) -> StructType:
-    """Return the columns as a schema in which every column is nullable.
+    """Return the named columns as a Spark schema, in which every column is nullable.
 
     Raise ValueError for an unknown name.
     """
@@ -47,7 +47,7 @@ def struct_of(names: Iterable[str]) -> StructType:
 
 
 def ddl_of(names: Iterable[str]) -> str:
-    """Return the columns as DDL of Spark: `key binary, value binary, …`.
+    """Return the named columns as a Spark DDL string, such as `key binary, value binary`.
 
     Raise ValueError for an unknown name.
     """
@@ -55,9 +55,9 @@ def ddl_of(names: Iterable[str]) -> str:
 
 
 def checked_names(schema: StructType) -> list[str]:
-    """Return the column names of a schema that a user passed as projection.
+    """Return the column names of a schema that a user passed to select columns.
 
-    Raise ValueError if a column is unknown, occurs twice, is NOT NULL or has another type.
+    Raise ValueError if a column is unknown, occurs twice, is NOT NULL or has the wrong type.
     """
     for field in schema.fields:
         wanted = TYPES[_known(field.name)].simpleString()

@@ -1,4 +1,4 @@
-"""Start a Spark session: find a Java, let the workers run this Python, and print only errors.
+"""Start a Spark session that uses a suitable Java and this Python, and that prints only errors.
 
 The data source and the functions do not need this module. They work in any Spark session.
 """
@@ -25,8 +25,8 @@ OLDEST_JAVA = 17
 JAVA_REMEDY = f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one"
 
 # Log4j reads these settings when the JVM starts, so they also apply to warnings that Spark logs
-# before it reads its own configuration. A failed task is reported to the caller as an exception, so
-# the executor and the task set manager do not log it as well.
+# before it reads its own configuration. A failed task raises an exception in the caller. Therefore,
+# the executor and the task set manager do not log the failure.
 LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -47,13 +47,16 @@ logger.tasks.level = off
 class SparkMissingError(ImportError):
     """Raised if pyspark or a suitable Java is missing.
 
-    The message is one line and contains the remedy.
+    The message is one line that says what to install.
     """
 
 
 @functools.cache
 def java_version(java: str) -> int:
-    """Return the feature release of a `java`, such as 17 for "17.0.2", or 0 if it does not run."""
+    """Return the feature release of a `java` executable, or 0 if the executable does not run.
+
+    The feature release of version "17.0.2" is 17.
+    """
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -65,8 +68,9 @@ def java_version(java: str) -> int:
 def find_java() -> Path:
     """Return the path of the first `java` executable that is new enough for Spark.
 
-    The candidates are that of JAVA_HOME, that on the PATH, and that which `make setup` installs
-    into this environment. Raise SparkMissingError if none is new enough.
+    The executable in JAVA_HOME is tried first, then the one on the PATH, and then the one that
+    `make setup` installs into this Python environment. Raise SparkMissingError if none of them is
+    new enough.
     """
     tried = []
     home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
@@ -81,11 +85,11 @@ def find_java() -> Path:
 
 
 def prepare_environment() -> None:
-    """Set environment variables so that pyspark finds a Java and its workers run this Python.
+    """Set environment variables so that pyspark finds Java and its workers run this Python.
 
-    JAVA_HOME is set only if Spark would not find the Java itself. PYSPARK_PYTHON is set only if it
-    is not set already: otherwise the workers would run the first python3 on the PATH. Raise
-    SparkMissingError if pyspark or Java is missing.
+    JAVA_HOME is set only if Spark would not find the right Java itself. PYSPARK_PYTHON is set
+    unless it is already set, because the workers would otherwise run the first python3 on the PATH.
+    Raise SparkMissingError if pyspark or Java is missing.
     """
     try:
         import pyspark  # noqa: F401
@@ -108,12 +112,12 @@ def make_session(
     Parameters
     ----------
     master : str or None, default "local[*]"
-        Master URL. None leaves it to spark-submit and its configuration.
+        Master URL. If it is None, spark-submit and its configuration choose the master.
     app_name : str, default "kafkafmt"
         Name of the Spark application.
     **conf
-        Settings of Spark, such as ``**{"spark.driver.memory": "2g"}``. They override the defaults
-        made here: no web UI, no progress bar, and only errors in the log.
+        Spark settings, such as ``**{"spark.driver.memory": "2g"}``. They override the defaults of
+        this function, which are no web UI, no progress bar, and only errors in the log.
 
     Returns
     -------
@@ -122,12 +126,13 @@ def make_session(
     Raises
     ------
     SparkMissingError
-        pyspark, or Java 17 or newer, is missing. It is an ImportError.
+        pyspark is missing, or Java 17 or newer is missing. The error is an ImportError.
 
     Notes
     -----
-    Java is taken from JAVA_HOME, the PATH or the current Python environment. If Spark would not
-    find it, JAVA_HOME is set. The workers run the current Python unless PYSPARK_PYTHON is set.
+    Java is taken from JAVA_HOME, the PATH or the current Python environment. JAVA_HOME is set if
+    Spark would not find Java otherwise. The workers run the current Python unless PYSPARK_PYTHON is
+    set.
     """
     prepare_environment()
     from pyspark.sql import SparkSession
@@ -146,7 +151,7 @@ def make_session(
         )
         for key, value in settings.items():
             builder = builder.config(key, value)
-        with warnings.catch_warnings():  # pyspark warns about versions of pandas, which is not used here
+        with warnings.catch_warnings():  # pandas is not used, but pyspark warns about its version
             warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
             return builder.getOrCreate()
 
@@ -160,9 +165,9 @@ def active_session() -> SparkSession | None:
 
 
 def stop_quietly(spark: SparkSession) -> None:
-    """Stop a session without log lines.
+    """Stop a Spark session without printing log messages.
 
-    Tasks of a cancelled job may still run, and would log that Spark is gone.
+    Tasks of a cancelled job may still be running. They would log that Spark is gone.
     """
     spark.sparkContext.setLogLevel("OFF")
     spark.stop()

@@ -1,4 +1,7 @@
-"""The Python API of the export: `kafkafmt.export`. pyspark and pyarrow are imported when the function is called."""
+"""Define `kafkafmt.export`, the Python API for exporting logs to Parquet.
+
+pyspark and pyarrow are imported only when `export` is called.
+"""
 
 from __future__ import annotations
 
@@ -55,84 +58,91 @@ def export(
     paths : str, os.PathLike, or an iterable of these
         Log directories, partition directories or `.log` files.
     output : str or os.PathLike
-        Directory to create, with its parents. It becomes visible when it is complete.
+        Directory to create, with its parents. It appears only when the export is complete.
     topics : str or iterable of str, optional
-        Globs such as "orders*". By default all topics except Kafka's own.
+        Glob patterns for topic names, such as "orders*". By default, all topics except Kafka's
+        internal topics are exported.
     partitions : int or iterable of int, optional
         Partition numbers. By default all partitions.
     start, end : int, optional
-        Offsets; `end` is exclusive. A negative value counts back from the end of each log. By
-        default the whole log.
+        Range of offsets to export; `end` is exclusive. A negative value counts back from the end of
+        each log. By default, the whole log is exported.
     start_time, end_time : int or timezone-aware datetime, optional
-        An int is in milliseconds since 1970-01-01 UTC. In each partition, these replace `start` or
-        `end` by the first offset whose record has this timestamp or a later one; by the end of the
-        log if no record has.
+        Timestamps to use instead of `start` and `end`. An int is in milliseconds since 1970-01-01
+        UTC. In each partition, the bound is the offset of the first record that has this timestamp
+        or a later one. If there is no such record, the bound is the end of the log.
     isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
         "read_committed" omits aborted records and ends at the last stable offset.
     below_log_start : bool, default False
-        Include records below the log start offset, which a broker hides.
+        Include records below the log start offset. A broker does not return such records.
     internal : bool, default False
-        Include Kafka's own topics, whose names start with "__". Topics whose glob starts with "__",
-        and partitions that are themselves in `paths`, are always included.
+        Include Kafka's internal topics, whose names start with "__". Even if this is False,
+        internal topics are included if they match a glob that starts with "__", and partitions are
+        included if their directories are in `paths`.
     on_error : {"quarantine", "fail"}, default "quarantine"
-        "quarantine" exports all intact records and writes the damaged spans to `output`/quarantine.
-        "fail" raises at the first damage and leaves no output.
+        "quarantine" exports all intact records and writes the damaged spans to the directory
+        `output`/quarantine. "fail" raises an error at the first damage and leaves no output.
     compression : {"zstd", "snappy", "lz4", "none"}, default "zstd"
-        Compression of the Parquet files.
+        Compression codec of the Parquet files.
     compression_level : int, default 1
-        Level of zstd, from -7 to 22. Other codecs have no level.
+        Compression level for zstd, from -7 to 22. The other codecs have no level.
     overwrite : bool, default False
-        Replace an existing output. It stays complete until the new one replaces it.
+        Replace an existing output. The old output stays complete until the new one replaces it.
     master : str, default "local[*]"
-        Master URL of the Spark session to start. Every executor must see `paths` and `output`. If
-        the process has an active Spark session, that session is used instead, and is not stopped.
+        Master URL of the Spark session to start. Every executor must be able to access `paths` and
+        `output`. If the process already has an active Spark session, that session is used, and it
+        is not stopped.
     replicas : "longest", optional
         If two paths contain the same partition, read the copy with the higher end offset. By
         default, such a partition is an error.
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is damage, with the
-        error "too_large".
+        Largest size of one batch, in bytes after decompression. A larger batch is reported as
+        damage, with the error "too_large".
     progress : callable, optional
-        Called several times per second with the name of the step, the bytes done and the bytes in
-        total. The steps are "starting Spark" (without bytes), "planning" and "exporting".
+        Called several times per second with three arguments: the name of the step, the number of
+        bytes done and the total number of bytes. The steps are "starting Spark" (both numbers are
+        0), "planning" and "exporting".
     on_message : callable, optional
-        Called with each message, such as one about a file that retention removed. The report
-        contains all messages.
+        Called with each message about the input, for example if retention removed a file. The
+        report contains all messages.
 
     Returns
     -------
     ExportReport
-        What was read, written, quarantined and skipped. `output`/report.json contains the same. If
-        `ok` is False, data was damaged, or the outcome of a transaction is not known.
+        Describes what was read, written, quarantined and skipped. The file `output`/report.json has
+        the same content. The attribute `ok` is False if data is damaged or the outcome of a
+        transaction is not known.
 
     Raises
     ------
     DamagedLogError
-        Data is damaged and `on_error` is "fail". `TransactionInDoubtError` if the outcome of a
-        transaction is not known.
+        `on_error` is "fail" and data is damaged. The error is a `TransactionInDoubtError` if the
+        outcome of a transaction is not known.
     PartitionNotFoundError
-        `topics` or `partitions` are given, and no partition matches. It is a LookupError.
+        `topics` or `partitions` is given, but no partition matches. The error is a LookupError.
     OutputExistsError
-        `output` exists and `overwrite` is False.
+        The output exists and `overwrite` is False.
     OutputPlaceError
-        `output` contains a path that is read or is in one, or contains the current or home
-        directory.
+        `output` is inside an input path or contains one, or it contains the current directory or
+        the home directory.
     OSError
-        A path does not exist or cannot be read, or `output` cannot be written. `NoLogError` if a
-        path holds no log, `TaskOSError` if the error occurred in a Spark task; both are subclasses.
+        A path does not exist or cannot be read, or `output` cannot be written. The subclass
+        `NoLogError` is raised if a path contains no log. The subclass `TaskOSError` is raised if
+        the error occurred in a Spark task.
     ImportError
         pyspark, pyarrow or Java is missing.
     SparkError
         Spark or one of its Python workers failed.
     TypeError, ValueError
-        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
-        partition and `replicas` is not given.
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, is raised if two paths
+        contain the same partition and `replicas` is not given.
 
     Notes
     -----
-    The files are ``output/data/topic=…/partition=…/<first offset>.parquet``, as Spark's
-    ``partitionBy("topic", "partition")`` would name them. Their columns are those of Spark's Kafka
-    source. A task that fails and is repeated never leaves a partial file or a duplicate record.
+    The files are ``output/data/topic=…/partition=…/<first offset>.parquet``. The directories are
+    named as by Spark's ``partitionBy("topic", "partition")``. The columns are those of Spark's
+    Kafka source. If a task fails and is repeated, it leaves no partial file and no duplicate
+    record.
 
     Examples
     --------
@@ -180,10 +190,10 @@ def export(
 def spark_session(
     master: str, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[SparkSession]:
-    """Provide the active Spark session, or start one and stop it at the end.
+    """Provide the active Spark session, or a new one that is stopped when the context ends.
 
-    Inside the context, Ctrl-C never interrupts a call to Java. Errors of Spark's start are raised
-    as SparkError.
+    Inside the context, Ctrl-C never interrupts a call to Java. Errors that Spark raises while it
+    starts are raised as SparkError.
     """
     from ..quiet import quiet_start
     from ..session import active_session, make_session, stop_quietly
@@ -207,7 +217,7 @@ def spark_session(
 
 @contextlib.contextmanager
 def needed_packages() -> Iterator[None]:
-    """Raise an ImportError that names the remedy if a package of the export is missing."""
+    """Raise an ImportError with an installation hint if a package for the export is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

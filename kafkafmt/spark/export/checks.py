@@ -1,4 +1,4 @@
-"""Check the output's place and the topics' names before Spark starts."""
+"""Check the output path and the topic names before Spark starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from ...paths import local_path
 
 
 def check_place(output: Path, inputs: Iterable[str | PathLike[str]]) -> None:
-    """Raise OutputPlaceError if writing `output` would affect an input, or the current or home directory."""
+    """Raise OutputPlaceError if writing `output` would affect an input or an important directory.
+
+    An input may be neither inside `output` nor contain it. `output` may not contain the current
+    directory or the home directory.
+    """
     for path in dict.fromkeys(Path(local_path(p)).resolve() for p in inputs):
         if output == path or output.is_relative_to(path):
             raise OutputPlaceError(str(output), f"is in {path}, which is read; choose another place")
@@ -25,7 +29,7 @@ def check_place(output: Path, inputs: Iterable[str | PathLike[str]]) -> None:
 
 
 def check_names(directories: Iterable[PartitionDir]) -> None:
-    """Raise an OSError for a topic name that is not UTF-8: neither Parquet nor Spark can hold it."""
+    """Raise an OSError if a topic name is not UTF-8, which Parquet and Spark require."""
     for directory in directories:
         try:
             directory.topic.encode()

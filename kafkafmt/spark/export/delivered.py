@@ -1,7 +1,8 @@
-"""Compare what the tasks of an export saw and delivered with what the driver sees and planned.
+"""Compare the files and records that export tasks read with those that the driver planned.
 
-An executor may see an older or an empty directory under the path that the driver reads. Its tasks
-report what they miss. Only the driver decides whether retention explains it.
+An executor may see an outdated or empty directory under a path that the driver reads. Its tasks
+report the files that are missing there. Only the driver decides whether retention explains a
+missing file.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from .parquet import Manifest
 
 
 def plan_in_task(directory: PartitionDir, max_batch_bytes: int, run_bytes: int) -> SegmentPlan | str:
-    """Plan the one segment of `directory`.
+    """Plan the only segment of `directory`.
 
-    If retention removed the file, as far as this host sees, return the name of this host instead.
+    If the segment file is missing on this host and retention explains that, return the name of this
+    host instead of a plan.
 
-    Raise an OSError that names this host if the file is missing for another reason, or is shorter
-    than the driver listed it.
+    Raise an OSError that names this host if the file is missing for another reason, or if it is
+    smaller than when the driver listed it.
     """
     (segment,) = directory.segments
     try:
@@ -40,7 +42,10 @@ def plan_in_task(directory: PartitionDir, max_batch_bytes: int, run_bytes: int) 
 
 
 def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
-    """Report a segment that `host` misses; raise an OSError unless retention removed it for the driver too."""
+    """Report a segment that is missing on `host`.
+
+    Raise an OSError unless the driver also finds that retention removed the segment.
+    """
     if os.path.lexists(segment.path):
         raise unavailable(
             segment, f"the file is missing on host {host}, but the driver sees it: that host sees another directory"
@@ -49,7 +54,10 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 
 
 def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
-    """Raise an OSError if a task wrote a wrong number of records, unless damage or retention explains it."""
+    """Raise an OSError if a task wrote too few or too many records for its split.
+
+    Missing records are accepted if damage or retention explains them.
+    """
     least, most = 0, 0
     for piece in split.pieces:
         segment = piece.plan.segment

@@ -1,4 +1,4 @@
-"""Errors of an export. This module imports neither pyspark nor pyarrow."""
+"""Define the errors of an export, without importing pyspark or pyarrow."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 class OutputExistsError(ValueError):
-    """Raised if the output exists and may not be replaced, or if it was created while the export ran.
+    """Raised if the output exists and may not be replaced, or if it was created during the export.
 
     Attributes
     ----------
     output : Path
         The output directory.
     appeared : bool
-        True if another process created it while the export ran.
+        True if another process created the output while the export ran.
     """
 
     def __init__(self, output: Path, appeared: bool = False) -> None:
@@ -29,8 +29,8 @@ class OutputExistsError(ValueError):
 
 
 class TaskOSError(OSError):
-    """Raised for an OSError in a Spark task. The message is one line."""
+    """Raised if an OSError occurs in a Spark task. The message is a single line."""
 
 
 class SparkError(RuntimeError):
-    """Raised if Spark or one of its Python workers fails. The message is one line."""
+    """Raised if Spark or one of its Python workers fails. The message is a single line."""

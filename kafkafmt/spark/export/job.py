@@ -1,11 +1,11 @@
 """Export partitions to Parquet as a Spark job.
 
 1. A Spark job walks the segments and checks their CRCs.
-2. The driver cuts the planned extents into splits.
-3. A second Spark job decodes each split and writes one Parquet file. Its Python workers write these
-   files themselves with pyarrow, because the channel from Python to the JVM and Spark's own Parquet
-   writer are several times slower. Only manifests are sent back.
-4. The driver checks the manifests, moves the files to their places and publishes the output
+2. The driver divides the planned extents into splits.
+3. A second Spark job decodes each split and writes it to a Parquet file. The Python workers write
+   these files themselves with pyarrow, because Spark's Parquet writer and the transfer from Python
+   to the JVM are several times slower. The tasks send only manifests back to the driver.
+4. The driver checks the manifests, moves the files to their final paths and publishes the output
    (staging.py).
 
 Every executor must see the input and the output under the same paths as the driver.
@@ -41,9 +41,11 @@ RUN_BYTES = 8 << 20
 SMALLEST_SPLIT = 16 << 20
 SMALLEST_TASK = 1 << 20
 PLAN_BYTES = 512 << 20
-"""Most bytes of a planning task. It only checks CRCs."""
+"""Largest input of one planning task, in bytes. It can be large, because planning only checks CRCs.
+"""
 SPLITS_PER_CORE = 4
-"""More than one, so that cores that finish early have work left."""
+"""Number of splits per core. It is more than one so that a core that finishes early has work left.
+"""
 
 WriteSplit = Callable[[int, Split, TaskSettings], Manifest]
 
@@ -56,20 +58,23 @@ class _Work:
     start: int | None = None
     end: int | None = None
     planned: set[str] = field(default_factory=set)
-    """Names of the segments that were walked."""
+    """Names of the segments that have been walked."""
     plans: list[SegmentPlan] = field(default_factory=list)
-    """Plans of the segments that may hold selected offsets."""
+    """Plans of the segments that may contain selected offsets."""
     splits: list[int] = field(default_factory=list)
-    """Numbers of the partition's splits."""
+    """Indexes of this partition's splits in the list of all splits."""
     damaged: list[Damage] = field(default_factory=list)
 
     def of(self, every: list[Any]) -> list[Any]:
-        """Return the items of a list with one item per split that belong to this partition."""
+        """Return the items of a list that belong to this partition.
+
+        The list `every` has one item per split of all partitions.
+        """
         return [every[i] for i in self.splits]
 
 
 class Export:
-    """One export of partitions that were discovered and selected.
+    """An export of selected partitions to Parquet files.
 
     The constructor checks everything that does not need Spark, so that wrong arguments are reported
     before Spark starts.
@@ -77,21 +82,22 @@ class Export:
     Parameters
     ----------
     found : Discovery
-        All partitions under the paths.
+        All partitions under the input paths.
     chosen : list of PartitionDir
-        Those to export.
+        The partitions to export.
     options : ExportOptions
     on_message : callable, optional
-        Called with each line about the input, such as a file that retention removed.
+        Called with each message about the input, for example if retention removed a file.
 
     Raises
     ------
     OutputExistsError
         The output exists and `options.overwrite` is False.
     OutputPlaceError
-        The output contains an input or is in one, or contains the current or home directory.
+        The output is inside an input or contains one, or it contains the current directory or the
+        home directory.
     OSError
-        The name of a topic is not UTF-8.
+        A topic name is not UTF-8.
     """
 
     def __init__(
@@ -125,9 +131,10 @@ class Export:
         ----------
         spark : SparkSession
         progress : callable, optional
-            Called with the step, the bytes done and the bytes in total.
+            Called with the name of the step, the number of bytes done and the total number of
+            bytes.
         write : callable
-            Writes one split in a task; tests replace it.
+            Function that writes one split in a task. Tests replace it.
 
         Raises
         ------
@@ -136,7 +143,8 @@ class Export:
         TransactionInDoubtError
             The outcome of a transaction is not known, and `on_error` is "fail".
         OSError
-            A file cannot be read or written. `TaskOSError`, a subclass, if this happened in a task.
+            A file cannot be read or written. The subclass `TaskOSError` is raised if this happens
+            in a Spark task.
         SparkError
             Spark or one of its Python workers failed.
         """
@@ -184,9 +192,11 @@ class Export:
         return report
 
     def _plan(self, context: Any, show: Progress) -> list[_Work]:
-        """Walk the segments that may hold selected offsets, on the executors, and resolve the selection.
+        """Walk the segments that may contain selected offsets, and resolve the selection's bounds.
 
-        A bound before the end needs the last segment, a time needs every segment.
+        The executors walk the segments. A bound that counts back from the end of the log can be
+        resolved after the last segment was walked. A bound that is a time can be resolved after all
+        segments were walked.
         """
         options = self.options
         limits: dict[str, Any] = {"max_batch_bytes": options.max_batch_bytes, "run_bytes": self._run_bytes}
@@ -216,7 +226,7 @@ class Export:
         return may_hold(segment, *self._range(work))
 
     def _walk(self, context: Any, wanted: list[tuple[_Work, SegmentFile]], show: Progress) -> None:
-        """Plan the segments that were not planned yet, as a Spark job."""
+        """Plan the segments that have not been planned yet, in a Spark job."""
         limit, run_bytes = self.options.max_batch_bytes, self._run_bytes
         items = [(i, alone(w.log.directory, s)) for i, (w, s) in enumerate(wanted) if s.name not in w.planned]
         total = sum(_size(d) for _, d in items)
@@ -231,7 +241,7 @@ class Export:
         tasks = group_tasks(
             items, lambda item: _size(item[1]), _share(total, context.defaultParallelism, SMALLEST_TASK, PLAN_BYTES)
         )
-        # Empty tasks start a worker on every core, so that none has to start during the next job.
+        # Empty tasks make Spark start a Python worker on every core before the next job needs it.
         tasks += [[] for _ in range(context.defaultParallelism - len(tasks))]
         for i, plan in run_job(
             context, tasks, walk, lambda item, _: JobProgress(_size(item[1])), "kafkafmt: planning", progress
@@ -252,8 +262,8 @@ class Export:
     def _check_transactions(self, works: list[_Work]) -> None:
         """Report the transactions that "read_committed" omits although they were not aborted.
 
-        Raise TransactionInDoubtError if damage or a missing segment is the reason, and `on_error`
-        is "fail".
+        Raise TransactionInDoubtError if damage or a missing segment may hide the outcome of a
+        transaction and `on_error` is "fail".
         """
         for log in (work.log for work in works):
             lines = [log.transactions.undecided, *(doubt.message for doubt in log.transactions.doubts)]
@@ -281,7 +291,7 @@ class Export:
         return splits
 
     def _decode(self, context: Any, splits: list[Split], write: WriteSplit, show: Progress) -> list[Manifest]:
-        """Write the splits as a Spark job; return their manifests in the order of the splits."""
+        """Decode and write all splits in a Spark job, and return the manifests in split order."""
         options = self.options
         settings = TaskSettings(
             self.staging.layout.attempts,
@@ -317,7 +327,7 @@ class Export:
         return ordered
 
     def _place_files(self, works: list[_Work], splits: list[Split], manifests: list[Manifest]) -> None:
-        """Move the file of each split to its place, and check that no record is missing."""
+        """Move the file of each split to its final path, and check that no record is missing."""
         layout = self.staging.layout
         for work in works:
             for split, manifest in zip(work.of(splits), work.of(manifests), strict=True):
@@ -338,5 +348,8 @@ def _size(directory: PartitionDir) -> int:
 
 
 def _share(total: int, cores: int, least: int, most: int) -> int:
-    """Return the bytes of a task or file, so that each core has several, from `least` to `most`."""
+    """Return a size for tasks or files, in bytes, that gives each core several of them.
+
+    The size is at least `least` and at most `most`.
+    """
     return min(max(total // (cores * SPLITS_PER_CORE), least), most)

@@ -1,11 +1,12 @@
-"""Name the files and directories inside the output directory of an export.
+"""Define the paths of the files and directories in the output of an export.
 
     data/topic=orders/partition=3/<first offset, 20 digits>.parquet
     quarantine/00000.parquet
     report.json
     _SUCCESS
 
-Spark's ``partitionBy("topic", "partition")`` names the directories of `data` in the same way.
+The directories in `data` have the names that Spark's ``partitionBy("topic", "partition")`` would
+give them.
 """
 
 from __future__ import annotations
@@ -14,60 +15,63 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ESCAPED = set("\"#%'*/:=?\\{[]^\x7f") | {chr(i) for i in range(1, 0x20)}
-"""Characters that Spark escapes in a directory name (``ExternalCatalogUtils.escapePathName``)."""
+"""Characters that Spark escapes in directory names (``ExternalCatalogUtils.escapePathName``)."""
 EMPTY_NAME = "__HIVE_DEFAULT_PARTITION__"
-"""What Spark writes for an empty value."""
+"""Text that Spark writes into a directory name in place of an empty value."""
 
 
 @dataclass(frozen=True)
 class OutputLayout:
-    """The paths of an export below `root`, which is the output directory or its staging directory."""
+    """Provides the paths of the files and directories of an export.
+
+    `root` is the output directory or, while the export runs, its staging directory.
+    """
 
     root: Path
 
     @property
     def data(self) -> Path:
-        """Directory of the exported records."""
+        """Directory that contains the exported records."""
         return self.root / "data"
 
     @property
     def empty_data_file(self) -> Path:
-        """File without rows, written if the export contains no record.
+        """File without rows, which is written only if the export contains no record.
 
-        Readers find the schema in it.
+        Readers get the schema from this file.
         """
         return self.data / "empty.parquet"
 
     @property
     def quarantine(self) -> Path:
-        """Directory of the damaged spans."""
+        """Directory that contains the damaged spans."""
         return self.root / "quarantine"
 
     @property
     def quarantine_file(self) -> Path:
-        """File with one row per damaged span."""
+        """Parquet file with one row per damaged span."""
         return self.quarantine / "00000.parquet"
 
     @property
     def report(self) -> Path:
-        """The report as JSON."""
+        """JSON file that contains the report of the export."""
         return self.root / "report.json"
 
     @property
     def success(self) -> Path:
-        """Empty file, written last."""
+        """Empty file that is written last, when the output is complete."""
         return self.root / "_SUCCESS"
 
     @property
     def attempts(self) -> Path:
-        """Directory in which tasks write. It exists only in a staging directory."""
+        """Directory in which tasks write their files. It exists only in a staging directory."""
         return self.root / "_attempts"
 
     def data_file(self, topic: str, partition: int, first_offset: int) -> Path:
-        """Return the path of the file whose first record has offset `first_offset`."""
+        """Return the path of the data file whose first record has offset `first_offset`."""
         return self.data / f"topic={escape(topic)}" / f"partition={partition}" / f"{first_offset:020d}.parquet"
 
 
 def escape(value: str) -> str:
-    """Return `value` as Spark writes it into a directory name."""
+    """Escape `value` for use in a directory name, as Spark does."""
     return "".join(f"%{ord(c):02X}" if c in ESCAPED else c for c in value) or EMPTY_NAME

@@ -1,4 +1,4 @@
-"""The options of an export. This module imports neither pyspark nor pyarrow."""
+"""Define the options of an export, without importing pyspark or pyarrow."""
 
 from __future__ import annotations
 
@@ -17,41 +17,43 @@ ZSTD_LEVELS = (-7, 22)
 DEFAULT_ZSTD_LEVEL = 1
 
 Progress = Callable[[str, int, int], None]
-"""Called with the name of the step, the bytes done, and the bytes in total."""
+"""Type of a progress callback. Its arguments are the name of the step, the number of bytes done and
+the total number of bytes.
+"""
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What an export reads and writes.
+    """The options of an export.
 
-    `kafkafmt.export` documents the options that are not documented here.
+    `kafkafmt.export` documents the options that have no description here.
     """
 
     paths: tuple[str | PathLike[str], ...]
     output: str | PathLike[str]
     topics: tuple[str, ...] = ()
-    """Globs; empty for all topics."""
+    """Glob patterns for topic names. An empty tuple selects all topics."""
     partitions: tuple[int, ...] = ()
-    """Partition numbers; empty for all partitions."""
+    """Partition numbers. An empty tuple selects all partitions."""
     internal: bool = False
     offsets: OffsetRange = field(default_factory=OffsetRange)
     group: str | None = None
-    """Name of the consumer group at whose committed offsets the export starts. Only named in the
-    report.
+    """Name of the consumer group at whose committed offsets the export starts. It is only copied to
+    the report.
     """
     below_log_start: bool = False
     isolation: str = "read_uncommitted"
     on_error: str = "quarantine"
     compression: str = "zstd"
     compression_level: int | None = None
-    """Level of zstd; None for 1. Other codecs have no level."""
+    """Compression level for zstd. None selects level 1. Other codecs have no level."""
     overwrite: bool = False
     master: str = "local[*]"
     replicas: str | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     split_bytes: int | None = None
-    """Bytes of a log that go into one file; None for a size that suits the log and the number of
-    cores.
+    """Number of log bytes that are exported to one file. None selects a size that suits the size of
+    the logs and the number of cores.
     """
 
     def __post_init__(self) -> None:
@@ -69,11 +71,11 @@ class ExportOptions:
 
     @property
     def committed(self) -> bool:
-        """Whether only records of committed transactions are exported."""
+        """Whether `isolation` is "read_committed"."""
         return self.isolation == "read_committed"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the options as `report.json` contains them."""
+        """Return the options as a dict, in the form in which `report.json` contains them."""
         return {
             "paths": [str(path) for path in self.paths],
             "offsets": {"from": _bound(self.offsets.start), "to": _bound(self.offsets.end)},

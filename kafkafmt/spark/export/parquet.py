@@ -1,11 +1,12 @@
-"""Write a split of a partition into one Parquet file, in the Spark task itself.
+"""Write one split of a partition to a Parquet file, directly in a Spark task.
 
     key, value, offset, timestamp, timestampType, headers
 
-Topic and partition are in the names of the directories (layout.py) and in each file's key-value
-metadata. Offsets and timestamps are delta-encoded and have statistics. `timestampType` has a
-dictionary. Other dictionaries and statistics are omitted, because they cost more time than they
-save. A row group has at most ROW_GROUP_BYTES before compression, which bounds a worker's memory.
+The topic and the partition are in the directory names (layout.py) and in the key-value metadata of
+each file. Offsets and timestamps are delta-encoded and have statistics. `timestampType` is
+dictionary-encoded. The other columns have neither dictionaries nor statistics, because these would
+cost more time than they save. A row group has at most ROW_GROUP_BYTES before compression, which
+limits the memory that a worker needs.
 """
 
 from __future__ import annotations
@@ -35,37 +36,37 @@ ROW_GROUP_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """How a task reads and writes."""
+    """Settings for the tasks that decode splits and write Parquet files."""
 
     attempts: Path
-    """Directory for the files."""
+    """Directory in which the tasks write their files."""
     compression: str = "zstd"
     level: int | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     stop_at_damage: bool = False
-    """Whether the task ends at the first damage, without a file."""
+    """Whether a task stops at the first damage and leaves no file."""
 
 
 @dataclass
 class Manifest:
-    """The result of a task for one split."""
+    """Describes what a task read and wrote for one split."""
 
     split: int
     file: str | None = None
-    """Name in the directory for attempts; None if there was no record."""
+    """File name in the directory `TaskSettings.attempts`. None if no file was written."""
     rows: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
     first_offset: int | None = None
     last_offset: int | None = None
     min_timestamp: int | None = None
-    """Milliseconds since 1970-01-01 UTC."""
+    """Lowest timestamp, in milliseconds since 1970-01-01 UTC."""
     max_timestamp: int | None = None
     timestamps_out_of_range: int = 0
     damaged: list[Damage] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    """Paths of segments that were missing when the task read them, and that retention removed, as
-    far as this host sees.
+    """Paths of the segment files that were missing when the task read them, if this host finds that
+    retention removed them.
     """
     host: str = ""
     seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))
@@ -73,13 +74,13 @@ class Manifest:
 
 
 class _StopAtDamageError(Exception):
-    """Ends a task that must not continue after damage."""
+    """Raised to stop a task at the first damage."""
 
 
 def open_writer(
     path: str | os.PathLike[str], schema: pa.Schema, compression: str, level: int | None
 ) -> pq.ParquetWriter:
-    """Open a Parquet file for writing, with the encodings of the export."""
+    """Open a Parquet file for writing, with the column encodings that the export uses."""
     names = set(schema.names)
     return pq.ParquetWriter(
         path,
@@ -93,7 +94,7 @@ def open_writer(
 
 
 def write_split(number: int, split: Split, settings: TaskSettings) -> Manifest:
-    """Decode the records of a split and write them to a file whose name no other attempt uses."""
+    """Decode the records of a split and write them to a Parquet file with a unique name."""
     manifest, watch = Manifest(number, host=host_name()), Stopwatch()
     builder = ArrowBuilder(split.topic, split.partition, schema_of(COLUMNS))
     schema = builder.schema.with_metadata({"topic": split.topic, "partition": str(split.partition)})
@@ -107,7 +108,7 @@ def write_split(number: int, split: Split, settings: TaskSettings) -> Manifest:
                     manifest.file, manifest.first_offset = name, group["offset"][0].as_py()
                 writer.write_table(group.replace_schema_metadata(schema.metadata), ROW_GROUP_ROWS)
             _note(manifest, group)
-            del group  # frees its memory before the next row group is built
+            del group  # frees the memory before the next row group is built
         if writer is not None:
             with watch.writing():
                 writer.close()
@@ -127,7 +128,7 @@ def write_split(number: int, split: Split, settings: TaskSettings) -> Manifest:
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the batches as tables of about the size of a row group."""
+    """Combine Arrow record batches into tables of about the size of a Parquet row group."""
     held: list[pa.RecordBatch] = []
     size = rows = 0
     for batch in batches:
@@ -166,7 +167,7 @@ def _batches(
 
 
 def _note(manifest: Manifest, group: pa.Table) -> None:
-    """Update the counts and ranges of `manifest` by the rows of `group`."""
+    """Update the counts and ranges in `manifest` with the rows of `group`."""
     manifest.rows += group.num_rows
     manifest.last_offset = group["offset"][-1].as_py()
     ends = pc.min_max(group["timestamp"])
@@ -178,9 +179,9 @@ def _note(manifest: Manifest, group: pa.Table) -> None:
 
 
 def _discard(writer: pq.ParquetWriter | None, path: Path) -> None:
-    """Remove the file of an attempt that failed.
+    """Remove the file of a failed attempt to write a split.
 
-    If the task is killed instead, the driver removes the file.
+    If the task is killed before it can remove the file, the driver removes it.
     """
     if writer is not None:
         try:
@@ -191,7 +192,10 @@ def _discard(writer: pq.ParquetWriter | None, path: Path) -> None:
 
 
 def write_empty(path: Path, compression: str, level: int | None) -> None:
-    """Write a file without rows, whose columns have the order that readers of a full export see."""
+    """Write a Parquet file without rows.
+
+    The columns have the same order as when an export with records is read.
+    """
     path.parent.mkdir(exist_ok=True)
     schema = pa.schema([*schema_of(COLUMNS), SCHEMA.field("topic"), SCHEMA.field("partition")])
     with open_writer(path, schema, compression, level) as writer:

@@ -1,4 +1,4 @@
-"""Write the bytes of damaged spans to a Parquet file, and limit damage to the exported offsets."""
+"""Select the damage that may affect an export, and write the damaged bytes to a Parquet file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from .options import ExportOptions
 from .parquet import open_writer
 
 MAX_SPAN_BYTES = 16 << 20
-"""Of a longer span only the first bytes are kept. The row's message says so."""
+"""Largest number of bytes that is kept of a damaged span. If a span is longer, the message in its
+row says so.
+"""
 
 SCHEMA = pa.schema(
     [
@@ -45,9 +47,10 @@ def damage_in_range(plans: Iterable[SegmentPlan], low: int, high: int) -> Iterat
 
 
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
-    """Return damage that a task found, with offsets limited by the neighbours in the whole segment.
+    """Narrow the offset range of damage that a task found, using the neighbouring extents.
 
-    A task receives only its own extents of a segment, so it does not see the extents next to them.
+    A task gets only some of the extents of a segment, so it does not see the extents before and
+    after them.
     """
     plan = next(p for p in plans if p.segment.name == damage.file)
     end = damage.position + damage.length
@@ -66,7 +69,7 @@ def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
 
 
 def write_quarantine(path: Path, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> None:
-    """Write one row per damaged span, in order of topic, partition, file and position."""
+    """Write one row per damaged span, sorted by topic, partition, file and position."""
     path.parent.mkdir(exist_ok=True)
     ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))
     with open_writer(path, SCHEMA, options.compression, options.compression_level) as writer:

@@ -1,4 +1,4 @@
-"""The report of an export, in total and per partition.
+"""Define the report of an export, with totals and one result per partition.
 
 This module imports neither pyspark nor pyarrow.
 """
@@ -19,10 +19,10 @@ from .options import ExportOptions
 
 @dataclass(frozen=True)
 class PartitionRead:
-    """What was read of one partition, shallowly: a wrapper message counts as one batch."""
+    """Counts of what was read from one partition. A wrapper message counts as one batch."""
 
     segments: int
-    """Segments with at least one byte."""
+    """Number of segments that are not empty."""
     batches: int
     records: int
     bytes: int
@@ -30,7 +30,7 @@ class PartitionRead:
 
 @dataclass(frozen=True)
 class PartitionWritten:
-    """What was written of one partition.
+    """Counts and ranges of what was written for one partition.
 
     Offsets and timestamps are None if no record was written.
     """
@@ -38,41 +38,44 @@ class PartitionWritten:
     files: int
     records: int
     bytes: int
-    """Size of the Parquet files."""
+    """Total size of the Parquet files, in bytes."""
     first_offset: int | None
     last_offset: int | None
     min_timestamp: int | None
-    """Milliseconds since 1970-01-01 UTC."""
+    """Lowest timestamp, in milliseconds since 1970-01-01 UTC."""
     max_timestamp: int | None
+    """Highest timestamp, in milliseconds since 1970-01-01 UTC."""
     timestamps_out_of_range: int
-    """Timestamps that microseconds in int64 cannot hold; they are null in the Parquet files."""
+    """Number of timestamps that do not fit into int64 microseconds. They are null in the Parquet
+    files.
+    """
 
 
 @dataclass(frozen=True)
 class PartitionQuarantined:
-    """The damage of one partition, as far as it concerns the selected offsets."""
+    """Damage in one partition that may affect the selected offsets."""
 
     spans: int
     bytes: int
     records: int | None
-    """Records known to be lost; None if a span leaves their number unknown."""
+    """Number of lost records. None if the number is unknown for one of the spans."""
     damaged: tuple[Damage, ...]
 
 
 @dataclass(frozen=True)
 class PartitionSkipped:
-    """What was not exported of one partition although it is intact."""
+    """Intact data of one partition that was not exported."""
 
     records: int
-    """Records of the batches that were read which are not selected, such as control records."""
+    """Number of records that were read but are not selected, such as control records."""
     segments: int
-    """Segments that were not read, because none of their offsets is selected."""
+    """Number of segments that were not read, because they contain no selected offset."""
     findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True)
 class PartitionExport:
-    """The result for one partition."""
+    """The export result for one partition."""
 
     topic: str
     partition: int
@@ -88,7 +91,7 @@ class PartitionExport:
 
 @dataclass(frozen=True)
 class TotalRead:
-    """Sums over all partitions that were exported."""
+    """Totals of what was read from all exported partitions."""
 
     partitions: int
     segments: int
@@ -99,7 +102,7 @@ class TotalRead:
 
 @dataclass(frozen=True)
 class TotalWritten:
-    """Sums over all partitions that were exported."""
+    """Totals of what was written for all exported partitions."""
 
     files: int
     records: int
@@ -109,17 +112,17 @@ class TotalWritten:
 
 @dataclass(frozen=True)
 class TotalQuarantined:
-    """Sums over all partitions that were exported."""
+    """Totals of the damage in all exported partitions."""
 
     spans: int
     bytes: int
     records: int | None
-    """Records known to be lost; None if a span leaves their number unknown."""
+    """Number of lost records. None if the number is unknown for one of the spans."""
 
 
 @dataclass(frozen=True)
 class LeftOutPartition:
-    """A partition that was found and not exported."""
+    """A partition that was found but not exported."""
 
     topic: str
     partition: int
@@ -129,25 +132,25 @@ class LeftOutPartition:
 
 @dataclass(frozen=True)
 class TotalSkipped:
-    """What was not exported although it is intact."""
+    """Totals of the intact data that was not exported."""
 
     records: int
     segments: int
     partitions: tuple[LeftOutPartition, ...]
     messages: tuple[str, ...]
-    """Lines about the input, such as files that retention removed."""
+    """Messages about the input, such as one about a file that retention removed."""
 
 
 @dataclass(frozen=True)
 class TotalInDoubt:
-    """Sum over all partitions that were exported."""
+    """Number of transactions, in all exported partitions, whose outcome is not known."""
 
     transactions: int
 
 
 @dataclass(frozen=True)
 class Codec:
-    """Compression of the Parquet files. `level` is None for codecs without levels."""
+    """Compression codec of the Parquet files. `level` is None for codecs that have no levels."""
 
     name: str
     level: int | None
@@ -155,20 +158,22 @@ class Codec:
 
 @dataclass(frozen=True)
 class TaskSeconds:
-    """Seconds of all tasks together, by activity."""
+    """Time that all tasks together spent on each activity, in seconds."""
 
     reading: float
-    """System calls that read files."""
+    """Time spent in system calls that read files."""
     decompressing: float
     decoding: float
-    """Everything else: CRCs, decoding records into columns, building Arrow arrays."""
+    """Time spent on everything else, such as checking CRCs, decoding records and building Arrow
+    arrays.
+    """
     writing: float
-    """Encoding, compressing and writing Parquet files."""
+    """Time spent encoding, compressing and writing Parquet files."""
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Duration of the steps, without Spark's start."""
+    """Duration of each step of an export, in seconds. Starting Spark is not included."""
 
     planning: float
     exporting: float
@@ -188,21 +193,23 @@ class ExportReport:
         False if data is damaged, or if "read_committed" omits a transaction whose outcome is not
         known.
     started, finished : datetime
-        In UTC.
+        Start and end of the export, in UTC.
     output : Path
         The output directory.
     read, written, quarantined, skipped, in_doubt
-        Sums over `partitions`. `skipped` also lists the partitions that were not exported.
+        Totals over all items of `partitions`. `skipped` also lists the partitions that were not
+        exported.
     partitions : tuple of PartitionExport
         One result for each exported partition, in order of topic and partition.
     codec : Codec
-        Compression of the Parquet files.
+        Compression codec of the Parquet files.
     seconds : Seconds
-        Duration of the steps.
+        Duration of each step.
     worker_memory : int
-        Highest resident memory of a Python worker, in bytes.
+        Highest resident memory of any Python worker, in bytes.
     options : ExportOptions
-        What was asked for. `master` is that of the Spark session that was used.
+        Options of the export. `options.master` is the master URL of the Spark session that was
+        used.
     versions : dict of str to str or None
         Versions of kafkafmt, its core, Python, and the libraries; None for a library that is not
         installed.
@@ -225,12 +232,12 @@ class ExportReport:
     versions: dict[str, str | None]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as `report.json` in the output directory contains it.
+        """Return the report as a dict with the content of `report.json`.
 
         Returns
         -------
         dict
-            Values are of JSON types. Times are ISO 8601 strings with milliseconds, paths are
+            All values have JSON types. Times are ISO 8601 strings with milliseconds, and paths are
             strings.
         """
         result: dict[str, Any] = _json_value(self)

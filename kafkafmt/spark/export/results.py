@@ -1,4 +1,4 @@
-"""Build the report of an export from its plans, its splits and the manifests of its tasks."""
+"""Build the report of an export from its plans, splits and manifests."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def partition_result(
     damaged: Sequence[Damage],
     doubts: Sequence[Doubt],
 ) -> PartitionExport:
-    """Return the result for one partition."""
+    """Return the export result for one partition."""
     extents = [e for s in splits for p in s.pieces for e in p.plan.extents]
     written = sum(m.rows for m in manifests)
     unreadable = sum(d.records or 0 for m in manifests for d in m.damaged)
     counts = [e.records for e in extents]
     known = [n for n in counts if n is not None]
-    # The header of a wrapper message (formats 0 and 1) does not contain the number of its messages.
+    # The header of a wrapper message (v0 and v1) does not say how many messages it contains.
     stored = sum(known) if len(known) == len(counts) else written + unreadable
     return PartitionExport(
         topic=directory.topic,
@@ -97,9 +97,9 @@ def make_report(
     started: datetime,
     seconds: tuple[float, float, float],
 ) -> ExportReport:
-    """Return the whole report.
+    """Build the report of the whole export.
 
-    seconds: duration of planning, exporting and committing.
+    `seconds` contains the durations of planning, exporting and committing.
     """
     reads, writes = [p.read for p in partitions], [p.written for p in partitions]
     quarantined, skipped = [p.quarantined for p in partitions], [p.skipped for p in partitions]
@@ -149,7 +149,7 @@ def make_report(
 
 
 def left_out(found: Discovery, chosen: Iterable[PartitionDir]) -> list[LeftOutPartition]:
-    """Return the partitions that were found but are not exported, with the reasons."""
+    """Return the partitions that were found but not exported, each with the reason."""
     taken = {id(p) for p in chosen}
     rows = []
     for p in found.partitions:

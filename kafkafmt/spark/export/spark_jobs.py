@@ -1,8 +1,8 @@
-"""Run Spark jobs that report progress and can be cancelled; turn Spark's errors into one line.
+"""Run Spark jobs that report progress and can be cancelled, and shorten Spark's errors to one line.
 
-A job runs in a separate thread. Meanwhile the caller's thread checks the progress, cancels the job
-if the caller wants that, and handles Ctrl-C. Tasks report progress through an accumulator. Spark
-updates it once for each task that has finished, however often the task was tried.
+A job runs in a separate thread. Meanwhile, the calling thread checks the progress, handles Ctrl-C
+and cancels the job if the progress callback asks for it. Tasks report their progress through an
+accumulator. Spark adds the progress of a task only once, even if the task was tried several times.
 """
 
 from __future__ import annotations
@@ -40,7 +40,15 @@ MISSING_MODULE = (
 
 
 class JobProgress:
-    """What finished tasks have reported: bytes done, and findings that may make the caller cancel."""
+    """The progress that finished tasks have reported.
+
+    Attributes
+    ----------
+    bytes : int
+        Number of bytes that the tasks have processed.
+    found : list
+        What the tasks have found, such as damage. The caller may cancel the job because of it.
+    """
 
     def __init__(self, bytes_done: int = 0, found: Iterable[Any] = ()) -> None:
         self.bytes = bytes_done
@@ -65,12 +73,27 @@ def run_job(
     name: str,
     progress: Callable[[JobProgress], bool] | None = None,
 ) -> list[R]:
-    """Call `function` with every item, in one Spark task per list of `tasks`; return ordered results.
+    """Call `function` with every item of `tasks` in a Spark job, and return the results in order.
 
-    describe: returns what an item and its result add to the progress. progress: called with the sum
-    several times per second. If it returns False, the job is cancelled and the result is empty.
+    Parameters
+    ----------
+    context : SparkContext
+    tasks : sequence of sequences
+        The items of each Spark task.
+    function : callable
+        Called with an item, in a task. Returns the result for the item.
+    describe : callable
+        Called with an item and its result, in a task. Returns what they add to the progress.
+    name : str
+        Name of the Spark job.
+    progress : callable, optional
+        Called with the total progress, several times per second. If it returns False, the job is
+        cancelled and `run_job` returns an empty list.
 
-    An OSError in a task is raised as TaskOSError.
+    Raises
+    ------
+    TaskOSError
+        An OSError occurred in a task.
     """
     if not tasks:
         return []
@@ -118,9 +141,9 @@ def run_job(
 
 
 def in_thread(function: Callable[[], T]) -> T:
-    """Call a function in a separate thread and return its result.
+    """Call `function` in a separate thread and return its result.
 
-    Ctrl-C arrives in the main thread, so it cannot interrupt a call to Java in `function`.
+    Ctrl-C interrupts only the main thread, so it cannot interrupt a call to Java in `function`.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -144,8 +167,8 @@ def in_thread(function: Callable[[], T]) -> T:
 def interruptible() -> Iterator[None]:
     """Delay Ctrl-C in the main thread while a call to Java is in progress.
 
-    Otherwise py4j prints a traceback and loses its connection. Nothing changes if the signal is
-    ignored, as in a background job, or if the caller has its own handler.
+    Without this delay, py4j prints a traceback and loses its connection. The context does nothing
+    if SIGINT is ignored, as in a background job, or if the caller has its own handler for it.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -170,9 +193,9 @@ def interruptible() -> Iterator[None]:
 
 
 def group_tasks(items: Iterable[T], size: Callable[[T], int], task_bytes: int) -> list[list[T]]:
-    """Distribute items to tasks of about `task_bytes` bytes.
+    """Distribute items among tasks of about `task_bytes` bytes each.
 
-    Large items come first, so that the last tasks are short.
+    Items are distributed in descending order of size, so that the last tasks are short.
     """
     tasks: list[list[T]] = []
     left = 0
@@ -191,7 +214,7 @@ def _one_line(error: OSError) -> str:
 
 @contextlib.contextmanager
 def spark_errors() -> Iterator[None]:
-    """Raise errors of Spark and py4j as SparkError or TaskOSError, without their stack traces."""
+    """Raise errors from Spark and py4j as SparkError or TaskOSError, without their stack traces."""
     try:
         yield
     except (Py4JError, PySparkException) as error:
@@ -199,9 +222,10 @@ def spark_errors() -> Iterator[None]:
 
 
 def _simplified(error: BaseException) -> BaseException:
-    """Return the OSError of a task that Spark has wrapped, or a SparkError for another Spark error.
+    """Return a TaskOSError or SparkError in place of an error that Spark raised.
 
-    Other errors are returned unchanged.
+    If Spark wrapped an OSError from a task, the result is a TaskOSError. Errors that are not from
+    Spark are returned unchanged.
     """
     text = str(error)
     found = re.search(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")', text)
@@ -213,7 +237,11 @@ def _simplified(error: BaseException) -> BaseException:
 
 
 def _cause(text: str) -> str:
-    """Return the cause in an error text of Spark: what a Python worker raised, else Java's first line."""
+    """Return the cause of a Spark error, extracted from its text.
+
+    The cause is the exception that a Python worker raised. If there is none, it is the first line
+    of the text from Java.
+    """
     before, traceback, frames = text.rpartition(TRACEBACK)
     if traceback:
         cause = _raised(frames)
@@ -230,7 +258,7 @@ def _cause(text: str) -> str:
 def _raised(frames: str) -> str:
     """Return the exception at the end of a Python traceback, as one line.
 
-    Java's stack may follow in `frames`.
+    If a Java stack trace follows the exception in `frames`, it is ignored.
     """
     found: list[str] = []
     for line in frames.splitlines():
@@ -243,6 +271,6 @@ def _raised(frames: str) -> str:
 
 
 def _worker_host(text: str) -> str:
-    """Return the host of the failed task in parentheses if `text` names it, else ""."""
+    """Return " (on host …)" for the host of the failed task, or "" if `text` names no host."""
     hosts = re.findall(r"\(TID \d+\) \((\S+) executor", text)
     return f" (on host {hosts[-1]})" if hosts else ""

@@ -1,17 +1,19 @@
 """Publish an export atomically.
 
-Everything is written into a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`.
-Its export holds a lock on it (flock on the directory itself, which ends with the process). Each
-attempt of a task writes a file with a unique name. The driver moves the file of one attempt per
-split to its place, and deletes the others. `_SUCCESS` is written last. Then one rename turns the
-staging directory into the output.
+All files are written into a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`.
+The export locks this directory with flock. The lock is released when the process ends. Each attempt
+to run a task writes a file with a unique name. For each split, the driver moves the file of one
+attempt to its final path and deletes the files of the other attempts. `_SUCCESS` is written last.
+Then a single rename turns the staging directory into the output.
 
-With `overwrite`, the two directories exchange their names (renameat2, RENAME_EXCHANGE). If the file
-system does not support this, the old output is first renamed to `.OUT.kafkafmt-old-<8 hex digits>`.
+With `overwrite`, the staging directory and the old output exchange their names (renameat2,
+RENAME_EXCHANGE). If the file system does not support this, the old output is renamed to
+`.OUT.kafkafmt-old-<8 hex digits>` before the staging directory is renamed.
 
-A process that is killed at any time therefore leaves the old output, the complete new output, or
-(between those two renames) none. The next export restores an old output that was set aside if there
-is no output, and removes staging directories that no process has locked.
+If the process is killed, the output is therefore either the old one or the complete new one. There
+is no output only if the process is killed between the two renames. The next export removes
+staging directories that no process has locked. If there is no output, it restores the renamed old
+output.
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ NOT_SUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 
 
 class Staging:
-    """The staging directory of one export, as a context manager.
+    """Context manager for the staging directory of one export.
 
-    The context removes the directory when it ends, unless `publish` has turned it into the output.
+    When the context ends, the directory is removed, unless `publish` has turned it into the output.
     """
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -84,14 +86,14 @@ class Staging:
                 parent.rmdir()
 
     def place(self, attempt: str, target: Path) -> None:
-        """Move the file of an attempt to `target`; its directory is created if it does not exist."""
+        """Move the file of an attempt to `target`, and create the parent directory if needed."""
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(self.layout.attempts / attempt, target)
 
     def close_attempts(self) -> None:
-        """Delete the files of all other attempts.
+        """Delete the files of all attempts that were not moved to their final paths.
 
-        A task that is still running finds no directory to write into.
+        A task that is still running then has no directory to write into.
         """
         attempts = self.layout.attempts
         closed = attempts.with_name(f"{attempts.name}-closed")
@@ -131,9 +133,9 @@ class Staging:
 
 
 def clean_up(output: Path) -> list[Path]:
-    """Remove what killed exports have left next to the output, and return its paths.
+    """Remove the directories that killed exports left next to the output, and return their paths.
 
-    An old output that was set aside is restored if there is no output.
+    If there is no output, an old output that was renamed is restored instead of removed.
     """
     removed = []
     pattern = re.compile(re.escape(f".{output.name}.kafkafmt-") + r"(old-)?[0-9a-f]{8}")
@@ -158,7 +160,10 @@ def _name_next_to(output: Path, kind: str = "") -> Path:
 
 
 def _lock(path: Path) -> int:
-    """Lock a path and return a descriptor; -1 if another process has the lock, or the path is gone."""
+    """Lock the file or directory at `path`, and return its file descriptor.
+
+    Return -1 if another process has the lock or if the path no longer exists.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -174,7 +179,7 @@ def _lock(path: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Delete a file or a tree, even if a task that is being killed still writes into it."""
+    """Delete a file or a directory tree, even if a task that is being killed still writes to it."""
     for _ in range(5):
         try:
             if path.is_dir() and not path.is_symlink():
@@ -209,7 +214,7 @@ def _find_renameat2() -> Callable[..., int] | None:
 
 
 def _renameat2(source: Path, target: Path, flags: int) -> bool:
-    """Rename with flags of Linux; return False if kernel or file system do not support them."""
+    """Rename with Linux flags; return False if the kernel or file system does not support them."""
     function = _find_renameat2()
     if function is None:
         return False

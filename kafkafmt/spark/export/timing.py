@@ -1,4 +1,4 @@
-"""Measure what a task spends its time on, and how much memory its process uses."""
+"""Measure how a task spends its time and how much memory its process uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from .report import TaskSeconds
 
 
 class Stopwatch:
-    """Measures a task from its creation on. The file views and decompressors measure themselves."""
+    """Measures the time that a task spends on each activity, starting when the object is created.
+
+    File views and decompressors measure their own time, which is added with `add`.
+    """
 
     def __init__(self) -> None:
         self._started = perf_counter()
@@ -20,7 +23,7 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Count the time spent inside the context as writing."""
+        """Count the time that is spent inside the context as writing time."""
         started = perf_counter()
         try:
             yield
@@ -28,12 +31,12 @@ class Stopwatch:
             self._writing += perf_counter() - started
 
     def add(self, log: PartitionLog) -> None:
-        """Add the time that `log` has spent on reading and decompressing."""
+        """Add the time that `log` has spent reading and decompressing."""
         self._reading += log.read_seconds
         self._decompressing += log.decompress_seconds
 
     def stop(self) -> TaskSeconds:
-        """Return the seconds by activity. What no activity accounts for is decoding."""
+        """Return the seconds spent on each activity. Unmeasured time counts as decoding."""
         measured = self._reading + self._decompressing + self._writing
         decoding = max(perf_counter() - self._started - measured, 0.0)
         return TaskSeconds(self._reading, self._decompressing, decoding, self._writing)

@@ -1,1 +1,1 @@
-"""The Spark sink: write log directories from batch and streaming queries."""
+"""The Spark data sink, which writes log directories from batch and streaming queries."""

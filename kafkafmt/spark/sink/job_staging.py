@@ -1,11 +1,12 @@
-"""Name the staging directories of the sink's jobs, and remove those that no job uses any more.
+"""Name the staging directories of write jobs, and remove those that no job uses any more.
 
     .<log directory>.kafkafmt-write-<owner>-<job>
 
-`owner` identifies the driver: <boot and pid namespace>-<pid>-<start time of the process>. A later
-job on the same machine can therefore tell whether the driver still runs. `job` is random for a
-batch query. For a stream it is derived from what stays the same across restarts. So the writer that
-commits a micro-batch, and the next run of the query, find what the tasks have staged.
+`owner` identifies the driver process: <boot and pid namespace>-<pid>-<start time of the process>. A
+later job on the same machine uses it to check whether the driver is still running. `job` is random
+for a batch query. For a stream, `job` is derived from an identifier that stays the same across
+restarts. Therefore, the writer that commits a micro-batch and later runs of the query find what the
+tasks have staged.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ JVM = "java"
 
 
 def staging_of(directory: Path, query: str | None = None) -> Path:
-    """Return the path of a job's staging directory, next to the log directory. It is not created.
+    """Return the path of a job's staging directory, which is next to the log directory.
 
-    query: identifies a streaming query across restarts; None for a job that runs once.
+    The directory is not created. `query` identifies a streaming query across restarts. It is None
+    for a job that runs only once.
     """
     job = uuid.uuid4().hex[:12] if query is None else _job_of(query)
     pid = _driver()
@@ -34,7 +36,10 @@ def staging_of(directory: Path, query: str | None = None) -> Path:
 
 
 def remove_staging(directory: Path, used: Iterable[Path]) -> None:
-    """Remove the staging directories of a job that has ended, if they are next to the log directory."""
+    """Remove the staging directories of a job that has ended.
+
+    A path in `used` is ignored if it is not a staging directory next to `directory`.
+    """
     for path in set(used):
         if path.parent == directory.parent and _parsed(directory, path.name):
             shutil.rmtree(path, ignore_errors=True)
@@ -43,9 +48,9 @@ def remove_staging(directory: Path, used: Iterable[Path]) -> None:
 def remove_leftovers(directory: Path, own: Path) -> None:
     """Remove the staging directories that earlier jobs left next to a log directory.
 
-    These are directories of drivers that no longer run, and of earlier runs of the query that owns
-    `own`. A directory of a running driver is kept. So is one of another machine, unless it belongs
-    to the same query.
+    A directory is removed if its driver no longer runs, or if an earlier run of the query that owns
+    `own` left it. The directory of a running driver is kept. A directory of another machine is kept
+    unless it belongs to the same query.
     """
     try:
         names = os.listdir(directory.parent)
@@ -77,9 +82,9 @@ def _job_of(query: str) -> str:
 
 
 def _place() -> str:
-    """Return an identifier of this boot of this machine and of this container.
+    """Return an identifier for the current boot of this machine and for this container.
 
-    Pids are unique within it.
+    A pid is unique among the processes with the same identifier.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
@@ -90,7 +95,10 @@ def _place() -> str:
 
 
 def _driver() -> int:
-    """Return the pid of the JVM that started this Python process, or of this process if no JVM did."""
+    """Return the pid of the JVM that started this Python process.
+
+    If no JVM started this process, return the pid of this process.
+    """
     pid = os.getpid()
     while pid > 1:
         status = _status(pid)
@@ -103,13 +111,16 @@ def _driver() -> int:
 
 
 def _started(pid: int) -> int | None:
-    """Return the start time of a process in clock ticks since the boot, or None if it has ended."""
+    """Return when a process started, in clock ticks since boot, or None if it has ended."""
     status = _status(pid)
     return None if status is None or status[1] in "ZX" else int(status[20])
 
 
 def _status(pid: int) -> list[str] | None:
-    """Return the fields of /proc/<pid>/stat from the command name on: name, state, parent, …"""
+    """Return the fields of /proc/<pid>/stat, or None if the file cannot be read.
+
+    The list starts with the command name, the state and the parent's pid.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:

@@ -1,18 +1,18 @@
-"""The data sink: append a DataFrame or a stream to a log directory that no broker uses.
+"""The data sink, which appends a DataFrame or a stream to a log directory that no broker uses.
 
     df.write.format("kafkafmt").option("topic", "orders").mode("append").save("/var/lib/app/log")
     df.writeStream.format("kafkafmt").option("topic", "orders").option("checkpointLocation", c).start(path)
 
-The column `value` (binary or string) is required. These columns are optional: key (binary or
-string), headers, topic (string), partition (int), and beyond Spark's sink timestamp or
-timestampMillis (bigint). Other columns are ignored, so the rows of the source can be written
-unchanged.
+The column `value` (binary or string) is required. The columns key (binary or string), headers,
+topic (string) and partition (int) are optional. In addition to the columns of Spark's Kafka sink,
+the column timestamp or timestampMillis (bigint) is accepted. Other columns are ignored, so rows
+from the data source can be written unchanged.
 
 If a task is repeated, a job fails, or the driver is killed, no row is written twice, and no row of
-a failed job is visible. Each micro-batch of a stream is written once. For this, the log directory
-contains the number of the last one of each query. A query is identified by the id in its
-checkpoint, or by the option txnAppId if the checkpoint is not on a local path. Without either, a
-micro-batch may be repeated after a crash.
+a failed job is visible. Each micro-batch of a stream is written only once, because the log
+directory stores the number of the last micro-batch of each query. The option txnAppId identifies a
+query. By default, the id in the query's checkpoint is used. If there is no txnAppId and the
+checkpoint is not on a local path, a micro-batch may be repeated after a crash.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from .writing import Stage, Staged, commit, new_attempt, partition_counts
 
 WRITTEN = ("key", "value", "topic", "partition", "timestamp", "timestampMillis", HEADERS)
 TEXT_TOO = ("key", "value")
-"""Columns that may be strings as well as binary."""
+"""Columns that can be binary or string."""
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Raise ValueError if rows of this schema cannot be written."""
+    """Raise ValueError if rows with this schema cannot be written."""
     types = {f.name: f.dataType.simpleString() for f in schema.fields}
     for name in WRITTEN:
         allowed = [TYPES[name].simpleString(), *(["string"] if name in TEXT_TOO else [])]
@@ -52,18 +52,24 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 @dataclass
 class StagedMessage(WriterCommitMessage):
-    """What a task sends to the driver."""
+    """The message that a task sends to the driver after it has staged its rows."""
 
     staged: Staged
 
 
 class _Writer:
-    """The base of the writers of batch queries and streams. Spark sends it to the tasks.
+    """Base class of the writers for batch queries and streams. Spark sends the writer to the tasks.
 
     For each micro-batch of a stream, Spark creates one writer for the tasks and another one that
-    commits it.
+    commits the micro-batch.
 
-    query: identifies the stream for both writers; None for a batch query.
+    Parameters
+    ----------
+    options : WriteOptions
+    schema : StructType
+        Schema of the rows.
+    query : str, optional
+        Identifies the stream in both writers. None for a batch query.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, query: str | None = None) -> None:
@@ -75,7 +81,7 @@ class _Writer:
         remove_leftovers(Path(options.path), self.staging)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stage the rows of a task."""
+        """Stage the rows of one task."""
         stage = Stage(self.options, self.counts, new_attempt(self.staging))
         try:
             for rows in iterator:
@@ -85,7 +91,7 @@ class _Writer:
             stage.close()
 
     def put(self, messages: list[Any], version: int | None) -> None:
-        """Append the staged rows of all tasks, unless `version` was appended before."""
+        """Append the rows that all tasks have staged, unless `version` was appended before."""
         try:
             commit(self.options, [m.staged for m in messages if m is not None], version)
         finally:
@@ -99,7 +105,7 @@ class _Writer:
 
 
 class KafkaLogWriter(_Writer, DataSourceArrowWriter):
-    """The writer of a batch query."""
+    """The writer for a batch query."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -107,16 +113,16 @@ class KafkaLogWriter(_Writer, DataSourceArrowWriter):
         super().__init__(options, schema)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Append all staged rows. Raise BlockingIOError if a broker uses the directory."""
+        """Append all staged rows. Raise BlockingIOError if a broker uses the log directory."""
         self.put(messages, self.options.version)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the staged rows of a job that failed."""
+        """Remove the rows that a failed job has staged."""
         self.discard(messages)
 
 
 class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """The writer of a stream."""
+    """The writer for a stream."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool, query: str | None = None) -> None:
         if overwrite:
@@ -125,8 +131,8 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
             raise OptionError(
                 "txnVersion is only for batch queries; the version of a stream is the number of the micro-batch"
             )
-        # The id is preferred to the checkpoint's path, which can be another checkpoint on another
-        # machine.
+        # The id is preferred to the path of the checkpoint. On another machine, the same path can
+        # contain a different checkpoint.
         super().__init__(options, schema, options.app_id or query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -134,5 +140,5 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
         self.put(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Remove the staged rows of a job that failed."""
+        """Remove the rows that a failed job has staged."""
         self.discard(messages)

@@ -1,6 +1,7 @@
 """Parse the options of the data sink.
 
-These are the options of Spark's Kafka sink, settings of the producer as `kafka.…`, and a few more.
+The options are those of Spark's Kafka sink, producer settings with the prefix `kafka.`, and a few
+more.
 """
 
 from __future__ import annotations
@@ -17,43 +18,47 @@ from ...records import BatchBuilder
 from ..option_text import OptionError, check_names, path_of, size_of, whole_number, word_of
 
 Key = tuple[str, int]
-"""Topic and partition."""
+"""A topic and a partition number."""
 
 NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path")
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")
-"""Options of streams that Spark passes on."""
+"""Options of streaming queries that Spark passes on to the data sink."""
 HINTS = ("includeHeaders",)
-"""Options of Spark's Kafka sink that are accepted and ignored. Headers are written if there is a
-column headers.
+"""Options of Spark's Kafka sink that are accepted and ignored. Headers are always written if the
+rows have the column `headers`.
 """
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
-"""Larger than the default of a producer, where records wait until a batch is full."""
+"""Default batch size, in bytes. The default of a producer is smaller, because its records wait
+until a batch is full.
+"""
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """The options of a query that writes."""
+    """The options of a query that writes to a log directory."""
 
     path: str
-    """Log directory."""
+    """Path of the log directory."""
     topic: str | None
-    """Topic of all rows; None to use the column topic."""
+    """Topic of all rows. If it is None, the column `topic` contains the topic of each row."""
     partitions: int
-    """Number of partitions of a topic that does not exist yet, for rows that name no partition."""
+    """Number of partitions of a topic that does not exist yet. Rows without a partition number are
+    distributed among them.
+    """
     codec: str
     level: int | None
     batch_bytes: int
     segment_bytes: int
     app_id: str | None
-    """With `version`, identifies rows that are appended only once."""
+    """Identifier of the query that writes. A `version` of the same query is appended only once."""
     version: int | None
 
 
 def is_write(given: Mapping[str, str]) -> bool:
-    """Return whether these can be options for writing.
+    """Return whether the options may be those of a query that writes.
 
-    Spark does not say whether a query reads or writes.
+    Spark does not indicate whether a query reads or writes.
     """
     names = {name.lower() for name in given}
     own = {name.lower() for name in (*NAMES, *SPARKS_OWN)}
@@ -61,7 +66,10 @@ def is_write(given: Mapping[str, str]) -> bool:
 
 
 def query_id(given: Mapping[str, str]) -> str | None:
-    """Return the id of a streaming query from its checkpoint; None if the checkpoint cannot be read here."""
+    """Return the id of a streaming query, read from its checkpoint.
+
+    Return None if the checkpoint cannot be read on this machine.
+    """
     try:
         metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()
         return f"spark query {json.loads(metadata.splitlines()[-1])['id']}"
@@ -70,9 +78,9 @@ def query_id(given: Mapping[str, str]) -> str | None:
 
 
 def parse_write(given: Mapping[str, str]) -> WriteOptions:
-    """Return the options of a query, given as a mapping that ignores case.
+    """Parse the options of a query that writes. The keys of `given` must ignore case.
 
-    Raise OptionError if they are wrong.
+    Raise OptionError if the options are invalid.
     """
     check_names(given, NAMES, (*SPARKS_OWN, *HINTS))
     if not given.get("path"):

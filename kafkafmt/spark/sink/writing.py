@@ -1,11 +1,12 @@
-"""Build batches from rows and append them to a log directory: the work of the sink's tasks and driver.
+"""Stage rows as batches in tasks, and append the staged batches to a log directory.
 
-    <directory>/..  .<name>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>     staged batches, with offsets from 0 on
+    .<log directory>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>
 
-Each task builds batches and stages them next to the log directory, so that a broker never sees
-unknown files. The driver then appends the batches of the successful tasks, in order and atomically.
-It copies bytes and assigns offsets, which changes only a few fields. Rows that an application
-identifies by txnAppId and txnVersion, as in Delta Lake, are appended only once.
+Each task builds batches, with offsets that start at 0, and stages them next to the log directory. A
+broker therefore never sees unknown files. The driver then appends the batches of the successful
+tasks, in order and atomically. It copies the batches and assigns offsets, which changes only a few
+fields of each batch. Rows that an application identifies by txnAppId and txnVersion, as in Delta
+Lake, are appended only once.
 """
 
 from __future__ import annotations
@@ -35,7 +36,17 @@ from .write_options import Key, WriteOptions
 
 @dataclass
 class Staged:
-    """What one task has staged: for each partition, the name and size of a file of batches."""
+    """The files of batches that one task has staged.
+
+    Attributes
+    ----------
+    folder : str
+        Directory that contains the files.
+    files : dict
+        File name for each partition.
+    sizes : dict
+        File size in bytes for each partition.
+    """
 
     folder: str
     files: dict[Key, str] = field(default_factory=dict)
@@ -53,7 +64,7 @@ def partition_counts(directory: Path) -> dict[str, int]:
 
 
 class Stage:
-    """The staging of one task, with a batch builder and a file for each partition."""
+    """Stages the rows of one task, with a batch builder and a file for each partition."""
 
     def __init__(self, options: WriteOptions, counts: Mapping[str, int], folder: Path) -> None:
         self._options, self._counts, self._folder = options, counts, folder
@@ -83,9 +94,10 @@ class Stage:
             yield topic, rows.filter(pc.equal(topics, topic))
 
     def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the rows by partition.
+        """Yield each partition number with its rows.
 
-        Rows without a partition are distributed by key as Kafka's producer does; null keys in turn.
+        Rows without a partition number are distributed as by Kafka's producer: by key, or in turn
+        if the key is null.
         """
         numbers = self._numbers(topic, rows)
         found = np.unique(numbers)
@@ -122,7 +134,7 @@ class Stage:
     def _write(self, key: Key, batches: Iterable[bytes]) -> None:
         for batch in batches:
             if key not in self._files:
-                if not self._files:  # only now: a task that outlives its job must not create the directory again
+                if not self._files:  # a task that outlives its job must not recreate the directory
                     self._folder.mkdir(parents=True, exist_ok=True)
                 name = self._staged.files[key] = f"{key[0]}-{key[1]}"
                 self._staged.sizes[key] = 0
@@ -131,7 +143,7 @@ class Stage:
             self._staged.sizes[key] += len(batch)
 
     def finish(self) -> Staged:
-        """Write the last batches, close the files, and return their names and sizes."""
+        """Write the last batches, close the files, and return the names and sizes of the files."""
         self._owner.check()
         try:
             for key, builder in self._builders.items():
@@ -141,14 +153,17 @@ class Stage:
         return self._staged
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the staged files."""
         for file in self._files.values():
             file.close()
         self._files = {}
 
 
 def _milliseconds(rows: pa.RecordBatch) -> Any:
-    """Return the rows' timestamps in milliseconds; like a producer, the current time for rows without one."""
+    """Return the timestamps of the rows, in milliseconds.
+
+    Like a producer, use the current time for rows without a timestamp.
+    """
     now = now_millis()
     if "timestampMillis" in rows.schema.names:
         return rows.column("timestampMillis").fill_null(now)
@@ -164,7 +179,7 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
 
 
 def append_file(writer: LogWriter, path: Path, size: int) -> None:
-    """Append a file of batches of `size` bytes, a few MB at a time."""
+    """Append a file of batches to a log, a few MB at a time. The file must have `size` bytes."""
     with FileView(path) as view:
         if view.size != size:
             raise OSError(
@@ -182,12 +197,18 @@ def append_file(writer: LogWriter, path: Path, size: int) -> None:
 
 
 def new_attempt(staging: Path) -> Path:
-    """Return the path of a new directory for one attempt of one task."""
+    """Return a unique path for the directory of one attempt to run a task.
+
+    The directory is not created.
+    """
     return staging / uuid.uuid4().hex
 
 
 def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None) -> bool:
-    """Append what tasks have staged, atomically; return False if `version` was appended before."""
+    """Atomically append the batches that the tasks have staged.
+
+    Return True if they were appended, and False if `version` was appended before.
+    """
     every = list(staged)
     keys = {key for s in every for key in s.files}
     with LogDirectory(options.path, segment_bytes=options.segment_bytes) as directory, \

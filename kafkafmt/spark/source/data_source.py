@@ -1,17 +1,20 @@
-"""The data source `kafkafmt`: log directories as a DataFrame.
+"""The data source `kafkafmt`, which reads log directories as a DataFrame.
 
-Options and columns are those of Spark's Kafka source.
+The options and columns are those of Spark's Kafka source.
 
     spark.read.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
-    spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")     # see stream.py
+    spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
+
+The module `stream` implements streams.
 
 Spark creates the source and then a reader, in Python processes on the driver. The reader plans
-tasks, and each task decodes its extents into Arrow record batches of about 8 MB. Sending these to
-the JVM takes longer than decoding them. Options and a user's schema, which is the projection,
-should therefore exclude what is not needed. Filters are not pushed down, because in Spark 4.3 the
-filters of one query reach the plan of the next.
+tasks, and each task decodes its extents into Arrow record batches of about 8 MB. Sending these
+batches to the JVM takes longer than decoding them. Therefore, the options and the schema of a query
+should select only the records and columns that it needs. Filters are not pushed down, because in
+Spark 4.3 the filters of one query also reach the plan of the next query.
 
-A query reads what exists when it is planned. Records that are appended later are not read.
+A query reads the records that exist when it is planned. Records that are appended later are not
+read.
 """
 
 from __future__ import annotations
@@ -64,8 +67,9 @@ NO_TABLE_OPTIONS = (
 def register(spark: SparkSession) -> None:
     """Register the data source "kafkafmt" with a Spark session.
 
-    A session finds an installed kafkafmt itself. Registration is needed if the package is not
-    installed, such as in a source tree or in an archive for executors.
+    A session finds an installed kafkafmt package by itself. Registration is needed only if the
+    package is not installed, for example if it is used from a source tree or from an archive for
+    executors.
 
     Parameters
     ----------
@@ -75,28 +79,28 @@ def register(spark: SparkSession) -> None:
 
 
 class KafkaLogSource(DataSource):
-    """The data source and sink for ``format("kafkafmt")``. Spark creates it.
+    """The data source and data sink for ``format("kafkafmt")``. Spark creates the instances.
 
     Parameters
     ----------
     options : mapping of str to str
-        Options of the query or table. Names ignore case.
+        Options of the query or table. Option names are not case-sensitive.
 
     Raises
     ------
     OptionError
-        An option is unknown or wrong. `load()` raises it. Options that only a batch query or only a
-        stream can have are checked when Spark creates the reader.
+        An option is unknown or invalid. `load()` raises this error. Options that are only for batch
+        queries or only for streams are checked when Spark creates the reader.
 
     Notes
     -----
     The option `mode` decides what happens to damage:
 
     - PERMISSIVE (default): deliver all intact records and warn about each damaged span. Damage that
-      a shallow walk finds is reported on the driver, damage inside compressed data in the task that
-      finds it.
+      planning finds is reported on the driver. Damage inside compressed data is reported in the
+      task that finds it.
     - DROPMALFORMED: deliver the same records without warnings.
-    - FAILFAST: fail the query at the first damage, with its file, position and offsets.
+    - FAILFAST: fail the query at the first damage. The error names its file, position and offsets.
     """
 
     def __init__(self, options: Any) -> None:
@@ -107,22 +111,22 @@ class KafkaLogSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
+        """Return the name of the format, "kafkafmt"."""
         return NAME
 
     @cached_property
     def parsed(self) -> Options:
-        """The options for reading."""
+        """The options of a query that reads."""
         return self._read_options(self.options, for_table=self.table is not None)
 
     def _read_options(self, given: Mapping[str, str], for_table: bool) -> Options:
-        """Parse the options for reading. The options of a table may include those for writing."""
+        """Parse the options for reading. Options for writing are ignored if `for_table` is True."""
         if for_table:
             check_names(given, (*READ_NAMES, *WRITE_NAMES), HINTS)
         return parse(_without(given, WRITE_NAMES, READ_NAMES) if for_table else given)
 
     def schema(self) -> StructType:
-        """Return the columns of a query without a user's schema."""
+        """Return the columns that a query has if the user passes no schema."""
         schema = struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
         return schema if self.table is None else with_options(schema, self.table)
 
@@ -131,9 +135,9 @@ class KafkaLogSource(DataSource):
         return "path" in self.options or "paths" in self.options
 
     def _for_reading(self, schema: StructType) -> Options:
-        """Return the options of the query.
+        """Return the options of a query that reads.
 
-        If it names no path, add those of the table that it reads.
+        If the query names no path, it reads a table, and the options of that table are added.
         """
         if self._names_path:
             return self.parsed
@@ -145,9 +149,9 @@ class KafkaLogSource(DataSource):
     def _for_writing(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of a query that writes.
 
-        Raise OptionError if the rows were read from a table. Their columns contain its options, and
-        saveAsTable would keep these for the new table. Spark does not tell which table the rows go
-        to.
+        Raise OptionError if the rows were read from a table. The metadata of their columns contains
+        the options of that table, and saveAsTable would keep these options for the new table. Spark
+        does not indicate to which table the rows are written.
         """
         if not self._names_path:
             raise OptionError(NO_TABLE_TO_WRITE)
@@ -156,7 +160,7 @@ class KafkaLogSource(DataSource):
         return self.options
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a batch query. `schema` selects the columns."""
+        """Return the reader for a batch query. `schema` selects the columns."""
         options = self._for_reading(schema)
         options.check_batch()
         for name in options.stream_only:
@@ -164,19 +168,19 @@ class KafkaLogSource(DataSource):
         return KafkaLogReader(options, checked_names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the reader of a stream. `schema` selects the columns."""
+        """Return the reader for a stream. `schema` selects the columns."""
         from .stream import KafkaLogStreamReader
 
         return KafkaLogStreamReader(self._for_reading(schema), checked_names(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer of a batch query. `schema` is that of the rows."""
+        """Return the writer for a batch query. `schema` is the schema of the rows."""
         from ..sink.sink import KafkaLogWriter
 
         return KafkaLogWriter(parse_write(self._for_writing(schema)), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return the writer of a stream. `schema` is that of the rows."""
+        """Return the writer for a stream. `schema` is the schema of the rows."""
         from ..sink.sink import KafkaLogStreamWriter
 
         given = self._for_writing(schema)
@@ -186,15 +190,16 @@ class KafkaLogSource(DataSource):
 
 
 def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]) -> CaseInsensitiveDict:
-    """Return the options without those in `names`, except those that are also in `kept`."""
+    """Return the options except those in `names`. Options that are also in `kept` are kept."""
     dropped = {name.lower() for name in names} - {name.lower() for name in kept}
     return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 
 
 class KafkaLogReader(DataSourceReader):
-    """The reader of a batch query.
+    """The reader for a batch query.
 
-    `partitions` plans the query on the driver, `read` decodes one task's part of it.
+    `partitions` plans the query on the driver. `read` decodes the part of the query that belongs to
+    one task.
     """
 
     def __init__(self, options: Options, names: list[str]) -> None:
@@ -206,5 +211,5 @@ class KafkaLogReader(DataSourceReader):
         return as_partitions(make_plan(self.options, say), self.options.mode)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the record batches of a task. Damage raises DamagedLogError in mode FAILFAST."""
+        """Return the record batches of one task. Damage raises DamagedLogError in mode FAILFAST."""
         return read_task(partition, self.options, self.names, say)

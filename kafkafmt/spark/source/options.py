@@ -1,11 +1,11 @@
 """Parse the options of the data source.
 
-These are the options of Spark's Kafka source, by its names and rules, and a few more.
+The options have the same names and rules as in Spark's Kafka source. Some options exist only here.
 
-All options are checked before a file is opened. Errors are one line and name the option. An unknown
-name is an error, because a misspelt bound would otherwise read everything. Options that start with
-`kafka.` are ignored: they configure a connection, which does not exist here. The exception is
-kafka.isolation.level, which selects records.
+All options are checked before any file is opened. Each error message is one line and names the
+option. An unknown option is an error. Otherwise, a query with a misspelt bound would read
+everything. Options that start with `kafka.` are ignored, because they configure a connection, which
+does not exist here. The only exception is kafka.isolation.level, which selects records.
 """
 
 from __future__ import annotations
@@ -55,26 +55,28 @@ PerPartition = dict[Key, int]
 
 @dataclass(frozen=True)
 class Bound:
-    """The start or the end of what a query reads."""
+    """The start or the end of the range that a query reads."""
 
     option: str
-    """Name of the option that sets it."""
+    """Name of the option that sets this bound."""
     kind: str
-    """"offset" or "time"."""
+    """Either "offset" or "time"."""
     value: int | PerPartition
-    """Offset, or milliseconds since 1970-01-01 UTC: one for all partitions, or one for each.
+    """An offset, or a time in milliseconds since 1970-01-01 UTC. A single value applies to all
+    partitions; a dict has one value for each partition.
 
-    The offset LATEST means the end of the log, EARLIEST its start.
+    The offset LATEST means the end of the log, and EARLIEST means its start.
     """
 
     def of(self, key: Key) -> int:
-        """Return the offset or time for one partition."""
+        """Return the offset or time of this bound for one partition."""
         return self.value if isinstance(self.value, int) else self.value[key]
 
     def check(self, keys: Collection[Key]) -> None:
-        """Raise OptionError unless values for single partitions name exactly the partitions that are read.
+        """Raise OptionError unless this bound has a value for exactly the partitions that are read.
 
-        Spark's Kafka source has the same rule.
+        A bound with a single value for all partitions is always accepted. Spark's Kafka source has
+        the same rule.
         """
         if isinstance(self.value, int):
             return
@@ -97,12 +99,12 @@ class Options:
     assigned: frozenset[Key] | None = None
     start: Bound | None = None
     end: Bound | None = None
-    """Exclusive."""
+    """End of the range that is read. The end itself is excluded."""
     late_start_is_error: bool = True
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay: float = 900.0
-    """Seconds."""
+    """Longest delay of a micro-batch, in seconds."""
     min_partitions: int | None = None
     fail_on_data_loss: bool = True
     stream_only: tuple[str, ...] = ()
@@ -130,17 +132,17 @@ class Options:
                 )
 
     def check_stream(self) -> None:
-        """Raise OptionError for options that a stream cannot have."""
+        """Raise OptionError for options that are not allowed in a stream."""
         if self.end is not None:
             raise OptionError(f"{self.end.option} is only for batch queries: a stream has no end")
 
     def select(self, partitions: Iterable[PartitionDir]) -> list[PartitionDir]:
-        """Return the selected partitions.
+        """Return the partitions that the options select.
 
-        Raise OptionError for a topic or partition that does not exist.
+        Raise OptionError if an option names a topic or partition that does not exist.
 
-        Kafka's own topics (`__…`) are selected only if an option names them, if the pattern starts
-        with `__`, or if they are themselves a path.
+        Kafka's internal topics (`__…`) are selected only if an option names them, if the pattern
+        starts with `__`, or if a path is that of their partition directory.
         """
         there = [p for p in partitions if p.readable]
         if self.assigned is not None:
@@ -159,9 +161,9 @@ class Options:
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """Return the options of a query, given as a mapping that ignores case.
+    """Parse the options of a query that reads. The keys of `given` must ignore case.
 
-    Raise OptionError if they are wrong.
+    Raise OptionError if the options are invalid.
     """
     options = {name: given[name] for name in NAMES if given.get(name) is not None}
     check_names(given, NAMES, HINTS)
@@ -213,10 +215,10 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
-    """Return the start or end of what is read, by the first option that is given.
+    """Return the start or the end of the range that is read, or None if no option sets it.
 
-    As in Spark's Kafka source, the order is: one time for all partitions, one time for each,
-    offsets.
+    As in Spark's Kafka source, an option with one time for all partitions is preferred to an option
+    with one time for each partition, which is preferred to an option with offsets.
     """
     name = f"{side}Timestamp"
     if name in options:
@@ -281,7 +283,7 @@ def _listed(keys: Iterable[Key], most: int = 3) -> str:
 
 
 def _existing(partitions: Iterable[PartitionDir]) -> str:
-    """Return which topics exist, for a message."""
+    """Return a list of the existing topics as text for an error message."""
     topics = sorted({p.topic for p in partitions})
     more = " and others" if len(topics) > 10 else ""
     return f"the topics are {', '.join(topics[:10])}{more}" if topics else "there is no live partition"

@@ -1,10 +1,10 @@
-"""Plan a query of the data source: choose partitions, resolve bounds, plan segments, form tasks.
+"""Plan a query: select partitions, resolve bounds, plan segments and form tasks.
 
-This happens once per query, on the driver, with one thread per core. Each segment that the bounds
-touch is walked shallowly and its CRCs are checked, without the GIL. So damage is known before a
+A query is planned once, on the driver, with one thread per core. Each segment that the bounds touch
+is walked shallowly, and its CRCs are checked, without the GIL. Damage is therefore found before any
 task runs, and tasks read only their own extents. A task reads some tens of MB: a part of a large
-partition, or several small partitions, because a task takes Spark about 30 ms even if it does
-nothing.
+partition, or several small partitions. Smaller tasks would be inefficient, because Spark needs
+about 30 ms even for a task that does nothing.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from .splits import Split, make_splits, may_hold
 
 
 class DataLossError(RuntimeError):
-    """Raised if offsets that a query names do not exist (any more).
+    """Raised if a query names offsets that do not exist or no longer exist.
 
-    With failOnDataLoss=false the query continues.
+    If the option failOnDataLoss is false, the query continues instead.
     """
 
 
 OPEN_COST = 1 << 20
-"""Cost of one split, in addition to its bytes: opening a partition takes about as long as reading
-so many bytes.
+"""Cost of opening the partition of a split, in bytes. It is added to the size of the split, because
+opening a partition takes about as long as reading this many bytes.
 """
 RUNS_A_SPLIT = 8
-"""Extents are smaller than splits by this factor, so that the splits have about equal sizes."""
+"""Number of extents in a split. It is greater than one so that all splits have about the same size.
+"""
 
 
 @dataclass
 class Task:
-    """What one Spark task reads: splits of one or several partitions, in order."""
+    """The splits that one Spark task reads, in order. They belong to one or several partitions."""
 
     splits: list[Split] = field(default_factory=list)
     cost: int = 0
@@ -49,26 +50,29 @@ class Task:
 
 @dataclass
 class Plan:
-    """What a query reads."""
+    """The tasks of a query, with the damage and the doubtful transactions that planning found."""
 
     tasks: list[Task]
-    """In order of topic, partition and offset."""
+    """Tasks in order of topic, partition and offset."""
     damaged: list[tuple[PartitionDir, Damage]]
-    """Damage that planning found within the bounds."""
+    """Damage that planning found within the bounds of the query."""
     doubts: list[tuple[PartitionDir, Doubt]] = field(default_factory=list)
-    """Transactions with records within the bounds that "read_committed" omits because their outcome
-    is not known.
+    """Transactions whose outcome is not known, with records within the bounds of the query.
+    "read_committed" omits these records.
     """
 
     def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
-        """Add the transactions in doubt with offsets in [start, end)."""
+        """Add the transactions with an unknown outcome that have offsets in [start, end)."""
         found = log.transactions.doubts
         self.doubts += [(log.directory, d) for d in found if d.first_offset < end and d.last_offset >= start]
 
 
 @dataclass
 class _Selected:
-    """A partition that is being planned. None for start or end means the log's own."""
+    """A selected partition that is being planned.
+
+    If `start` or `end` is None, the start or end of the log applies.
+    """
 
     log: PartitionLog
     start: int | None = None
@@ -78,21 +82,31 @@ class _Selected:
 
     @property
     def high(self) -> int:
-        """The first offset after the selected ones."""
+        """The first offset after the selected offsets."""
         return NO_END if self.end is None else self.end
 
     def segments(self) -> list[SegmentFile]:
-        """Return the segments that may contain selected offsets, according to their names."""
+        """Return the segments that may contain selected offsets, judging by the file names."""
         return [s for s in self.log.segments if may_hold(s, self.low, self.high)]
 
 
 def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
     """Plan a batch query.
 
-    tell: called with messages, such as one about a file that retention removed.
+    Parameters
+    ----------
+    options : Options
+    tell : callable
+        Called with each message about the input, for example if retention removed a file.
 
-    Raise OptionError if the options do not fit the logs, and an OSError (NoLogError) if a path
-    cannot be read.
+    Raises
+    ------
+    OptionError
+        The options do not fit the logs.
+    DataLossError
+        An option names an offset that does not exist, and failOnDataLoss is true.
+    OSError
+        A path cannot be read. The subclass `NoLogError` is raised if a path contains no log.
     """
     selected = [
         _Selected(PartitionLog(p, max_batch_bytes=options.max_batch_bytes, run_bytes=run_bytes_of(options), tell=tell))
@@ -104,7 +118,7 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
             bound.check(keys)
     timed = any(bound is not None and bound.kind == "time" for bound in (options.start, options.end))
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        if timed:  # a time is looked up in the plans of all segments
+        if timed:  # a time can be resolved only after all segments were planned
             _plan_segments(pool, ((s.log, segment) for s in selected for segment in s.log.segments))
         list(pool.map(lambda s: _resolve(s, options), selected))
         for s in selected:
@@ -135,11 +149,14 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
 
 
 def _with_min_partitions(options: Options, selected: Iterable[_Selected]) -> Options:
-    """Return options whose splits are small enough for `minPartitions` tasks, if batches allow it."""
+    """Return options whose splits are small enough for at least `minPartitions` tasks.
+
+    If batches are large, there can still be fewer tasks.
+    """
     if options.min_partitions is None:
         return options
     total = sum(segment.size for s in selected for segment in s.segments())
-    # A split can be longer than this size by up to one extent.
+    # A split can exceed the split size by up to one extent.
     size = total * RUNS_A_SPLIT // (options.min_partitions * (RUNS_A_SPLIT + 1))
     options = replace(options, split_bytes=min(options.split_bytes, max(size, 1)))
     for s in selected:
@@ -150,8 +167,8 @@ def _with_min_partitions(options: Options, selected: Iterable[_Selected]) -> Opt
 def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) -> None:
     """Raise OptionError for bounds in the wrong order, and DataLossError for offsets that do not exist.
 
-    With failOnDataLoss=false, a message replaces the DataLossError. As in Spark's Kafka source,
-    only bounds that are offsets can be out of range.
+    If failOnDataLoss is false, a message is reported in place of the DataLossError. As in Spark's
+    Kafka source, only bounds that are given as offsets can be out of range.
     """
     start, end, key = options.start, options.end, (s.log.topic, s.log.partition)
     name = f"{key[0]}-{key[1]}"
@@ -180,7 +197,8 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
 def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
     """Return the partitions under the paths of a query.
 
-    Raise OptionError if a path or `replicas` is wrong.
+    Raise OptionError if a path is invalid, if the option `replicas` is invalid, or if two paths
+    contain the same partition.
     """
     try:
         found = discover(options.paths, options.replicas)
@@ -203,7 +221,7 @@ def _plan_segments(pool: ThreadPoolExecutor, segments: Iterable[tuple[PartitionL
 
 
 def _resolve(s: _Selected, options: Options) -> None:
-    """Resolve the bounds to offsets of this partition."""
+    """Convert the bounds of the query to offsets of the partition `s`."""
     if options.start is not None:
         s.start = offset_of(s.log, options.start, options)
         if s.start is None and options.start.kind == "time":
@@ -215,9 +233,11 @@ def _resolve(s: _Selected, options: Options) -> None:
 
 
 def offset_of(log: PartitionLog, start: Bound, options: Options) -> int | None:
-    """Return the offset at which reading starts; None for the log's start, or a time after all records.
+    """Return the offset at which reading starts.
 
-    Raise OptionError for such a time unless startingOffsetsByTimestampStrategy is "latest".
+    Return None if reading starts at the start of the log, or if `start` is a time after all
+    records. Raise OptionError for such a time unless startingOffsetsByTimestampStrategy is
+    "latest".
     """
     offset = _offset(log, start, EARLIEST, options.below_log_start)
     if offset is None and start.kind == "time" and options.late_start_is_error:
@@ -228,7 +248,10 @@ def offset_of(log: PartitionLog, start: Bound, options: Options) -> int | None:
 
 
 def _offset(log: PartitionLog, bound: Bound, own: int, below_log_start: bool) -> int | None:
-    """Return the offset of a bound; None if it is `own`, or a time after all records."""
+    """Return the offset of a bound.
+
+    Return None if the bound is the offset `own`, or if it is a time after all records.
+    """
     value = bound.of((log.topic, log.partition))
     if bound.kind == "offset":
         return None if value == own else value
@@ -237,9 +260,10 @@ def _offset(log: PartitionLog, bound: Bound, own: int, below_log_start: bool) ->
 
 
 def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:
-    """Append splits to the last task as long as it costs at most `size`, else to new tasks.
+    """Add splits to tasks, in order.
 
-    Keep their order.
+    A split is added to the last task if the cost of that task remains at most `size`. Otherwise a
+    new task is created.
     """
     for split in splits:
         cost = split.bytes + OPEN_COST

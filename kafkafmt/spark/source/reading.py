@@ -1,6 +1,6 @@
-"""Read in a task of the data source: yield its part of the logs as Arrow record batches.
+"""Read the logs in a task of the data source, and yield Arrow record batches.
 
-For batch queries and streams.
+Batch queries and streams both use this module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log: logging.Logger = logging.getLogger("kafkafmt.spark")
 
 
 class TaskPartition(InputPartition):
-    """A task as Spark sends it to an executor."""
+    """A task in the form in which Spark sends it to an executor."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(None)
@@ -33,7 +33,10 @@ class TaskPartition(InputPartition):
 
 
 def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
-    """Return the tasks of a plan, after raising, reporting or ignoring its damage, as `mode` says."""
+    """Return the tasks of a plan.
+
+    The mode decides whether damage in the plan raises an error, is reported or is ignored.
+    """
     if plan.damaged and mode == "FAILFAST":
         directory, damage = plan.damaged[0]
         raise DamagedLogError(damage, str(directory.path))
@@ -50,10 +53,9 @@ def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
 def read_task(
     partition: InputPartition, options: Options, names: list[str], tell: Callable[[str], None]
 ) -> Iterator[pa.RecordBatch]:
-    """Return the record batches of a task.
+    """Return the record batches of one task. In mode FAILFAST, damage raises DamagedLogError.
 
-    tell: called with a message if a file was removed. Damage raises DamagedLogError in mode
-    FAILFAST.
+    `tell` is called with a message if a file was removed.
     """
     if not isinstance(partition, TaskPartition):  # Spark runs an empty task if the plan has no tasks
         return iter(())
@@ -80,9 +82,10 @@ def _batches(
 
 
 def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordBatch]:
-    """Yield the same batches.
+    """Yield the same batches, but decode them in a thread.
 
-    A thread decodes the next one while one is sent to the JVM; decoding needs no GIL.
+    While a batch is sent to the JVM, the thread decodes the next batch. Decoding does not need the
+    GIL.
     """
     with ThreadPoolExecutor(1) as thread:
         try:
@@ -98,14 +101,14 @@ def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordB
 def say(message: str) -> None:
     """Log a warning for the user who runs the query.
 
-    It goes to stderr, or to Spark's log of its Python workers if that is enabled.
+    The warning goes to stderr, or to Spark's log of its Python workers if that log is enabled.
     """
     _listen()
     log.warning("kafkafmt: %s", message)
 
 
 def warn(directory: PartitionDir, damage: Damage) -> None:
-    """Log a warning about a damaged span that is omitted."""
+    """Log a warning about a damaged span whose records are omitted."""
     lost = (
         "no offset is missing"
         if damage.empty
@@ -120,14 +123,14 @@ def _or_open(offset: int | None) -> str:
 
 
 class _PlainFormatter(logging.Formatter):
-    """Escapes control characters, because names of topics and paths come from files."""
+    """Escapes control characters, because topic names and paths come from files."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return plain(super().formatMessage(record))
 
 
 def _listen() -> None:
-    """Send the log lines to stderr if logging is not configured."""
+    """Send the log messages to stderr if logging is not configured."""
     if not log.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_PlainFormatter())

@@ -1,4 +1,4 @@
-"""Cut planned segments into splits that a task can read on another machine."""
+"""Divide planned segments into splits that a task can read on another machine."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from ...types import RecordColumns
 from ..hosts import with_host
 
 SPLIT_BYTES = 64 << 20
-"""Bytes of a split, which ends at a batch boundary. Smaller splits would cost more: a task takes
-Spark about 30 ms.
+"""Size of a split, in bytes. A split ends at a batch boundary. Smaller splits would be inefficient,
+because Spark needs about 30 ms for each task.
 """
 
 
 @dataclass
 class Piece:
-    """Extents of one segment, of which the records with offsets in [start, end) are selected."""
+    """Extents of one segment. Only their records with offsets in [start, end) are selected."""
 
     directory: PartitionDir
-    """With this one segment only."""
+    """Partition directory, reduced to this one segment."""
     plan: SegmentPlan
     start: int
     end: int
     transactions: Transactions | None = None
-    """Outcomes of all transactions of the log if only committed records are selected, else None."""
+    """Outcomes of all transactions in the log. None unless only committed records are selected."""
 
     @property
     def bytes(self) -> int:
-        """Size of the extents in the file."""
+        """Total size of the extents, in bytes."""
         return sum(e.end - e.position for e in self.plan.extents)
 
     def chunks(
@@ -49,16 +49,29 @@ class Piece:
         on_missing: Callable[[SegmentFile], None] | None = None,
         on_end: Callable[[PartitionLog], None] | None = None,
     ) -> Iterator[Chunk]:
-        """Yield the records of the piece, decoded into `columns`, in the order of offsets.
+        """Decode the records of this piece into `columns`, and yield them in offset order.
 
-        Raise an OSError that names this host if the file is missing for a reason other than
-        retention, or is not the one that was planned.
+        Parameters
+        ----------
+        columns : RecordColumns
+        control : bool, default False
+            Include control records.
+        on_damage : callable, optional
+            Called with damage inside batches. By default, the damage is raised as an error.
+        max_batch_bytes : int
+            Largest size of one batch, in bytes after decompression.
+        tell : callable, optional
+            Called with a message if retention removed the segment file after it was planned.
+        on_missing : callable, optional
+            Called with the segment if retention removed its file after it was planned.
+        on_end : callable, optional
+            Called with the log after the last record.
 
-        control: include control records.
-        on_damage: called with damage inside batches; None to raise it.
-        tell: called with a message if retention removed the file after it was planned.
-        on_missing: called with the segment in that case.
-        on_end: called with the log after the last record.
+        Raises
+        ------
+        OSError
+            The segment file is missing for a reason other than retention, or it is not the file
+            that was planned. The message names this host.
         """
         log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell, on_missing=on_missing)
         log.adopt(self.plan, self.transactions)
@@ -79,7 +92,7 @@ class Piece:
 
 @dataclass
 class Split:
-    """Pieces of one partition, in the order of offsets."""
+    """Pieces of one partition, in offset order."""
 
     topic: str
     partition: int
@@ -87,14 +100,14 @@ class Split:
 
     @property
     def bytes(self) -> int:
-        """Size of the extents in the files."""
+        """Total size of the extents in all pieces, in bytes."""
         return sum(p.bytes for p in self.pieces)
 
     @property
     def first_offset(self) -> int:
         """The lowest offset that the split can contain.
 
-        It differs between the splits of a partition.
+        No two splits of a partition have the same lowest offset.
         """
         first = self.pieces[0]
         return max(first.start, first.plan.extents[0].first_offset)
@@ -110,13 +123,25 @@ def make_splits(
     transactions: Transactions | None = None,
     split_bytes: int = SPLIT_BYTES,
 ) -> list[Split]:
-    """Return the planned segments of a partition as splits of about `split_bytes`, in offset order.
+    """Divide the planned segments of a partition into splits of about `split_bytes` bytes.
 
-    start, end: offsets; None for the log's own start and end.
-    transactions: those of the whole log if only committed records are selected, else None.
+    The splits are in offset order.
 
-    Damage is in no split. The plans' `run_bytes` should be well below `split_bytes`, because a
-    split ends at the end of an extent.
+    No split contains damaged spans. A split ends at the end of an extent, so the `run_bytes` of the
+    plans should be well below `split_bytes`.
+
+    Parameters
+    ----------
+    directory : PartitionDir
+    plans : iterable of SegmentPlan
+    start, end : int, optional
+        Range of offsets. By default, the range extends to the start or the end of the log.
+    below_log_start : bool, default False
+        Include records below the log start offset.
+    transactions : Transactions, optional
+        All transactions of the log if only committed records are selected. Otherwise None.
+    split_bytes : int
+        Size of a split, in bytes.
     """
     low, high = offset_range(directory, start, end, below_log_start)
     if transactions is not None:
@@ -138,20 +163,23 @@ def make_splits(
 
 
 def offset_range(directory: PartitionDir, start: int | None, end: int | None, below_log_start: bool) -> tuple[int, int]:
-    """Return the selected offsets as [low, high). start, end: None for the log's own start and end."""
+    """Return the selected offsets as (low, high). `high` is exclusive.
+
+    If `start` or `end` is None, the start or the end of the log applies.
+    """
     low = 0 if below_log_start else directory.log_start_offset
     return low if start is None else max(low, start), NO_END if end is None else end
 
 
 def may_hold(segment: SegmentFile, low: int, high: int) -> bool:
-    """Return whether a segment may contain offsets in [low, high), according to the file names."""
+    """Return whether a segment may contain offsets in [low, high), judging by the file names."""
     return (segment.base_offset is None or segment.base_offset < high) and (
         segment.next_base is None or segment.next_base > low
     )
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return the first extents, until they have `most` bytes together; at least one."""
+    """Return as many of the first extents as are needed to reach `most` bytes, but at least one."""
     size, n = 0, 0
     while n < len(extents) and (n == 0 or size < most):
         size += extents[n].end - extents[n].position
@@ -160,5 +188,5 @@ def _take(extents: list[Run], most: int) -> list[Run]:
 
 
 def alone(directory: PartitionDir, segment: SegmentFile) -> PartitionDir:
-    """Return the directory with only one of its segments, which is all that a task needs."""
+    """Return a copy of `directory` with only one segment, because a task needs no other segment."""
     return replace(directory, segments=[segment], problems=[])

@@ -1,16 +1,16 @@
-"""The data source `kafkafmt` as a stream of the records that are appended to log directories.
+"""The streaming data source `kafkafmt`, which reads records as they are appended to logs.
 
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
 
-Offsets have the form of Spark's Kafka source, `{"orders": {"0": 23}}`, and the same rules apply.
-Without startingOffsets, a stream starts at the end of the logs. Partitions that appear later are
-read from their start. If records are removed before they were read, the query fails unless
-failOnDataLoss=false.
+Offsets have the same form as in Spark's Kafka source, `{"orders": {"0": 23}}`, and the same rules
+apply. Without the option startingOffsets, a stream starts at the end of the logs. Partitions that
+appear later are read from their start. If records are removed before they are read, the query fails
+unless failOnDataLoss is false.
 
-The reader lives as long as the query, in a process next to the driver. Each check of a log reads
-only what was appended since the last check. A micro-batch is planned by its offsets alone. If it is
-repeated after a restart, it has the same records. With a sink that takes each micro-batch once,
-each record arrives once.
+The reader exists as long as the query runs, in a process next to the driver. Each check of a log
+reads only what was appended since the last check. A micro-batch depends only on its offsets, so it
+has the same records if it is repeated after a restart. If the sink writes each micro-batch only
+once, each record arrives only once.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ Nested = dict[str, dict[str, int]]
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader of one stream.
+    """The reader for one stream.
 
-    `read` runs in tasks, all other methods run in a process next to the driver.
+    `read` runs in tasks. All other methods run in a process next to the driver.
     """
 
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options
         self.names = names
-        self._seen: Offsets = {}  # ends of the logs at the last check
+        self._seen: Offsets = {}  # end offset of each log at the last check
         self._initial: Offsets | None = None
-        self._target: Offsets | None = None  # ends of the logs if the trigger is availableNow
+        self._target: Offsets | None = None  # end offsets of an availableNow query
         self._walks: dict[Key, tuple[int, TransactionWalk]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
@@ -67,16 +67,19 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _nested(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return how much a micro-batch may contain, by maxOffsetsPerTrigger."""
+        """Return the read limit of a micro-batch, which the option maxOffsetsPerTrigger sets."""
         limit = self.options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Remember where the logs end now; the query ends there."""
+        """Store the current end offset of each log. The query ends at these offsets."""
         self._target = self._ends(self._logs({}, self._once), {})
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Nested:
-        """Return the end of the next micro-batch: at least `start`, at most what the limit allows."""
+        """Return the end offsets of the next micro-batch.
+
+        They are at least those in `start`, and at most what `limit` allows.
+        """
         begin = _flat(start)
         logs = self._logs(begin, self._once)
         ends = self._ends(logs, begin)
@@ -90,10 +93,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _nested(begin | {key: max(end, begins[key]) for key, end in ends.items()})
 
     def _waits(self, new: int) -> bool:
-        """Return whether minOffsetsPerTrigger and maxTriggerDelay delay a micro-batch of `new` offsets.
+        """Return whether a micro-batch with `new` offsets is delayed.
 
-        As in Spark's Kafka source (``KafkaMicroBatchStream.delayBatch``), the first micro-batch is
-        never delayed.
+        The options minOffsetsPerTrigger and maxTriggerDelay cause the delay. As in Spark's Kafka
+        source (``KafkaMicroBatchStream.delayBatch``), the first micro-batch is never delayed.
         """
         least, now = self.options.min_offsets_per_trigger, monotonic()
         if least is None or self._target is not None:
@@ -104,11 +107,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def reportLatestOffset(self) -> Nested | None:
-        """Return the ends of the logs at the last check, for the query's progress."""
+        """Return the end offsets at the last check. Spark shows them in the query's progress."""
         return _nested(self._seen) if self._seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        """Return the tasks of a micro-batch."""
+        """Return the tasks of one micro-batch."""
         begin, stops = _flat(start), _flat(end)
         logs = self._logs(begin, self._gone)
         plan = Plan([], [])
@@ -122,24 +125,24 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return as_partitions(plan, self.options.mode)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the record batches of a task."""
+        """Return the record batches of one task."""
         return read_task(partition, self.options, self.names, self._gone)
 
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
-        """Return the selected partitions that exist.
+        """Return the logs of the selected partitions that exist.
 
-        With failOnDataLoss=false, partitions read before may be missing.
+        If failOnDataLoss is false, partitions that were read before may be missing.
 
-        tell: called with messages, as in PartitionLog.
+        `tell` is called with messages about the logs.
         """
         options = self.options
-        options.check_stream()  # not in __init__, because Spark hides errors that are raised there
+        options.check_stream()  # here, because Spark hides errors that are raised in __init__
         try:
             found = discovered(options, self._once).partitions
             there = [p for p in found if p.readable]
             try:
                 chosen = options.select(found)
-            except OptionError:  # a topic no longer exists
+            except OptionError:  # raised if a topic no longer exists
                 if options.fail_on_data_loss or not begin:
                     raise
                 chosen = [
@@ -164,9 +167,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._end(log, 0) if start is None else start
 
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
-        """Return the end of each log.
+        """Return the end offset of each log.
 
-        A log that ends before `begin` or does not exist any more is reported as lost.
+        A log is reported as lost if it no longer exists, or if it ends before its offset in
+        `begin`.
         """
         ends = {}
         for key in sorted(begin.keys() - logs.keys()):
@@ -182,9 +186,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _end(self, log: PartitionLog, known: int) -> int:
-        """Return the offset after the last valid batch; with "read_committed" the last stable offset.
+        """Return the offset after the last valid batch, or the last stable offset.
 
-        Only what follows offset `known` is read if `known` is in the log.
+        The last stable offset is returned with "read_committed".
+
+        If offset `known` is in the log, only the batches after it are read.
         """
         end = 0
         if known > log.log_start_offset:
@@ -196,10 +202,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._decide(log, end) if self.options.committed else end
 
     def _decide(self, log: PartitionLog, end: int) -> int:
-        """Return the last stable offset of a log that ends at `end`, and set the log's transactions.
+        """Return the last stable offset of a log that ends at `end`; set the log's transactions.
 
-        Only what was appended since the last call is read, unless damage there may hide the end of
-        a transaction.
+        Only the batches that were appended since the last call are read. If there is damage among
+        them, the whole log is read, because the damage may hide the end of a transaction.
         """
         key = log.topic, log.partition
         upto, walk = self._walks.get(key, (NO_END, TransactionWalk(log)))
@@ -236,7 +242,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(key, f"offsets {log.next_offset} to {stop - 1} are gone: the log was truncated")
         if options.committed:
             upto, walk = self._walks.get(key, (-1, None))
-            if walk is None or upto < stop:  # after a restart
+            if walk is None or upto < stop:  # not walked up to `stop`, as after a restart
                 self._decide(log, log.next_offset)
             else:
                 log.transactions = walk.found
@@ -253,20 +259,20 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pack(plan.tasks, splits, options.split_bytes)
 
     def _once(self, message: str) -> None:
-        """Log a message that would otherwise be repeated at each check."""
+        """Log a message only once, although each check of the logs may produce it again."""
         if message not in self._said:
             self._said.add(message)
             say(message)
 
     def _lost(self, key: Key, what: str) -> None:
-        """Raise DataLossError, or log a message with failOnDataLoss=false."""
+        """Raise DataLossError for lost offsets, or log a message if failOnDataLoss is false."""
         message = f"{key[0]}-{key[1]}: {what}"
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{message}; failOnDataLoss=false continues without them")
         self._once(message)
 
     def _gone(self, message: str) -> None:
-        """Raise DataLossError for a file that is gone, or log a message with failOnDataLoss=false."""
+        """Raise DataLossError for a missing file, or log a message if failOnDataLoss is false."""
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{message}; failOnDataLoss=false continues without it")
         say(message)
@@ -286,7 +292,11 @@ def _nested(offsets: Offsets) -> Nested:
 
 
 def _share(begins: Offsets, ends: Offsets, limit: int) -> Offsets:
-    """Return ends that divide about `limit` offsets in proportion to sizes, at least one per partition."""
+    """Return end offsets that limit a micro-batch to about `limit` offsets.
+
+    Each partition gets a share in proportion to its number of new offsets, but at least one offset
+    if it has any.
+    """
     sizes = {key: max(ends[key] - begins[key], 0) for key in ends}
     total = sum(sizes.values())
     if total <= limit:

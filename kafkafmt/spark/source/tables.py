@@ -1,8 +1,9 @@
-"""Keep the options of SQL tables.
+"""Keep the options of SQL tables in the metadata of their columns.
 
-Spark 4.2 passes a table's options to a Python data source when the table is created, mixed with the
-table's properties. It passes none when the table is read or written. But it always passes the
-columns with their metadata. The options are therefore kept in the metadata of the first column.
+When a table is created, Spark 4.2 passes the table's options to a Python data source, mixed with
+the table's properties. When the table is read or written, Spark passes no options, but it always
+passes the columns with their metadata. Therefore, the options are kept in the metadata of the first
+column.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from pyspark.sql.types import StructField, StructType
 
 KEPT = "kafkafmt.options"
 PREFIX = "option."
-"""Prefix of the properties that repeat what a user wrote under OPTIONS."""
+"""Prefix of the table properties that repeat what the user wrote under OPTIONS."""
 
 
 def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
-    """Return the user's options for a table that is being created; None if there is no table.
+    """Return the user's options for a table that is being created, or None if there is no table.
 
     Properties that Spark adds (owner, provider, external, …) and other TBLPROPERTIES are omitted.
-    `location` becomes the path.
+    The property `location` is used as the option `path`.
     """
     if "provider" not in given:
         return None
@@ -34,7 +35,7 @@ def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, s
 
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return the schema with a table's options in its metadata."""
+    """Return the schema with a table's options in the metadata of the first column."""
     first, *rest = schema.fields
     return StructType(
         [StructField(first.name, first.dataType, first.nullable, {KEPT: json.dumps(dict(options))}), *rest]
@@ -42,7 +43,7 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 
 def kept_options(schema: StructType) -> dict[str, str]:
-    """Return the options in the metadata of a table's schema; empty if there are none."""
+    """Return the table options in the metadata of a schema, or an empty dict if there are none."""
     found: dict[str, Any] = {}
     for field in schema.fields:
         found |= json.loads((field.metadata or {}).get(KEPT, "{}"))
