@@ -30,7 +30,9 @@ from .checksums import STEP, SpanCrcs, crc_covers
 FIRST_WINDOW = 1 << 16
 """Size of the first window, in bytes."""
 LARGEST_WINDOW = 1 << 20
-"""Largest window, in bytes. A window that continues the one before is twice as large."""
+"""Size of the largest window, in bytes. A window that directly follows the previous one is twice as
+large.
+"""
 ROWS = 1 << 16
 
 
@@ -117,7 +119,7 @@ class BatchFinder:
         self.bytes_scanned += self._to - start
 
     def _keep(self, found: IntArray) -> None:
-        """Append positions to those that were found."""
+        """Append positions of valid batches to `_found`."""
         n = self._n_found + len(found)
         if n > len(self._found):
             kept = self._found[self._first : self._n_found]
@@ -199,7 +201,7 @@ class BatchFinder:
 
 
 class OwnCrc:
-    """Compares the crc field of a batch with the CRC of the bytes after it, for different ends."""
+    """Compares the crc field of a batch with the CRC of the bytes up to a given end."""
 
     def __init__(self, finder: BatchFinder, head: Head) -> None:
         legacy = head.magic < MAGIC_V2

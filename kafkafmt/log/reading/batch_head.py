@@ -91,8 +91,8 @@ def whole_varint(raw: bytes) -> int | None:
 
 
 def header_continues(head: bytes, expected: int) -> bool:
-    """Return whether a header can begin with `head`, and its offset is between `expected` and the
-    largest offset that the same segment could contain.
+    """Return whether a header can begin with `head` whose offset is `expected`, or at most
+    MAX_RELATIVE_OFFSET above it.
     """
     if not header_stands(head, expected):
         return False

@@ -73,7 +73,8 @@ class SpanCrcs:
         Parameters
         ----------
         size : int
-            Size of the file, in bytes. A batch is not valid if its length field exceeds the file.
+            Size of the file, in bytes. A batch whose length field extends beyond the file is not
+            valid.
         window : array of uint8
             Bytes of the file that contain the batch headers.
         window_at : int

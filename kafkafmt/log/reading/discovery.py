@@ -37,8 +37,8 @@ from .replicas import choose_replicas
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
 LOOKED_INTO = 200
-"""If a path contains no log, this many directories below it are searched for logs that the error
-message can name.
+"""If a path contains no log, at most this many directories below it are searched for logs that the
+error message can name.
 """
 INCOMPLETE = ".kafkafmt-salvage"
 """Directory in which salvage builds its result. While it exists, the directory that contains it is

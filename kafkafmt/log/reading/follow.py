@@ -230,8 +230,8 @@ class Follower:
         self._position = start + int(rows[-1]["position"]) + int(rows[-1]["size"])
 
     def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:
-        """Return whether the bytes after the last valid batch count as damage. Otherwise, a broker
-        may still be writing them.
+        """Return whether to judge the bytes after the last valid batch of the last segment. If not,
+        a broker may still be writing them.
         """
         here = self._position, view.size
         if not view.read(self._position, BATCH_HEADER_SIZE).strip(b"\0") or self._judged == here:

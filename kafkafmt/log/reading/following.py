@@ -12,9 +12,9 @@ from .partition import OnDamage
 from .partition_dir import PartitionDir
 
 POLL = 0.2
-"""Seconds between two looks at the last segment of each partition."""
+"""Seconds between two checks of the last segment of each partition."""
 RESCAN = 3.0
-"""Seconds between two looks at the directories.
+"""Seconds between two checks of the directories.
 
 These checks find new partitions, and changes that do not affect the times and sizes of files.
 """

@@ -29,8 +29,8 @@ from .partition import OnDamage, PartitionLog
 GROUPS_TOPIC = "__consumer_offsets"
 COMMIT = 1
 COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
-"""Versions at the start of the keys of offset commits. Both versions of the key have the same
-fields.
+"""The first two bytes of the key of an offset commit, which are its version. Both versions have the
+same fields.
 """
 GROUPS = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
 MEMBERS = {5: "consumer", 10: "share", 19: "streams"}
@@ -120,7 +120,7 @@ class Group:
 
 @dataclass
 class GroupState:
-    """The latest state of the groups.
+    """The latest state of all consumer groups.
 
     Attributes
     ----------

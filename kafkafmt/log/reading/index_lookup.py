@@ -29,7 +29,7 @@ were appended together.
 
 
 class Entry(NamedTuple):
-    """An entry of an index.
+    """An entry of an offset index or a time index.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class TimeBounds(NamedTuple):
     Attributes
     ----------
     after : int
-        Offset of a record. Neither this record nor any before it has the timestamp or a later one.
+        An offset. No record up to and including this offset has the timestamp or a later one.
     upto : int or None
         Offset in the next index entry. A record up to this offset should have the timestamp or a
         later one, but the batch that the entry names was not checked. None if there is no next
@@ -62,7 +62,8 @@ class TimeBounds(NamedTuple):
 
 
 def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
-    """Return the position in bytes of a batch at or before the batch that contains `offset`.
+    """Return the position of a batch, in bytes, from which a walk finds every batch with `offset`
+    or a later one.
 
     Return 0 if the index has no usable entry. If `exactly` is True, an entry is used only if its
     batch contains the offset in the entry. In a compacted log, where gaps are expected, nothing

@@ -21,7 +21,7 @@ from .planned_log import UNKNOWN
 
 
 class Place(NamedTuple):
-    """Place of a record.
+    """The place of a record in a partition.
 
     Attributes
     ----------
