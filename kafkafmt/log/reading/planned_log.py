@@ -183,9 +183,8 @@ class PlannedLog:
     def compacted(self) -> bool:
         """Whether gaps in the offsets are expected, because the log was compacted.
 
-        The log counts as compacted if the log cleaner's checkpoint contains the partition, or if
-        offsets are missing inside batches or extents. To find missing offsets, all segments are
-        read.
+        The log counts as compacted if the log cleaner's checkpoint contains the partition, or if an
+        extent does not have a record for every offset. To find this out, all segments are read.
         """
         return self.directory.cleaned or not all(e.dense for s in self.segments for e in self.plan(s).extents)
 

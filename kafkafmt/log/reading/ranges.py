@@ -55,7 +55,7 @@ class Reached(NamedTuple):
 
 
 def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps: bool = True) -> Reached | None:
-    """Return the first batch after `position` that contains `offset` or a later offset.
+    """Return the first batch at or after `position` that contains `offset` or a later offset.
 
     Only headers are read, and CRCs are not checked.
 

@@ -33,7 +33,7 @@ class DuplicatePartitionError(ValueError):
     @property
     def problem(self) -> str:
         """The part of the message that describes the problem. The rest, which describes the remedy,
-        differs between Python and the command line.
+        differs between Python, the command line and Spark.
         """
         return f"{self.topic}-{self.partition} is in both {' and '.join(map(str, self.paths))}"
 
