@@ -115,7 +115,7 @@ class FileView:
         while got < len(target):
             try:
                 n = os.preadv(self._fd, [target[got:]], position + got)
-            except OSError as error: # the error that preadv raises does not name the file
+            except OSError as error:  # the error that preadv raises does not name the file
                 raise OSError(error.errno, error.strerror, str(self.path)) from error
             self.reads += 1
             if n == 0:

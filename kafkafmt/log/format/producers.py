@@ -167,9 +167,10 @@ class Producers:
             The next batches of the log, in offset order.
         markers : dict of int to Marker
             Markers in the control batches of the table, by offset (see `read_markers`).
-        """rows = table[table["producer_id"] != NO_PRODUCER_ID] only_plain = not (rows["attributes"]
-        & (TRANSACTIONAL_BIT | CONTROL_BIT)).any() if len(rows) > 1 and only_plain: # without
-        transactions, only the last batch of each producer matters
+        """
+        rows = table[table["producer_id"] != NO_PRODUCER_ID]
+        only_plain = not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any()
+        if len(rows) > 1 and only_plain:  # without transactions, only the last batch of each producer matters
             _, last = np.unique(rows["producer_id"][::-1], return_index=True)
             rows = rows[np.sort(len(rows) - 1 - last)]
         aborted = []

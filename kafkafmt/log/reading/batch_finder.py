@@ -30,8 +30,8 @@ from .checksums import STEP, SpanCrcs, crc_covers
 FIRST_WINDOW = 1 << 16
 """Size of the first window, in bytes."""
 LARGEST_WINDOW = 1 << 20
-"""Size of the largest window, in bytes. A window that directly follows the previous one is twice as
-large.
+"""Size of the largest window, in bytes. A window that continues the previous one is twice as large
+as it.
 """
 ROWS = 1 << 16
 
@@ -157,7 +157,7 @@ class BatchFinder:
         window.at = max(position - 8, 0)
         window.data = np.frombuffer(self.view.read(window.at, length + 8), np.uint8)
         if len(window.data) < min(length + 8, self.size - window.at):
-            self.size = window.end # the file has been truncated since it was opened
+            self.size = window.end  # the file has been truncated since it was opened
 
     def _bytes(self, position: int, size: int) -> bytes:
         """Return `size` bytes of the file at `position`, from memory if a window contains them."""

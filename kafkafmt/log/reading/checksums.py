@@ -97,10 +97,9 @@ class SpanCrcs:
             rows = np.flatnonzero((window[starts + MAGIC_AT] == MAGIC_V2) == castagnoli)
             if not len(rows):
                 continue
-            stored = _int32(window, starts[rows] + (CRC_AT if castagnoli else LEGACY_CRC_AT)) &
-            0xFFFFFFFF borders = np.flatnonzero(np.diff(ends[rows], prepend=-1, append=-1)).tolist()
-            for a, b in itertools.pairwise(borders): # batches that end at the same position form
-            one group
+            stored = _int32(window, starts[rows] + (CRC_AT if castagnoli else LEGACY_CRC_AT)) & 0xFFFFFFFF
+            borders = np.flatnonzero(np.diff(ends[rows], prepend=-1, append=-1)).tolist()
+            for a, b in itertools.pairwise(borders):  # batches that end at the same position form one group
                 end = int(ends[rows[a]])
                 moved = _append(castagnoli, crcs[rows[a:b]], self.span(castagnoli, window_end, end), end - window_end)
                 found += (starts[rows[a:b]][moved == stored[a:b]] + window_at).tolist()
@@ -119,8 +118,8 @@ def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
     append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
     if len(crcs) < FEW:
         return np.array([append(rest, crc, size) for crc in crcs.tolist()], np.int64)
-    result = np.full(len(crcs), rest, np.int64) # the formula is linear in the CRC, so one table per
-    byte of the CRC suffices for shift in range(0, 32, 8):
+    result = np.full(len(crcs), rest, np.int64)  # the formula is linear in the CRC, so one table per byte of the CRC suffices
+    for shift in range(0, 32, 8):
         table = np.zeros(256, np.int64)
         for bit in range(8):
             table[1 << bit : 2 << bit] = table[: 1 << bit] ^ append(0, 1 << (shift + bit), size)

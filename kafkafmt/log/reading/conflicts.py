@@ -75,8 +75,10 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     best_ends = np.flatnonzero(total == total.max())
     at = int(
         best_ends[np.argmin(last[best_ends])]
-    ) # after one corrupted offset that is too high, all valid ones seem too low parents, places =
-    parent.tolist(), index.tolist() chain = set() while at >= 0:
+    )  # after one corrupted offset that is too high, all valid ones seem too low
+    parents, places = parent.tolist(), index.tolist()
+    chain = set()
+    while at >= 0:
         chain.add(places[at])
         at = parents[at]
     return chain

@@ -185,8 +185,8 @@ class Follower:
         for segment in self.log.segments:
             if segment.name == self._segment.name:
                 return segment.size < self._position
-        later = [s for s in self.log.segments if (s.base_offset or 0) > (self._segment.base_offset
-        or 0)] return not later # if later segments exist, retention has removed this one
+        later = [s for s in self.log.segments if (s.base_offset or 0) > (self._segment.base_offset or 0)]
+        return not later  # if later segments exist, retention has removed this one
 
     def _read(self, segment: SegmentFile) -> None:
         """Read the batches of a segment after those already seen, and accept the valid ones."""
@@ -206,8 +206,7 @@ class Follower:
                 if error is not None and (not segment.last or self._is_damage(view, error)):
                     self._judge(segment)
         except FileNotFoundError:
-            if self.log.directory.path.exists(): # otherwise the next check reports that the
-            partition is gone
+            if self.log.directory.path.exists():  # otherwise the next check reports that the partition is gone
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:

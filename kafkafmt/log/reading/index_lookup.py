@@ -141,7 +141,7 @@ def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> 
             data = view.read(low * size, (high + 1 - low) * size)
             log.bytes_read += view.bytes_read
             log.reads += view.reads
-    except OSError: # if the index is missing or unreadable, the log itself is read
+    except OSError:  # if the index is missing or unreadable, the log itself is read
         return None, None
     block = np.frombuffer(data, entry, len(data) // size)
     firsts, seconds = (block[name].astype(np.int64) for name in entry.names or ())

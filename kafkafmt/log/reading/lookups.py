@@ -118,9 +118,11 @@ def find_offset(log: PartitionLog, offset: int) -> Place | None:
     """Return the place of the first record at or after `offset`, or None if there is none.
 
     Records below the log start offset and control records are not considered.
-    """low = max(offset, log.log_start_offset) reader = _reader(log, low) ends = (low + 1, NO_END) #
-    the offset itself usually exists, so it is searched for alone first for part in
-    chain.from_iterable(log.parts(low, end, lambda _: None) for end in ends):
+    """
+    low = max(offset, log.log_start_offset)
+    reader = _reader(log, low)
+    ends = (low + 1, NO_END)  # the offset itself usually exists, so it is searched for alone first
+    for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in ends):
         for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
             place = _first_record(reader, part, i, None)
             if place is not None:

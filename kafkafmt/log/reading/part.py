@@ -131,9 +131,11 @@ class GroupReader:
 
         Extents that have changed since the plan was made are not included. If extent `k` cannot be
         read this way, return None.
-        """columns = self._columns[k : k + TABLE_ROWS] position = max(int(columns[0, 0]) -
-        SMALL_EXTENT, 0) # if offsets are out of order, the extents that follow can be at lower
-        positions near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT if not near[0]:
+        """
+        columns = self._columns[k : k + TABLE_ROWS]
+        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)  # if offsets are out of order, the extents that follow can be at lower positions
+        near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
+        if not near[0]:
             return None
         got = self._walker.view.read_into(self._buffer, position)
         near &= (columns[:, 0] >= position) & (columns[:, 1] <= position + got)

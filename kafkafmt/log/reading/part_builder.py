@@ -188,8 +188,9 @@ class PartBuilder:
     def _continue_last(self, runs: RunColumns) -> bool:
         """If the first run of `runs` continues the last run added, merge it into that run, and
         return True.
-        """before = self._runs[-1] if int(self._run_at[-1][-1]) != self._parts - 1: # a damaged span
-        follows the last run
+        """
+        before = self._runs[-1]
+        if int(self._run_at[-1][-1]) != self._parts - 1:  # a damaged span follows the last run
             return False
         first, last = int(runs.first[0]), int(before.last[-1])
         rises = first == last + 1 if self.cut_gaps else first > last

@@ -87,7 +87,7 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
             rows = table[: scan.count]
             starts, firsts, consumed = rows["position"], rows["base_offset"], scan.position
             lasts = last_offsets(rows)
-        else: # the batch is longer than the bytes that were read
+        else:  # the batch is longer than the bytes that were read
             try:
                 first, reached, consumed = read_head(view, position)
             except KafkaFormatError:

@@ -185,9 +185,10 @@ class Search(BatchFinder):
         """
         if self._log_continues(end, next_offset):
             return True
-        offset = self.head(end)[:LENGTH_AT] distance = int.from_bytes(offset, "big") - next_offset
-        reach = 0xFFFF if magic < MAGIC_V2 else 0 # the offset of a wrapper message is that of its
-        last inner message return len(offset) == LENGTH_AT and 0 <= distance <= reach
+        offset = self.head(end)[:LENGTH_AT]
+        distance = int.from_bytes(offset, "big") - next_offset
+        reach = 0xFFFF if magic < MAGIC_V2 else 0  # the offset of a wrapper message is that of its last inner message
+        return len(offset) == LENGTH_AT and 0 <= distance <= reach
 
     def _log_continues(self, position: int, expected: int) -> bool:
         """Return whether the log continues or ends at `position`.
@@ -236,8 +237,7 @@ class Search(BatchFinder):
             following = self._chain["base_offset"][: self._chained] >= bad.next_offset
             if (
                 bad.magic < MAGIC_V2 and following.any()
-            ): # a message ends with its value, so the next batch of the log directly follows the
-            value
+            ):  # a message ends with its value, so the next batch of the log directly follows the value
                 return int(ends[max(int(np.argmax(following)) - 1, 0)])
             return int(ends[-1])
         return 0
@@ -288,8 +288,9 @@ class Search(BatchFinder):
             end = scan.position + window.at
             if scan.error is not None or end >= min(find.position + reach, self.size) or not self.valid(end):
                 break
-        self._chained = scan.count rows = self._chain[: scan.count] if not len(rows): # the batch is
-        larger than the window
+        self._chained = scan.count
+        rows = self._chain[: scan.count]
+        if not len(rows):  # the batch is larger than the window
             return np.array([find.end]), find.last_offset
         ends = rows["position"].astype(np.int64) + rows["size"] + window.at
         return ends, last_offset(rows[-1])

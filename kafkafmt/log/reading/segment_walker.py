@@ -120,7 +120,7 @@ class Walker:
                 self._buffered = self.view.read_into(self._buffer[:asked], position)
                 step *= GROWTH
             start, stop, error, full = at, min(self._buffered, end - self._buffer_at), None, True
-            while full: # if batches are small, one buffer fills the table several times
+            while full:  # if batches are small, one buffer fills the table several times
                 scan = core.scan_batches(self._buffer, self._table, at, stop)
                 full = scan.count == len(self._table)
                 at, error = scan.position, scan.error
@@ -137,7 +137,7 @@ class Walker:
                     yield self._buffer_at, self._buffer, self._table[: scan.count], error
                 if error is not None:
                     return
-            if at == start: # the batch at `position` is not completely in the buffer
+            if at == start:  # the batch at `position` is not completely in the buffer
                 known = (
                     self._buffered > 0 and stop - at >= MAGIC_END
                 )  # a buffer that was just replaced by a larger one is empty
@@ -176,7 +176,7 @@ class Walker:
             if error is not None:
                 return
             position = scan.position
-        if end < planned_end: # the file has shrunk since the walk was planned
+        if end < planned_end:  # the file has shrunk since the walk was planned
             yield 0, data, self._table[:0], TruncatedError("the file was truncated while it was read", position)
 
     def _size_of_unread(self, position: int, end: int, got: int, asked: int) -> int | KafkaFormatError:
@@ -262,8 +262,7 @@ class Walker:
                 if len(rows) == TABLE_ROWS or len(spans) == SPAN_ROWS:
                     continue
             if error is None:
-                for start, buffer, table, error in self.tables(position, self.size): # noqa: B007
-                (the last one, below)
+                for start, buffer, table, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
                     for rows, firsts, wrong in split_at_wrong_offsets(self._wrappers, start, buffer, table):
                         if len(rows):
                             seen.add(start, buffer, rows)

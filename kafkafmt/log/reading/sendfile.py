@@ -127,7 +127,7 @@ def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int
             if segment.last:
                 break
             raise
-        if last < offset and start == at: # the index leads to a batch before the one with `offset`
+        if last < offset and start == at:  # the index leads to a batch before the one with `offset`
             start = at = at + size
         elif base >= end:
             return _Range(start, at, at, offset, True)

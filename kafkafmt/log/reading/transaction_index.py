@@ -36,7 +36,7 @@ class IndexEntries:
             _, names = files.list_directory(directory.path)
         except FileNotFoundError:
             names = []
-        for name in names: # transaction indexes of missing segments are read too
+        for name in names:  # transaction indexes of missing segments are read too
             base = None if name in directory.ignored else index_base_of(name)
             data = None if base is None else files.read_bytes(directory.path / name)
             for version, *values in read_transaction_index(data).tolist() if data else ():

@@ -253,8 +253,8 @@ class TransactionWalk:
             if not attributes & CONTROL_BIT:
                 open_.setdefault(producer_id, base)
                 continue
-            kind = markers[base].kind if base in markers else None if kind is None and attributes &
-            TRANSACTIONAL_BIT: # the batch is a marker that cannot be decoded
+            kind = markers[base].kind if base in markers else None
+            if kind is None and attributes & TRANSACTIONAL_BIT:  # the batch is a marker that cannot be decoded
                 self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
             elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
                 first = open_.pop(producer_id, None)
