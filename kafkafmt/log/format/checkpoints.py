@@ -47,7 +47,7 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     if len(lines) < 2:
         raise StructureError(f"{name}: line 2, the number of entries, is missing")
     count = _number(lines[1].strip(), name, 2)
-    # At most parts + 1 pieces: one piece too many is enough to reject a line, however long it is.
+    # Split into at most parts + 1 pieces, because one extra piece is enough to reject a long line.
     entries = [line.split(None, parts) for line in lines[2:] if line.strip()]
     if len(entries) != count:
         raise StructureError(f"{name}: line 2 gives the number of entries as {count}, but there are {len(entries)}")

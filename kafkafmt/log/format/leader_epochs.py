@@ -85,8 +85,8 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
     changes : sequence of (int, int)
         Pairs (epoch, base offset) from `epochs_of`.
     """
-    # For each length: the lowest epoch with which a sequence of this length ends, and its last
-    # change.
+    # For each length, `tops` has the lowest epoch with which a sequence of this length can end, and
+    # `ends` has the last change of that sequence.
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -149,8 +149,8 @@ def believable_runs(
         Entries of the checkpoint: pairs (epoch, first offset).
     """
     starts = [offset for _, offset in known]
-    # For each chain that can still win: its last epoch, the offsets that it covers, and its last
-    # run. Epochs and weights both increase from chain to chain.
+    # `epochs`, `weights` and `ends` have an item for each chain that can still be the best: its
+    # last epoch, its weight and its last run. Epochs and weights both increase from chain to chain.
     epochs: list[int] = []
     weights: list[int] = []
     ends: list[int] = []

@@ -116,7 +116,7 @@ def plan_segment(
                     cut_at |= _cuts(walker, runs.position[i], runs.end[i], border)
             first, last, following = runs.first[:-1], runs.last[:-1], runs.first[1:]
             for i in np.flatnonzero((runs.batches[:-1] > 1) & (first < following) & (following <= last)).tolist():
-                # the last batch of this run can have a wrong last offset delta
+                # the last batch of a run can have a wrong last offset delta
                 cut_at |= _cuts(walker, runs.position[i], runs.end[i], int(following[i]))
             parts = walker.walk(cut_gaps=True, cut_at=cut_at)
             return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
