@@ -98,8 +98,8 @@ _LOADED_ON_DEMAND = {
     "salvage": "salvage",
     "verify": "verify",
 }
-"""Names from `kafkafmt.log.auditing`, by module. Each module is imported when its first name is
-used, to keep `import kafkafmt` fast.
+"""The module in `kafkafmt.log.auditing` that contains each name. Modules are imported at first use,
+to keep `import kafkafmt` fast.
 """
 _OF_EXPORT = ("ExportReport", "OutputExistsError", "export")
 """Names from `kafkafmt.spark.export`, which is imported when the first of them is used. pyspark is
@@ -238,7 +238,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module("kafkafmt.spark.export"), name)
         globals()[name] = value
         return value
-    if name == "__version__":  # looked up on first use, because this would add a third to the import time
+    if name == "__version__":  # looked up on first use, because it takes a third as long as the import
         from importlib.metadata import PackageNotFoundError, version
 
         try:

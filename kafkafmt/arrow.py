@@ -319,7 +319,7 @@ class ArrowBuilder:
             self._header_rows = start
         ends = self._header_ends
         ends.ensure(stop + 1)
-        ends.array[self._header_rows + 1 : start + 1] = ends.array[self._header_rows]  # the rows in between have no headers
+        ends.array[self._header_rows + 1 : start + 1] = ends.array[self._header_rows]  # rows without headers
         assert columns.header_count is not None
         out = ends.array[start + 1 : stop + 1]
         np.cumsum(columns.header_count[start:stop], out=out)

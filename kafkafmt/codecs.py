@@ -404,7 +404,7 @@ def _check_zstd_frames(data: memoryview) -> bool:
             block = data[p] | data[p + 1] << 8 | data[p + 2] << 16
             last = block & 1
             p += 3 + (1 if block & 6 == ZSTD_RLE_BLOCK else block >> 3)
-        p += descriptor & 4  # skip the checksum, which has 4 bytes
+        p += descriptor & 4  # skip the checksum, if there is one
     if p != n:
         raise StructureError("zstd data ends inside a frame")
     return frames == 1
