@@ -40,8 +40,7 @@ def end_at_once() -> None:
 
 
 def raise_again() -> None:
-    """From now on, let SIGINT raise KeyboardInterrupt, as it did before `end_at_once` was called.
-    """
+    """From now on, let SIGINT raise KeyboardInterrupt, as it did before `end_at_once` was called."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.unraisablehook = _end_if_interrupted

@@ -396,8 +396,7 @@ class ArrowBuilder:
 
 
 def _as_text(keys: pa.StringArray) -> pa.StringArray:
-    """Return header keys unchanged if all of them are UTF-8. Otherwise, decode them as Java does.
-    """
+    """Return header keys unchanged if all of them are UTF-8. Otherwise, decode them as Java does."""
     try:
         keys.validate(full=True)
         return keys
@@ -446,8 +445,7 @@ def committed_offsets(offsets: Sequence[CommittedOffset]) -> pa.Table:
 
 
 def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-    """Return Arrow record batches as a RecordBatchReader, which the Arrow stream interface needs.
-    """
+    """Return Arrow record batches as a RecordBatchReader, which the Arrow stream interface needs."""
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 

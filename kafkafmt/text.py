@@ -38,7 +38,9 @@ _UNSEEN = (
     "\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a\\U000e0000-\\U000e007f"
 )
 _UNSAFE = re.compile(f"[\\x00-\\x1f{_UNSEEN}]")
-_UNSAFE_IN_JSON = re.compile(f"[{_UNSEEN}]")  # JSON encoders escape C0 in strings, and line feeds between values are allowed
+_UNSAFE_IN_JSON = re.compile(
+    f"[{_UNSEEN}]"
+)  # JSON encoders escape C0 in strings, and line feeds between values are allowed
 
 
 def plain(text: str) -> str:

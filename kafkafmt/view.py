@@ -89,8 +89,7 @@ class Partition:
 
     @property
     def state(self) -> str:
-        """State of the partition, from the directory's name: "live", "delete", "stray" or "future".
-        """
+        """State of the partition, from the directory's name: "live", "delete", "stray" or "future"."""
         return self.log.directory.state
 
     @property
@@ -200,7 +199,7 @@ class Partition:
         start, start_time, on_error, control, below_log_start, isolation
             Which records are selected. `Partition.records` describes these parameters.
         poll : float, default 0.2
-            Seconds between two looks at the files.
+            Seconds between two checks of the files.
         idle_timeout : float, optional
             End after this many seconds without a new record. By default, end only if the partition
             is deleted.
@@ -220,8 +219,8 @@ class Partition:
             An argument is wrong.
 
         Notes ----- Only complete, valid batches are delivered. If the last batch is incomplete, a
-        broker may still be writing it, so it is delivered later. With "read_committed", records are
-        delivered once their transaction has ended.
+        broker may still be writing it, so it is delivered only when it is complete. With
+        "read_committed", records are delivered once their transaction has ended.
         """
         first = self._offset("start", start, start_time, below_log_start)
         arguments.one_of("on_error", on_error, ON_ERROR)
@@ -656,8 +655,7 @@ class Log:
 
     @property
     def partitions(self) -> list[Partition]:
-        """The partitions that are live or whose own path was opened, ordered by topic and number.
-        """
+        """The partitions that are live or whose own path was opened, ordered by topic and number."""
         return [p for p in self._partitions if p.log.directory.readable]
 
     @property

@@ -298,8 +298,7 @@ def create(path: Path, mode: int = NEW_FILE) -> int:
 
 
 def write_new(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
-    """Create a file with the content `data`, and sync it. Raise FileExistsError if the path exists.
-    """
+    """Create a file with the content `data`, and sync it. Raise FileExistsError if the path exists."""
     target = create(path, mode)
     try:
         write_all(target, data)

@@ -73,8 +73,7 @@ def read_time_index(data: bytes, base_offset: int) -> Columns:
 
 
 def read_transaction_index(data: bytes) -> np.ndarray:
-    """Return the complete entries of a `.txnindex` file, as an array with dtype TRANSACTION_ENTRY.
-    """
+    """Return the complete entries of a `.txnindex` file, as an array with dtype TRANSACTION_ENTRY."""
     return np.frombuffer(data, TRANSACTION_ENTRY, len(data) // TRANSACTION_ENTRY.itemsize)
 
 

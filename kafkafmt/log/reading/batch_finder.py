@@ -172,8 +172,7 @@ class BatchFinder:
         return self._bytes(position, min(BATCH_HEADER_SIZE, max(self.size - position, 0)))
 
     def update_crc(self, castagnoli: bool, start: int, end: int, value: int) -> int:
-        """Extend the CRC `value` by the bytes of the file in [start, end), and return the result.
-        """
+        """Extend the CRC `value` by the bytes of the file in [start, end), and return the result."""
         size = end - start
         for window in (self._scanned, self._looked):
             at = start - window.at

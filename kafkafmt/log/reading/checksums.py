@@ -62,8 +62,7 @@ class SpanCrcs:
         return self.update(castagnoli, self._start + steps * STEP, end, crcs[steps])
 
     def update(self, castagnoli: bool, start: int, end: int, value: int = 0) -> int:
-        """Extend the CRC `value` by the bytes of the file in [start, end), and return the result.
-        """
+        """Extend the CRC `value` by the bytes of the file in [start, end), and return the result."""
         self.bytes_summed += end - start
         return (self.view.crc32c if castagnoli else self.view.crc32)(start, end, value)
 
@@ -118,7 +117,9 @@ def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
     append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
     if len(crcs) < FEW:
         return np.array([append(rest, crc, size) for crc in crcs.tolist()], np.int64)
-    result = np.full(len(crcs), rest, np.int64)  # the formula is linear in the CRC, so one table per byte of the CRC suffices
+    result = np.full(
+        len(crcs), rest, np.int64
+    )  # the formula is linear in the CRC, so one table per byte of the CRC suffices
     for shift in range(0, 32, 8):
         table = np.zeros(256, np.int64)
         for bit in range(8):

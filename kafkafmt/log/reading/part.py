@@ -1,5 +1,4 @@
-"""Define `Part`, the batches of a segment that are in one buffer, and read small extents in groups.
-"""
+"""Define `Part`, the batches of a segment that are in one buffer, and read small extents in groups."""
 
 from __future__ import annotations
 
@@ -133,7 +132,9 @@ class GroupReader:
         read this way, return None.
         """
         columns = self._columns[k : k + TABLE_ROWS]
-        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)  # if offsets are out of order, the extents that follow can be at lower positions
+        position = max(
+            int(columns[0, 0]) - SMALL_EXTENT, 0
+        )  # if offsets are out of order, the extents that follow can be at lower positions
         near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
         if not near[0]:
             return None

@@ -1,5 +1,4 @@
-"""Build the parts of a segment (runs and damaged spans) from tables of batches and damaged spans.
-"""
+"""Build the parts of a segment (runs and damaged spans) from tables of batches and damaged spans."""
 
 from __future__ import annotations
 

@@ -59,8 +59,7 @@ class OffsetRange(NamedTuple):
     end: OffsetBound | None = None
 
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> tuple[int | None, int | None]:
-        """Return the start and end offsets for a partition. An offset is None if there is no limit.
-        """
+        """Return the start and end offsets for a partition. An offset is None if there is no limit."""
         return tuple(None if b is None else b.resolve(log, below_log_start) for b in self)  # type: ignore[return-value]
 
 

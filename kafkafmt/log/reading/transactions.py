@@ -164,8 +164,7 @@ class Transactions:
 
     @property
     def undecided(self) -> str:
-        """Message that read_committed ends at an open transaction. Empty if no transaction is open.
-        """
+        """Message that read_committed ends at an open transaction. Empty if no transaction is open."""
         if not self.open:
             return ""
         holder = min(self.open, key=lambda producer: self.open[producer])
