@@ -1,11 +1,12 @@
-"""Read, check, build and write Apache Kafka's log files and messages, without a broker.
+"""Read, check, build and write Apache Kafka log files and messages, without a broker.
 
     import kafkafmt
     log = kafkafmt.open("/var/lib/kafka/data")
     for record in log["orders", 3]: ...
     table = log["orders", 3].to_arrow()
 
-- Logs on disk: `open` returns a `Log` of `Partition` objects. `LogDirectory` writes logs.
+- Logs on disk: `open` returns a `Log`, which contains `Partition` objects. `LogDirectory` writes
+  logs.
 - Record batches in a buffer: `read_records`, `to_arrow`, `iter_batches` and `check_batches` read
   them. `build_batch`, `build_batches`, `build_columns` and `BatchBuilder` build them.
   `validate_and_assign_offsets`, `assign_offsets`, `convert` and `recompress` change them.
@@ -97,9 +98,13 @@ _LOADED_ON_DEMAND = {
     "salvage": "salvage",
     "verify": "verify",
 }
-"""Names whose modules in `kafkafmt.log.auditing` are imported at their first use, to keep `import kafkafmt` fast."""
+"""The module in `kafkafmt.log.auditing` that contains each name. Modules are imported at first use,
+to keep `import kafkafmt` fast.
+"""
 _OF_EXPORT = ("ExportReport", "OutputExistsError", "export")
-"""Names of `kafkafmt.spark.export`, which is imported at their first use. pyspark is imported when `export` is called."""
+"""Names from `kafkafmt.spark.export`, which is imported when the first of them is used. pyspark is
+imported only when `export` is called.
+"""
 
 Record = core.Record
 
@@ -180,14 +185,14 @@ def to_arrow(
     ----------
     buffer : bytes-like or None
         Batches back to back, such as the record data of a fetch response or the bytes of a ``.log``
-        file. None has no records.
+        file. None stands for an empty buffer.
     columns : sequence of str, optional
         Names and order of the columns. By default the eight columns that `Partition.to_arrow`
         lists.
     topic : str, default ""
-        Value of the column topic.
+        Value of the column `topic`.
     partition : int, default 0
-        Value of the column partition.
+        Value of the column `partition`.
     **selection
         Keyword arguments of `read_records`: start, end, control, aborted, check_crc and
         max_batch_bytes.
@@ -201,7 +206,7 @@ def to_arrow(
     Raises
     ------
     KafkaFormatError
-        A batch is damaged, or exceeds a limit (`TooLargeError`).
+        A batch is damaged. If it exceeds a limit, the error is a `TooLargeError`.
     TypeError, ValueError
         An argument is wrong, or a column does not exist.
     ImportError
@@ -233,11 +238,11 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module("kafkafmt.spark.export"), name)
         globals()[name] = value
         return value
-    if name == "__version__":  # looked up on first use: it takes a third of the time of the import
+    if name == "__version__":  # looked up on first use, because it takes a third as long as the import
         from importlib.metadata import PackageNotFoundError, version
 
         try:
             return version("kafkafmt")
-        except PackageNotFoundError:  # a source tree that was never installed
+        except PackageNotFoundError:  # the package is used from a source tree and was never installed
             return "0"
     raise AttributeError(f"module 'kafkafmt' has no attribute {name!r}")

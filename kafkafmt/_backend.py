@@ -27,14 +27,14 @@ backend: str
 """"native" or "pure"."""
 
 backend_reason: str
-"""Why this core is in use, in a few words."""
+"""Short phrase that says why this core is in use."""
 
 
 def _end_the_command(error: Exception) -> None:
     """If this process is the `kafkafmt` command, print `error` to stderr and exit with status 2.
 
-    The command's own error handling is imported after this module, too late to catch `error`. In
-    other programs the caller raises it.
+    The error handling of the command is imported after this module, so it cannot catch `error`. In
+    other programs, this function does nothing, and the caller raises `error`.
     """
     if is_command():
         sys.stderr.write(f"kafkafmt: {plain(str(error))}\n")
@@ -42,7 +42,7 @@ def _end_the_command(error: Exception) -> None:
 
 
 def _why_not_native(error: ImportError, package: Path = Path(__file__).parent) -> str:
-    """Return why the native core cannot be used, and what to do.
+    """Return a sentence that says why the native core cannot be used, and what to do about it.
 
     If the package was built without the native core, the build has recorded the reason in a file.
     """
@@ -59,9 +59,7 @@ def _why_not_native(error: ImportError, package: Path = Path(__file__).parent) -
 
 
 RECORD = "native_core.txt"
-"""Name of the file that setup.py writes if it does not build the native core. It contains the
-reason.
-"""
+"""Name of the file in which setup.py records the reason if it does not build the native core."""
 
 
 choice = os.environ.get("KAFKAFMT_BACKEND") or "auto"

@@ -1,4 +1,4 @@
-"""Check arguments that users pass, at the place where they enter the package.
+"""Check the arguments that users pass to public functions.
 
 A wrong argument raises a TypeError or ValueError that names the argument and the values it accepts.
 """
@@ -26,7 +26,7 @@ def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole 
     low : int, optional
         Lowest value allowed. By default there is no limit.
     kind : str, default "a whole number"
-        What the argument must be, for the error message.
+        Description of valid values, for the error message.
 
     Raises
     ------
@@ -47,12 +47,12 @@ def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole 
 
 
 def optional_integer(name: str, value: Any, low: int | None = None, kind: str = "a whole number") -> int | None:
-    """Return `value` as `integer` does, or None if it is None."""
+    """Return None if `value` is None. Otherwise, check and return it as `integer` does."""
     return None if value is None else integer(name, value, low, kind)
 
 
 def fitting(name: str, value: Any, bits: int) -> int:
-    """Return `value` as an int; raise OverflowError if it does not fit into a signed field of
+    """Return `value` as an int. Raise OverflowError if it does not fit into a signed field of
     `bits` bits.
     """
     number = integer(name, value)
@@ -62,7 +62,7 @@ def fitting(name: str, value: Any, bits: int) -> int:
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """Return `value`; raise ValueError if it is not one of the `allowed` strings."""
+    """Return `value`. Raise ValueError if it is not one of the strings in `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} is {value!r}; it can be {' or '.join(map(repr, allowed))}")
     return value
@@ -71,8 +71,8 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
 def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> list[str] | None:
     """Return the names in `value`, any iterable except a string, as a list.
 
-    None, which means the default columns, is returned as None. A name that is not in `allowed`
-    raises a ValueError.
+    If `value` is None, which stands for the default columns, return None. Raise ValueError if a
+    name is not in `allowed`.
     """
     if value is None:
         return None
@@ -88,7 +88,7 @@ def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> lis
 def millis(name: str, time: Any) -> int:
     """Return a point in time in milliseconds since 1970-01-01 UTC.
 
-    `time` is such a number or a timezone-aware datetime.
+    `time` is already a number of milliseconds, or it is a timezone-aware datetime.
     """
     if isinstance(time, datetime):
         if time.utcoffset() is None:
@@ -105,5 +105,5 @@ def now_millis() -> int:
 
 
 def to_millis(moment: datetime) -> int:
-    """Return a timezone-aware datetime in milliseconds since 1970-01-01 UTC, rounded down."""
+    """Convert a timezone-aware datetime to milliseconds since 1970-01-01 UTC, rounded down."""
     return (moment - EPOCH) // timedelta(milliseconds=1)

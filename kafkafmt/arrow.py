@@ -4,10 +4,11 @@
     timestamp timestamp(us, UTC), timestampType int32,
     headers list<struct<key: string, value: binary>>; on request timestampMillis int64
 
-Arrow record batches have about 8 MB, whatever the sizes of Kafka's batches. Smaller ones cost more
-overhead (about 10 µs each). Larger ones do not fit into the CPU caches and block Spark's channel.
-The core decodes directly into Arrow's buffers, which the Arrow record batch then takes over. Only
-headers are copied afterwards. The columns topic and partition are slices of one array.
+Arrow record batches have about 8 MB, regardless of the sizes of the Kafka batches. With smaller
+Arrow record batches, their overhead of about 10 µs each would matter. Larger ones would not fit
+into the CPU caches, and would block Spark's channel. The core decodes directly into Arrow buffers,
+which the Arrow record batch then takes over. Only headers are copied afterwards. The columns topic
+and partition are slices of one array.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ SCHEMA = pa.schema(
         ("headers", HEADERS_TYPE),
     ]
 )
-"""The default columns."""
+"""Schema of the default columns."""
 
 OPTIONAL = pa.schema([("timestampMillis", pa.int64())])
-"""Columns that must be asked for by name: the timestamp as stored, which microseconds may be unable
-to hold.
+"""Schema of the columns that are returned only if they are requested by name. `timestampMillis` is
+the timestamp as stored, which may not be representable in microseconds.
 """
 
 _DECODED = {
@@ -67,16 +68,21 @@ _DECODED = {
 TARGET_BYTES = 8 << 20
 MAX_ROWS = 1 << 17
 ROW_BYTES, HEADER_BYTES = 16, 8
-"""Bytes that a row and a header are counted as, in addition to their keys and values."""
+"""Size that is assumed for each row and for each header, in bytes, in addition to keys and values.
+"""
 COPY_SLACK = 160
-"""Bytes of free space after the data that let the core copy short spans in whole steps."""
+"""Free space after the data, in bytes. It allows the core to copy short spans in steps of fixed
+size.
+"""
 _COPIED = {"offset": "offset", "timestampMillis": "timestamp", "timestampType": "timestamp_type"}
-"""Columns that are decoded ones without any change."""
+"""Columns that are copied unchanged from decoded columns."""
 _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("header_key", "header_value")]
 
 
 def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
-    """Return the schema of the named columns, in that order; of the eight default columns for None."""
+    """Return the schema of the named columns, in that order. None stands for the eight default
+    columns.
+    """
     given = arguments.names("columns", names, SCHEMA.names + OPTIONAL.names)
     if given is None:
         return SCHEMA
@@ -86,7 +92,7 @@ def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
 def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
     """Return the columns that the core must decode for a schema.
 
-    If only topic and partition are asked for, the offsets are decoded, which count the rows.
+    If only topic and partition are requested, the offsets are decoded, in order to count the rows.
     """
     wanted = {n for name in schema.names for n in _DECODED.get(name, ())}
     return tuple(sorted(wanted)) or ("offset",)
@@ -116,7 +122,7 @@ class _Numbers:
 
 
 class _Binary:
-    """A binary or string column under construction: spans copied into Arrow's buffers."""
+    """A binary or string column under construction, which copies spans into Arrow buffers."""
 
     def __init__(self, rows: int, room: int) -> None:
         self.offsets = _Numbers(np.int32, rows + 1)
@@ -126,7 +132,7 @@ class _Binary:
         self.rows = self.filled = self.nulls = 0
 
     def append(self, source: Buffer, positions: Any, lengths: Any, n: int, size: int) -> None:
-        """Append the first `n` spans, which have `size` bytes in total."""
+        """Append `n` spans of `source`, which have `size` bytes in total."""
         if self.rows + n >= len(self.offsets.array):
             self.offsets.ensure(self.rows + n + 1)
             self.validity = np.concatenate(
@@ -147,8 +153,8 @@ class _Binary:
 
 
 class _Columns(CopiedColumns):
-    """Columns whose arrays are in Arrow buffers, which can grow and which Arrow takes over without
-    a copy.
+    """Columns whose arrays are stored in Arrow buffers. The buffers can grow, and Arrow takes them
+    over without a copy.
     """
 
     capacity: int
@@ -164,11 +170,11 @@ class _Columns(CopiedColumns):
         return numbers.array
 
     def filled(self, name: str) -> int:
-        """Return the number of bytes of the keys or values."""
+        """Return the total size of the keys or of the values, in bytes."""
         return int(getattr(self, f"{name}_offsets")[self.rows])
 
     def begin(self, capacity: int, rooms: dict[str, int]) -> None:
-        """Create new arrays of the given sizes, in place of those that were taken."""
+        """Create new arrays of the given sizes, to replace the arrays that were taken."""
         self.capacity, self.rooms = capacity, rooms
         self.rows = self.headers = 0
         self._make_arrays()
@@ -203,7 +209,9 @@ class _Columns(CopiedColumns):
         setattr(self, attribute, self._arrays[attribute].array)
 
     def take(self, attribute: str, items: int) -> pa.Buffer:
-        """Return the buffer of an array, cut to its first items. `begin` must be called afterwards."""
+        """Return the buffer of an array, truncated after its first `items` items. `begin` must be
+        called afterwards.
+        """
         setattr(self, attribute, None)
         return self._arrays[attribute].finish(items)
 
@@ -215,8 +223,8 @@ class _Columns(CopiedColumns):
 
 
 def _topic_bytes(topic: str) -> bytes:
-    """Return a topic's name in UTF-8. Raise ValueError if a directory's name is not UTF-8, which
-    Arrow and Spark require.
+    """Return the name of a topic in UTF-8, which Arrow and Spark require. Raise ValueError if the
+    name, which comes from a directory, is not UTF-8.
     """
     try:
         return topic.encode()
@@ -226,16 +234,18 @@ def _topic_bytes(topic: str) -> bytes:
 
 
 class ArrowBuilder:
-    """Build Arrow record batches of about `target_bytes` from what is decoded into `columns`.
+    """Builds Arrow record batches of about `target_bytes` from the rows that are decoded into
+    `columns`.
 
-    A builder has the rows of one partition at a time.
+    At any time, a builder contains rows of one partition only.
 
     Attributes
     ----------
     columns : _Columns
-        The columns that a RecordReader fills, from chunk to chunk.
+        The columns that a RecordReader fills, one chunk after the other.
     timestamps_out_of_range : int
-        Number of timestamps that microseconds cannot hold. They are null in the column timestamp.
+        Number of timestamps that int64 microseconds cannot represent. They are null in the column
+        timestamp.
     """
 
     def __init__(
@@ -261,14 +271,14 @@ class ArrowBuilder:
 
     @property
     def bytes(self) -> int:
-        """Size that the rows collected so far are counted as, in bytes."""
+        """Estimated size of the rows collected so far, in bytes."""
         return (
             ROW_BYTES * self.rows + sum(self.columns.filled(name) for name in self.columns.rooms) + self._header_bytes
         )
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Register the new rows of a chunk, which are in `columns`. Yield an Arrow record batch if
-        it is full.
+        """Register the new rows in `columns`, which belong to `chunk`. If the Arrow record batch is
+        full, yield it.
         """
         columns = self.columns
         if self._with_headers and columns.headers:
@@ -281,7 +291,9 @@ class ArrowBuilder:
             yield self.flush()
 
     def flush(self) -> pa.RecordBatch:
-        """Return the collected rows as an Arrow record batch, which is empty if there are none."""
+        """Return the collected rows as an Arrow record batch. It is empty if no rows were
+        collected.
+        """
         columns, scale = self.columns, 1.06 * self.target_bytes / max(self.bytes, 1)
         rows = min(max(int(self.rows * scale), 1 << 12), MAX_ROWS)
         rooms = {
@@ -333,7 +345,9 @@ class ArrowBuilder:
         return pa.Array.from_buffers(type_, self.rows, [None, self.columns.take(_COPIED[name], self.rows)], 0)
 
     def _times(self, type_: pa.DataType) -> pa.Array:
-        """Return the timestamps in microseconds; null if there is none or int64 cannot hold it."""
+        """Return the timestamps in microseconds. A timestamp is null if the record has none, or if
+        int64 cannot represent it.
+        """
         columns, rows, nulls, validity = self.columns, self.rows, 0, None
         if columns.odd_times:
             assert columns.timestamp_micros is not None
@@ -382,7 +396,7 @@ class ArrowBuilder:
 
 
 def _as_text(keys: pa.StringArray) -> pa.StringArray:
-    """Return the keys unchanged if they are UTF-8, otherwise decoded as Java does."""
+    """Return header keys unchanged if all of them are UTF-8. Otherwise, decode them as Java does."""
     try:
         keys.validate(full=True)
         return keys
@@ -395,8 +409,8 @@ def _as_text(keys: pa.StringArray) -> pa.StringArray:
 def record_batches(chunks: Iterable[Chunk], builder: ArrowBuilder) -> Iterator[pa.RecordBatch]:
     """Yield Arrow record batches from chunks that are decoded into the builder's columns.
 
-    The last one may be small; none is empty. If a chunk raises an error, the rows before it are
-    yielded first.
+    The last Arrow record batch may be small, but none is empty. If a chunk raises an error, the
+    rows before it are yielded first.
     """
     try:
         for chunk in chunks:
@@ -421,7 +435,7 @@ COMMITTED = pa.schema(
         ("expire_timestamp", pa.timestamp("ms", "UTC")),
     ]
 )
-"""Schema of a table of CommittedOffset."""
+"""Schema of a table of committed offsets, with the fields of CommittedOffset."""
 
 
 def committed_offsets(offsets: Sequence[CommittedOffset]) -> pa.Table:
@@ -431,9 +445,7 @@ def committed_offsets(offsets: Sequence[CommittedOffset]) -> pa.Table:
 
 
 def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-    """Return Arrow record batches of one schema as a RecordBatchReader, which Arrow's stream
-    interface needs.
-    """
+    """Return Arrow record batches as a RecordBatchReader, which the Arrow stream interface needs."""
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
@@ -442,7 +454,8 @@ def read_table(
 ) -> pa.Table:
     """Return the records of a buffer of batches as a pyarrow Table.
 
-    `topic` and `partition` are the values of these columns; `selection` is passed to `read_chunks`.
+    `topic` and `partition` are the values of the columns of that name. `selection` is passed to
+    `read_chunks`.
     """
     builder = ArrowBuilder(topic, partition, schema_of(columns))
     return pa.Table.from_batches(

@@ -1,23 +1,25 @@
-"""Compress and decompress the records of batches by Kafka's codec ids: 1 gzip, 2 snappy, 3 lz4, 4
-zstd.
+"""Compress and decompress the records of batches. Kafka's codec ids are 1 gzip, 2 snappy, 3 lz4 and
+4 zstd.
 
 Only this module imports the compression packages. Decompressed data is appended to an `Arena`, a
-growing buffer that many batches share, so that the core decodes them in one call. Contexts and
-buffers are reused. No output exceeds the caller's limit. If the data states its size, the size is
-checked before anything is decompressed; otherwise it is checked during decompression.
+growing buffer that many batches share. The core can therefore decode all of them in one call.
+Contexts and buffers are reused. No output exceeds the caller's limit. If the data states its size,
+the size is checked before anything is decompressed; otherwise it is checked during decompression.
 
 Data is read as Kafka's Java client reads it:
 
-- gzip: concatenated members. Data after the last member is ignored if it has no gzip header.
+- gzip: concatenated members. Data after a member is ignored if it does not begin with a gzip
+  header.
 - zstd: consecutive frames and skippable frames.
-- snappy: consecutive streams in xerial's framing, or one raw block.
+- snappy: consecutive streams in the framing of xerial's snappy-java, or one raw block.
 - lz4: one frame.
 
-If isal is installed, it replaces zlib for decompression (about 1.3 times as fast).
+If isal is installed, it is used for gzip decompression, because it is about 1.3 times as fast as
+zlib.
 
 Data is written as Kafka's Java client writes it: one gzip member, one xerial stream of 32 KiB
-blocks, one lz4 frame of independent 64 KiB blocks, or one zstd frame. gzip is written by zlib,
-because isal has other levels.
+blocks, one lz4 frame of independent 64 KiB blocks, or one zstd frame. gzip is always written by
+zlib, because the compression levels of isal differ.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ except ImportError:
 
 _raw_snappy: Any
 try:
-    from cramjam import snappy as _raw_snappy  # python-snappy wraps it; used directly, it writes into the arena
+    from cramjam import snappy as _raw_snappy  # python-snappy wraps cramjam, which can write directly into the arena
 except ImportError:
     import snappy as _snappy
 
@@ -57,10 +59,10 @@ LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WBITS = 31
 GZIP_WINDOW = 128
-"""Bytes of the second and every later gzip member that are passed to zlib first."""
+"""Number of bytes that are first passed to zlib from the second and every later gzip member."""
 ZSTD_MAGIC, ZSTD_SKIPPABLE = 0xFD2FB528, 0x184D2A50
 ZSTD_SMALLEST = 8
-"""Bytes of the smallest possible frame: a skippable frame that skips nothing."""
+"""Size of the smallest possible frame, in bytes: a skippable frame without content."""
 ZSTD_RLE_BLOCK = 2
 _ZSTD_START = struct.Struct("<IB")
 _ZSTD_AT_ONCE = 256 * 1024
@@ -68,17 +70,17 @@ _ROOM = 64 * 1024
 
 
 LEVELS = {CODEC_GZIP: (1, 9, -1), CODEC_LZ4: (1, 17, 9), CODEC_ZSTD: (-131072, 22, 3)}
-"""Lowest, highest and default level, as in Kafka's ``compression.gzip.level``,
+"""The lowest, highest and default level of each codec, as in Kafka's ``compression.gzip.level``,
 ``compression.lz4.level`` and ``compression.zstd.level``.
 
-gzip's -1 selects zlib's default.
+For gzip, the level -1 selects the default of zlib.
 """
 
 
 class Arena:
-    """A growing buffer for decompressed batches: `data[:filled]`.
+    """A growing buffer for decompressed batches, which are in `data[:filled]`.
 
-    If the buffer grows, it moves, so callers must keep positions, not views.
+    If the buffer grows, it moves. Callers must therefore keep positions, not views.
     """
 
     data: npt.NDArray[np.uint8]
@@ -92,7 +94,7 @@ class Arena:
         self.data, self.view = data, view_of(data)
 
     def room(self, n: int) -> memoryview:
-        """Return `n` writable bytes after the filled part."""
+        """Return a writable view of the `n` bytes after the filled part."""
         end = self.filled + n
         if end > len(self.view):
             grown = np.empty(max(end, len(self.data) * 2), np.uint8)
@@ -109,17 +111,17 @@ class Arena:
 
 
 class Compressor:
-    """Compress batches with one codec and level.
+    """Compresses batches with one codec and level.
 
-    Contexts are reused, so if a second thread calls `compress` at the same time, it raises
-    RuntimeError.
+    Contexts are reused. Therefore `compress` raises RuntimeError if another thread is already using
+    this object.
 
     Parameters
     ----------
     codec : int
         Codec id: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
     level : int, optional
-        Compression level, see LEVELS. By default Kafka's default. snappy has no levels.
+        Compression level; see LEVELS. By default, the default of Kafka. snappy has no levels.
     """
 
     def __init__(self, codec: int, level: int | None = None) -> None:
@@ -136,11 +138,12 @@ class Compressor:
         if codec == CODEC_ZSTD:
             self._zstd = zstandard.ZstdCompressor(level=self._level)
         elif codec == CODEC_LZ4:
-            # the default selects lz4's fast mode, all others its high-compression mode, levels 3 to 12
+            # The default level selects the fast mode of lz4. Other levels select its
+            # high-compression mode, which has levels 3 to 12.
             self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
 
     def compress(self, data: Buffer) -> bytes:
-        """Return `data` compressed, as the records of a batch or the value of a wrapper message.
+        """Compress the records of a batch, or the message set of a wrapper message.
 
         Raise RuntimeError if another thread is compressing with this object.
         """
@@ -166,7 +169,7 @@ class Compressor:
         return self._zstd.compress(raw)
 
     def max_size(self, n: int) -> int:
-        """Return the largest size that `n` bytes can have after compression, in bytes."""
+        """Return the largest possible size of `n` bytes of data after compression, in bytes."""
         if self.codec == CODEC_GZIP:
             return n + (n >> 12) + (n >> 14) + (n >> 25) + 64
         if self.codec == CODEC_SNAPPY:
@@ -186,10 +189,11 @@ def _xerial(data: memoryview) -> bytes:
 
 
 class Decompressor:
-    """Decompress batches into an arena, each to at most `max_batch_bytes`.
+    """Decompresses batches into an arena. A batch may have at most `max_batch_bytes` after
+    decompression.
 
-    Contexts are reused, so if a second thread calls `decompress` at the same time, it raises
-    RuntimeError.
+    Contexts are reused. Therefore `decompress` raises RuntimeError if another thread is already
+    using this object.
     """
 
     def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
@@ -197,16 +201,16 @@ class Decompressor:
             raise ValueError(f"max_batch_bytes is {max_batch_bytes}; it must be at least 1")
         self.limit = max_batch_bytes
         self.seconds: float = 0.0
-        """Spent in `decompress`."""
+        """Time in seconds that was spent in `decompress`."""
         self._busy = Lock()  # zstandard crashes if two threads use one context
         self._zstd = zstandard.ZstdDecompressor()
-        self._zstd_ratio = 4.0  # compression ratio to expect, updated after each batch of unknown size
+        self._zstd_ratio = 4.0  # expected compression ratio, updated after each batch of unknown size
         self._lz4: Any = lz4.frame.create_decompression_context()
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
         """Append the decompressed payload to the arena. Return its size in bytes.
 
-        If an error is raised, the arena is filled as before.
+        If an error is raised, the contents of the arena do not change.
 
         Raises
         ------
@@ -249,13 +253,15 @@ class Decompressor:
         except MemoryError:
             arena.filled = start
             raise TooLargeError(f"{CODEC_NAMES[codec]} data needs more memory than is available") from None
-        except Exception as error:  # each package has its own errors, and some raise plain Exception
+        except Exception as error:  # each package defines its own errors, and some raise plain Exception
             arena.filled = start
             raise StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}") from error
         return arena.filled - start
 
     def _room(self, done: int, expected: int) -> int:
-        """Return how many bytes to ask for next: never more than one byte beyond the limit."""
+        """Return the number of bytes to request next, which is never more than one byte beyond the
+        limit.
+        """
         room = self.limit + 1 - done
         if expected < _ROOM:
             expected = _ROOM
@@ -266,11 +272,11 @@ class Decompressor:
             raise TooLargeError(f"{CODEC_NAMES[codec]} data decompresses to more than the limit of {self.limit} bytes")
 
     def _gzip(self, data: memoryview, arena: Arena, start: int) -> None:
-        """Decompress the members of gzip data, one after the other.
+        """Decompress the members of gzip data one after the other.
 
-        zlib copies the input that it leaves unread. So the data of the second and later members is
-        passed in windows, which begin small and double. A member of n bytes costs O(n), however
-        many members follow it.
+        zlib copies the input that it does not consume. Therefore the second and later members are
+        passed in windows, which start small and double in size. As a result, decompressing a member
+        of n bytes costs O(n), no matter how many members follow.
         """
         position, window = 0, len(data)
         while True:
@@ -324,7 +330,7 @@ class Decompressor:
         else:
             raise StructureError("snappy block ends inside its length")
         self._check(arena.filled - start + size, CODEC_SNAPPY)
-        if size > 64 * len(block):  # a copy element of 2 bytes produces at most 64
+        if size > 64 * len(block):  # a copy element of 2 bytes produces at most 64 bytes
             raise StructureError(f"a snappy block of {len(block)} bytes states an impossible size of {size} bytes")
         if _raw_snappy is None:
             arena.append(_snappy.uncompress(block.tobytes()))
@@ -346,7 +352,7 @@ class Decompressor:
                         raise StructureError("lz4 data ends before its end mark")
                     pending = pending[used:]
         finally:
-            if not done:  # after half a frame, a reset does not clear all state of the context
+            if not done:  # after an incomplete frame, a reset does not clear the whole context
                 self._lz4 = lz4.frame.create_decompression_context()
 
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:
@@ -354,10 +360,10 @@ class Decompressor:
         self._check(known, CODEC_ZSTD)
         single = _check_zstd_frames(data)
         room = known if known > 0 else int(self._zstd_ratio * len(data)) + _ROOM
-        if single and known and room <= _ZSTD_AT_ONCE:  # for 16 KiB, 10 % faster than the stream reader
+        if single and known and room <= _ZSTD_AT_ONCE:  # for 16 KiB, this is 10 % faster than the stream reader
             try:
                 part = self._zstd.decompress(data, min(room, self.limit))
-            except zstandard.ZstdError:  # corrupted or larger: the error does not say which
+            except zstandard.ZstdError:  # the error does not say whether the data is corrupted or too large
                 pass
             else:
                 arena.append(part)
@@ -375,10 +381,10 @@ class Decompressor:
 
 
 def _check_zstd_frames(data: memoryview) -> bool:
-    """Raise StructureError if the data is not a sequence of complete frames, which the decompressor
-    does not check.
+    """Raise StructureError if the data is not a sequence of complete frames. The decompressor does
+    not check this.
 
-    Return whether there is exactly one frame and it is not skippable.
+    Return whether the data consists of exactly one frame that is not skippable.
     """
     p, n, frames = 0, len(data), 0
     while n - p >= ZSTD_SMALLEST:
@@ -398,19 +404,20 @@ def _check_zstd_frames(data: memoryview) -> bool:
             block = data[p] | data[p + 1] << 8 | data[p + 2] << 16
             last = block & 1
             p += 3 + (1 if block & 6 == ZSTD_RLE_BLOCK else block >> 3)
-        p += descriptor & 4  # the checksum
+        p += descriptor & 4  # skip the checksum, if there is one
     if p != n:
         raise StructureError("zstd data ends inside a frame")
     return frames == 1
 
 
 def _zstd_header_size(descriptor: int) -> int:
-    """Return the size of a frame's header, in bytes, given its fifth byte.
+    """Return the size of a frame header in bytes, given the descriptor in its fifth byte.
 
-    The header has the magic, the descriptor, the window, the dictionary id and the content size.
+    The header consists of the magic, the descriptor, the window, the dictionary id and the content
+    size.
     """
     size = 6 + (0, 1, 2, 4)[descriptor & 3] + (0, 2, 4, 8)[descriptor >> 6]
-    if descriptor & 0x20:  # a single segment: no window byte, and a content size of at least one byte
+    if descriptor & 0x20:  # a single segment has no window byte, and a content size of at least one byte
         size -= descriptor >= 0x40
     return size
 

@@ -1,4 +1,5 @@
-"""Define Kafka's constants: positions of fields, meanings of bits, and values that mean "none".
+"""Define constants of Kafka's formats: positions of fields, meanings of bits, and values for
+"none".
 
 Layout of a record batch (magic 2; all integers big-endian; Kafka: DefaultRecordBatch):
 
@@ -34,8 +35,9 @@ Layout of a message (magic 0 and 1; Kafka: LegacyRecord):
      18 or 26  key length        int32     negative: null
      then key, value length (int32, negative: null), value
 
-A wrapper message names a codec in its attributes. Its value is a compressed message set: messages
-back to back. In magic 1 their offsets are relative to the first offset of the set.
+The attributes of a wrapper message name a codec. The value of a wrapper message is a compressed
+message set, which consists of inner messages back to back. In magic 1, the offsets of inner
+messages are relative to the first offset of the set.
 """
 
 from __future__ import annotations
@@ -43,12 +45,14 @@ from __future__ import annotations
 OFFSET_AT = 0
 LENGTH_AT = 8
 ENTRY_OVERHEAD = 12
-"""Bytes of offset and size before every batch and message. The length field does not count them."""
+"""Size of the offset and the length field before every batch and message, in bytes. The length
+field does not count them.
+"""
 MAGIC_AT = 16
 MAGIC_END = 17
 CRC_AT = 17
 CRC_START = 21
-"""First byte that the CRC-32C of a record batch covers."""
+"""Position of the first byte that the CRC-32C of a record batch covers."""
 ATTRIBUTES_AT = 21
 LAST_OFFSET_DELTA_AT = 23
 BASE_TIMESTAMP_AT = 27
@@ -60,24 +64,27 @@ COUNT_AT = 57
 BATCH_HEADER_SIZE = 61
 MIN_BATCH_LENGTH = BATCH_HEADER_SIZE - ENTRY_OVERHEAD
 MAX_RELATIVE_OFFSET = 2**31 - 1
-"""Largest distance of an offset from its segment's base offset; an offset index stores the distance as an int32."""
+"""Largest distance of an offset from the base offset of its segment. An offset index stores this
+distance as an int32.
+"""
 MAX_BATCH_LENGTH = 2**31 - 1 - ENTRY_OVERHEAD
-"""Largest length field of a batch or message. With the first 12 bytes, its size must fit into an
-int32, as in Kafka.
+"""Largest value of the length field of a batch or message. As in Kafka, the total size, which
+includes the first 12 bytes, must fit into an int32.
 """
 MIN_LEGACY_LENGTH = 14
-"""Smallest length field of any entry: a message of magic 0 with null key and null value."""
+"""Smallest value of any length field, which a message of magic 0 with null key and null value has.
+"""
 MIN_LENGTHS = (MIN_LEGACY_LENGTH, 22, MIN_BATCH_LENGTH)
-"""Smallest length field of a message or batch, by magic."""
+"""Smallest value of the length field of a message or batch, by magic."""
 LEGACY_CRC_AT = 12
 LEGACY_ATTRIBUTES_AT = 17
 LEGACY_ATTRIBUTES = 0x0F
-"""The bits of a message's attributes that Kafka uses. In messages, the bits of the flags of format
-2 have no meaning.
+"""The bits that Kafka uses in the attributes of a message (formats 0 and 1). The flags of format 2
+have no meaning in messages.
 """
 LEGACY_TIMESTAMP_AT = 18
 LEGACY_KEY_AT = (18, 26)
-"""Position of a message's key length, by magic."""
+"""Position of the key length in a message, by magic."""
 MIN_RECORD_SIZE = 7
 
 MAGIC_V0, MAGIC_V1, MAGIC_V2 = 0, 1, 2
@@ -94,17 +101,19 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMESTAMP_TYPE_NONE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 NO_TIMESTAMP = -1
 MICROS_BEYOND, MICROS_NONE = -(2**63), -(2**63) + 1
-"""Values in a column of microseconds for a timestamp that int64 cannot hold, and for none."""
+"""Values in a column of microseconds: MICROS_BEYOND for a timestamp that int64 cannot represent,
+and MICROS_NONE for no timestamp.
+"""
 MAX_MILLIS = (2**63 - 1) // 1000
-"""The largest timestamp in milliseconds that int64 holds in microseconds."""
+"""The largest timestamp in milliseconds that int64 can represent in microseconds."""
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 MAX_SEQUENCE = 2**31 - 1
-"""Largest sequence number. The next one is 0."""
+"""Largest sequence number. The next sequence number after it is 0."""
 
 CONTROL_ABORT, CONTROL_COMMIT = 0, 1
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
-"""Values of a consumer's isolation.level, its default first."""
+"""Values of the consumer setting isolation.level, starting with the default."""
 
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10
@@ -112,14 +121,14 @@ MAX_VARLONG_BYTES = 10
 MIN_OFFSET = -(2**63)
 MAX_OFFSET = 2**63 - 1
 NO_END = MAX_OFFSET + 1
-"""Exclusive end of a range without an end. MAX_OFFSET would exclude a record with the largest
-offset.
+"""Exclusive end of an unlimited range of offsets. MAX_OFFSET would exclude a record with the
+largest offset.
 """
 
 DEFAULT_MAX_BATCH_BYTES = 128 * 1024 * 1024
 """Default limit for the size of one batch, in bytes after decompression."""
 
-# Error messages for what can be wrong inside a batch's records. Both cores use these indexes.
+# Error messages for problems inside the records of a batch. Both cores use these indexes.
 FAULTS = (
     "",
     "record count does not fit the bytes of the batch",
@@ -167,10 +176,10 @@ FAULTS = (
 ) = range(1, len(FAULTS))
 
 MANY_HEADERS = 1 << 17
-"""Number of headers that one record may always have, whatever `max_batch_bytes` is."""
+"""Number of headers that a record may always have, regardless of `max_batch_bytes`."""
 HEADER_MEMORY = 128
-"""Bytes of memory that a header is counted as: its row in the columns, a tuple, and its place in
-the record's tuple.
+"""Memory that is assumed for a header, in bytes: its row in the columns, a tuple, and its place in
+the tuple of the record.
 """
 TOO_MANY_HEADERS = "a record has {count} headers, more than the limit of {limit}"
 
@@ -222,7 +231,7 @@ WIRE_TYPES = (
     "records",
     "struct",
 )
-"""Types of a message's field, or of an element of its array."""
+"""Types of the fields of protocol messages, and of the elements of their arrays."""
 (
     WIRE_BOOL,
     WIRE_INT8,
@@ -239,9 +248,9 @@ WIRE_TYPES = (
     WIRE_STRUCT,
 ) = range(len(WIRE_TYPES))
 MAX_OBJECTS = 1 << 23
-"""Limit for the arrays, their elements except numbers, and the unknown tagged fields of one
-message. Each needs some 100 bytes of memory.
+"""Largest number of objects in a protocol message: its arrays, their elements except numbers, and
+its unknown tagged fields. Each of these objects needs about 100 bytes of memory.
 """
 TOO_MANY_OBJECTS = "{name}: the message contains more than {limit} array elements and unknown tagged fields"
 MAX_STRING = 32767
-"""Largest size of a string in bytes, also if its length is a varint."""
+"""Largest size of a string in bytes, even if its length is encoded as a varint."""

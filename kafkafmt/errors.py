@@ -1,7 +1,7 @@
 """Define the errors that this package raises for damaged data.
 
-`KafkaFormatError` is the base class. Its six subclasses differ in what a caller would do about
-them. Each error has the position of the problem (`position`), the base offset of the batch
+`KafkaFormatError` is the base class. Its six subclasses differ in how a caller would handle them.
+Each error has the position of the problem (`position`), the base offset of the batch
 (`base_offset`) and the position at which reading may resume (`resume`). Wrong arguments raise
 TypeError or ValueError. Errors of the operating system remain OSError.
 """
@@ -21,7 +21,7 @@ class KafkaFormatError(Exception):
     position : int
         Position of the problem, in bytes from the start of the buffer or file.
     base_offset : int or None
-        Base offset in the header of the batch concerned. None if it is not known.
+        Base offset in the header of the affected batch. None if it is not known.
     resume : int or None
         The next position at which reading may succeed. None if it is not known.
     code : str
@@ -63,10 +63,10 @@ class ChecksumError(KafkaFormatError):
 
 
 class StructureError(KafkaFormatError):
-    """Raised when fields contradict each other or the bytes around them.
+    """Raised when fields contradict each other or the surrounding bytes.
 
-    Such fields are lengths, counts, deltas and framing. Data that cannot be decompressed raises
-    this error too.
+    Such fields are lengths, counts and deltas. This error is also raised for data that cannot be
+    decompressed.
     """
 
     code = "corrupt_structure"
@@ -87,12 +87,12 @@ class TooLargeError(KafkaFormatError):
 class OffsetOverflowError(OverflowError, ValueError):
     """Raised when offsets to be assigned would exceed 2**63 - 2.
 
-    This is the largest offset that leaves one for the next record.
+    An offset of 2**63 - 1 would not leave an offset for the next record.
 
     Attributes
     ----------
     next_offset : int
-        The first offset that was to be assigned.
+        The first of the offsets that were to be assigned.
     """
 
     def __init__(self, next_offset: int) -> None:
@@ -109,7 +109,8 @@ class RecordError(NamedTuple):
     Attributes
     ----------
     batch_index : int
-        Index of the record among all records of the call, from 0. (Kafka's name for it.)
+        Index of the record among all records that were passed in the call, starting at 0. The name
+        is the one that Kafka uses.
     rule : str
         The rule that the record breaks.
     message : str
@@ -129,7 +130,8 @@ class InvalidError(KafkaFormatError):
     rule : str
         Name of the rule. It does not change between releases.
     records : tuple of RecordError
-        The records concerned, at most the first 65,536. Empty if the rule is not about records.
+        The records that break the rule, but at most the first 65,536. Empty if the rule is not
+        about records.
     """
 
     code = "invalid"

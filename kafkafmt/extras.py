@@ -1,7 +1,8 @@
-"""Name the packages that an optional part of this package needs, and how to install missing ones.
+"""List the packages that the optional parts of this package need, and the commands that install
+them.
 
-The package is not on PyPI, so `pip install kafkafmt[cli]` would fail. Messages name the packages
-instead.
+This package is not on PyPI, so `pip install kafkafmt[cli]` would fail. Error messages therefore
+name the missing packages.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ EXTRAS = {
     "spark": {"pyspark": "pyspark>=4.0", "pyarrow": "pyarrow>=14", "pandas": "pandas>=2.2"},
     "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
 }
-"""For each extra, the requirements by the module that each one provides.
+"""The requirements of each extra, by the name of the module that the requirement provides.
 
 The key "" contains the requirements of every installation. pyproject.toml has the same list.
 """
 
 LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy", "isal")
-"""Distributions whose versions the reports and `kafkafmt --version` name."""
+"""Distributions whose versions are listed in reports and by `kafkafmt --version`."""
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str | None]:
     """Return the installed version of each distribution, or None if it is not installed."""
-    from importlib.metadata import PackageNotFoundError, version  # slow to import
+    from importlib.metadata import PackageNotFoundError, version  # imported here because it is slow to import
 
     versions: dict[str, str | None] = {}
     for name in names:
@@ -39,8 +40,8 @@ def library_versions(names: Iterable[str]) -> dict[str, str | None]:
 
 
 def install_line(extra: str) -> str:
-    """Return the pip command that installs the missing packages of an extra, or all of them if none
-    is missing.
+    """Return the pip command that installs the missing packages of an extra. If none is missing,
+    the command installs all of them.
     """
     wanted = EXTRAS[extra]
     missing = [requirement for module, requirement in wanted.items() if not _installed(module)] or list(wanted.values())
@@ -48,7 +49,7 @@ def install_line(extra: str) -> str:
 
 
 def extra_of(module: str | None) -> str | None:
-    """Return the extra that provides a module, or None for a module of another package.
+    """Return the extra that installs a module, or None if no extra does.
 
     `module` is the name in a ModuleNotFoundError.
     """

@@ -8,13 +8,15 @@ from html import escape
 from .text import plain
 
 MOST_ROWS = 20
-"""Rows of a table. If there are more, the last line says how many are not shown."""
+"""Largest number of rows of a table. If there are more, a line after the table says how many are
+not shown.
+"""
 
 
 def html_table(caption: str, header: Sequence[str], rows: Sequence[Iterable[object]]) -> str:
-    """Return an HTML table with a caption, and at most MOST_ROWS of its rows.
+    """Return an HTML table with a caption and at most MOST_ROWS rows.
 
-    All text is escaped: names of files and topics may contain markup or control characters.
+    All text is escaped, because names of files and topics may contain markup or control characters.
     """
     head = _row("th", header)
     body = "".join(_row("td", row) for row in rows[:MOST_ROWS])

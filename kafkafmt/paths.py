@@ -1,4 +1,4 @@
-"""Convert the paths that users give to paths of the local file system, and reject all others.
+"""Convert paths from users to local paths, and reject paths that are not local.
 
 Every input and output path in Python, on the command line and in Spark passes through `local_path`.
 """
@@ -13,14 +13,15 @@ from urllib.parse import unquote
 REMOTE = frozenset("abfs abfss adl cos dbfs ftp gs hdfs http https oss s3 s3a s3n sftp viewfs wasb wasbs".split())
 """URL schemes that are rejected even if no slash follows.
 
-Any other scheme, or a drive letter, counts as a scheme only if a slash or backslash follows.
+Any other text before a colon, such as a drive letter, counts as a scheme only if a slash or
+backslash follows the colon.
 """
 _URL = re.compile(r"[^/\\]*://")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """Return the local path that a user means.
+    """Convert a path from a user to a local path.
 
     Parameters
     ----------
@@ -31,8 +32,9 @@ def local_path(path: str | os.PathLike[str]) -> str:
     -------
     str
         A path without a scheme is returned unchanged. The path of a ``file:`` URL is absolute and
-        percent-decoded. If only the name with the percent signs exists, that name is returned,
-        because Hadoop's ``Path``, which Spark uses, does not decode.
+        percent-decoded. If no file has the decoded name, but a file has the name with the percent
+        signs, that name is returned. The reason is that Hadoop's ``Path``, which Spark uses, does
+        not decode URLs.
 
     Raises
     ------
@@ -40,10 +42,8 @@ def local_path(path: str | os.PathLike[str]) -> str:
         The path has another scheme (``s3://…``, ``dbfs:/…``), has a drive letter, or names another
         host.
 
-    Notes
-    -----
-    A local file whose name begins like a scheme can be given by its absolute path, or as
-    ``./s3:/x``.
+    Notes ----- If the name of a local file begins like a URL scheme, give its absolute path, or a
+    path such as ``./s3:/x``.
     """
     text = os.fspath(path)
     scheme = _scheme(text)

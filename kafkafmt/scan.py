@@ -1,17 +1,17 @@
-"""Read several sources at once, each in a thread, and deliver their items through one iterator.
+"""Read several sources at once in threads, and deliver their items through one iterator.
 
-Each source is a function that returns an iterator. A worker thread reads one source at a time, and
-starts sources in their order. Items wait in lanes until they are delivered:
+Each source is a function that returns an iterator. Worker threads start the sources in order, and
+each of them reads one source at a time. Items wait in lanes until they are delivered:
 
 - Ordered: each source has its own lane. The items of a source are delivered after all items of the
   sources before it.
 - Unordered: all sources share one lane. Items are delivered as they arrive. The items of one source
   keep their order.
 
-At most `limit` items wait, plus one if the source whose turn it is has none waiting. Without this
-exception, items of later sources could block the source that the consumer waits for. In addition,
-each worker holds the item that it has read last. Memory use therefore depends on the number of
-threads only.
+At most `limit` items wait. There is one exception: if the current source has no waiting item, it
+may add one. Otherwise, items of later sources could block the source that the consumer is waiting
+for. In addition, each worker holds the item that it has read last. Memory use therefore depends
+only on the number of threads.
 
 Workers are daemon threads: a program that ends while it holds an unfinished iterator does not hang.
 """
@@ -26,15 +26,16 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 WAITING_PER_THREAD = 2
-"""Items that may wait for delivery, for each thread."""
+"""Number of items per thread that may wait for delivery."""
 
 
 def scan(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bool = True) -> Iterator[T]:
     """Yield the items of all sources, read by at most `threads` threads.
 
-    An error in a source is raised after the items of this source that precede it. If `ordered` is
-    True, the items of all sources before it precede it too. After an error, or if the generator is
-    closed, the workers end at their next item, and are waited for.
+    If a source raises an error, the error is raised after the items that the source has produced
+    before. If `ordered` is True, it is raised after all items of the previous sources too. After an
+    error, or if the generator is closed, the workers end at their next item, and the generator
+    waits for them.
     """
     workers = min(threads, len(sources))
     lanes = _Lanes(sources, WAITING_PER_THREAD * workers, ordered)
@@ -52,13 +53,15 @@ def scan(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bo
 
 
 class _Failure(NamedTuple):
-    """An error that a source raised, in a lane after the items before it."""
+    """An error that a source has raised. It is put into the lane after the items of the source."""
 
     error: BaseException
 
 
 class _Lanes(Generic[T]):
-    """The sources, and the items that wait for delivery, shared by the workers and the consumer."""
+    """The sources, and the items that wait for delivery. The workers and the consumer share this
+    object.
+    """
 
     def __init__(self, sources: Sequence[Callable[[], Iterable[T]]], limit: int, ordered: bool) -> None:
         self._sources = sources
@@ -75,7 +78,7 @@ class _Lanes(Generic[T]):
         self._stopped = False
 
     def work(self) -> None:
-        """Read one source after the other, in a worker thread."""
+        """Read one source after the other. Each worker thread runs this method."""
         while (index := self._take_source()) is not None:
             lane = index if self._ordered else 0
             failure: _Failure | None = None
@@ -109,7 +112,9 @@ class _Lanes(Generic[T]):
                 close()
 
     def _put(self, lane: int, item: T) -> bool:
-        """Add an item as soon as it fits. Return False if the scan has been stopped."""
+        """Wait until a lane can take an item, and add the item. Return False if the scan has been
+        stopped.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._fits(lane))
             if self._stopped:
@@ -123,7 +128,9 @@ class _Lanes(Generic[T]):
         return self._waiting < self._limit or (lane == self._current_lane and not self._lanes[lane])
 
     def items(self) -> Iterator[T]:
-        """Yield the items, lane by lane; raise the error of a source at its place."""
+        """Yield the items, lane by lane. If a source failed, raise its error in place of its next
+        item.
+        """
         for number, lane in enumerate(self._lanes):
             while True:
                 with self._changed:

@@ -1,8 +1,9 @@
 """Make iterators safe to share between threads.
 
-If two threads resume one generator, Python raises ``ValueError: generator already executing``. The
-iterators of the public API wait instead, and each item goes to one thread. Iterators of records are
-`RecordIterator` objects of the core, because a Python call per record would be too slow.
+If two threads resume one generator, Python raises ``ValueError: generator already executing``. With
+the iterators of the public API, a thread waits instead, and each item is returned to one thread
+only. Iterators of records are `RecordIterator` objects of the core, because a Python call per
+record would be too slow.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ P = ParamSpec("P")
 
 
 class SharedIterator(Generic[T]):
-    """Yield the items of an iterable to one or more threads; each item goes to one thread.
+    """Iterator that several threads may share. Each item is returned to one thread only.
 
-    While one thread gets the next item, other threads that ask for one wait.
+    While one thread gets the next item, all other threads that request an item wait.
     """
 
     def __init__(self, items: Iterable[T]) -> None:

@@ -1,7 +1,7 @@
 """Decode header keys as Java does, and escape text for terminals and for JSON.
 
-Text from files, frames or arguments passes `plain` before a person sees it, and `json_encoder`
-before a program does.
+Text from files, network frames or arguments passes through `plain` before a person sees it, and
+through `json_encoder` before a program reads it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 def decode_header_key(raw: bytes) -> str:
     """Decode UTF-8 as Java's ``new String(bytes, UTF_8)`` does: malformed bytes become U+FFFD.
 
-    Python's own replacement differs in one case: for the bytes of a lone surrogate, Java produces
-    one U+FFFD.
+    Python's own replacement differs in one case: for the bytes of a lone surrogate, Java produces a
+    single U+FFFD.
     """
     try:
         return raw.decode()
@@ -38,14 +38,16 @@ _UNSEEN = (
     "\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a\\U000e0000-\\U000e007f"
 )
 _UNSAFE = re.compile(f"[\\x00-\\x1f{_UNSEEN}]")
-_UNSAFE_IN_JSON = re.compile(f"[{_UNSEEN}]")  # JSON escapes C0 in strings; between values, line feeds are allowed
+_UNSAFE_IN_JSON = re.compile(
+    f"[{_UNSEEN}]"
+)  # JSON encoders escape C0 in strings, and line feeds between values are allowed
 
 
 def plain(text: str) -> str:
-    """Escape characters that could control a terminal, end the line, reorder the text or hide in
-    it.
+    """Escape characters that could control a terminal, end a line, change the direction of text, or
+    be invisible.
 
-    The escapes are Python's: `\\x1b`, `\\u202e`.
+    The escapes have the form that Python uses, such as `\\x1b` or `\\u202e`.
     """
     return text if text.isprintable() else _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
 
@@ -53,13 +55,14 @@ def plain(text: str) -> str:
 def json_encoder(*, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
     """Return a function that encodes a value as JSON. The arguments are those of `json.JSONEncoder`.
 
-    Text stays readable. The characters that `plain` escapes become `\\uXXXX`, so the parsed value is the same.
+    Non-ASCII text stays readable. Only the characters that `plain` escapes become `\\uXXXX`. The
+    parsed value does not change.
     """
     encode = json.JSONEncoder(ensure_ascii=False, indent=indent, default=default).encode
 
     def encode_safely(value: Any) -> str:
         text = encode(value)
-        if text.isascii() and "\x7f" not in text:  # much faster than the regular expression
+        if text.isascii() and "\x7f" not in text:  # this check is much faster than the regular expression
             return text
         return _UNSAFE_IN_JSON.sub(_json_escape, text)
 

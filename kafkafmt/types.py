@@ -26,7 +26,7 @@ def view_of(buffer: Buffer) -> memoryview:
 
 def byte_view(buffer: Buffer) -> memoryview:
     """Return a one-dimensional memoryview of the bytes of a buffer."""
-    return memoryview(buffer).cast("B")  # type: ignore[arg-type]  # as above; a call of view_of would cost as much again
+    return memoryview(buffer).cast("B")  # type: ignore[arg-type]  # as in view_of, which is not called because the call would double the cost
 
 
 BATCH_DTYPE = np.dtype(
@@ -50,12 +50,13 @@ BATCH_DTYPE = np.dtype(
     ],
     align=True,
 )
-"""Type of a table of batches: one row per batch, in native byte order.
+"""Dtype of a table of batches, which has one row per batch, in native byte order.
 
-`position` and `size` are the place of the batch in the scanned buffer, in bytes; `size` includes
-the first 12 bytes. `payload_position` and `payload_size` are the place of its records. A caller
-that decompresses a batch sets these two to the place of the decompressed records. For formats 0 and
-1, `attributes` contains only the bits that these formats use.
+`position` and `size` describe where the batch is in the scanned buffer, in bytes. `size` includes
+the first 12 bytes. `payload_position` and `payload_size` describe where its records are. A caller
+that decompresses a batch sets `payload_position` and `payload_size` to the position and size of the
+decompressed records. For formats 0 and 1, `attributes` contains only the bits that these formats
+use.
 """
 
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -71,8 +72,8 @@ BatchTable = npt.NDArray[np.void]
 def last_offsets(batches: BatchTable) -> IntArray:
     """Return the last offset of each batch.
 
-    If a batch's last offset delta is negative, this is its base offset. If the last offset does not
-    fit into 64 bits, it is 2**63 - 1.
+    If the last offset delta of a batch is negative, the result is its base offset. If the last
+    offset does not fit into 64 bits, the result is 2**63 - 1.
     """
     first = batches["base_offset"]
     last: IntArray = first + np.maximum(batches["last_offset_delta"], 0)
@@ -91,11 +92,12 @@ class Scan(NamedTuple):
     Attributes
     ----------
     count : int
-        Number of rows filled.
+        Number of rows of the table that were filled.
     position : int
-        Position at which the scan stopped, in bytes: the start of the first batch that has no row.
+        Position at which the scan stopped, in bytes. It is the start of the first batch that has no
+        row.
     error : KafkaFormatError or None
-        What is wrong at `position`. None if the table is full or the input ends. If the input ends
+        The error at `position`. None if the table is full or the input ends. If the input ends
         inside a batch, `position` is the start of that batch.
     """
 
@@ -113,7 +115,7 @@ _ARRAYS: dict[str, list[tuple[str, Any]]] = {
     "headers": [("header_start", np.int64), ("header_count", np.int32)],
     "timestamp_micros": [("timestamp_micros", np.int64)],
 }
-"""For each column, the arrays that contain it, with one item per record.
+"""The names and dtypes of the arrays that contain each column. An array has one item per record.
 
 "timestamp_micros" is not among the default COLUMNS.
 """
@@ -129,7 +131,7 @@ class Spans(NamedTuple):
     positions : array of int64
         Position of each value in `buffer`, in bytes.
     lengths : array of int32
-        Length of each value, in bytes; -1 for null.
+        Length of each value, in bytes. -1 if the value is null.
     """
 
     buffer: Buffer
@@ -143,11 +145,11 @@ class HeaderSpans(NamedTuple):
     Attributes
     ----------
     starts : array of int64
-        For each record, the index of its first header in `keys` and `values`.
+        The index of the first header of each record in `keys` and `values`.
     counts : array of int32
-        For each record, its number of headers.
+        The number of headers of each record.
     keys, values : Spans
-        The headers of all records.
+        The keys and values of the headers of all records.
     """
 
     starts: IntArray
@@ -157,11 +159,11 @@ class HeaderSpans(NamedTuple):
 
 
 class RecordColumns:
-    """Reusable output of `decode_records`: NumPy arrays of equal capacity, with one item per
-    record.
+    """Reusable output of `decode_records`, which consists of NumPy arrays of equal capacity with
+    one item per record.
 
-    Arrays of columns that were not asked for are None. A span consists of a position in the decoded
-    buffer and a length, both in bytes. A null has length -1.
+    Arrays of columns that were not requested are None. A span consists of a position in the decoded
+    buffer and a length, both in bytes. The length of a null is -1.
 
         offset, timestamp           int64; timestamps in milliseconds
         timestamp_type              int32; 0 CreateTime, 1 LogAppendTime, -1 none
@@ -179,21 +181,23 @@ class RecordColumns:
     rows, headers : int
         Number of records and headers that the arrays contain.
     cursor : array of int64, shape (4,)
-        Where decoding resumes: index of the batch, number of its records already delivered,
-        position after them, last offset delta seen.
+        Where decoding resumes. The items are the index of the batch, the number of its records that
+        were already delivered, the position after these records, and the last offset delta seen.
     """
 
     collects = False
-    """Whether rows remain until the owner of the columns takes them, or only until the next chunk.
+    """Whether rows are kept until the owner of the columns takes them. Otherwise, they are kept
+    only until the next chunk.
     """
     full = False
     """Whether decoding stopped because no more rows fit. `RecordReader` and `decode_plain_batches` set it."""
     max_headers = 1 << 20
-    """Largest number of headers of one record. Decoding a record with more raises a TooLargeError.
+    """Largest number of headers of a record. Decoding a record with more headers raises a
+    TooLargeError.
     """
     odd_times = False
-    """Whether timestamp_micros can contain MICROS_NONE or MICROS_BEYOND. Decoding sets it; the
-    reader of the column resets it.
+    """Whether timestamp_micros can contain MICROS_NONE or MICROS_BEYOND. Decoding sets this
+    attribute, and the code that reads the column resets it.
     """
     key_offsets: LengthArray | None = None
     key_data: ByteArray | None = None
@@ -239,8 +243,8 @@ class RecordColumns:
                 setattr(self, attribute, np.empty(self.capacity, dtype))
 
     def grow_headers(self, capacity: int) -> None:
-        """Replace the four header arrays by larger ones. Their contents are lost, so `rows` must be
-        0.
+        """Replace the four header arrays with larger ones. Their contents are lost, so `rows` must
+        be 0.
         """
         self.header_capacity = capacity
         self.header_key_position = np.empty(capacity, np.int64)
@@ -249,7 +253,7 @@ class RecordColumns:
         self.header_value_length = np.empty(capacity, np.int32)
 
     def clear(self) -> None:
-        """Remove the rows and keep the cursor, so that decoding continues in the same arrays."""
+        """Remove the rows but keep the cursor, so that decoding can continue in the same arrays."""
         self.rows = self.headers = 0
 
     def grow_data(self) -> None:
@@ -257,8 +261,8 @@ class RecordColumns:
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Reset the cursor for another table of batches. Remove the rows too, unless they are
-        collected.
+        """Reset the cursor for another table of batches. Also remove the rows, unless `collects` is
+        True.
         """
         if not self.collects:
             self.clear()
@@ -274,9 +278,9 @@ class CopiedColumns(RecordColumns):
         key_validity, value_validity    uint8, one bit per row, least significant first; 1: not null.
                                         The bits of rows not yet filled are 1
 
-    The rows of several calls, and of several buffers, accumulate until the owner takes them and
-    sets `rows` to 0. Headers are spans of the buffer that was decoded last. If a record is longer
-    than the empty data arrays, `grow_data` replaces these by larger ones.
+    Rows accumulate over several calls and buffers until the owner takes them and sets `rows` to 0.
+    Headers are spans of the buffer that was decoded last. If a record does not fit into the data
+    arrays even when they are empty, `grow_data` replaces them with larger ones.
     """
 
     collects = True
@@ -309,7 +313,7 @@ class CopiedColumns(RecordColumns):
                 validity[:] = 255
 
     def grow_data(self) -> None:
-        """Replace the data arrays by arrays of twice the size. Their contents are lost, so `rows`
+        """Replace the data arrays with arrays of twice the size. Their contents are lost, so `rows`
         must be 0.
         """
         for name, room in self.rooms.items():

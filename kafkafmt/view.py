@@ -1,4 +1,4 @@
-"""The public view of logs: `open_log`, `Log`, `Partition` and `Groups`."""
+"""Define the public interface for reading logs: `open_log`, `Log`, `Partition` and `Groups`."""
 
 from __future__ import annotations
 
@@ -89,30 +89,30 @@ class Partition:
 
     @property
     def state(self) -> str:
-        """State by the directory's name: "live", "delete", "stray" or "future"."""
+        """State of the partition, from the directory's name: "live", "delete", "stray" or "future"."""
         return self.log.directory.state
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that a broker shows.
+        """First offset that a broker shows to consumers.
 
-        It is the higher one of the checkpoint ``log-start-offset-checkpoint`` and the first
-        segment's base offset. Kafka: ``UnifiedLog.logStartOffset``.
+        This is the offset in the checkpoint ``log-start-offset-checkpoint`` or the base offset of
+        the first segment, whichever is higher. Kafka's counterpart is
+        ``UnifiedLog.logStartOffset``.
         """
         return self.log.log_start_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset that is not decided yet: that of the oldest open transaction, else
-        `next_offset`.
+        """First offset of the oldest open transaction. If no transaction is open, `next_offset`.
 
-        The first use reads the whole log. Kafka: ``UnifiedLog.lastStableOffset``.
+        The first use reads the whole log. Kafka's counterpart is ``UnifiedLog.lastStableOffset``.
         """
         return self.log.transactions.last_stable_offset
 
     @property
     def next_offset(self) -> int:
-        """Offset after the last valid batch, Kafka's log end offset.
+        """The offset after the last valid batch, which Kafka calls the log end offset.
 
         The first use reads the batches of the last segment.
         """
@@ -149,12 +149,12 @@ class Partition:
         return self.next_offset if hit is None else hit.offset
 
     def seek(self, *, offset: int | None = None, timestamp: Time | str | None = None) -> Position:
-        """Return where an offset or a time is, as a broker answers ListOffsets.
+        """Return the position of an offset or a time, like the broker request ListOffsets.
 
         Parameters
         ----------
         offset : int, optional
-            Find the first record at or after this offset. Control records are not found.
+            Find the first record at or after this offset. Control records are not considered.
         timestamp : int, timezone-aware datetime, or str, optional
             Milliseconds since 1970-01-01 UTC, or a datetime. Find the first record, in offset
             order, with this timestamp or a later one. Three words are also accepted: "latest" (the
@@ -164,20 +164,18 @@ class Partition:
         Returns
         -------
         Position
-            Offset, timestamp, segment and position in it. These are None if there is no such
-            record.
+            The offset and timestamp of the record, its segment, and the position in the segment.
+            These are None if there is no such record.
 
         Raises
         ------
         TypeError, ValueError
-            Neither or both of the arguments are given, or one is wrong.
+            Neither or both of the arguments are given, or an argument is wrong.
         OSError
             The partition cannot be read.
 
-        Notes
-        -----
-        Like a broker, a lookup by timestamp trusts the maximum timestamp in a batch header, and
-        sees control batches and aborted records.
+        Notes ----- As in a broker, a lookup by timestamp trusts the maximum timestamp in a batch
+        header, and also finds control batches and aborted records.
         """
         return seek(self.log, offset=offset, timestamp=timestamp)
 
@@ -199,14 +197,14 @@ class Partition:
         Parameters
         ----------
         start, start_time, on_error, control, below_log_start, isolation
-            Which records are selected; `Partition.records` describes them. There is no end.
+            Which records are selected. `Partition.records` describes these parameters.
         poll : float, default 0.2
-            Seconds between two looks at the files.
+            Seconds between two checks of the files.
         idle_timeout : float, optional
-            End after this many seconds without a record. By default only if the partition is
-            deleted.
+            End after this many seconds without a new record. By default, end only if the partition
+            is deleted.
         on_message : callable, optional
-            Called with a message about a log that was truncated, deleted or shortened by retention.
+            Called with a message if the log was truncated, deleted or shortened by retention.
 
         Yields
         ------
@@ -220,11 +218,9 @@ class Partition:
         TypeError, ValueError
             An argument is wrong.
 
-        Notes
-        -----
-        Only complete, valid batches are delivered. An incomplete batch at the end is waited for,
-        because a broker may be writing it. With "read_committed", records are delivered once their
-        transaction has ended.
+        Notes ----- Only complete, valid batches are delivered. If the last batch is incomplete, a
+        broker may still be writing it, so it is delivered only when it is complete. With
+        "read_committed", records are delivered once their transaction has ended.
         """
         first = self._offset("start", start, start_time, below_log_start)
         arguments.one_of("on_error", on_error, ON_ERROR)
@@ -249,7 +245,7 @@ class Partition:
         """Offset and timestamp of the first record with the largest timestamp.
 
         The timestamp is in milliseconds since 1970-01-01 UTC. None if no record has a timestamp.
-        Kafka: ListOffsets with ``MAX_TIMESTAMP`` (KIP-734).
+        Kafka's counterpart is ListOffsets with ``MAX_TIMESTAMP`` (KIP-734).
         """
         hit = find_max_timestamp(self.log)
         return None if hit is None else (hit.offset, hit.timestamp)
@@ -260,7 +256,7 @@ class Partition:
         Parameters
         ----------
         epoch : int
-            The leader epoch asked for.
+            The requested leader epoch.
 
         Returns
         -------
@@ -268,11 +264,9 @@ class Partition:
             The epoch and its end offset (exclusive). None if neither the checkpoint nor the batches
             name such an epoch.
 
-        Notes
-        -----
-        The epochs are those of the checkpoint ``leader-epoch-checkpoint``. If it is missing or
-        damaged, the headers of all batches are read. Kafka: ``LeaderEpochFileCache.endOffsetFor``,
-        the request OffsetsForLeaderEpoch.
+        Notes ----- The epochs are read from the checkpoint ``leader-epoch-checkpoint``. If it is
+        missing or damaged, the headers of all batches are read. Kafka's counterparts are
+        ``LeaderEpochFileCache.endOffsetFor`` and the request OffsetsForLeaderEpoch.
         """
         return end_offset_for(self.log.leader_epochs, arguments.integer("epoch", epoch), self.next_offset)
 
@@ -284,15 +278,15 @@ class Partition:
         *,
         whole_batches: bool = True,
     ) -> Sent:
-        """Send batches, unchanged, to a file or a blocking socket.
+        """Send batches to a file or a blocking socket without changing them.
 
         Parameters
         ----------
         target : int, or an object with ``fileno()``
             Where to send the batches: a file descriptor, a file or a socket.
         start : int, optional
-            Offset in the first batch to send. A negative value counts back from the end of the log.
-            By default the log start offset.
+            Offset that the first batch to send contains. A negative value counts back from the end
+            of the log. By default the log start offset.
         max_bytes : int, optional
             Largest number of bytes to send. The first batch is sent even if it is larger. By
             default there is no limit.
@@ -303,8 +297,8 @@ class Partition:
         Returns
         -------
         Sent
-            NamedTuple: `bytes`, the number of bytes sent, and `next_offset`, the `start` of the
-            next call.
+            NamedTuple with two fields. `bytes` is the number of bytes sent. `next_offset` is the
+            value of `start` for the next call.
 
         Raises
         ------
@@ -313,10 +307,8 @@ class Partition:
         OSError
             Reading or writing failed.
 
-        Notes
-        -----
-        Only headers are read, and CRCs are not checked, as in a broker. Kafka:
-        ``FileRecords.writeTo``.
+        Notes ----- As in a broker, only headers are read, and CRCs are not checked. Kafka's
+        counterpart is ``FileRecords.writeTo``.
         """
         first = self._offset("start", start, None, False)
         most = arguments.optional_integer("max_bytes", max_bytes)
@@ -339,13 +331,13 @@ class Partition:
     ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of the selected records.
 
-        Several threads may share the iterator: each record goes to one thread.
+        Several threads may share the iterator. Each record is returned to one thread only.
 
         Parameters
         ----------
         views : bool, default False
-            Return keys and values as memoryviews instead of bytes. A view is valid until the next
-            record, so threads cannot share such an iterator.
+            Return keys and values as memoryviews instead of bytes. A memoryview is valid only until
+            the next record is read, so threads cannot share such an iterator.
         start, end : int, optional
             Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
             default the whole partition.
@@ -402,7 +394,7 @@ class Partition:
         Returns
         -------
         iterator of pyarrow.RecordBatch
-            None of them is empty. Columns and types are those of `to_arrow`.
+            No Arrow record batch is empty. Columns and types are those of `to_arrow`.
 
         Raises
         ------
@@ -435,12 +427,14 @@ class Partition:
         Returns
         -------
         pyarrow.RecordBatchReader
-            Its batches are those of `to_batches`. It has a schema even if no record is selected.
+            A reader of the batches that `to_batches` returns. It has a schema even if no record is
+            selected.
 
         Raises
         ------
         DamagedLogError
-            The selection contains damage and `on_error` is "fail". Reading a batch raises it.
+            The selection contains damage and `on_error` is "fail". The error is raised when a batch
+            is read.
         TypeError, ValueError
             A keyword or column is unknown, a datetime has no time zone, or an offset and a time are
             both given for one end.
@@ -507,7 +501,7 @@ class Partition:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the eight default columns of all records as an Arrow C stream, which pandas,
-        Polars and DuckDB read.
+        Polars and DuckDB can read.
 
         Memory use does not depend on the size of the partition.
         """
@@ -515,7 +509,7 @@ class Partition:
 
     @staticmethod
     def _check(selection: Selection) -> None:
-        """Raise TypeError or ValueError for a selection that is wrong for every partition."""
+        """Raise TypeError or ValueError if a selection is wrong regardless of the partition."""
         for name in selection:
             if name not in Selection.__annotations__:
                 raise TypeError(
@@ -561,7 +555,9 @@ class Partition:
 
 
 def _check_bound(name: str, offset: int | None, time: Time | None) -> int | None:
-    """Return `offset` as an int or None; raise an error if it or `time` is wrong, or if both are given."""
+    """Return `offset` as an int or None. Raise an error if `offset` or `time` is wrong, or if both
+    are given.
+    """
     if offset is not None and time is not None:
         raise ValueError(f"{name} and {name}_time cannot both be given")
     if time is not None:
@@ -581,10 +577,10 @@ class Groups:
     groups : list of Group
         Groups with their members, ordered by name.
     damaged : list of Damage
-        Damaged spans of the topic that were skipped. If there are any, a commit may be older than
-        the last one.
+        Damaged spans of the topic that were skipped. If there are any, a committed offset may not
+        be the latest one.
     unreadable : int
-        Number of records in a format that is not known.
+        Number of records whose key or value cannot be decoded.
     """
 
     def __init__(self, logs: Iterable[PartitionLog], on_error: str = "fail") -> None:
@@ -614,23 +610,23 @@ class Groups:
             - leader_epoch: int32; null if the commit has none
             - metadata: string
             - commit_timestamp: timestamp[ms, tz=UTC]
-            - expire_timestamp: timestamp[ms, tz=UTC]; null unless the commit itself has one (up to
-              Kafka 2.0)
+            - expire_timestamp: timestamp[ms, tz=UTC]; null if the commit does not contain it; only
+              commits up to Kafka 2.0 do
         """
         from . import arrow
 
         return arrow.committed_offsets(self.offsets)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the table of `to_arrow` as an Arrow C stream, which pandas, Polars and DuckDB
-        read.
+        """Export the table that `to_arrow` returns as an Arrow C stream, which pandas, Polars and
+        DuckDB can read.
         """
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
 class Log:
-    """The partitions of one or more log directories: ``log[topic, partition]``, or iterate over
-    them.
+    """The partitions of one or more log directories. Iterate over them, or get one with
+    ``log[topic, partition]``.
 
     `kafkafmt.open` creates logs. Files are open only while they are read, so a log need not be
     closed.
@@ -638,8 +634,8 @@ class Log:
     Attributes
     ----------
     messages : list of str
-        Messages about unusual names and about files that retention removed. They are collected when
-        the log is opened and while it is read.
+        Messages about unusual names and about files that retention has removed. They are collected
+        when the log is opened and while it is read.
     """
 
     discovery: Discovery
@@ -659,28 +655,26 @@ class Log:
 
     @property
     def partitions(self) -> list[Partition]:
-        """The partitions that are live or were opened by their own path, ordered by topic and
-        number.
-        """
+        """The partitions that are live or whose own path was opened, ordered by topic and number."""
         return [p for p in self._partitions if p.log.directory.readable]
 
     @property
     def not_live(self) -> list[Partition]:
-        """The partitions in ``-delete``, ``-stray`` and ``-future`` directories that were not
-        opened by their own path.
+        """The partitions in ``-delete``, ``-stray`` and ``-future`` directories whose own path was
+        not opened.
         """
         return [p for p in self._partitions if not p.log.directory.readable]
 
     @property
     def topics(self) -> list[str]:
-        """Names of the topics of `partitions`, ordered."""
+        """Sorted names of the topics in `partitions`."""
         return sorted({p.topic for p in self.partitions})
 
     def groups(self, on_error: str = "fail") -> Groups:
         """Read consumer groups and their committed offsets from ``__consumer_offsets``.
 
-        A broker's directory contains the groups that this broker coordinates. The directories of
-        all brokers together contain those of the cluster.
+        The log directory of a broker contains the groups for which this broker has a partition of
+        the topic. To get all groups of a cluster, open the directories of all brokers.
 
         Parameters
         ----------
@@ -700,10 +694,8 @@ class Log:
         ValueError
             `on_error` is wrong.
 
-        Notes
-        -----
-        Kafka: ``GroupMetadataManager`` and ``GroupCoordinatorService``, which load the topic the
-        same way.
+        Notes ----- In Kafka, ``GroupMetadataManager`` and ``GroupCoordinatorService`` load the
+        topic in the same way.
         """
         logs = [p.log for p in self.partitions if p.topic == GROUPS_TOPIC]
         if not logs:
@@ -730,20 +722,21 @@ class Log:
         Parameters
         ----------
         topics : str or iterable of str, optional
-            Topic globs. By default all topics except Kafka's own (``__…``).
+            Topic globs. By default all topics except Kafka's internal topics (``__…``).
         start, start_time, on_error, control, below_log_start, isolation
-            Which records are selected in the partitions that exist now; `Partition.records`
-            describes them. Partitions created later are read from their start.
+            Which records are selected in the partitions that exist now. `Partition.records`
+            describes these parameters. Partitions that are created later are read from their start.
         poll : float, default 0.2
-            Seconds between two looks at the files. New partitions are found within some 3 seconds.
+            Seconds between two checks of the files. New partitions are found within about 3
+            seconds.
         idle_timeout : float, optional
-            End after this many seconds without a record. By default never.
+            End after this many seconds without a new record. By default, never end.
 
         Yields
         ------
         tuple of Partition and Record
-            In offset order within a partition. With `on_error` "skip", `Partition.damaged` lists the
-            damage that was skipped.
+            Records of the same partition are in offset order. If `on_error` is "skip",
+            `Partition.damaged` lists the damaged spans that were skipped.
 
         Raises
         ------
@@ -754,9 +747,7 @@ class Log:
         TypeError, ValueError
             An argument is wrong.
 
-        Notes
-        -----
-        `messages` gets a message about each new, truncated or deleted partition.
+        Notes ----- A message about each new, truncated or deleted partition is added to `messages`.
         """
         arguments.one_of("on_error", on_error, ON_ERROR)
         arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
@@ -799,7 +790,7 @@ class Log:
         ordered: bool = True,
         **selection: Unpack[Selection],
     ) -> Iterator[pa.RecordBatch]:
-        """Read all `partitions`, several at once, and return an iterator of Arrow record batches.
+        """Read all `partitions` in parallel, and return an iterator of Arrow record batches.
 
         Each partition is read by one thread. Several threads may share the iterator.
 
@@ -809,7 +800,8 @@ class Log:
             Names and order of the columns. By default the eight columns that `Partition.to_arrow`
             lists.
         threads : int, optional
-            Number of partitions that are read at once, 1 or higher. By default the number of CPUs.
+            Number of partitions that are read at the same time, 1 or higher. By default the number
+            of CPUs.
         ordered : bool, default True
             Return the batches of each partition after those of the partitions before it. If False,
             return batches as they are read. The batches of one partition are in offset order in
@@ -821,23 +813,24 @@ class Log:
         Returns
         -------
         iterator of pyarrow.RecordBatch
-            Batches of about 8 MB, none of them empty. Each has the records of one partition. If it
-            is closed, the threads end at their next batch, and `close` waits for them.
+            Arrow record batches of about 8 MB, none of which is empty. Each contains records of one
+            partition. If the iterator is closed, the threads end at their next batch, and `close`
+            waits for them.
 
         Raises
         ------
         DamagedLogError
-            A partition contains damage and `on_error` is "fail". The batches of this partition
-            before it have been returned, and if `ordered` is True those of earlier partitions.
+            A partition contains damage and `on_error` is "fail". The error is raised after the
+            batches of this partition that precede the damage. If `ordered` is True, all batches of
+            earlier partitions have been returned too.
         TypeError, ValueError
             An argument is wrong, a keyword or column is unknown, a datetime has no time zone, or an
             offset and a time are both given for one end.
 
-        Notes
-        -----
-        At most about four batches per thread are held in memory: two that wait, one that was read
-        and one under construction. With ``on_error="skip"``, `Partition.damaged` of each partition
-        lists its damaged spans. Internal topics (``__consumer_offsets``) are partitions too.
+        Notes ----- About four batches per thread are held in memory at most: two that wait, one
+        that was read, and one under construction. With ``on_error="skip"``, `Partition.damaged` of
+        each partition lists its damaged spans. Internal topics (``__consumer_offsets``) are
+        partitions too.
         """
         from . import arrow
 
@@ -848,7 +841,7 @@ class Log:
         return SharedIterator(scan(sources, count, bool(ordered)))
 
     def __getitem__(self, key: tuple[str, int]) -> Partition:
-        """Return a partition by topic and number, such as ``log["orders", 0]``.
+        """Return the partition with a given topic and number, such as ``log["orders", 0]``.
 
         Raises
         ------
@@ -880,7 +873,7 @@ class Log:
         return iter(self.partitions)
 
     def __enter__(self) -> Log:
-        """Return the log itself, so that ``with kafkafmt.open(…) as log`` works. There is nothing
+        """Return the log itself, so that it can be used in a ``with`` statement. There is nothing
         to close.
         """
         return self
@@ -919,14 +912,14 @@ def open_log(
     Parameters
     ----------
     *paths : str, os.PathLike, or a list or tuple of these
-        One path or more. The result contains the partitions of all of them.
+        One or more paths. The result contains the partitions of all paths.
     replicas : "longest", optional
         If two paths contain the same partition, read the copy with the higher end offset. By
         default, such a partition is an error.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression. A larger batch is reported as
-        damage, with the error "too_large". So is a batch with a record of more than
-        ``max_batch_bytes // 128`` headers, if these are also more than 131,072.
+        damage, with the error "too_large". A batch is also reported as "too_large" if one of its
+        records has more than ``max_batch_bytes // 128`` headers and more than 131,072 headers.
     mapped : bool, default False
         Memory-map the files instead of reading them. Use this only for directories that no broker
         writes to. If a mapped file is truncated while it is read, the operating system ends the
@@ -942,16 +935,15 @@ def open_log(
     Raises
     ------
     OSError
-        A path does not exist or cannot be read. `NoLogError`, a subclass, if a path contains no
-        Kafka log.
+        A path does not exist or cannot be read. If a path contains no Kafka log, the error is a
+        `NoLogError`.
     TypeError, ValueError
-        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
-        partition and `replicas` is not given.
+        An argument is wrong. If two paths contain the same partition and `replicas` is not given,
+        the error is a `DuplicatePartitionError`, which is a ValueError.
 
-    Notes
-    -----
-    Opening reads directories and checkpoints; Kafka's counterpart is ``LogManager.loadLogs``.
-    Batches are read on demand, or to compare replicas.
+    Notes ----- This function reads directories and checkpoints. Kafka's counterpart is
+    ``LogManager.loadLogs``. Batches are read later, when they are needed, except to compare
+    replicas.
     """
     given: list[str | os.PathLike[str]] = []
     for path in paths:

@@ -1,4 +1,4 @@
-"""Read, verify, salvage and write Kafka's logs on disk: log directories, partitions and segments."""
+"""Read, verify, salvage and write Kafka logs on disk: log directories, partitions and segments."""
 
 from .reading.discovery import Discovery, NoLogError, discover
 from .reading.missing import UnavailableSegmentError

@@ -1,14 +1,14 @@
 """Parse and serialize the small text files of a log directory.
 
-- Checkpoints (Kafka: ``CheckpointFile``) have one line with the version, 0, one line with the
-  number of entries, and then one line per entry. A file of 0 bytes has no entries.
+- Checkpoints (Kafka: ``CheckpointFile``) have a line with the version, which is 0, a line with the
+  number of entries, and a line for each entry. An empty file has no entries.
 - ``partition.metadata`` (Kafka: ``PartitionMetadataFile``) has `key: value` lines.
 - ``meta.properties`` (Kafka: ``MetaProperties``) is a Java properties file.
-- ``.kafka_cleanshutdown`` (Kafka: ``CleanShutdownFileHandler``) is JSON. Brokers up to 3.6 leave it
-  empty.
+- ``.kafka_cleanshutdown`` (Kafka: ``CleanShutdownFileHandler``) is a JSON file. Brokers up to Kafka
+  3.6 write an empty file instead.
 
-Content that a broker would not accept raises StructureError, which names the file and, if one line
-is at fault, the line.
+Content that a broker would not accept raises StructureError. The error names the file and, if one
+line is wrong, the line.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     if len(lines) < 2:
         raise StructureError(f"{name}: line 2, the number of entries, is missing")
     count = _number(lines[1].strip(), name, 2)
-    # At most parts + 1 pieces: one piece too many is enough to reject a line, however long it is.
+    # Split into at most parts + 1 pieces, because one extra piece is enough to reject a long line.
     entries = [line.split(None, parts) for line in lines[2:] if line.strip()]
     if len(entries) != count:
         raise StructureError(f"{name}: line 2 gives the number of entries as {count}, but there are {len(entries)}")
@@ -69,8 +69,8 @@ def _number(text: str, name: str, line: int) -> int:
 def read_offset_checkpoint(text: str, name: str) -> dict[tuple[str, int], int]:
     """Return the offset of each (topic, partition) in an offset checkpoint.
 
-    Each line is `topic partition offset`. The checkpoints of recovery points, high watermarks, log
-    start offsets and the cleaner have this form.
+    Each line has the form `topic partition offset`. The checkpoints for recovery points, high
+    watermarks, log start offsets and the log cleaner have this form.
     """
     return {
         (topic, _number(partition, name, line)): _number(offset, name, line)
@@ -121,7 +121,7 @@ def _checkpoint_text(entries: Iterable[str]) -> str:
 def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[str, str]:
     """Return the keys and values of ``partition.metadata``.
 
-    `version` and `topic_id` are always among them.
+    The result always contains `version` and `topic_id`.
     """
     values = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -137,13 +137,13 @@ def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[s
 def partition_metadata_text(topic_id: str) -> str:
     """Return the text of ``partition.metadata`` as a broker writes it.
 
-    There is no newline after the second line.
+    The second line does not end with a newline.
     """
     return f"version: 0\ntopic_id: {topic_id}"
 
 
 def uuid_bytes(text: str) -> bytes:
-    """Decode a topic, cluster or directory id from its 22 base64url characters to 16 bytes."""
+    """Decode a topic, cluster or directory id from 22 base64url characters into 16 bytes."""
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError:
@@ -156,7 +156,7 @@ def uuid_bytes(text: str) -> bytes:
 def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, str]:
     """Return the keys and values of ``meta.properties``.
 
-    If the file has no `version`, "0" is added.
+    If the file does not contain `version`, it is added to the result with the value "0".
 
     Version 0 can contain broker.id and cluster.id. Version 1 must contain cluster.id and node.id,
     and can contain directory.id.
@@ -184,7 +184,8 @@ def meta_properties_text(values: Mapping[str, str]) -> str:
 def _properties(text: str) -> dict[str, str]:
     """Parse a Java properties file.
 
-    It can contain comments, continuation lines and escapes. A key ends with `=`, `:` or a blank.
+    The file can contain comments, continuation lines and escapes. A key ends at `=`, `:` or a
+    blank.
     """
     values: dict[str, str] = {}
     continued = ""
@@ -214,7 +215,7 @@ def _escaped(text: str, special: str) -> str:
 def read_clean_shutdown(text: str, name: str = CLEAN_SHUTDOWN) -> int:
     """Return the broker epoch at the clean shutdown, or -1 if the file is empty.
 
-    Brokers up to 3.6 write an empty file: its existence alone marks the clean shutdown.
+    Brokers up to Kafka 3.6 write an empty file, whose existence alone indicates a clean shutdown.
     """
     if not text.strip():
         return -1
@@ -229,5 +230,5 @@ def read_clean_shutdown(text: str, name: str = CLEAN_SHUTDOWN) -> int:
 
 
 def clean_shutdown_text(broker_epoch: int = -1) -> str:
-    """Return the content of ``.kafka_cleanshutdown`` as brokers from 3.7 on write it."""
+    """Return the content of ``.kafka_cleanshutdown`` as brokers write it since Kafka 3.7."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

@@ -3,11 +3,12 @@
 Files are read with `pread` into reused buffers that start at a multiple of 64 bytes. They are
 memory-mapped only if the caller asks for it: a live broker can truncate a file at any time, and
 reading a mapped file that was truncated kills the process. A deleted file stays readable while it
-is open. A truncated file gives short reads, which the callers treat as the end of the input.
+is open. If a file is truncated, reads return fewer bytes, which the callers treat as the end of the
+input.
 
-Functions whose docstring says "sync" return after the data is on disk. A range of a file is copied
-to another file or to a socket inside the kernel (copy_file_range, sendfile) if the kernel can do
-it.
+Functions whose docstring says "sync" return after the data is on disk. If the kernel supports it, a
+range of a file is copied to another file or to a socket inside the kernel (copy_file_range,
+sendfile).
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ MAX_TEXT_LINES = 1 << 20
 A broker's checkpoint has one line per partition. A parsed line takes about 250 bytes of memory.
 """
 MAX_INDEX_BYTES = 1 << 28
-"""Largest number of bytes that `read_bytes` returns; valid index files are smaller."""
+"""Largest number of bytes that `read_bytes` returns. Valid index files are smaller than this."""
 _LINE_ENDS = (b"\n", b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
-"""The line ends that `str.splitlines` recognizes, in UTF-8."""
+"""The line endings that `str.splitlines` recognizes, encoded in UTF-8."""
 NEW_FILE = 0o644
 """Mode of a new file, before the umask is applied."""
 
@@ -48,7 +49,7 @@ NEW_FILE = 0o644
 def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
     """Return an uninitialized array of `size` bytes whose address is a multiple of 64.
 
-    The kernel copies into such a buffer five times as fast as into an unaligned one.
+    The kernel copies data into an aligned buffer five times as fast as into an unaligned one.
     """
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
@@ -58,7 +59,8 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
 def _open(path: str | os.PathLike[str]) -> int:
     """Open a regular file for reading and return its descriptor.
 
-    A pipe or a device counts as missing, because opening or reading it can block forever.
+    A pipe or a device is treated as a missing file, because opening or reading it can block
+    forever.
     """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
@@ -78,16 +80,17 @@ class FileView:
     path : str or os.PathLike
         A regular file.
     mapped : bool, default False
-        Also map the file into memory, as `data`. Only for files that nobody truncates.
+        Also map the file into memory, as `data`. This is safe only if the file is never truncated.
 
     Attributes
     ----------
     size : int
         Length of the file in bytes when it was opened.
     bytes_read, reads : int
-        Number of bytes, and of read calls, so far. Access through `data` is not counted.
+        Number of bytes that have been read, and number of read calls. Access through `data` is not
+        counted.
     data : numpy.ndarray of uint8, or None
-        The mapped file; None if it is not mapped or is empty.
+        The content of the mapped file. None if the file is not mapped or is empty.
     """
 
     def __init__(self, path: str | os.PathLike[str], mapped: bool = False) -> None:
@@ -97,21 +100,22 @@ class FileView:
         self.bytes_read: int = 0
         self.reads: int = 0
         self.seconds: float = 0.0
-        """Spent in `read_into`."""
+        """Time in seconds that was spent in `read_into`."""
         self.data: npt.NDArray[np.uint8] | None = None
         if mapped and self.size:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
 
     def read_into(self, view: Any, position: int) -> int:
-        """Fill the buffer `view` with the bytes from `position` on, and return how many were read.
+        """Fill the buffer `view` with bytes of the file, starting at `position`. Return the number
+        of bytes read.
 
-        Fewer bytes than `view` has are read only at the end of the file.
+        The buffer is filled completely, unless the file ends before.
         """
         target, got, started = memoryview(view).cast("B"), 0, perf_counter()
         while got < len(target):
             try:
                 n = os.preadv(self._fd, [target[got:]], position + got)
-            except OSError as error:  # preadv's error does not name the file
+            except OSError as error:  # the error that preadv raises does not name the file
                 raise OSError(error.errno, error.strerror, str(self.path)) from error
             self.reads += 1
             if n == 0:
@@ -122,7 +126,7 @@ class FileView:
         return got
 
     def read(self, position: int, size: int) -> bytes:
-        """Return `size` bytes from `position` on, or fewer at the end of the file."""
+        """Return the `size` bytes that start at `position`, or fewer at the end of the file."""
         if size <= 0:
             return b""
         data = bytearray(min(size, max(self.size - position, 0)))
@@ -130,14 +134,14 @@ class FileView:
         return bytes(data[:got])
 
     def crc32c(self, start: int, end: int, value: int = 0) -> int:
-        """Compute the CRC-32C of the bytes [start, end), continuing from `value`.
+        """Compute the CRC-32C of the bytes in [start, end), continuing from the CRC `value`.
 
         Memory use is constant.
         """
         return self._checksum(core.crc32c, start, end, value)
 
     def crc32(self, start: int, end: int, value: int = 0) -> int:
-        """Compute the CRC-32 of the bytes [start, end), continuing from `value`.
+        """Compute the CRC-32 of the bytes in [start, end), continuing from the CRC `value`.
 
         Memory use is constant.
         """
@@ -153,7 +157,8 @@ class FileView:
         return value
 
     def transfer(self, target: int, start: int, end: int) -> None:
-        """Write the bytes [start, end) to a file or socket, at the target's own position.
+        """Write the bytes in [start, end) to a file or socket, at the current position of the
+        target.
 
         `target` is a blocking file descriptor. Raise OSError if the file ends before `end`.
         """
@@ -186,7 +191,7 @@ class FileView:
 
 
 CANNOT_TRANSFER = (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ESPIPE)
-"""Errors that copy_file_range and sendfile raise if they do not support the two files.
+"""Errors that copy_file_range and sendfile raise if they cannot copy between two files.
 
 Examples are files on different file systems, pipes, and files opened for appending.
 """
@@ -207,14 +212,14 @@ def _read_and_write(source: int, target: int, start: int, count: int) -> int:
 
 
 def write_all(target: int, data: bytes) -> None:
-    """Write all bytes of `data` at the position of the descriptor `target`."""
+    """Write all bytes of `data` at the current position of the file descriptor `target`."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(target, rest) :]
 
 
 def write_at(target: int, data: Buffer, position: int) -> None:
-    """Write all bytes of `data` at `position` of the descriptor `target`."""
+    """Write all bytes of `data` to the file descriptor `target`, at `position`."""
     rest = byte_view(data)
     while rest:
         written = os.pwrite(target, rest, position)
@@ -224,7 +229,7 @@ def write_at(target: int, data: Buffer, position: int) -> None:
 def mode_of(path: Path) -> int | None:
     """Return the permission bits of a file or directory, or None if it does not exist.
 
-    The set-id bits and the sticky bit are not included.
+    The set-user-id, set-group-id and sticky bits are not included.
     """
     try:
         return stat.S_IMODE(path.stat().st_mode) & 0o777
@@ -233,7 +238,7 @@ def mode_of(path: Path) -> int | None:
 
 
 def narrowed(mode: int, *sources: Path) -> int:
-    """Return `mode` without the permissions that a source lacks.
+    """Return `mode` without the permissions that any of the sources lacks.
 
     Sources that do not exist are ignored.
     """
@@ -244,9 +249,9 @@ def narrowed(mode: int, *sources: Path) -> int:
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return inode, size and modification time (ns) of a file, or None if it does not exist.
+    """Return the inode, size and modification time (in ns) of a file, or None if it does not exist.
 
-    They differ after a change.
+    At least one of these values changes if the file is changed.
     """
     try:
         status = path.stat()
@@ -283,7 +288,7 @@ def truncate(path: Path, size: int) -> None:
 
 
 def create(path: Path, mode: int = NEW_FILE) -> int:
-    """Create an empty file and return a descriptor for writing.
+    """Create an empty file and return a file descriptor for writing.
 
     Raise FileExistsError if the path exists.
 
@@ -293,7 +298,7 @@ def create(path: Path, mode: int = NEW_FILE) -> int:
 
 
 def write_new(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
-    """Create a file with this content, and sync it. Raise FileExistsError if the path exists."""
+    """Create a file with the content `data`, and sync it. Raise FileExistsError if the path exists."""
     target = create(path, mode)
     try:
         write_all(target, data)
@@ -305,8 +310,8 @@ def write_new(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
 def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
     """Replace a file's content atomically, and sync the file and its directory.
 
-    Readers, now or after a crash, see either the old content or the new content. An existing file
-    keeps its mode; a new file gets `mode`.
+    Readers always see either the old or the new content, even after a crash. An existing file keeps
+    its mode; a new file gets `mode`.
     """
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.unlink(missing_ok=True)
@@ -326,7 +331,7 @@ def sync(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Sync a directory: the creations, renames and deletions in it."""
+    """Sync a directory, so that creations, renames and deletions of files in it are on disk."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -335,10 +340,11 @@ def sync_directory(path: Path) -> None:
 
 
 def list_directory(path: Path) -> tuple[list[str], list[str]]:
-    """Return the names of the subdirectories and of the files of a directory, each sorted.
+    """Return the sorted names of the subdirectories of a directory, and the sorted names of its
+    files.
 
-    Broken links are among the files. Pipes, sockets and devices are omitted, as by Kafka, which
-    omits everything that is not a regular file.
+    Broken links are returned as files. Pipes, sockets and devices are omitted; Kafka, too, omits
+    everything that is not a regular file.
     """
     directories, names = [], []
     with os.scandir(path) as entries:
@@ -354,7 +360,7 @@ def list_directory(path: Path) -> tuple[list[str], list[str]]:
 def file_size(path: Path) -> int | None:
     """Return the size of a file in bytes, or None if it does not exist.
 
-    A broken or circular link counts as missing.
+    A broken or circular link is treated as a missing file.
     """
     try:
         return path.stat().st_size
@@ -375,7 +381,7 @@ def inode(path: Path) -> int | None:
 def read_text(path: Path) -> str | None:
     """Return the content of a small text file, or None if it does not exist.
 
-    Bytes that are not UTF-8 are replaced.
+    Bytes that are not valid UTF-8 are replaced with U+FFFD.
 
     Raise StructureError if the path is a directory, or if the file exceeds MAX_TEXT_BYTES or
     MAX_TEXT_LINES.
@@ -397,7 +403,7 @@ def read_text(path: Path) -> str | None:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return at most the first MAX_INDEX_BYTES of a file.
+    """Return the content of a file, but at most its first MAX_INDEX_BYTES bytes.
 
     Return None if the path does not exist or is a directory.
     """

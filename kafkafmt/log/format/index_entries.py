@@ -1,21 +1,21 @@
 """Parse and serialize index entries (Kafka: ``OffsetIndex``, ``TimeIndex``, ``TransactionIndex``).
 
-All integers are big-endian. Offsets in the first two indexes are relative to the segment's base
-offset.
+All integers are big-endian. Offsets in the offset and time indexes are relative to the segment's
+base offset.
 
 .index (8 bytes)
-    int32 offset, int32 position: the last offset of a batch, and the position of that batch. In
-    files that brokers up to Kafka 4.0 wrote: the last offset of the batches appended together, and
-    the position of the first of them.
+    int32 offset, int32 position: the last offset of a batch, and the position of that batch.
+    Brokers up to Kafka 4.0 write one entry for all batches that are appended together: the last
+    offset of the last batch, and the position of the first batch.
 .timeindex (12 bytes)
-    int64 timestamp, int32 offset: the largest timestamp so far, in ms, and the last offset of its
-    batch.
+    int64 timestamp, int32 offset: the largest timestamp up to this batch, in ms, and the last
+    offset of the batch that contains this timestamp.
 .txnindex (34 bytes)
-    int16 version (0), int64 producer id, int64 first offset, int64 last offset (that of the abort
-    marker), int64 last stable offset after that transaction ended.
+    int16 version (0), int64 producer id, int64 first offset, int64 last offset (the offset of the
+    abort marker), int64 last stable offset after the transaction ended.
 
-The entries of `.index` and `.timeindex` increase. Zeros follow the last entry of a file that was
-never trimmed.
+The entries of `.index` and `.timeindex` files are in increasing order. If a file was never trimmed,
+zeros follow its last entry.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
 
 
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
-    """Return offsets and positions of all complete entries of a `.index`.
+    """Return the offsets and positions of all complete entries of a `.index` file.
 
     Zeros and invalid entries are included.
     """
@@ -48,7 +48,7 @@ def all_offset_entries(data: bytes, base_offset: int) -> Columns:
 
 
 def all_time_entries(data: bytes, base_offset: int) -> Columns:
-    """Return timestamps (ms) and offsets of all complete entries of a `.timeindex`.
+    """Return the timestamps (in ms) and offsets of all complete entries of a `.timeindex` file.
 
     Zeros and invalid entries are included.
     """
@@ -57,36 +57,39 @@ def all_time_entries(data: bytes, base_offset: int) -> Columns:
 
 
 def read_offset_index(data: bytes, base_offset: int) -> Columns:
-    """Return offsets and positions of the entries of a `.index` that are in use."""
+    """Return the offsets and positions of those entries of a `.index` file that are in use."""
     offsets, positions = all_offset_entries(data, base_offset)
     n = in_use(offsets, positions, base_offset, 0)
     return offsets[:n], positions[:n]
 
 
 def read_time_index(data: bytes, base_offset: int) -> Columns:
-    """Return timestamps (ms) and offsets of the entries of a `.timeindex` that are in use."""
+    """Return the timestamps (in ms) and offsets of those entries of a `.timeindex` file that are in
+    use.
+    """
     timestamps, offsets = all_time_entries(data, base_offset)
     n = in_use(timestamps, offsets, 0, base_offset)
     return timestamps[:n], offsets[:n]
 
 
 def read_transaction_index(data: bytes) -> np.ndarray:
-    """Return the complete entries of a `.txnindex`, as rows of TRANSACTION_ENTRY."""
+    """Return the complete entries of a `.txnindex` file, as an array with dtype TRANSACTION_ENTRY."""
     return np.frombuffer(data, TRANSACTION_ENTRY, len(data) // TRANSACTION_ENTRY.itemsize)
 
 
 def partial_entry_message(size: int, entry_size: int) -> str:
-    """Return the message about an index file of `size` bytes that ends inside an entry."""
+    """Return the error message for an index file of `size` bytes that ends inside an entry."""
     return f"the file has {size} bytes, which is not a multiple of the entry size, {entry_size}"
 
 
 def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int = 0) -> int:
-    """Return the number of entries in use.
+    """Return the number of index entries that are in use.
 
-    These are the longest prefix in which `first` increases and `second` does not decrease.
+    The entries in use are the longest prefix in which `first` increases and `second` does not
+    decrease.
 
-    The entries after it are unused (zeros) or invalid. A single entry that consists of the two
-    lowest values is unused too.
+    The entries after this prefix are unused (zeros) or invalid. A single entry is also unused if
+    both of its values are the lowest possible ones.
     """
     if not len(first) or first[0] < first_low or second[0] < second_low:
         return 0
@@ -96,29 +99,33 @@ def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int 
 
 
 def offset_index_bytes(offsets: Numbers, positions: Numbers, base_offset: int) -> bytes:
-    """Serialize entries of a `.index`. Raise ValueError if a number does not fit its field."""
+    """Serialize entries of a `.index` file. Raise ValueError if a number does not fit into its
+    field.
+    """
     return _bytes(OFFSET_ENTRY, _column(offsets) - base_offset, _column(positions))
 
 
 def time_index_bytes(timestamps: Numbers, offsets: Numbers, base_offset: int) -> bytes:
-    """Serialize entries of a `.timeindex`. Raise ValueError if a number does not fit its field."""
+    """Serialize entries of a `.timeindex` file. Raise ValueError if a number does not fit into its
+    field.
+    """
     return _bytes(TIME_ENTRY, _column(timestamps), _column(offsets) - base_offset)
 
 
 def offset_entry(offset: int, position: int, base_offset: int) -> bytes:
-    """Serialize one entry of a `.index`."""
+    """Serialize one entry of a `.index` file."""
     return _OFFSET.pack(offset - base_offset, position)
 
 
 def time_entry(timestamp: int, offset: int, base_offset: int) -> bytes:
-    """Serialize one entry of a `.timeindex`; `timestamp` in ms."""
+    """Serialize one entry of a `.timeindex` file. `timestamp` is in ms."""
     return _TIME.pack(timestamp, offset - base_offset)
 
 
 def transaction_index_bytes(entries: Iterable[tuple[int, int, int, int]]) -> bytes:
-    """Serialize entries of a `.txnindex`.
+    """Serialize entries of a `.txnindex` file.
 
-    Each entry is (producer id, first offset, last offset, last stable offset).
+    Each entry is a tuple (producer id, first offset, last offset, last stable offset).
     """
     return np.array([(0, *e) for e in entries], TRANSACTION_ENTRY).tobytes()
 
@@ -128,9 +135,9 @@ def _column(values: Numbers) -> Entries:
 
 
 def _bytes(dtype: np.dtype[np.void], *columns: Entries) -> bytes:
-    """Serialize one entry per row.
+    """Serialize index entries, given a column of values for each field.
 
-    Raise ValueError if a number is negative or exceeds its field.
+    Raise ValueError if a number is negative or too large for its field.
     """
     table = np.empty(len(columns[0]), dtype)
     for name, column in zip(dtype.names or (), columns, strict=True):

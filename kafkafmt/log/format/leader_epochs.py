@@ -1,8 +1,8 @@
-"""Derive and update the leader epochs of a log: the first offset of each epoch.
+"""Derive and update the leader epochs of a log and the first offset of each epoch.
 
 Kafka's counterpart is ``LeaderEpochFileCache``. The CRC of a batch does not cover its leader epoch,
-so a corrupted batch can name an epoch that never existed. Functions here therefore select, from the
-epochs that the batches name, the most plausible sequence in which epochs increase.
+so a corrupted batch can name an epoch that never existed. The functions in this module therefore
+select the most plausible increasing sequence of the epochs that the batches name.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from ...constants import MAGIC_V2, MAX_OFFSET
 from ...types import BatchTable, last_offsets
 
 Epochs = list[tuple[int, int]]
-"""(epoch, first offset) pairs, both increasing."""
+"""Pairs (epoch, first offset). Both values increase from pair to pair."""
 
 
 def epochs_of(table: BatchTable) -> Epochs:
-    """Return (epoch, base offset) of each batch at which the leader epoch changes.
+    """Return (epoch, base offset) for each batch at which the leader epoch changes, including the
+    first batch.
 
     Batches of formats 0 and 1, which have no leader epoch, are ignored.
     """
@@ -33,7 +34,7 @@ def epochs_of(table: BatchTable) -> Epochs:
 
 
 def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
-    """Return (epoch, first offset, last offset) of each run of batches with the same epoch.
+    """Return (epoch, first offset, last offset) for each run of batches with the same leader epoch.
 
     Batches of formats 0 and 1, which have no leader epoch, are ignored.
     """
@@ -51,15 +52,15 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
 def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, int, int]]) -> bool:
     """Return whether the leader epochs of batches contradict the entries of a checkpoint.
 
-    Entries that do not increase count as contradicted.
+    If the entries of the checkpoint do not increase, return True.
 
-    Batches before the first entry contradict nothing. Neither do higher epochs after the last
-    entry.
+    Batches before the first entry do not contradict the checkpoint. Neither do batches after the
+    start of the last entry that have a higher epoch.
 
     Parameters
     ----------
     epochs : sequence of (int, int)
-        The checkpoint's entries, (epoch, first offset).
+        Entries of the checkpoint: pairs (epoch, first offset).
     runs : iterable of (int, int, int)
         (epoch, first offset, last offset) from `epoch_runs`.
     """
@@ -76,15 +77,16 @@ def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, in
 
 
 def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
-    """Return the longest sequence of changes in which epochs do not decrease, one entry per epoch.
+    """Return the epochs in the longest sequence of changes in which epochs do not decrease, with
+    the first offset of each epoch.
 
     Parameters
     ----------
     changes : sequence of (int, int)
-        (epoch, base offset) from `epochs_of`.
+        Pairs (epoch, base offset) from `epochs_of`.
     """
-    # For each length: the lowest epoch with which a sequence of this length ends, and its last
-    # change.
+    # For each length, `tops` has the lowest epoch with which a sequence of this length can end, and
+    # `ends` has the last change of that sequence.
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -111,9 +113,9 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
 
 
 def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epochs:
-    """Return the epochs after a leader starts `epoch` at `offset`.
+    """Return the leader epochs of a log after a leader has started `epoch` at `offset`.
 
-    Entries that contradict this are removed.
+    Entries that contradict the new epoch are removed.
     """
     kept = list(epochs)
     if kept and kept[-1][0] == epoch and kept[-1][1] <= offset:
@@ -122,9 +124,9 @@ def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epoc
 
 
 def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
-    """Return the epochs of a log that starts at `start` and ends at `end` (exclusive).
+    """Return the leader epochs of a log that starts at `start` and ends at `end` (exclusive).
 
-    The first epoch is moved up to `start`. The last epoch can start at `end`.
+    The start offset of the first epoch is raised to `start`. The last epoch can start at `end`.
     """
     kept = [e for e in epochs if e[1] <= end]
     before = [e for e in kept if e[1] <= start]
@@ -134,21 +136,21 @@ def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
 def believable_runs(
     runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int, int]]:
-    """Return the runs that together cover the most offsets and in which epochs do not decrease.
+    """Return the sequence of runs that covers the most offsets and in which epochs do not decrease.
 
-    The CRC of a batch does not cover its epoch, so a few batches can name a wrong one. Runs that
-    agree with a checkpoint outweigh all others.
+    The CRC of a batch does not cover its epoch, so a few batches can have a wrong epoch. Runs that
+    agree with the checkpoint outweigh all other runs.
 
     Parameters
     ----------
     runs : sequence of (int, int, int)
         (epoch, first offset, last offset) from `epoch_runs`.
     known : sequence of (int, int), optional
-        Entries (epoch, first offset) of the checkpoint.
+        Entries of the checkpoint: pairs (epoch, first offset).
     """
     starts = [offset for _, offset in known]
-    # For each chain that can still win: its last epoch, the offsets that it covers, and its last
-    # run. Epochs and weights both increase from chain to chain.
+    # `epochs`, `weights` and `ends` have an item for each chain that can still be the best: its
+    # last epoch, its weight and its last run. Epochs and weights both increase from chain to chain.
     epochs: list[int] = []
     weights: list[int] = []
     ends: list[int] = []
@@ -173,7 +175,7 @@ def believable_runs(
 
 
 def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
-    """Return (epoch, first offset) of each epoch; the epochs of `runs` must not decrease."""
+    """Return (epoch, first offset) for each epoch in `runs`, whose epochs must not decrease."""
     found: Epochs = []
     for epoch, first, _ in runs:
         if not found or epoch > found[-1][0]:
@@ -182,11 +184,12 @@ def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
 
 
 def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) -> tuple[int, int] | None:
-    """Return what a broker answers to OffsetsForLeaderEpoch: an epoch and its end offset.
+    """Return an epoch and its end offset, as a broker returns them for OffsetsForLeaderEpoch
+    requests.
 
-    The epoch is the largest one that is at most `epoch`; if there is none, it is `epoch` itself.
-    Return None if the end offset is unknown: there are no epochs, or `epoch` is negative or above
-    the latest.
+    The epoch returned is the largest known one that is not above `epoch`. If there is no such
+    epoch, it is `epoch` itself. The end offset is unknown if there are no epochs, or if `epoch` is
+    negative or above the latest epoch. In this case, return None.
     """
     if not epochs or epoch > epochs[-1][0] or epoch < 0:
         return None

@@ -23,18 +23,18 @@ class PartitionName(NamedTuple):
     topic: str
     partition: int
     state: str
-    """live, delete, stray or future."""
+    """"live", "delete", "stray" or "future"."""
     parsed: bool
-    """False if the name is not `topic-partition`; then `topic` is the whole name and `partition` is
-    0.
+    """Whether the name has the form `topic-partition`. If not, `topic` is the whole name and
+    `partition` is 0.
     """
 
 
 def parse_partition_name(name: str) -> PartitionName:
-    """Parse the name of a partition directory: `topic-partition`, split at the last dash.
+    """Parse the name of a partition directory, `topic-partition`, which is split at the last dash.
 
-    A broker renames a directory to `topic-partition.<id>-delete`, `-stray` or `-future`. The id is
-    dropped, and the suffix is returned as the state.
+    A broker can rename the directory to `topic-partition.<id>-delete`, `-stray` or `-future`. The
+    id is ignored, and the suffix is returned as the state.
     """
     moved = _MOVED.match(name)
     state = moved[2] if moved else "live"
@@ -53,7 +53,7 @@ def base_offset_of(file_name: str) -> int | None:
 def snapshot_offset_of(file_name: str) -> int | None:
     """Return the offset in the name of a producer snapshot, or None for any other name.
 
-    The snapshot describes the producers of the log below this offset.
+    The snapshot contains the state of the producers up to this offset (exclusive).
     """
     return _offset_of(file_name, ".snapshot")
 
@@ -66,7 +66,7 @@ def index_base_of(file_name: str) -> int | None:
 def file_name(offset: int, suffix: str = ".log") -> str:
     """Return the name of a segment's file or of a producer snapshot.
 
-    The name is the offset with 20 digits, and the suffix.
+    The name consists of the offset, with 20 digits, and the suffix.
     """
     return f"{offset:020}{suffix}"
 
@@ -77,13 +77,14 @@ def _offset_of(file_name: str, suffix: str) -> int | None:
 
 
 def is_topic_name(name: str) -> bool:
-    """Return whether a broker accepts `name` as the name of a topic (Kafka: ``Topic.validate``)."""
+    """Return whether a broker accepts `name` as a topic name (Kafka: ``Topic.validate``)."""
     return _TOPIC.match(name) is not None and name not in (".", "..")
 
 
 def can_be_checkpointed(topic: str, partition: int) -> bool:
-    """Return whether a line of an offset checkpoint can name the partition.
+    """Return whether a partition can be named in a line of an offset checkpoint.
 
-    Readers of a checkpoint split its lines at whitespace and parse the partition as an int32.
+    Brokers split the lines of a checkpoint at whitespace and parse the partition number as an
+    int32.
     """
     return is_topic_name(topic) and 0 <= partition <= MAX_PARTITION

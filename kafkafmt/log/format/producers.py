@@ -1,9 +1,9 @@
 """Track the state of a partition's producers batch by batch, as a broker does.
 
 Kafka's counterparts are ``ProducerStateManager`` and ``ProducerAppendInfo``. A transaction is open
-from the producer's first transactional batch to its marker. A marker without an open transaction
-ends nothing, and neither does a control batch that the log cleaner has emptied. Unlike in a broker,
-a producer's state does not expire by age, unless `Producers.forget` is called.
+from the producer's first transactional batch to its marker. A marker has no effect if no
+transaction is open, and neither has a control batch whose record was removed by the log cleaner.
+Unlike in a broker, a producer's state does not expire by age, unless `Producers.forget` is called.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from .snapshots import ProducerEntry, sequence_after
 
 
 class Marker(NamedTuple):
-    """The first record of a control batch."""
+    """A transaction marker: the first record of a control batch."""
 
     kind: int
-    """Control record type: 0 abort, 1 commit; others do not end a transaction."""
+    """Control record type: 0 for abort, 1 for commit. Other types do not end a transaction."""
     timestamp: int
-    """Timestamp in ms; -1 if it was not read."""
+    """Timestamp of the marker, in ms. -1 if it was not read."""
     coordinator_epoch: int
-    """Epoch of the transaction coordinator; -1 if it was not read."""
+    """Epoch of the transaction coordinator. -1 if it was not read."""
 
 
 class Aborted(NamedTuple):
@@ -51,17 +51,17 @@ class Aborted(NamedTuple):
 
 
 def marker_reader(max_batch_bytes: int) -> RecordReader:
-    """Return a reader for `read_markers`, for repeated use."""
+    """Return a reader that can be passed to `read_markers` many times."""
     return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
 
 
 def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict[int, Marker]:
-    """Return the markers of the control batches `rows`, by offset.
+    """Return the markers in the control batches `rows`, by their offsets.
 
     Markers that cannot be read are omitted.
 
-    The timestamp is -1 if the reader has no timestamp column, and the coordinator epoch is -1 if it
-    has no value column.
+    If the reader has no timestamp column, timestamps are -1. If it has no value column, coordinator
+    epochs are -1.
     """
     found: dict[int, Marker] = {}
     for source, columns in reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
@@ -81,36 +81,36 @@ def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict
 
 
 class Producers:
-    """State of all producers of a partition.
+    """The state of all producers of a partition.
 
     Attributes
     ----------
     entries : dict of int to ProducerEntry
-        State of each producer, by producer id.
+        The state of each producer, by producer id.
     """
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self.entries: dict[int, ProducerEntry] = {e.producer_id: e for e in entries}
         self._open = {e.producer_id: e.txn_first_offset for e in self.entries.values() if e.txn_first_offset >= 0}
         self._oldest = [(first, producer_id) for producer_id, first in self._open.items()]
-        """Heap of (first offset, producer id) of the open transactions; it can also contain ended
-        ones.
+        """A heap with (first offset, producer id) for each open transaction. It can also contain
+        transactions that have ended.
         """
         heapify(self._oldest)
         self._before: dict[int, tuple[ProducerEntry | None, int | None]] | None = None
 
     def copy(self) -> Producers:
-        """Return an independent copy, without the point set by `mark`."""
+        """Return an independent copy. It does not include the state that `mark` has saved."""
         return Producers(self.entries.values())
 
     def mark(self) -> None:
-        """Remember this point, so that `take_back` can return to it."""
+        """Save the present state, so that `take_back` can restore it."""
         self._before = {}
 
     def take_back(self) -> None:
-        """Return to the state at the last `mark`, or at the last call of this method.
+        """Restore the state at the last call of `mark` or of this method.
 
-        The cost grows with the number of producers that have changed since.
+        The cost is proportional to the number of producers that have changed since that call.
         """
         for producer_id, (entry, first) in (self._before or {}).items():
             if entry is None:
@@ -132,7 +132,9 @@ class Producers:
         return self._oldest[0][0] if self._oldest else None
 
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
-        """Return the number of producers with open transactions except `known`, and one of them."""
+        """Return the number of producers, other than `known`, that have an open transaction, and
+        the entry of one of them.
+        """
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
         found = next((producer_id for producer_id in self._open if producer_id not in ids), None) if count else None
@@ -145,26 +147,30 @@ class Producers:
 
     @property
     def open_transactions(self) -> list[ProducerEntry]:
-        """Entries of the producers that have an open transaction, the oldest transaction first."""
+        """Entries of the producers that have an open transaction, starting with the oldest
+        transaction.
+        """
         return [self.entries[i] for i in sorted(self._open, key=lambda i: self._open[i])]
 
     def forget(self, before: int) -> None:
-        """Drop producers without an open transaction whose timestamp is below `before` (ms)."""
+        """Remove producers that have no open transaction and whose timestamp is below `before` (in
+        ms).
+        """
         self.entries = {i: e for i, e in self.entries.items() if e.timestamp >= before or i in self._open}
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[Aborted]:
-        """Update the state with batches, and return the transactions that these abort.
+        """Update the state with the next batches, and return the transactions that they abort.
 
         Parameters
         ----------
         table : BatchTable
             The next batches of the log, in offset order.
         markers : dict of int to Marker
-            Markers of the table's control batches, by offset (see `read_markers`).
+            Markers in the control batches of the table, by offset (see `read_markers`).
         """
         rows = table[table["producer_id"] != NO_PRODUCER_ID]
         only_plain = not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any()
-        if len(rows) > 1 and only_plain:  # only the last batch of each producer matters
+        if len(rows) > 1 and only_plain:  # without transactions, only the last batch of each producer matters
             _, last = np.unique(rows["producer_id"][::-1], return_index=True)
             rows = rows[np.sort(len(rows) - 1 - last)]
         aborted = []

@@ -35,23 +35,23 @@ _CRC_START = 6
 
 
 class ProducerEntry(NamedTuple):
-    """State of one producer: its last batch and its open transaction."""
+    """A producer's entry in a `.snapshot` file: its last batch and its open transaction."""
 
     producer_id: int
     epoch: int = -1
     """Producer epoch of the last batch."""
     last_sequence: int = -1
-    """Sequence number of the last record of the last batch; -1 if there is none."""
+    """Sequence number of the last record in the last batch. -1 if there is none."""
     last_offset: int = -1
-    """Last offset of the last batch; -1 if there is none."""
+    """Last offset of the last batch. -1 if there is none."""
     offset_delta: int = 0
     """Last offset delta of the last batch."""
     timestamp: int = -1
     """Largest timestamp of the last batch, or the timestamp of the last marker, in ms."""
     coordinator_epoch: int = -1
-    """Epoch of the transaction coordinator that wrote the last marker; -1 if there is none."""
+    """Epoch of the transaction coordinator that wrote the last marker. -1 if there is no marker."""
     txn_first_offset: int = -1
-    """First offset of the open transaction; -1 if none is open."""
+    """First offset of the open transaction. -1 if no transaction is open."""
 
     @property
     def first_sequence(self) -> int:
@@ -60,9 +60,10 @@ class ProducerEntry(NamedTuple):
 
 
 def sequence_after(sequence: int, n: int) -> int:
-    """Return the sequence number `n` after `sequence`, or before it if `n` is negative.
+    """Return the sequence number that is `n` steps after `sequence`, or before it if `n` is
+    negative.
 
-    Sequence numbers go from 0 to 2**31 - 1; 0 follows 2**31 - 1.
+    Sequence numbers range from 0 to 2**31 - 1, which is followed by 0.
     """
     return (sequence + n) % (MAX_SEQUENCE + 1)
 

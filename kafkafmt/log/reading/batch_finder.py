@@ -1,4 +1,4 @@
-"""Find the valid batches of a file by their CRCs, wherever they begin.
+"""Find the valid batches of a file by their CRCs, at any position.
 
 Each part of the file is scanned once, and each CRC is computed once.
 """
@@ -30,12 +30,14 @@ from .checksums import STEP, SpanCrcs, crc_covers
 FIRST_WINDOW = 1 << 16
 """Size of the first window, in bytes."""
 LARGEST_WINDOW = 1 << 20
-"""Largest window, in bytes. A window that continues the one before is twice as large."""
+"""Size of the largest window, in bytes. A window that continues the previous one is twice as large
+as it.
+"""
 ROWS = 1 << 16
 
 
 class Window:
-    """Bytes of the file that were read together."""
+    """A part of the file, read at once and kept in memory."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -47,7 +49,7 @@ class Window:
 
 
 class BatchFinder:
-    """Finds the valid batches of an open file."""
+    """Finds the valid batches of an open file by their CRCs."""
 
     def __init__(self, view: FileView) -> None:
         self.view = view
@@ -71,8 +73,9 @@ class BatchFinder:
         return np.empty((ROWS, 2), np.int64)
 
     def find(self, start: int, end: int) -> Iterator[int]:
-        """Yield the positions in [start, end) at which a valid batch begins. Each part of the file
-        is scanned once.
+        """Yield the positions in [start, end) at which a valid batch begins.
+
+        If calls have increasing values of `start`, each part of the file is scanned only once.
         """
         if not self._from <= start <= self._to:
             self._from = self._to = start
@@ -116,7 +119,7 @@ class BatchFinder:
         self.bytes_scanned += self._to - start
 
     def _keep(self, found: IntArray) -> None:
-        """Append positions to those that were found."""
+        """Append positions of valid batches to `_found`."""
         n = self._n_found + len(found)
         if n > len(self._found):
             kept = self._found[self._first : self._n_found]
@@ -128,7 +131,7 @@ class BatchFinder:
         self._n_found = n
 
     def valid(self, position: int) -> bool:
-        """Return whether a batch or message, whole and with a matching CRC, begins at `position`."""
+        """Return whether a complete batch or message with a matching CRC begins at `position`."""
         if self._from <= position < self._to:
             i = self._index_of(position)
             return i < self._n_found and int(self._found[i]) == position
@@ -143,8 +146,9 @@ class BatchFinder:
         return OwnCrc(self, head).matches(head.end)
 
     def _around(self, window: Window, position: int, size: int) -> None:
-        """Move a window so that it contains at least `size` bytes from `position` on, or all up to
-        the end of the file.
+        """Move a window so that it contains at least `size` bytes starting at `position`.
+
+        If the file ends earlier, the window contains all bytes from `position` to the end.
         """
         if window.at <= position and min(position + size, self.size) <= window.end:
             return
@@ -153,10 +157,10 @@ class BatchFinder:
         window.at = max(position - 8, 0)
         window.data = np.frombuffer(self.view.read(window.at, length + 8), np.uint8)
         if len(window.data) < min(length + 8, self.size - window.at):
-            self.size = window.end  # the file was truncated meanwhile
+            self.size = window.end  # the file has been truncated since it was opened
 
     def _bytes(self, position: int, size: int) -> bytes:
-        """Return bytes of the file, from a window if they are in one."""
+        """Return `size` bytes of the file at `position`, from memory if a window contains them."""
         for window in (self._scanned, self._looked):
             at = position - window.at
             if 0 <= at and at + size <= len(window.data):
@@ -164,13 +168,11 @@ class BatchFinder:
         return self.view.read(position, size)
 
     def head(self, position: int) -> bytes:
-        """Return up to 61 bytes from `position` on; fewer at the end of the file."""
+        """Return the 61 bytes that start at `position`, or fewer at the end of the file."""
         return self._bytes(position, min(BATCH_HEADER_SIZE, max(self.size - position, 0)))
 
     def update_crc(self, castagnoli: bool, start: int, end: int, value: int) -> int:
-        """Return the CRC of bytes whose CRC is `value`, followed by the bytes of the file in
-        [start, end).
-        """
+        """Extend the CRC `value` by the bytes of the file in [start, end), and return the result."""
         size = end - start
         for window in (self._scanned, self._looked):
             at = start - window.at
@@ -181,8 +183,8 @@ class BatchFinder:
         return self.crcs.update(castagnoli, start, end, value)
 
     def zero_tail(self) -> int:
-        """Return the position at which the zeros at the end of the file begin; the end of the file
-        if there are none.
+        """Return the position at which the zeros at the end of the file begin. If the file does not
+        end with zeros, return its size.
         """
         if self._zero_tail is None:
             end = self.size
@@ -198,7 +200,7 @@ class BatchFinder:
 
 
 class OwnCrc:
-    """The crc field of a batch, compared with the CRC of the bytes after it."""
+    """Compares the crc field of a batch with the CRC of the bytes up to a given end."""
 
     def __init__(self, finder: BatchFinder, head: Head) -> None:
         legacy = head.magic < MAGIC_V2

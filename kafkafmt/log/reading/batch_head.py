@@ -23,26 +23,27 @@ from ...constants import (
 from ...errors import KafkaFormatError
 
 CONSISTENT_FIELDS = struct.Struct(">iqqqhii")
-"""Header fields: last offset delta, base and maximum timestamp, producer id and epoch, base
-sequence, record count.
+"""Format of the header fields that must agree with each other: last offset delta, base timestamp,
+maximum timestamp, producer id, producer epoch, base sequence and record count.
 """
 FAR_FUTURE = 1 << 53
-"""A timestamp in ms that no record has: the year 287396."""
+"""A timestamp in ms, in the year 287396. All timestamps in a plausible header are below it."""
 
 
 class Head:
-    """The fields in the first bytes of a batch or message, as far as these bytes exist.
+    """The fields in the first bytes of a batch or message, which may be truncated.
 
     Attributes
     ----------
     position, end : int
-        Position of the batch, and its end according to the length field, in bytes.
+        Position of the batch, and its end as given by its length field, in bytes.
     first_offset : int
         The offset field. For a wrapper message, this is its last offset.
     dense : bool
-        Whether the fields agree with each other and there is one record for each offset.
+        Whether the header fields agree with each other and the batch has a record for every offset.
     wrapper, plain_message : bool
-        Whether it is a wrapper message, or a message without compression, of format 0 or 1.
+        Whether the data is a wrapper message, or an uncompressed message. Both exist only in
+        formats 0 and 1.
     """
 
     def __init__(self, position: int, data: bytes) -> None:
@@ -70,18 +71,18 @@ class Head:
         self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 
     def may_be_right(self, expected: int) -> bool:
-        """Return whether offset and length are possible, whatever the magic is."""
+        """Return whether the offset and the length are possible, ignoring the magic."""
         return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
 
     def continues(self, expected: int) -> bool:
-        """Return whether this header is the next one of a log without gaps, and its fields agree
-        with each other.
+        """Return whether this header has the offset `expected`, and its fields agree with each
+        other.
         """
         return self.dense and self.first_offset == expected
 
 
 def whole_varint(raw: bytes) -> int | None:
-    """Return the number if the bytes are exactly one varint, otherwise None."""
+    """Return the value of `raw` if its bytes are exactly one varint, otherwise None."""
     try:
         value, end = core.read_varint(raw)
     except KafkaFormatError:
@@ -90,8 +91,8 @@ def whole_varint(raw: bytes) -> int | None:
 
 
 def header_continues(head: bytes, expected: int) -> bool:
-    """Return whether a header with the expected offset, or one within a segment's reach after it,
-    can begin with `head`.
+    """Return whether a header can begin with `head` whose offset is `expected`, or at most
+    MAX_RELATIVE_OFFSET above it.
     """
     if not header_stands(head, expected):
         return False
@@ -99,11 +100,11 @@ def header_continues(head: bytes, expected: int) -> bool:
 
 
 def header_stands(head: bytes, expected: int) -> bool:
-    """Return whether a batch or message can begin with these bytes.
+    """Return whether a batch or message can begin with the bytes `head`.
 
-    `head` has at most the size of a header, and fewer bytes at the end of a file. As far as the
-    bytes reach, they must contain a base offset of at least `expected`, a possible length and a
-    known magic.
+    `head` has the size of a header, or fewer bytes at the end of a file. The fields that it
+    contains are checked: the base offset must be at least `expected`, the length must be possible,
+    and the magic must be known.
     """
     if not head:
         return False

@@ -1,5 +1,6 @@
-"""Compute CRCs of spans of a file in time that is linear in its size, also for batches that extend
-beyond the bytes read.
+"""Compute CRCs of spans of a file, in time that is linear in the size of the file.
+
+A span can extend beyond the bytes that are in memory.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ from ...types import IntArray
 from ..format.files import FileView
 
 STEP = 1 << 12
-"""Distance of the positions for which CRCs are kept, in bytes. The CRC of a shorter span is
-computed directly.
+"""Distance between the positions for which CRCs are kept, in bytes. The CRC of a span that is not
+longer than this is computed directly.
 """
 FEW = 8
-"""Number of batches with the same end below which scalar arithmetic is faster than a table."""
+"""If fewer batches than this have the same end, scalar arithmetic is faster than a table."""
 
 
 class SpanCrcs:
-    """CRCs of spans of one open file. For long spans, each byte of the file is read and summed once."""
+    """Computes CRCs of spans of one open file. For long spans, each byte of the file is read only
+    once.
+    """
 
     def __init__(self, view: FileView) -> None:
         self.view = view
@@ -59,26 +62,26 @@ class SpanCrcs:
         return self.update(castagnoli, self._start + steps * STEP, end, crcs[steps])
 
     def update(self, castagnoli: bool, start: int, end: int, value: int = 0) -> int:
-        """Return the CRC of bytes whose CRC is `value`, followed by the bytes of the file in
-        [start, end).
-        """
+        """Extend the CRC `value` by the bytes of the file in [start, end), and return the result."""
         self.bytes_summed += end - start
         return (self.view.crc32c if castagnoli else self.view.crc32)(start, end, value)
 
     def valid(self, size: int, window: npt.NDArray[np.uint8], window_at: int, beyond: IntArray) -> list[int]:
-        """Return the positions of the batches in `beyond` that are valid.
+        """Return the file positions of those batches in `beyond` that are valid.
 
         Parameters
         ----------
         size : int
-            Size of the file, in bytes. A batch that claims to end after it is not valid.
+            Size of the file, in bytes. A batch whose length field extends beyond the file is not
+            valid.
         window : array of uint8
-            Bytes of the file that hold the headers.
+            Bytes of the file that contain the batch headers.
         window_at : int
             Position of the window in the file.
         beyond : array of int64, shape (n, 2)
-            Positions in the window of headers whose batches end after it, and CRCs up to the
-            window's end, from `core.find_batches`.
+            A row for each batch that begins in the window and ends after it, from
+            `core.find_batches`: the position of its header in the window, and the CRC of its bytes
+            up to the end of the window.
         """
         starts = beyond[:, 0]
         ends = starts + window_at + ENTRY_OVERHEAD + _int32(window, starts + LENGTH_AT)
@@ -95,7 +98,7 @@ class SpanCrcs:
                 continue
             stored = _int32(window, starts[rows] + (CRC_AT if castagnoli else LEGACY_CRC_AT)) & 0xFFFFFFFF
             borders = np.flatnonzero(np.diff(ends[rows], prepend=-1, append=-1)).tolist()
-            for a, b in itertools.pairwise(borders):  # one group for each position at which batches end
+            for a, b in itertools.pairwise(borders):  # batches that end at the same position form one group
                 end = int(ends[rows[a]])
                 moved = _append(castagnoli, crcs[rows[a:b]], self.span(castagnoli, window_end, end), end - window_end)
                 found += (starts[rows[a:b]][moved == stored[a:b]] + window_at).tolist()
@@ -108,13 +111,15 @@ def crc_covers(position: int, magic: int) -> int:
 
 
 def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
-    """Return the CRCs of data with the CRCs `crcs`, each followed by the same `size` bytes with the
-    CRC `rest`.
+    """Extend each CRC in `crcs` by the same `size` bytes, whose own CRC is `rest`, and return the
+    results.
     """
     append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
     if len(crcs) < FEW:
         return np.array([append(rest, crc, size) for crc in crcs.tolist()], np.int64)
-    result = np.full(len(crcs), rest, np.int64)  # the formula is linear in the CRC: one table for each of its bytes
+    result = np.full(
+        len(crcs), rest, np.int64
+    )  # the formula is linear in the CRC, so one table per byte of the CRC suffices
     for shift in range(0, 32, 8):
         table = np.zeros(256, np.int64)
         for bit in range(8):

@@ -1,4 +1,4 @@
-"""Choose the partitions to read among those that discovery found."""
+"""Choose the partitions to read from those that `discover` has found."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .selection import not_there, select_partitions
 
 
 class PartitionNotFoundError(LookupError):
-    """No partition matches the topics and partition numbers that were asked for.
+    """Raised if no partition matches the requested topics and partition numbers.
 
     Attributes
     ----------
     missing : tuple of str
-        One sentence for each topic glob or number that matches nothing. It names what exists.
-        Empty if all matching partitions are of Kafka's own topics, or not live.
+        A sentence for each topic glob or number that matches nothing; it names what exists. Empty
+        if partitions match, but all of them belong to Kafka's internal topics or are not live.
     """
 
     def __init__(self, missing: Collection[str] = ()) -> None:
@@ -35,21 +35,22 @@ def choose_partitions(
     every_state: bool = False,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> list[PartitionDir]:
-    """Return the partitions that match topic globs and partition numbers.
+    """Return the partitions that match the topic globs and partition numbers.
 
     Parameters
     ----------
     found : Discovery
-        The partitions of the paths.
+        The partitions to choose from, as returned by `discover`.
     topics, numbers : collections of str and int
-        Topic globs and partition numbers. Empty stands for all.
+        Topic globs and partition numbers. An empty collection selects everything.
     internal : bool, default True
-        Include Kafka's own topics (``__…``). They are also included if they are a path of their
-        own, or if a glob that begins with ``__`` matches them.
+        Include Kafka's internal topics (``__…``). If this is False, they are still included if
+        their directory was named as a path, or if a glob that begins with ``__`` matches them.
     every_state : bool, default False
         Include partitions that are not live (``-delete``, ``-stray``, ``-future``).
     on_message : callable, optional
-        Called with a sentence for each glob or number that matches nothing, if others match.
+        Called with a sentence for each glob or number that matches nothing, unless no partition
+        matches at all.
 
     Raises
     ------

@@ -1,10 +1,10 @@
 """Choose which valid batches to accept if their offsets contradict each other.
 
-The CRC does not cover base offsets, so a valid batch can have a wrong base offset. Of all chains of
-runs with increasing offsets, the one with the most batches is accepted. Among equal chains, the
-number of pairs of runs without a gap between them decides, less the number of gaps that neither
-damage nor an omitted batch explains. As a result, a batch that fits neither of its neighbours is
-not accepted.
+The CRC does not cover base offsets, so a valid batch can have a wrong base offset. Among all chains
+of runs with increasing offsets, the chain with the most batches is accepted. If several chains have
+equally many batches, the one with the highest score is accepted. The score is the number of pairs
+of runs without a gap between them, minus the number of gaps that neither damage nor an omitted
+batch explains. As a result, a batch that fits neither of its neighbours is not accepted.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ...types import IntArray
 from .parts import Parts
 
 REACH = 2048
-"""Number of preceding runs that a run is compared with. No more runs in a row are ever omitted
-together.
+"""Number of preceding runs that a run is compared with. At most this many consecutive runs can be
+omitted.
 """
 
 
 def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
     """Return whether the offsets of the runs increase and are within [lower, upper).
 
-    No batch can end at the largest offset of all, because no offset could follow it.
+    No batch can end at the largest 64-bit offset, because no offset could follow it.
     """
     first, last = parts.runs.first, parts.runs.last
     if not len(first):
@@ -37,11 +37,12 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
-    """Return which runs are single batches directly after damage whose offsets are out of reach.
+    """Return a mask of the runs that are a single batch directly after damage, with an offset that
+    is out of reach.
 
-    Out of reach means further after the run before than a segment can extend. Nothing confirms the
-    base offset of such a batch. If the segment's base offset is 0, its name proves nothing: the
-    file may be an excerpt of another segment.
+    An offset is out of reach if its distance from the previous run exceeds the range of offsets of
+    a segment. Nothing confirms such a base offset. If the segment's base offset is 0, the first run
+    is not judged by it, because the file may be an excerpt of another segment.
     """
     runs = parts.runs
     before = np.concatenate(([lower - 1], runs.last))[: len(runs)]
@@ -54,9 +55,9 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
 
 
 def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
-    """Return the indexes, among all runs, of those to accept. The other runs contradict them.
+    """Return the indexes of the runs to accept. The offsets of all other runs contradict them.
 
-    The runs must be cut at gaps.
+    The runs must have been cut at gaps in the offsets.
     """
     runs, end = parts.runs, MAX_OFFSET if upper is None else upper
     index = np.flatnonzero(
@@ -74,7 +75,7 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     best_ends = np.flatnonzero(total == total.max())
     at = int(
         best_ends[np.argmin(last[best_ends])]
-    )  # after a corrupted offset that is too high, all others seem too low
+    )  # after one corrupted offset that is too high, all valid ones seem too low
     parents, places = parent.tolist(), index.tolist()
     chain = set()
     while at >= 0:
@@ -84,5 +85,7 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
 
 
 def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
-    """Return 1 for a pair of runs without a gap, -1 for a gap that nothing explains, otherwise 0."""
+    """Return 1 for each pair of runs without a gap, -1 for each gap that nothing explains,
+    otherwise 0.
+    """
     return np.where(gap == 0, 1, np.where((gap == left_out) | damaged, 0, -1))

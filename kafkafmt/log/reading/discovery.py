@@ -6,7 +6,7 @@ A path is one of these:
 - a partition directory, which contains `.log` files
 - a log directory, which contains partition directories
 
-Only live partitions of a log directory are read. Others are listed with their state.
+In a log directory, only the live partitions are read. The others are listed with their state.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from .replicas import choose_replicas
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
 LOOKED_INTO = 200
-"""Number of directories that are searched for logs below a directory without one, for the error
-message.
+"""If a path contains no log, at most this many directories below it are searched for logs that the
+error message can name.
 """
 INCOMPLETE = ".kafkafmt-salvage"
 """Directory in which salvage builds its result. While it exists, the directory that contains it is
 incomplete.
 """
 LOST_AND_FOUND = "lost+found"
-"""A directory that exists in the root of a file system. Only root may list it."""
+"""Name of a directory in the root of many file systems, which only the root user may list."""
 
 
 class NoLogError(OSError):
@@ -76,8 +76,8 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
     paths : iterable of str or os.PathLike
         `.log` files, partition directories and log directories.
     replicas : "longest", optional
-        If a partition is in two places, keep the copy with the higher end offset. By default, this
-        is an error.
+        If two directories contain the same partition, keep the copy with the higher end offset. By
+        default, such a partition is an error.
 
     Returns
     -------
@@ -86,10 +86,10 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
     Raises
     ------
     OSError
-        A path cannot be read. `NoLogError`, a subclass, if it contains no log.
+        A path cannot be read. If it contains no log, the error is a `NoLogError`.
     ValueError
-        A path is not local (see `local_path`), or `replicas` is wrong. `DuplicatePartitionError`, a
-        subclass, if a partition is in two places.
+        A path is not local (see `local_path`), or `replicas` is wrong. If two directories contain
+        the same partition, the error is a `DuplicatePartitionError`.
     """
     if replicas not in (None, "longest"):
         raise ValueError(f"replicas is {replicas!r}; it can be 'longest' or None")
@@ -107,9 +107,10 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
 
 
 def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
-    """Return one entry for each directory, although several paths may lead to it.
+    """Merge the entries that refer to the same directory, which several paths can name.
 
-    Such paths are the directory itself, its log directory, a link to it, or several of its files.
+    Paths that name a directory are the directory itself, its log directory, a link to it, and each
+    of its files.
     """
     merged: dict[tuple[str, tuple[str, int], str], PartitionDir] = {}
     for p in found:
@@ -159,9 +160,9 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
 
 
 def _check_log_file(path: Path) -> None:
-    """Raise `NoLogError` for a file that is no Kafka log.
+    """Raise `NoLogError` if a file is not a Kafka log.
 
-    A `.log` file named by 20 digits is one, however damaged it is.
+    A `.log` file whose name is 20 digits counts as a Kafka log, even if it is badly damaged.
     """
     log = path.suffix == ".log"
     if log and recognize.starts_with_batch(path):
@@ -225,8 +226,8 @@ def _has_log(path: Path) -> bool:
 
 
 def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> list[PartitionDir]:
-    """Return the partition directories of a log directory. If one cannot be read, its `error` says
-    why.
+    """Return the partition directories of a log directory. If a directory cannot be read, its
+    `error` attribute gives the reason.
     """
     checkpoints = _read_checkpoints(path)
     found = []
@@ -250,9 +251,9 @@ def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> l
 def _partition_in(
     path: Path, parsed: bool, messages: list[str], checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]]
 ) -> PartitionDir | None:
-    """Return the partition directory at `path`, or None if it is none.
+    """Return the partition directory at `path`, or None if `path` is not a partition directory.
 
-    `parsed` says whether its name is that of a partition.
+    `parsed` is whether its name has the form `topic-partition`.
     """
     try:
         _, inner = files.list_directory(path)
@@ -268,8 +269,8 @@ def _partition_in(
 
 
 def _segments_among(path: Path, names: list[str]) -> list[str]:
-    """Return the `.log` files of a directory. If none is named by a base offset, only those with a
-    valid batch.
+    """Return the `.log` files of a directory. If none of them is named by a base offset, return
+    only those with a valid batch.
     """
     logs = [n for n in names if n.endswith(".log")]
     named = any(base_offset_of(n) is not None for n in logs)

@@ -1,4 +1,4 @@
-"""Select the extents and the damage of a segment that concern a range of offsets."""
+"""Select the extents and damaged spans of a segment that overlap a range of offsets."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Event = TypeVar("Event", Run, Damage)
 
 
 class Events:
-    """The extents and the damage of a plan that concern offsets in [start, end), each in offset
+    """The extents and damaged spans of a plan that overlap the offsets [start, end), in offset
     order.
 
     Attributes
     ----------
     damage_before : list of int
-        For each extent, the number of damaged spans before it; then the number of all damaged
-        spans. Damage precedes an extent with the same offset.
+        The number of damaged spans before each extent, followed by the total number of damaged
+        spans. A damaged span with the same offset as an extent counts as before it.
     """
 
     def __init__(self, plan: SegmentPlan, start: int, end: int) -> None:
@@ -44,8 +44,8 @@ class Events:
 
 
 def _select(events: list[Event], start: int, end: int) -> tuple[list[Event], IntArray]:
-    """Return the extents or damaged spans that concern offsets in [start, end), in offset order,
-    and their first offsets.
+    """Return the extents or damaged spans that overlap the offsets [start, end), in offset order,
+    together with their first offsets.
     """
     first = np.array([e.first_offset or 0 for e in events], np.int64)
     last = np.array([MAX_OFFSET if e.last_offset is None else e.last_offset for e in events], np.int64)

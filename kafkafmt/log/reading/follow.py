@@ -1,11 +1,13 @@
-"""Follow a log that grows: find what was appended to a partition since the last look.
+"""Follow a log that grows: find the batches that were appended to a partition since the last check.
 
-A look reads the batches after those already seen, in the last segment and in new ones, and accepts
-complete, valid batches. Its cost therefore depends only on the new data. If the end of the log is
-not a valid batch, it may be a write in progress, so the follower waits. If it persists while the
-file grows, or if the segment is no longer the last, the whole segment is planned, which decides
-what is damage. Records are then read as from any log, up to the last batch seen. At read_committed
-they are read up to the last stable offset, and the follower keeps the state of transactions.
+Each check reads the batches after those already seen, in the last segment and in new ones, and
+accepts complete, valid batches. Its cost therefore depends only on the amount of new data. If the
+bytes at the end of the log are not a valid batch, a broker may still be writing them, so the
+follower waits. If these bytes stay invalid while the file grows, or if the segment is no longer the
+last, the whole segment is planned, which decides what is damaged.
+
+Records are then read as from any log, up to the last batch seen. At read_committed, they are read
+up to the last stable offset, and the follower tracks the state of transactions.
 """
 
 from __future__ import annotations
@@ -38,20 +40,20 @@ class Follower:
     directory : PartitionDir
         The partition.
     paths : collection of Path
-        The paths by which to discover the partition again.
+        The paths that are passed to `discover` to find the partition again.
     start : int, optional
         First offset to deliver. By default the log start offset.
     committed, control, below_log_start : bool, default False
-        As in `PartitionLog.chunks`.
+        Which records to deliver; the parameters are those of `PartitionLog.chunks`.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     tell : callable, optional
-        Receives messages.
+        Called with messages for the user.
 
     Attributes
     ----------
     next : int
-        Offset up to which records have been delivered.
+        The next offset to deliver.
     gone : bool
         Whether the partition no longer exists.
     """
@@ -88,7 +90,7 @@ class Follower:
         return (segments[0].base_offset or 0 if segments else 0) if self._below_log_start else self.log.log_start_offset
 
     def _begin(self) -> None:
-        """Accept the log in its present state: all its valid batches count as seen."""
+        """Accept the present state of the log: all its valid batches count as seen."""
         self._walk = TransactionWalk(self.log)
         if self._committed:
             self._walk.found = self.log.transactions
@@ -99,14 +101,14 @@ class Follower:
         self._judged: tuple[int, int] | None = None
 
     def _seen_of(self, segment: SegmentFile) -> int:
-        """Return the position up to which the plan of a segment covers it, in bytes. Only an
-        incomplete last batch may follow.
+        """Return the position in bytes at which the plan of a segment ends. Only an incomplete last
+        batch may follow it.
         """
         plan = self.log.plan(segment)
         return max([e.end for e in plan.extents] + [d.position + d.length for d in plan.damaged], default=0)
 
     def records(self, on_damage: OnDamage | None = None) -> Iterator[core.Record]:
-        """Yield the records that were seen and not delivered yet."""
+        """Yield the records that were found but have not been delivered yet."""
         if self.next < self._low:
             self._tell(
                 f"{self.name}: offsets {self.next} to {self._low - 1} were removed before they were read (retention)"
@@ -131,10 +133,10 @@ class Follower:
             self.next = end
 
     def look(self, closely: bool = False) -> None:
-        """Find new batches.
+        """Check the partition for new batches.
 
-        If the times and sizes of the files are those of the last look, nothing is read unless
-        `closely` is True.
+        If the times and sizes of the files have not changed since the last check, nothing is read
+        unless `closely` is True.
         """
         try:
             stamp = self._stamp_now()
@@ -158,8 +160,8 @@ class Follower:
                 self._read(segment)
 
     def _stamp_now(self) -> Stamp:
-        """Return values that change with the partition: the mtimes of its directory and last
-        segment, and that segment's size.
+        """Return values that change if the partition changes: the modification times of its
+        directory and of its last segment, and the size of that segment.
         """
         folder = os.stat(self.log.directory.path)
         if self._segment is None:
@@ -177,17 +179,17 @@ class Follower:
         raise NoLogError(self.name)
 
     def _shrunk(self) -> bool:
-        """Return whether the end of the log that was seen is missing."""
+        """Return whether batches that were seen at the end of the log are now missing."""
         if self._segment is None:
             return False
         for segment in self.log.segments:
             if segment.name == self._segment.name:
                 return segment.size < self._position
         later = [s for s in self.log.segments if (s.base_offset or 0) > (self._segment.base_offset or 0)]
-        return not later  # if there are later segments, retention removed this one
+        return not later  # if later segments exist, retention has removed this one
 
     def _read(self, segment: SegmentFile) -> None:
-        """Accept the valid batches of a segment after those seen."""
+        """Read the batches of a segment after those already seen, and accept the valid ones."""
         if self._segment is None or segment.name != self._segment.name:
             self._segment, self._position, self._stuck, self._judged = segment, 0, None, None
         error: KafkaFormatError | None = None
@@ -204,12 +206,12 @@ class Follower:
                 if error is not None and (not segment.last or self._is_damage(view, error)):
                     self._judge(segment)
         except FileNotFoundError:
-            if self.log.directory.path.exists():  # otherwise the next look reports that the partition is gone
+            if self.log.directory.path.exists():  # otherwise the next check reports that the partition is gone
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:
-        """Return how many of these batches follow those seen, each with higher offsets than the one
-        before.
+        """Return the number of rows that continue the batches already seen, each with higher
+        offsets than the previous one.
         """
         first, last = rows["base_offset"], last_offsets(rows)
         before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last
@@ -227,8 +229,8 @@ class Follower:
         self._position = start + int(rows[-1]["position"]) + int(rows[-1]["size"])
 
     def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:
-        """Return whether to judge the bytes after the last valid batch of the last segment. They
-        may be a write in progress.
+        """Return whether to judge the bytes after the last valid batch of the last segment. If not,
+        a broker may still be writing them.
         """
         here = self._position, view.size
         if not view.read(self._position, BATCH_HEADER_SIZE).strip(b"\0") or self._judged == here:
@@ -239,8 +241,8 @@ class Follower:
         return error.code != "truncated" or before[1] != view.size
 
     def _judge(self, segment: SegmentFile) -> None:
-        """Plan the whole segment, which decides what is damage. Batches that it delivers after
-        damage count as seen.
+        """Plan the whole segment, to decide which of its bytes are damaged. Batches that the plan
+        delivers after the damage count as seen.
         """
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size

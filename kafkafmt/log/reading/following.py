@@ -1,4 +1,4 @@
-"""Follow several partitions, with those that are created later."""
+"""Follow several partitions, including partitions that are created later."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from .partition import OnDamage
 from .partition_dir import PartitionDir
 
 POLL = 0.2
-"""Seconds between two looks at the last segment of each partition."""
+"""Seconds between two checks of the last segment of each partition."""
 RESCAN = 3.0
-"""Seconds between two looks at the directories.
+"""Seconds between two checks of the directories.
 
-They find new partitions, and changes that times and sizes of files do not show.
+These checks find new partitions, and changes that do not affect the times and sizes of files.
 """
 
 
 class Followers:
-    """The followers of several partitions.
+    """Follows several partitions at once.
 
     Parameters
     ----------
     chosen : iterable of PartitionDir
         The partitions to follow from the beginning.
     make : callable
-        Called with a PartitionDir, and whether it was there from the beginning; returns its
-        Follower.
+        Function that returns the Follower for a partition. Its arguments are a PartitionDir, and
+        whether the partition existed from the beginning.
     rescan : callable, optional
-        Returns all partitions to follow as they are now. Without it, no partition is added.
+        Function that returns all partitions that currently exist and are to be followed. Without
+        it, new partitions are not followed.
     tell : callable
         Called with a message about each new partition.
     """
@@ -53,8 +54,8 @@ class Followers:
         return len(self._followers)
 
     def look(self) -> Iterator[Follower]:
-        """Look at every partition once, and yield its follower. A partition that is gone is dropped
-        afterwards.
+        """Check every partition once, and yield its Follower object. A partition that no longer
+        exists is dropped afterwards.
         """
         closely = time.monotonic() - self._scanned > RESCAN
         if closely:
@@ -79,17 +80,18 @@ class Followers:
         poll: float = POLL,
         idle_timeout: float | None = None,
     ) -> Iterator[tuple[Follower, Any]]:
-        """Yield each follower's records as they are appended.
+        """Yield records as they are appended, each with the Follower of its partition.
 
         Parameters
         ----------
         on_damage : callable
-            Returns what to call with damage in a follower's partition; None raises DamagedLogError.
+            Function that returns the callback for damage in the partition of a Follower. If it
+            returns None, damage raises DamagedLogError.
         poll : float, default 0.2
-            Seconds between two looks.
+            Seconds between two checks.
         idle_timeout : float, optional
-            End after this many seconds without a record. By default only when every partition is
-            gone, and none can be added.
+            End after this many seconds without a new record. By default, end only when no partition
+            exists any more and none can be added.
         """
         last = time.monotonic()
         while True:
@@ -105,8 +107,8 @@ class Followers:
 
 
 def paths_to_follow(directory: PartitionDir, paths: Iterable[str | Path]) -> list[Path]:
-    """Return the paths by which a partition is discovered again: its `.log` files that are among
-    `paths`, else its directory.
+    """Return the paths that are used to find a partition again: those of its `.log` files that are
+    in `paths`, or else its directory.
     """
     named = [p for p in map(Path, paths) if p.is_file() and p.parent.resolve() == directory.path.resolve()]
     return named or [directory.path]

@@ -1,10 +1,12 @@
-"""Decode what the group coordinator stores in `__consumer_offsets`: committed offsets, and groups
-with their members.
+"""Decode the records of the group coordinator in `__consumer_offsets`.
+
+They contain committed offsets, and consumer groups with their members.
 
 The topic is compacted: the latest record of each key counts, and a record without a value deletes
-its key. Offsets committed in a transaction count once the transaction is committed, at the position
-where they were written, not at that of the marker. A coordinator that loads the topic does the
-same. It also reads past a transaction that is still open.
+its key. Offsets that were committed in a transaction count only if the transaction is committed.
+They take effect at the position at which they were written, not at the position of the marker.
+Transactions that are still open are skipped, and the records after them are read. A coordinator
+that loads the topic does the same.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from .partition import OnDamage, PartitionLog
 GROUPS_TOPIC = "__consumer_offsets"
 COMMIT = 1
 COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
-"""First bytes of the keys of offset commits. The other fields of both versions are equal."""
+"""The first two bytes of the key of an offset commit, which are its version. Both versions have the
+same fields.
+"""
 GROUPS = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
 MEMBERS = {5: "consumer", 10: "share", 19: "streams"}
 
@@ -38,7 +42,7 @@ class CommittedOffset(NamedTuple):
     Attributes
     ----------
     group, topic : str
-        The group, and the topic of the partition.
+        Name of the group, and name of the topic.
     partition : int
         Number of the partition.
     offset : int
@@ -46,12 +50,12 @@ class CommittedOffset(NamedTuple):
     leader_epoch : int or None
         Leader epoch of the last record that was read. None if the commit has none.
     metadata : str
-        Text that the consumer added.
+        Text that the consumer added to the commit.
     commit_timestamp : int
         Time of the commit, in milliseconds since 1970-01-01 UTC.
     expire_timestamp : int or None
-        Time at which the commit expires, in milliseconds. None unless the commit itself has one (up
-        to Kafka 2.0).
+        Time at which the commit expires, in milliseconds since 1970-01-01 UTC. None if the commit
+        does not contain it; only commits up to Kafka 2.0 do.
     """
 
     group: str
@@ -74,10 +78,10 @@ class Member(NamedTuple):
     instance_id : str or None
         ``group.instance.id`` of a static member; None for other members.
     client_id, client_host : str
-        The client and its address.
+        Id and address of the client.
     topics : list of str or None
-        Topics that the member subscribed to. None if they cannot be decoded, because the protocol
-        is not `consumer`.
+        Topics to which the member subscribed. None if they cannot be decoded because the protocol
+        type is not `consumer`.
     """
 
     member_id: str
@@ -98,7 +102,8 @@ class Group:
     type : str
         "classic", "consumer", "share" or "streams".
     epoch : int
-        Epoch of the group; the generation of a classic group. -1 if only members are stored.
+        Epoch of the group; for a classic group, its generation. -1 if only the members of the group
+        are stored.
     protocol_type, protocol : str or None
         Protocol type and assignor of a classic group; None for other types.
     members : list of Member
@@ -115,7 +120,7 @@ class Group:
 
 @dataclass
 class GroupState:
-    """The latest state of the groups.
+    """The latest state of all consumer groups.
 
     Attributes
     ----------
@@ -135,10 +140,9 @@ class GroupState:
 def read_group_state(
     logs: Iterable[PartitionLog], on_damage: Callable[[PartitionLog, Damage], None] | None = None
 ) -> GroupState:
-    """Return the latest state in partitions of `__consumer_offsets`.
+    """Return the latest state of all groups from the partitions of `__consumer_offsets`.
 
-    Damage is passed to `on_damage` with its log, or raised as DamagedLogError if `on_damage` is
-    None.
+    `on_damage` is called with the log and the damage. If it is None, damage raises DamagedLogError.
     """
     state = GroupState([], [])
     commits: list[CommittedOffset] = []
@@ -169,9 +173,10 @@ def read_group_state(
 
 
 def _latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
-    """Return an iterator of keys and values: the latest value of each key that was not deleted.
+    """Return an iterator of (key, latest value) pairs, without deleted keys.
 
-    Keys are in the order of their latest records. Keys of old commits are converted to today's.
+    Keys are in the order of their latest records. Keys of old offset commits are converted to the
+    current version.
     """
     latest: dict[bytes, bytes | None] = {}
     for record in log.records(committed=True, past_open=True, on_damage=on_damage):

@@ -1,7 +1,7 @@
-"""Look up offsets and timestamps in offset and time indexes, as far as the indexes are correct.
+"""Look up offsets and timestamps in offset and time indexes, and detect wrong entries.
 
-Indexes are searched by bisection, as a broker does, so only some entries are read. An entry is used
-only after the batch that it names was found in the log.
+Indexes are searched by bisection, as in a broker, so only a few entries are read. An entry is used
+only if the batch that it names is found in the log.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from .segment_walker import FIRST_READ, Walker
 
 BLOCK_ENTRIES = 512
 SCAN_BYTES = 4 << 20
-"""Largest distance of a batch after its entry's position, in bytes. Up to Kafka 4.0, an entry names
-the batches of a whole append.
+"""Largest distance in bytes from the position in an index entry to the batch with the entry's
+offset. Up to Kafka 4.0, an entry has the first position and the last offset of all batches that
+were appended together.
 """
 
 
 class Entry(NamedTuple):
-    """An entry of an index.
+    """An entry of an offset index or a time index.
 
     Attributes
     ----------
@@ -44,15 +45,16 @@ class Entry(NamedTuple):
 
 
 class TimeBounds(NamedTuple):
-    """What a time index says about a timestamp.
+    """The range of offsets in which a time index locates a timestamp.
 
     Attributes
     ----------
     after : int
-        No record up to this offset has the timestamp or a later one.
+        An offset. No record up to and including this offset has the timestamp or a later one.
     upto : int or None
-        A record up to this offset should have it. The next entry says so, but its batch was not
-        looked up. None if there is no such entry.
+        Offset in the next index entry. A record up to this offset should have the timestamp or a
+        later one, but the batch that the entry names was not checked. None if there is no next
+        entry.
     """
 
     after: int
@@ -60,11 +62,12 @@ class TimeBounds(NamedTuple):
 
 
 def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
-    """Return a position in bytes from which a walk meets every batch with offsets from `offset` on.
+    """Return the position of a batch, in bytes, from which a walk finds every batch with `offset`
+    or a later one.
 
-    Return 0 if the index does not help. If `exactly` is True, an entry is used only if its batch
-    contains the entry's offset. In a compacted log, where gaps are expected, this alone confirms
-    the base offset of the batch.
+    Return 0 if the index has no usable entry. If `exactly` is True, an entry is used only if its
+    batch contains the offset in the entry. In a compacted log, where gaps are expected, nothing
+    else confirms the base offset of the batch.
     """
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
@@ -82,7 +85,7 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
 
 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
-    """Return where the first record at or after a timestamp (in ms) cannot be.
+    """Return the bounds of the first record at or after a timestamp in ms, from the time index.
 
     Return None if the time index has no entry that the log confirms.
     """
@@ -102,8 +105,8 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
 def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
     """Return the largest timestamp of a segment, in ms.
 
-    It comes from the last entry of the time index and from the batches after it. Return None if the
-    log does not confirm this entry.
+    The largest timestamp is taken from the last entry of the time index and from the batches after
+    it. If the log does not confirm this entry, return None.
     """
     if segment.base_offset is None:
         return None
@@ -124,8 +127,8 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
 def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> tuple[Entry | None, Entry | None]:
     """Return the last index entry whose first field is at most `value`, and the next entry.
 
-    Single entries are read, by bisection, until one block is left. After the last entry in use
-    there are zeros. The bytes read are counted as read from `log`.
+    The index is bisected, reading single entries, until one block of it remains. Zeros can follow
+    the last entry in use. The bytes read are added to the counts of `log`.
     """
     try:
         with FileView(path) as view:
@@ -138,7 +141,7 @@ def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> 
             data = view.read(low * size, (high + 1 - low) * size)
             log.bytes_read += view.bytes_read
             log.reads += view.reads
-    except OSError:  # missing or unreadable: the log itself is read instead
+    except OSError:  # if the index is missing or unreadable, the log itself is read
         return None, None
     block = np.frombuffer(data, entry, len(data) // size)
     firsts, seconds = (block[name].astype(np.int64) for name in entry.names or ())
@@ -149,8 +152,8 @@ def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> 
 
 
 def _batches_from(view: FileView, position: int, offset: int) -> Iterator[BatchTable]:
-    """Yield tables of valid batches from a position to the batch with an offset, at most some MB
-    further.
+    """Yield tables of valid batches from `position` to the batch with `offset`, or until SCAN_BYTES
+    have been read.
     """
     for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(
         position, min(view.size, position + SCAN_BYTES)
@@ -161,7 +164,9 @@ def _batches_from(view: FileView, position: int, offset: int) -> Iterator[BatchT
 
 
 def _batch_at(view: FileView, position: int) -> np.void | None:
-    """Return the header of the valid batch at a position, or None."""
+    """Return the header fields of the valid batch at `position`, or None if there is no valid
+    batch.
+    """
     table = np.zeros(1, BATCH_DTYPE)
     size = int.from_bytes(view.read(position + 8, 4), "big", signed=True) + 12
     scan = core.scan_batches(view.read(position, max(min(size, view.size - position), 0)), table)

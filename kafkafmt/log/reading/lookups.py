@@ -1,7 +1,6 @@
 """Find records by timestamp, as a broker does, and by offset.
 
-The result of a search by timestamp is the first record, in offset order, with this timestamp or a
-later one.
+A search by timestamp finds the first record, in offset order, with that timestamp or a later one.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .planned_log import UNKNOWN
 
 
 class Place(NamedTuple):
-    """Place of a record.
+    """The place of a record in a partition.
 
     Attributes
     ----------
@@ -31,9 +30,9 @@ class Place(NamedTuple):
     timestamp : int
         Timestamp of the record, in milliseconds.
     segment : str
-        File name of its segment.
+        File name of the segment that contains the record.
     position : int
-        Position of its batch in that file, in bytes.
+        Position of the record's batch in that file, in bytes.
     """
 
     offset: int
@@ -43,11 +42,12 @@ class Place(NamedTuple):
 
 
 def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = False) -> Place | None:
-    """Return the place of the first record with a timestamp (in ms) or a later one, or None.
+    """Return the place of the first record whose timestamp is at least `timestamp` (in ms), or
+    None.
 
     The search starts at the log start offset, or at the first offset that exists if
     `below_log_start` is True. The maximum timestamp in a batch's header is trusted. Control batches
-    and aborted records count, as for a broker. Damage is skipped. Kafka:
+    and aborted records are considered, as in a broker. Damage is skipped. Kafka's counterpart is
     ``UnifiedLog.fetchOffsetByTimestamp``.
     """
     low = 0 if below_log_start else log.log_start_offset
@@ -74,8 +74,8 @@ def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = Fa
 
 
 def find_max_timestamp(log: PartitionLog) -> Place | None:
-    """Return the place of the first record with the largest timestamp according to the batch
-    headers.
+    """Return the place of the first record with the largest timestamp in the partition, as given by
+    the batch headers.
 
     Return None if no record has a timestamp.
     """
@@ -88,11 +88,11 @@ def find_max_timestamp(log: PartitionLog) -> Place | None:
 
 
 def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
-    """Yield the segments from the one with the offset `low` on whose largest timestamp is at least
-    `timestamp`.
+    """Yield the segments whose largest timestamp is at least `timestamp`, starting with the segment
+    that contains the offset `low`.
 
-    The largest timestamp of each segment is looked up once and kept, as in a broker. Timestamps
-    need not increase, so every segment must be checked.
+    The largest timestamp of each segment is looked up once and cached, as in a broker. Every
+    segment must be checked, because timestamps need not increase.
     """
     largest, at = log.largest_timestamps, log.first_segment(low)
     while len(ahead := np.flatnonzero((largest[at:] >= timestamp) | (largest[at:] == UNKNOWN))):
@@ -115,13 +115,13 @@ def _largest(log: PartitionLog, segment: SegmentFile) -> int:
 
 
 def find_offset(log: PartitionLog, offset: int) -> Place | None:
-    """Return the place of the first record at or after an offset and the log start offset, or None.
+    """Return the place of the first record at or after `offset`, or None if there is none.
 
-    Control records do not count.
+    Records below the log start offset and control records are not considered.
     """
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low)
-    ends = (low + 1, NO_END)  # usually the offset itself exists, so a search for it alone comes first
+    ends = (low + 1, NO_END)  # the offset itself usually exists, so it is searched for alone first
     for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in ends):
         for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
             place = _first_record(reader, part, i, None)
@@ -148,7 +148,7 @@ def _first_in_segment(
 
 
 def _first_record(reader: RecordReader, part: Part, i: int, timestamp: int | None) -> Place | None:
-    """Return the place of the first record of batch `i` that the reader returns, or None.
+    """Return the place of the first record of batch `i` that `reader` delivers, or None.
 
     If `timestamp` is given, the record must have this timestamp or a later one.
     """

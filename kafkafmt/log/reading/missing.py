@@ -1,12 +1,13 @@
-"""Decide whether retention explains a segment that is missing, and raise an error if it does not.
+"""Decide whether retention explains a missing segment, and raise an error if it does not.
 
-Kafka deletes the oldest segments of a log (``UnifiedLog.deleteOldSegments``), also while the log is
-read. A reader that has listed such a segment may skip it. A missing file alone proves nothing: the
-directory may have been moved or unmounted, or this host may see another directory under the same
-path. Retention is therefore accepted only if all of these are true:
+Kafka deletes the oldest segments of a log (``UnifiedLog.deleteOldSegments``), even while the log is
+being read. A reader that has listed such a segment may skip it. But a missing file alone does not
+prove that Kafka deleted it: the directory may have been moved or unmounted, or this host may see
+another directory under the same path. Deletion by retention is therefore assumed only if all of
+these are true:
 
-- The directory is the one that was listed.
-- The file is missing on a second look.
+- The directory is still the one that was listed.
+- The file is missing on a second check.
 - The offsets of the file are below the present log start offset of the directory.
 """
 
@@ -23,8 +24,8 @@ from .partition_dir import PartitionDir, SegmentFile
 
 
 class UnavailableSegmentError(OSError):
-    """Raised if a segment that was listed or planned is missing or has changed, and retention does
-    not explain it.
+    """Raised if a segment is missing or has changed since it was listed, and retention does not
+    explain this.
 
     Attributes
     ----------
@@ -39,7 +40,7 @@ class UnavailableSegmentError(OSError):
 
 
 def unavailable(segment: SegmentFile, reason: str, code: int = errno.ENOENT) -> UnavailableSegmentError:
-    """Return the error for a segment that cannot be read as it was listed or planned."""
+    """Return the error for a segment that is missing, or that has changed since it was listed."""
     return UnavailableSegmentError(code, reason, str(segment.path))
 
 
@@ -77,10 +78,10 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
 
 
 def _end(segment: SegmentFile, first_base: int) -> int:
-    """Return the offset after the last one that `segment` can contain.
+    """Return the end (exclusive) of the offsets that `segment` can contain.
 
-    The last segment has no successor when it is listed. Before retention deletes it, the broker
-    rolls it, so a later segment exists.
+    When the last segment was listed, no segment followed it. Before retention deletes it, the
+    broker rolls the log, so by then a later segment exists.
     """
     assert segment.base_offset is not None
     if segment.next_base is not None:
@@ -89,7 +90,9 @@ def _end(segment: SegmentFile, first_base: int) -> int:
 
 
 def _log_start_checkpoint(directory: PartitionDir) -> int:
-    """Return the log start offset in the checkpoint next to the directory, or 0 if there is none."""
+    """Return the log start offset of a partition from the checkpoint in its log directory, or 0 if
+    the checkpoint has none.
+    """
     if directory.state != "live":
         return 0
     try:
@@ -100,7 +103,7 @@ def _log_start_checkpoint(directory: PartitionDir) -> int:
 
 
 def changed(segment: SegmentFile, how: str) -> UnavailableSegmentError:
-    """Return the error for a file that differs from the one that was planned."""
+    """Return the error for a segment file that has changed since its plan was made."""
     what = f"the file differs from the one that was planned: {how}"
     return unavailable(
         segment, f"{what}; this host sees another file, or a broker truncated or compacted the log", errno.ESTALE

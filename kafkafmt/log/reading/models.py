@@ -1,4 +1,4 @@
-"""Define what readers report about a partition: damage, findings and the error for damage."""
+"""Define damage and findings, which readers report about a partition, and the error for damage."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Damage:
     file : str
         Name of the file.
     position, length : int
-        The span, in bytes.
+        Position and length of the span, in bytes.
     first_offset, last_offset : int or None
-        The widest range of offsets that may be missing. None if this end is not known. If no offset
-        can be missing, `first_offset` is `last_offset` + 1.
+        The widest range of offsets that may be missing. If one end of the range is not known, it is
+        None. If no offset can be missing, `first_offset` is `last_offset` + 1.
     error : str
         Code of the error.
     message : str
@@ -40,7 +40,7 @@ class Damage:
 
     @property
     def lost(self) -> str:
-        """Phrase for messages that names the offsets that may be missing."""
+        """The offsets that may be missing, as a phrase for messages."""
         if self.empty:
             return "no offset is missing"
         first = "unknown" if self.first_offset is None else self.first_offset

@@ -1,4 +1,4 @@
-"""Find batches of one segment in its neighbour segments."""
+"""Find out whether the neighbours of a segment contain copies of its batches."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .segment_walker import Walker
 
 
 class Neighbours:
-    """The segments before and after one.
+    """The segments before and after a given segment.
 
-    They are searched for batches whose offsets are outside the range that the names of the segments
-    give this one.
+    They are searched for batches of the given segment whose offsets are outside its range. The file
+    names of the segments determine this range.
     """
 
     def __init__(self, segment: SegmentFile) -> None:
@@ -22,7 +22,7 @@ class Neighbours:
         self._held: dict[int, dict[tuple[int, int], int]] = {}
 
     def hold(self, walker: Walker, piece: Run) -> bool:
-        """Return whether the neighbour segment with the offsets of `piece` contains the same batch,
+        """Return whether the neighbour segment for the offsets of `piece` contains the same batch,
         byte for byte.
         """
         base = self.segment.base_offset
@@ -51,7 +51,7 @@ class Neighbours:
 
 
 def _batches(view: FileView, base: int) -> dict[tuple[int, int], int]:
-    """Return the positions of the valid batches of a file, by first offset and size."""
+    """Return the position of each valid batch of a file, by its first offset and size."""
     walker = Walker(view, base)
     runs = walker.walk().runs.objects()
     return {

@@ -1,4 +1,4 @@
-"""Find valid batches whose own offset fields are wrong."""
+"""Find batches whose CRC matches but whose offset fields are wrong."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from .parts import Bad
 def split_at_wrong_offsets(
     reader: WrapperReader, start: int, buffer: Buffer, table: BatchTable
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
-    """Yield the rows of a table up to each batch whose offsets are wrong, with their first
-    offsets and that batch's damage.
+    """Split a table of batches at each batch whose offsets are wrong.
 
-    Such batches are wrapper messages whose inner messages have other offsets, and batches with
-    a negative last offset delta.
+    For each part of the table, yield its rows, their first offsets, and the damaged span of the
+    batch that ends the part. The last part ends with no such batch, so its span is None.
+
+    The offsets are wrong in a wrapper message if its offset is not the last one of its inner
+    messages, or if these offsets do not increase. They are wrong in a batch if its last offset
+    delta is negative.
     """
     firsts = table["base_offset"]
     wrappers = np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))
@@ -43,7 +46,7 @@ def split_at_wrong_offsets(
 
 
 def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
-    """Return the damaged span of a wrapper message whose offset is not that of its last message."""
+    """Return the damaged span for a wrapper message whose offset contradicts its inner messages."""
     position, offset = start + int(row["position"]), int(row["base_offset"])
     end = position + int(row["size"])
     what = f"its last message has {last}" if last != MIN_OFFSET else "the offsets of its messages do not increase"
@@ -51,6 +54,6 @@ def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
 
 
 def _negative_delta(row: Any, start: int) -> Bad:
-    """Return the damaged span of a batch whose last offset delta is negative."""
+    """Return the damaged span for a batch whose last offset delta is negative."""
     position, error = start + int(row["position"]), offset_range_error(row)
     return Bad(position, position + int(row["size"]), error.code, error.message)

@@ -1,4 +1,4 @@
-"""Define parts, which are batches of a segment in a buffer, and read small extents together."""
+"""Define `Part`, the batches of a segment that are in one buffer, and read small extents in groups."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ GROUP_BYTES = 1 << 20
 
 @dataclass
 class Part:
-    """Batches in a buffer. A part is valid until the next one is read.
+    """Batches of a segment that are in one buffer. A part is valid until the next part is read.
 
     Attributes
     ----------
     plan : SegmentPlan
         The plan of the segment.
     extent : Run
-        The extent that contains the batches; the last one if there are several.
+        The extent that contains the batches. If they are in several extents, the last one.
     walker : Walker
         The walker of the segment's file.
     position : int
-        Position in the file of the buffer's first byte.
+        File position of the first byte of the buffer.
     buffer, table : bytes-like and array of BATCH_DTYPE
-        The buffer, and the batches in it.
+        The buffer, and a table of the batches in it.
     before : int
-        Last offset before the first batch.
+        The last offset before the first batch.
     group, group_rows : sequence of Run and of int
-        If the batches are in several extents: these extents, and for each of them the number of
-        batches before it in the table.
+        If the batches are in several extents, `group` contains these extents, and `group_rows`
+        contains the row in the table at which each of them begins.
     """
 
     plan: SegmentPlan
@@ -64,9 +64,9 @@ class Part:
         return last_offset(self.table[i])
 
     def batch_damage(self, row: Any, error: KafkaFormatError) -> Damage:
-        """Return the damage of a batch whose CRC matches but whose records cannot be read.
+        """Return the damage for a batch whose CRC matches but whose records cannot be read.
 
-        The offsets that may be missing come from the neighbours of the batch.
+        The offsets that may be missing are derived from the batches before and after it.
         """
         i = int(np.argmax(self.table["position"] == row["position"]))
         extent, begin, before = self.extent, 0, self.before
@@ -87,7 +87,9 @@ class Part:
         return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
 
     def unreadable_rest(self, error: KafkaFormatError) -> Damage:
-        """Return the damage of an extent whose file has changed since it was planned."""
+        """Return the damage for the rest of an extent whose file has changed since its plan was
+        made.
+        """
         first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
         message = f"the file changed while it was read: {error.message}"
         length = max(self.extent.end - error.position, 0)
@@ -96,8 +98,8 @@ class Part:
         )
 
     def _after(self, extent: Run) -> int | None:
-        """Return the first offset that is delivered after an extent; if it is the last one, that of
-        the next segment.
+        """Return the first offset that is delivered after an extent. If none follows in this
+        segment, return the base offset of the next segment.
         """
         extents = self.plan.extents
         at = bisect_right(extents, extent.last_offset, key=lambda e: e.first_offset)
@@ -105,10 +107,10 @@ class Part:
 
 
 class GroupReader:
-    """Reads small extents that are near each other in the file together.
+    """Reads small extents together if they are close to each other in the file.
 
-    Without it, each small extent would cost as much as a large one. If `ends_at_damage` is True, a
-    group ends before the next damage.
+    If each small extent were read alone, it would cost as much as a large one. If `ends_at_damage`
+    is True, a group ends before the next damaged span.
     """
 
     def __init__(self, events: Events, walker: Walker, ends_at_damage: bool) -> None:
@@ -123,11 +125,16 @@ class GroupReader:
         self._damage_before = np.array(events.damage_before, np.int64) if ends_at_damage else None
 
     def read(self, k: int) -> Part | None:
-        """Return the batches of the extents from `k` on that are near extent `k` and as they were
-        planned, or None.
+        """Return the batches of extent `k` and of the extents after it that are close to it in the
+        file.
+
+        Extents that have changed since the plan was made are not included. If extent `k` cannot be
+        read this way, return None.
         """
         columns = self._columns[k : k + TABLE_ROWS]
-        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)  # extents whose offsets are out of order can be before it
+        position = max(
+            int(columns[0, 0]) - SMALL_EXTENT, 0
+        )  # if offsets are out of order, the extents that follow can be at lower positions
         near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
         if not near[0]:
             return None

@@ -1,4 +1,4 @@
-"""Turn tables of valid batches, and damaged spans, into the parts of a segment."""
+"""Build the parts of a segment (runs and damaged spans) from tables of batches and damaged spans."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunC
 from .segment_stats import Stats
 
 TABLE_ROWS = 8192
-"""Largest number of batches in one table."""
+"""Largest number of batches in a table."""
 CRC_INTERVAL = 4096
-"""Number of consecutive damaged batches. The message of the first batch of each such number can
-contain its CRCs.
+"""Interval, as a number of consecutive damaged batches, at which a message can contain the CRCs of
+a batch.
 """
 SINGLE_SPANS = 16
-"""Number of consecutive damaged spans that are reported one by one."""
+"""If more damaged spans than this are consecutive, the spans after these are merged."""
 MERGED_BYTES = 4 << 20
-"""Largest size of merged damaged spans, in bytes. After SINGLE_SPANS, spans are merged so that
-their number is bounded.
-"""
+"""Largest size of a merged damaged span, in bytes. Merging limits the number of damaged spans."""
 
 NOWHERE = np.empty(0, np.int64)
 
 
 class PartBuilder:
-    """Turns the valid batches and damaged spans of a walk into parts, many batches at once."""
+    """Builds parts from the valid batches and damaged spans of a walk, many batches at a time."""
 
     def __init__(self, stats: Stats, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
         self.stats = stats
@@ -40,9 +38,9 @@ class PartBuilder:
         self._rows = np.empty(TABLE_ROWS, BATCH_DTYPE)
         self._firsts = np.empty(TABLE_ROWS, np.int64)
         self._bads = BadColumns.empty()
-        """Damaged spans since the last call of `_take`."""
+        """Damaged spans that were added since the last call of `_take`."""
         self._bad_rows: list[int] = []
-        """For each of these spans, the number of waiting batches before it."""
+        """For each damaged span in `_bads`, the number of waiting batches before it."""
         self._consecutive = self._merged = 0
         self._first_message = ""
         self._runs: list[RunColumns] = []
@@ -52,20 +50,22 @@ class PartBuilder:
         self._parts = 0
 
     def limit(self) -> None:
-        """Limit the number of damaged spans that wait."""
+        """Turn the waiting batches and damaged spans into parts if too many spans are waiting."""
         if len(self._bads) >= TABLE_ROWS:
             self._take()
 
     def _make_room(self, rows: BatchTable, start: int) -> None:
-        """Turn the waiting batches into parts if the table has no space for `rows`, or if they
-        reach the size of a run.
+        """Turn the waiting batches into parts if the table has no space for `rows`, or if the
+        batches have reached the size of a run.
         """
         n = self._count
         if n and (n + len(rows) > TABLE_ROWS or start - int(self._rows["position"][0]) >= self.run_bytes):
             self._take()
 
     def damage(self, bad: Bad) -> None:
-        """Add a damaged span. If it is one of many consecutive ones, merge it into the one before."""
+        """Add a damaged span. If many damaged spans directly precede it, merge it into the last of
+        them.
+        """
         bads = self._bads
         follows = self._follows(self._count, bad.position)
         self._consecutive = self._consecutive + 1 if follows else 1
@@ -91,7 +91,7 @@ class PartBuilder:
         self._bads.add(bad.position, bad.end, bad.code, bad.message, bad.records)
 
     def _merge(self, n: int, end: int) -> None:
-        """Extend the last damaged span by `n` more, up to `end`."""
+        """Merge `n` more damaged spans, the last of which ends at `end`, into the last span."""
         bads = self._bads
         i = len(bads) - 1
         self._merged += n
@@ -99,7 +99,7 @@ class PartBuilder:
         bads.problems[i] = bads.code(i), f"{self._merged} damaged batches; the first: {self._first_message}"
 
     def add(self, rows: BatchTable, firsts: IntArray, start: int) -> None:
-        """Add valid batches of a buffer that begins at `start`."""
+        """Add valid batches from a buffer that begins at the file position `start`."""
         self._make_room(rows, start)
         n, end = self._count, self._count + len(rows)
         self._rows[n:end].view(np.uint8)[:] = rows.view(np.uint8)
@@ -108,7 +108,9 @@ class PartBuilder:
         self._count = end
 
     def add_scan(self, rows: BatchTable, spans: IntArray, start: int) -> None:
-        """Add what `core.scan_damaged` has found in a buffer that begins at `start`."""
+        """Add the batches and damaged spans that `core.scan_damaged` found in a buffer, which
+        begins at the file position `start`.
+        """
         if len(rows):
             self._make_room(rows, start)
         n = self._count
@@ -131,8 +133,8 @@ class PartBuilder:
         self.limit()
 
     def _add_consecutive(self, spans: IntArray, row: int, before: int) -> None:
-        """Add damaged batches directly after each other; `before` is the number of damaged spans
-        directly before them.
+        """Add damaged batches that directly follow each other. `before` is the number of damaged
+        spans that directly precede them.
         """
         n, bads = len(spans), self._bads
         i = max(min(SINGLE_SPANS - before, n), 0)
@@ -183,9 +185,11 @@ class PartBuilder:
         self._count = 0
 
     def _continue_last(self, runs: RunColumns) -> bool:
-        """Extend the last run by the first one of `runs`, if that continues it."""
+        """If the first run of `runs` continues the last run added, merge it into that run, and
+        return True.
+        """
         before = self._runs[-1]
-        if int(self._run_at[-1][-1]) != self._parts - 1:  # damage follows it
+        if int(self._run_at[-1][-1]) != self._parts - 1:  # a damaged span follows the last run
             return False
         first, last = int(runs.first[0]), int(before.last[-1])
         rises = first == last + 1 if self.cut_gaps else first > last
@@ -199,7 +203,7 @@ class PartBuilder:
         return True
 
     def parts(self) -> Parts:
-        """Return everything that was added."""
+        """Return all batches and damaged spans that were added, as parts."""
         self._take()
         none = np.empty(0, np.int64)
         empty = RunColumns(none, none, none, none, none, none, none.astype(bool))
@@ -210,8 +214,8 @@ class PartBuilder:
 
 
 def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
-    """Return the runs of a table of valid batches, given the first offset of each; `start` is the
-    file position of their buffer.
+    """Return the runs of a table of valid batches. `firsts` contains their first offsets, and
+    `start` is the file position of their buffer.
     """
     if len(rows) == 1:
         return [_run_of_one(rows[0], int(firsts[0]), start)]
@@ -224,16 +228,16 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
 def columns_of(
     rows: BatchTable, firsts: IntArray, cut_gaps: bool, cut_at: IntArray = NOWHERE, cut_before: IntArray = NOWHERE
 ) -> tuple[IntArray, RunColumns]:
-    """Return the first row of each run of valid batches, and the runs.
+    """Divide valid batches into runs. Return the row at which each run begins, and the runs.
 
     Parameters
     ----------
     firsts : array of int64
         The first offset of each batch.
     cut_at : array of int64
-        First offsets at which a run begins.
+        A run begins at each batch whose first offset is one of these.
     cut_before : array of int64
-        Rows at which a run begins.
+        A run begins at each of these rows.
     """
     last = last_offsets(rows)
     cut = np.empty(len(rows) + 1, bool)
@@ -261,7 +265,7 @@ def columns_of(
 
 
 def _run_of_one(row: Any, first: int, start: int) -> Run:
-    """Return the run that consists of one batch; much faster than `_runs_of`."""
+    """Return the run that consists of a single batch. This is much faster than `columns_of`."""
     (position, base, _, _, _, _, _, size, _, _, delta, _, count, attributes, _, magic) = row.item()
     last = min(base + max(delta, 0), MAX_OFFSET)
     records = None if count < 0 and magic < MAGIC_V2 else 0 if attributes & CONTROL_BIT else max(count, 0)

@@ -1,5 +1,5 @@
 """Read one partition: its batches in offset order, its records as columns or objects, and its
-damage.
+damaged spans.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ FEW_EXTENTS = 4
 
 
 class PartitionLog(PlannedLog):
-    """Reads the segments of one partition. `PlannedLog` describes the parameters."""
+    """Reads the segments of one partition. Its parameters are those of `PlannedLog`."""
 
     @property
     def leader_epochs(self) -> Epochs:
-        """Leader epochs and their first offsets, from the checkpoint.
+        """The leader epochs of the partition with their first offsets, from the checkpoint.
 
-        If the checkpoint is missing or damaged, they come from the headers of all batches.
+        If the checkpoint is missing, empty or damaged, the leader epochs are derived from the
+        headers of all batches.
         """
         found = self.leader_epoch_checkpoint
         if found is not None:
@@ -51,10 +52,11 @@ class PartitionLog(PlannedLog):
         return find_transactions(self)
 
     def adopt(self, plan: SegmentPlan, transactions: Transactions | None = None) -> None:
-        """Use a plan that another process or machine made for a segment, and the outcomes of
-        transactions.
+        """Use a plan for a segment, and outcomes of transactions, that another process or machine
+        has determined.
 
-        If the file differs from the one that was planned, `parts` raises `UnavailableSegmentError`.
+        If the segment has changed since the plan was made, `parts` raises
+        `UnavailableSegmentError`.
         """
         self._plans[plan.segment.name] = plan
         self._adopted.add(plan.segment.name)
@@ -64,8 +66,8 @@ class PartitionLog(PlannedLog):
     def parts(self, start: int, end: int, on_damage: OnDamage | None, grouped: bool = False) -> Iterator[Part]:
         """Yield the batches with offsets in [start, end), in offset order.
 
-        Damage is passed to `on_damage`. If `on_damage` is None, it is raised as DamagedLogError. If
-        `grouped` is True, a part can contain several extents, and batches below `start`; damage
+        `on_damage` is called with each damaged span. If it is None, damage raises DamagedLogError.
+        If `grouped` is True, a part can contain several extents, and batches below `start`. Damage
         between these extents is reported after the part.
         """
         for events in self._events_by_segment(start, end):
@@ -107,7 +109,7 @@ class PartitionLog(PlannedLog):
     def _extent_parts(
         self, plan: SegmentPlan, extent: Run, walker: Walker, start: int, end: int, on_damage: OnDamage | None
     ) -> Iterator[Part]:
-        """Yield the parts of one extent that is read alone."""
+        """Yield the parts of one extent, which is not read in a group."""
         view, adopted = walker.view, plan.segment.name in self._adopted
         if adopted and view.size < extent.end:
             raise changed(plan.segment, f"it has {view.size} bytes, but had at least {extent.end}")
@@ -145,7 +147,7 @@ class PartitionLog(PlannedLog):
         view.close()
 
     def damage(self, damage: Damage, on_damage: OnDamage | None) -> None:
-        """Pass damage to `on_damage`, or raise it as DamagedLogError if `on_damage` is None."""
+        """Call `on_damage` with a damaged span. If `on_damage` is None, raise DamagedLogError."""
         if on_damage is None:
             raise DamagedLogError(damage, str(self.directory.path))
         on_damage(damage)
@@ -169,7 +171,7 @@ class PartitionLog(PlannedLog):
         Parameters
         ----------
         names : collection of str, or RecordColumns
-            Columns to decode, or the columns to fill; see `RecordReader`.
+            Names of the columns to decode, or the object to fill; see `RecordReader`.
         start, end : int, optional
             Offsets, 0 or higher; `end` is exclusive. By default the whole partition.
         control : bool, default False
@@ -177,11 +179,11 @@ class PartitionLog(PlannedLog):
         below_log_start : bool, default False
             Include records below the log start offset.
         on_damage : callable, optional
-            Called with each damaged span, which is skipped. By default damage raises
-            DamagedLogError, after the records before it.
+            Called with each damaged span, which is then skipped. By default, damage raises
+            DamagedLogError after the records before it were yielded.
         committed : bool, default False
-            Omit aborted records and end at the last stable offset, as a consumer at read_committed
-            does.
+            Omit aborted records and end at the last stable offset, like a consumer at
+            read_committed.
         past_open : bool, default False
             If `committed` is True, read past the last stable offset too, and omit only the records
             of open transactions. A coordinator loads its topic this way.
@@ -232,7 +234,9 @@ class PartitionLog(PlannedLog):
         committed: bool = False,
         past_open: bool = False,
     ) -> Iterator[core.Record]:
-        """Yield the records as Record objects. The parameters are those of `chunks`."""
+        """Yield the records with offsets in [start, end) as Record objects. The parameters are
+        those of `chunks`.
+        """
         for source, columns in self.chunks(
             start=start,
             end=end,

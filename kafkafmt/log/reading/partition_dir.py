@@ -1,4 +1,4 @@
-"""Describe a partition directory and its segments, as they were listed."""
+"""Describe a partition directory and its segments, as they were when they were listed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ INTERNAL_PREFIX = "__"
 
 @dataclass(frozen=True)
 class SegmentFile:
-    """A `.log` file, as it was listed.
+    """A `.log` file, as it was when its directory was listed.
 
     Attributes
     ----------
     path : Path
         Path of the file.
     base_offset : int or None
-        Base offset in its name. None if the name is not a base offset.
+        Base offset in the file's name. None if the name is not a base offset.
     next_base : int or None
         Base offset of the next segment; None for the last one.
     last : bool
-        Whether it is the last segment of its partition.
+        Whether the file is the last segment of its partition.
     size : int
         Size of the file, in bytes.
     """
@@ -41,12 +41,12 @@ class SegmentFile:
 
 @dataclass
 class PartitionDir:
-    """A partition directory, as it was listed.
+    """A partition directory, as it was when it was listed.
 
     Attributes
     ----------
     topic, partition : str and int
-        Topic and number, from the directory's name.
+        Name of the topic and number of the partition, from the directory's name.
     path : Path
         Path of the directory.
     state : str
@@ -54,19 +54,20 @@ class PartitionDir:
     segments : list of SegmentFile
         The segments, in ascending order.
     log_start : int
-        Log start offset in the checkpoint next to the directory. 0 if there is none.
+        Log start offset of the partition in the checkpoint of its log directory. 0 if there is
+        none.
     cleaned : bool
-        Whether the cleaner's checkpoint contains the partition, so compaction explains gaps in its
-        offsets.
+        Whether the log cleaner's checkpoint contains the partition. If so, compaction explains gaps
+        in its offsets.
     named : bool
-        Whether the directory, or a file in it, was itself one of the paths.
+        Whether the user named the directory, or a file in it, as a path.
     problems : list of (str, str, str)
-        File, error code and message of invalid checkpoints, and of `.log` files that are no
-        segments.
+        File name, error code and message for each invalid checkpoint, and for each `.log` file that
+        is not a segment.
     checkpoints : dict of int
-        Offset of the partition in each offset checkpoint, by the checkpoint's name.
+        Offset of the partition in each offset checkpoint, by the file name of the checkpoint.
     error : OSError or None
-        Why the directory cannot be listed. `PartitionLog` raises it.
+        The error that occurred when the directory was listed. `PartitionLog` raises it.
     ignored : frozenset of str
         Names of files in the directory that salvage must not use.
     inode : int or None
@@ -89,20 +90,22 @@ class PartitionDir:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Topic and number of the partition."""
+        """Name of the topic and number of the partition, as a tuple."""
         return self.topic, self.partition
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that a broker shows: the higher one of the checkpoint and the first
-        segment's base offset.
+        """First offset that a broker shows to consumers: the log start offset in the checkpoint or
+        the base offset of the first segment, whichever is higher.
         """
         first = self.segments[0].base_offset if self.segments else None
         return max(self.log_start, first or 0)
 
     @property
     def readable(self) -> bool:
-        """Whether readers include the partition: it is live, or was itself opened by its path."""
+        """Whether readers include the partition. They do if it is live, or if the user named its
+        path.
+        """
         return self.state == "live" or self.named
 
     @property

@@ -1,5 +1,5 @@
-"""Hold the runs and the damaged spans of a segment as columns, so that many of them cost little
-time and memory.
+"""Store the runs and the damaged spans of a segment as columns, to save time and memory if there
+are many.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ...errors import ChecksumError
 from ...types import IntArray
 
 CRC_UNKNOWN = -1
-"""A magic that means a CRC error whose message does not contain the CRCs."""
+"""Value of `BadColumns.magic` if the error message cannot contain the CRCs."""
 UNKNOWN_COUNT = -1
-"""A number of records that is not known."""
+"""Value in a column if a number of records is not known."""
 
 
 @dataclass(slots=True)
@@ -29,14 +29,14 @@ class Run:
     position, end : int
         The span in the file, in bytes.
     first_offset, last_offset : int
-        First and last offset of the batches.
+        The first and the last offset of the batches.
     batches : int
         Number of batches.
     records : int or None
-        Number of data records according to the headers. None if a wrapper message does not state
-        it.
+        Number of data records, as given by the headers. None if the run has a wrapper message,
+        whose header does not contain this number.
     dense : bool
-        Whether there is a record for every offset, so nothing was compacted.
+        Whether there is a record for every offset, so compaction has removed none.
     """
 
     position: int
@@ -59,7 +59,8 @@ class Bad:
     code, message : str
         Code and message of the error.
     records : int or None
-        Number of data records in the span. None unless its own CRC confirms the count.
+        Number of data records in the span. None unless the count is confirmed, for example by the
+        CRC.
     """
 
     position: int
@@ -71,8 +72,9 @@ class Bad:
 
 @dataclass
 class RunColumns:
-    """Runs as columns: arrays of int64, and of bool for `dense`. If a number of records is not
-    known, it is -1.
+    """Runs as columns. `dense` is an array of bool; the other columns are arrays of int64.
+
+    If a number of records is not known, `records` contains -1.
     """
 
     position: IntArray
@@ -102,12 +104,12 @@ class BadColumns:
     Attributes
     ----------
     position, end, records : list of int
-        The spans, in bytes, and their numbers of records; -1 if not known.
+        Position and end of each span in bytes, and its number of records, which is -1 if it is not
+        known.
     magic, crc, stored : list of int
-        For a batch whose CRC does not match: its magic, the CRC of its bytes, and its crc field.
+        Magic, computed CRC and crc field of each batch whose CRC does not match.
     problems : dict of int to tuple of str
-        Code and message of the error, by row, for spans that are not single batches with a CRC that
-        does not match.
+        Error code and message of each span with another error, by its row.
     """
 
     position: list[int]
@@ -126,7 +128,7 @@ class BadColumns:
         return len(self.position)
 
     def add(self, position: int, end: int, code: str, message: str, records: int | None) -> None:
-        """Append a span with an error of any kind."""
+        """Append a damaged span with any kind of error."""
         self.problems[len(self.position)] = code, message
         self.position.append(position)
         self.end.append(end)
@@ -136,8 +138,8 @@ class BadColumns:
         self.stored.append(0)
 
     def add_corrupted(self, spans: IntArray) -> None:
-        """Append batches whose CRC does not match: rows of `core.scan_damaged`, with positions in
-        the file.
+        """Append batches whose CRC does not match. `spans` contains rows from `core.scan_damaged`,
+        with file positions.
         """
         position, end, _, magic, crc, stored, _ = spans.T.tolist()
         self.position += position
@@ -148,49 +150,49 @@ class BadColumns:
         self.stored += stored
 
     def extend(self, other: BadColumns) -> None:
-        """Append the spans of another object."""
+        """Append all damaged spans of `other`."""
         n = len(self)
         self.problems.update((n + i, problem) for i, problem in other.problems.items())
         for name in ("position", "end", "records", "magic", "crc", "stored"):
             getattr(self, name).extend(getattr(other, name))
 
     def code(self, i: int) -> str:
-        """Return the code of the error of a span."""
+        """Return the error code for a span, by its index."""
         return self.problems[i][0] if i in self.problems else ChecksumError.code
 
     def message(self, i: int) -> str:
-        """Return the message of the error of a span."""
+        """Return the error message for a span, by its index."""
         problem = self.problems.get(i)
         return corrupted_message(self.magic[i], self.crc[i], self.stored[i]) if problem is None else problem[1]
 
     def codes(self) -> list[str]:
-        """Return the code of each error."""
+        """Return the error codes of all spans."""
         codes = [ChecksumError.code] * len(self)
         for i, (code, _) in self.problems.items():
             codes[i] = code
         return codes
 
     def messages(self) -> list[str]:
-        """Return the message of each error."""
+        """Return the error messages of all spans."""
         messages = list(map(corrupted_message, self.magic, self.crc, self.stored))
         for i, (_, message) in self.problems.items():
             messages[i] = message
         return messages
 
     def counts(self) -> list[int | None]:
-        """Return the number of records of each span."""
+        """Return the number of records of each span, or None if it is not known."""
         return [None if n == UNKNOWN_COUNT else n for n in self.records]
 
 
 def corrupted_message(magic: int, crc: int, stored: int) -> str:
-    """Return the message for a batch whose CRC does not match."""
+    """Return the error message for a batch whose CRC does not match."""
     if magic == CRC_UNKNOWN:
         return "the CRC does not match the crc field"
     return f"{'CRC-32C' if magic == MAGIC_V2 else 'CRC-32'} is {crc:#010x}, the crc field says {stored:#010x}"
 
 
 class Parts:
-    """All bytes of a segment as runs and damaged spans, in the order of the file.
+    """All bytes of a segment, divided into runs and damaged spans in file order.
 
     Attributes
     ----------
@@ -199,7 +201,7 @@ class Parts:
     bads : BadColumns
         The damaged spans.
     run_at, bad_at : array of int64
-        For each run and each damaged span, its index among all parts.
+        The index of each run, and of each damaged span, among all parts.
     """
 
     def __init__(self, runs: RunColumns, bads: BadColumns, run_at: IntArray, bad_at: IntArray) -> None:
@@ -212,7 +214,7 @@ class Parts:
         return len(self.runs) + len(self.bads)
 
     def after_bad(self) -> npt.NDArray[np.bool_]:
-        """Return whether each run directly follows a damaged span."""
+        """Return a mask of the runs that directly follow a damaged span."""
         return np.diff(self.run_at, prepend=-1) > 1
 
     def __iter__(self) -> Iterator[Run | Bad]:

@@ -40,16 +40,16 @@ from .segment_stats import Stats
 from .segment_walker import See, Walker
 
 MIN_ZERO_TAIL = 8
-"""Number of zeros at the end of a file, in bytes, from which on a last batch with a wrong CRC
-counts as incomplete.
+"""If a file ends with at least this many zero bytes, a last batch with a wrong CRC counts as
+incomplete.
 
-Such zeros are pages that were never written.
+Such zeros belong to pages of the file that were never written.
 """
 
 
 @dataclass
 class SegmentPlan:
-    """What is delivered of a segment.
+    """The batches of a segment that are delivered, and its damage.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class SegmentPlan:
     damaged : list of Damage
         Spans that cannot be delivered.
     findings : list of Finding
-        Irregularities that cost no complete batch.
+        Irregularities that do not cost any complete batch.
     stats : Stats
-        Summary of the batch headers.
+        Summary of the batch headers of the segment.
     """
 
     segment: SegmentFile
@@ -77,7 +77,7 @@ class SegmentPlan:
 
     @property
     def next_offset(self) -> int | None:
-        """Offset after the last extent. None if there is no extent."""
+        """The offset after the last extent. None if there is no extent."""
         return self.extents[-1].last_offset + 1 if self.extents else None
 
 
@@ -88,7 +88,7 @@ def plan_segment(
     mapped: bool = False,
     see: See | None = None,
 ) -> SegmentPlan:
-    """Walk a segment, check every CRC, and decide what is delivered.
+    """Walk a segment, check every CRC, and decide which batches are delivered.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def plan_segment(
     mapped : bool, default False
         Memory-map the file instead of reading it.
     see : callable, optional
-        Called with all valid batches, in the order of the file, before the plan is made.
+        Called with all valid batches, in file order, before the plan is made.
     """
     lower = segment.base_offset or 0
     with FileView(segment.path, mapped) as view:
@@ -116,7 +116,7 @@ def plan_segment(
                     cut_at |= _cuts(walker, runs.position[i], runs.end[i], border)
             first, last, following = runs.first[:-1], runs.last[:-1], runs.first[1:]
             for i in np.flatnonzero((runs.batches[:-1] > 1) & (first < following) & (following <= last)).tolist():
-                # the last batch of this run can have a wrong last offset delta
+                # the last batch of a run can have a wrong last offset delta
                 cut_at |= _cuts(walker, runs.position[i], runs.end[i], int(following[i]))
             parts = walker.walk(cut_gaps=True, cut_at=cut_at)
             return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
@@ -125,9 +125,10 @@ def plan_segment(
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
     """Return the offsets at which to split a run, so that the first batch that ends at or after
-    `border` becomes a run of its own.
+    `border` becomes a separate run.
 
-    `border` is an offset. `position` and `end` are the place of the run in the file, in bytes.
+    `border` is an offset. `position` and `end` are the file positions of the run's start and end,
+    in bytes.
     """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
@@ -147,7 +148,7 @@ def _resolve(
 ) -> SegmentPlan:
     """Sort the parts of a segment into extents, damage and findings.
 
-    `chain` contains the indexes of the runs to accept; None accepts all.
+    `chain` contains the indexes of the runs to accept. If it is None, all runs are accepted.
     """
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
@@ -198,14 +199,14 @@ _LAST_OFFSET: Callable[[Run], int] = attrgetter("last_offset")
 
 
 class _Bounds:
-    """Offsets that damage may have cost, derived from the runs around it that are delivered.
+    """Computes which offsets damage may have cost, from the delivered runs around the damage.
 
     Attributes
     ----------
     chosen : array of int64
-        Indexes of the runs that are delivered where they are.
+        Indexes of the runs that are delivered in file order.
     moved : list of Run
-        Runs that are delivered elsewhere, by offset.
+        Runs that are delivered out of file order, sorted by offset.
     """
 
     def __init__(self, segment: SegmentFile, parts: Parts, chosen: IntArray, moved: list[Run], lower: int) -> None:
@@ -216,7 +217,9 @@ class _Bounds:
         self._upper = None if segment.next_base is None else segment.next_base - 1
 
     def of(self, at: IntArray) -> tuple[list[int], list[int | None]]:
-        """Return the first and the last offset that each of these parts may have cost."""
+        """Return the first and the last offset that the damaged parts with the indexes `at` may
+        have cost.
+        """
         i = np.searchsorted(self._at, at)
         n = len(self._at)
         first = [self._lower] * len(at)
@@ -244,7 +247,7 @@ class _Bounds:
 
 
 def _damaged_spans(segment: SegmentFile, parts: Parts, n: int, bounds: _Bounds) -> list[Damage]:
-    """Return the damage of the first `n` damaged spans."""
+    """Return a Damage object for each of the first `n` damaged spans."""
     if not n:
         return []
     bads = parts.bads
@@ -255,7 +258,7 @@ def _damaged_spans(segment: SegmentFile, parts: Parts, n: int, bounds: _Bounds) 
 
 
 def _contradicting(segment: SegmentFile, pieces: list[Run], first: list[int], last: list[int | None]) -> list[Damage]:
-    """Return the damage of valid batches whose offsets fit nowhere."""
+    """Return a Damage object for each valid batch whose offsets fit nowhere in the log."""
     code, message = "contradicting_offsets", "offsets {} to {} fit neither of the batch's neighbours"
     return [
         Damage(
@@ -277,8 +280,8 @@ _SET_FIELDS = [getattr(Damage, name).__set__ for name in Damage.__slots__]
 
 
 def _damages(n: int, *columns: Sequence[Any]) -> list[Damage]:
-    """Return `n` Damage objects, given their fields in order. This takes a third of the time of the
-    frozen class's `__init__`.
+    """Return `n` Damage objects, given a column of values for each field. This takes a third of the
+    time that the `__init__` of the frozen class takes.
     """
     objects = list(map(_NEW_DAMAGE, [Damage] * n))
     for set_field, values in zip(_SET_FIELDS, columns, strict=True):
@@ -291,8 +294,8 @@ def _finding(file: str, error: str, run: Run, what: str) -> Finding:
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:
-    """Return the batches of a run that is not accepted as single runs, because each is judged by
-    itself.
+    """Split a run that is not accepted into runs of one batch each, so that every batch is judged
+    separately.
     """
     if run.batches == 1:
         return [run]
@@ -304,7 +307,7 @@ def _pieces(walker: Walker, run: Run) -> list[Run]:
 
 
 class _Around:
-    """Extents in offset order, and the gaps between them into which other batches fit.
+    """Keeps extents in offset order, and finds the gaps into which other runs fit.
 
     The extents are kept in blocks of limited size. Inserting into a single list would take
     quadratic time if every second batch of a segment is out of place.
@@ -330,7 +333,9 @@ class _Around:
         return block, bisect_right(self._offsets[block], offset)
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the extents that begin at or before a piece's first offset, and next after it."""
+        """Return the last extent that begins at or before the first offset of `piece`, and the next
+        extent. Each can be None.
+        """
         number, at = self._find(piece.first_offset)
         block = self._blocks[number]
         if at < len(block):
@@ -340,8 +345,8 @@ class _Around:
         return (block[at - 1] if at else None), after
 
     def gap_for(self, piece: Run, lower: int) -> bool:
-        """Return whether the piece's offsets exactly fill a gap between two extents, or before the
-        first.
+        """Return whether the offsets of `piece` exactly fill a gap between two extents, or the gap
+        before the first extent.
         """
         before, after = self.before(piece)
         start = lower if before is None else before.last_offset + 1
@@ -361,7 +366,7 @@ class _Around:
 
 
 def _repeats(walker: Walker, piece: Run, around: _Around) -> bool:
-    """Return whether an extent contains the same batch, byte for byte."""
+    """Return whether an extent contains the batch `piece` too, byte for byte."""
     extent, _ = around.before(piece)
     if extent is None or piece.last_offset > extent.last_offset:
         return False
@@ -373,9 +378,9 @@ def _repeats(walker: Walker, piece: Run, around: _Around) -> bool:
 
 
 def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:
-    """Return the number of damaged spans before an incomplete last batch, which becomes a finding.
+    """Report an incomplete last batch as a finding. Return the number of damaged spans before it.
 
-    If there is none, return the number of all damaged spans.
+    If the last batch is complete, return the number of all damaged spans.
     """
     n, runs = len(parts.bads), parts.runs
     if not segment.last:
@@ -394,7 +399,9 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
 
 
 def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
-    """Return why the file ends with an incomplete batch at a damaged span, or None if it does not."""
+    """Return the reason why a damaged span counts as an incomplete last batch, or None if it does
+    not.
+    """
     position = bad.position
     zeros = walker.search.zero_tail()
     if zeros <= position:

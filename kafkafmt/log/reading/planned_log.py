@@ -1,4 +1,4 @@
-"""Plan the segments of a partition, each when it is first needed."""
+"""Make the plan of each segment of a partition when it is first needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .segment_walker import FIRST_READ, See, Walker
 
 Tell = Callable[[str], None]
 UNKNOWN = MIN_OFFSET
-"""A largest timestamp that has not been looked up yet."""
+"""Value that stands for a largest timestamp that has not been looked up yet."""
 
 
 class PlannedLog:
@@ -47,19 +47,20 @@ class PlannedLog:
         Memory-map the files instead of reading them. If a broker truncates a mapped file, the
         process is killed (SIGBUS).
     tell : callable, optional
-        Called with messages that are not about damage, such as that retention removed a file.
+        Called with messages that are not about damage. An example is that retention has removed a
+        file.
     on_missing : callable, optional
-        Called with each segment that retention removed.
+        Called with each segment that retention has removed.
 
     Attributes
     ----------
     bytes_read, reads : int
-        Number of bytes read from segments and indexes, and of read calls.
+        Number of bytes that were read from segments and indexes, and number of read calls.
     read_seconds, decompress_seconds : float
-        Time that `chunks` has spent on reading segments, and on decompressing their records. The
-        second is updated at the end of `chunks`.
+        Time in seconds that `chunks` has spent on reading segments, and on decompressing their
+        records. `decompress_seconds` is updated when `chunks` ends.
     stamps : dict
-        `files.stamp` of each segment, taken before its plan was made, by file name.
+        The `files.stamp` of each segment before its plan was made, by file name.
     """
 
     bytes_read: int
@@ -87,7 +88,7 @@ class PlannedLog:
         self.bytes_read = self.reads = 0
         self.read_seconds: float = 0.0
         self.decompress_seconds: float = 0.0
-        """Spent on reading segments and on decompressing their records, by `chunks` that were read to their end."""
+        """Time spent on decompressing records, by calls of `chunks` that were read to their end."""
         self._plans: dict[str, SegmentPlan] = {}
         self.stamps: dict[str, tuple[int, int, int] | None] = {}
 
@@ -111,12 +112,14 @@ class PlannedLog:
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that a broker shows."""
+        """First offset that a broker shows to consumers."""
         return self.directory.log_start_offset
 
     @cached_property
     def largest_timestamps(self) -> IntArray:
-        """The largest timestamp of each segment in ms; UNKNOWN if it has not been looked up yet."""
+        """The largest timestamp of each segment, in ms, or UNKNOWN if it has not been looked up
+        yet.
+        """
         return np.full(len(self.segments), UNKNOWN, np.int64)
 
     def first_segment(self, offset: int) -> int:
@@ -127,7 +130,9 @@ class PlannedLog:
 
     @contextmanager
     def view(self, segment: SegmentFile, mapped: bool = False) -> Iterator[FileView]:
-        """Open the file of a segment for the duration of a `with` block, and count what is read."""
+        """Open the file of a segment for the duration of a `with` block, and count the bytes read
+        from it.
+        """
         with FileView(segment.path, mapped) as view:
             try:
                 yield view
@@ -136,11 +141,11 @@ class PlannedLog:
                 self.reads += view.reads
 
     def plan(self, segment: SegmentFile, see: See | None = None) -> SegmentPlan:
-        """Return what is delivered of a segment.
+        """Return the plan of a segment.
 
         The plan is made on the first call, which passes `see` to `plan_segment`. If retention has
-        removed the file since it was listed, the plan is empty. If the file is missing for another
-        reason, `UnavailableSegmentError` is raised.
+        removed the file since its directory was listed, the plan is empty. If the file is missing
+        for any other reason, `UnavailableSegmentError` is raised.
         """
         plan = self._plans.get(segment.name)
         if plan is None:
@@ -155,9 +160,9 @@ class PlannedLog:
         return plan
 
     def skip_missing(self, segment: SegmentFile, moment: str = "before") -> None:
-        """Report that retention has removed a file.
+        """Report that retention has removed the file of a segment.
 
-        If retention does not explain that it is missing, raise `UnavailableSegmentError`.
+        If retention does not explain why the file is missing, raise `UnavailableSegmentError`.
         """
         check_retention(self.directory, segment)
         self.tell(f"{segment.path}: gone {moment} it was read (retention)")
@@ -165,8 +170,8 @@ class PlannedLog:
 
     @cached_property
     def leader_epoch_checkpoint(self) -> Epochs | None:
-        """Leader epochs and their first offsets from the checkpoint. None if it is missing, empty
-        or damaged.
+        """The leader epochs of the partition with their first offsets, from the checkpoint. None if
+        the checkpoint is missing, empty or damaged.
         """
         try:
             text = files.read_text(self.directory.path / LEADER_EPOCHS)
@@ -178,8 +183,8 @@ class PlannedLog:
     def compacted(self) -> bool:
         """Whether gaps in the offsets are expected, because the log was compacted.
 
-        It was if the cleaner's checkpoint contains the partition, or if batches lack offsets. To
-        find the latter, all segments are read.
+        The log counts as compacted if the log cleaner's checkpoint contains the partition, or if an
+        extent does not have a record for every offset. To find this out, all segments are read.
         """
         return self.directory.cleaned or not all(e.dense for s in self.segments for e in self.plan(s).extents)
 
@@ -190,7 +195,9 @@ class PlannedLog:
 
     @property
     def next_offset(self) -> int:
-        """Offset after the last valid batch, at least the last segment's base offset."""
+        """The offset after the last valid batch, or the base offset of the last segment, whichever
+        is higher.
+        """
         for segment in reversed(self.segments):
             following = self.plan(segment).next_offset
             if following is not None or segment.base_offset is not None:
@@ -198,8 +205,8 @@ class PlannedLog:
         return 0
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
-        """Yield extents and damage that concern offsets in [start, end), in offset order, each with
-        its plan.
+        """Yield the extents and damaged spans that overlap the offsets [start, end), in offset
+        order, each with the plan of its segment.
         """
         for events in self._events_by_segment(start, end):
             for event in events:
@@ -215,12 +222,13 @@ class PlannedLog:
             yield Events(plan, start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
-        """Return a plan of the batches with offsets in [start, end) only, by the offset index or
-        the headers.
+        """Return a plan of only those batches that have offsets in [start, end).
 
-        Return None if the whole segment is wanted, or if it has been planned already. Return None
-        too if the range is damaged, or has a gap in a log that is not compacted: in this case only
-        the whole segment shows what is damaged or out of place.
+        The batches are found with the offset index or, without it, with the batch headers.
+
+        Return None if the whole segment is wanted, or if its plan already exists. Also return None
+        if the range is damaged, or has a gap although the log is not compacted. In these cases, the
+        whole segment must be read to see which batches are damaged or out of place.
         """
         base = segment.base_offset
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):

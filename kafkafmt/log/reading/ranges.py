@@ -1,7 +1,6 @@
-"""Read a range of offsets of a segment without the rest of it.
+"""Read a range of offsets from a segment without reading the whole segment.
 
-Batch headers show where the range begins. The range is used only if its batches are valid and
-consistent by themselves.
+The range is found with batch headers. It is used only if its batches are valid and consistent.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from .segment_stats import total
 from .segment_walker import GROWTH, Walker
 
 HEADERS_READ = 64 << 10
-"""Smallest read, in bytes, if only headers are needed. Only a batch longer than this is skipped
-without reading it.
+"""Size of the smallest read if only headers are needed, in bytes. Only a batch that is longer than
+this is skipped without being read.
 """
 MAX_HEADERS_READ = 1 << 20
 
@@ -44,9 +43,10 @@ class Reached(NamedTuple):
     position : int
         Position of the batch found, in bytes.
     last : int
-        Last offset before it.
+        Last offset before the batch found.
     before : int
-        Position of the batch before it, or its own if it is the first.
+        Position of the batch before the one found. If the batch found is the first one, its own
+        position.
     """
 
     position: int
@@ -55,10 +55,9 @@ class Reached(NamedTuple):
 
 
 def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps: bool = True) -> Reached | None:
-    """Return the first batch from `position` on that has an offset or a later one, by headers
-    alone.
+    """Return the first batch at or after `position` that contains `offset` or a later offset.
 
-    CRCs are not checked.
+    Only headers are read, and CRCs are not checked.
 
     Parameters
     ----------
@@ -67,14 +66,14 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
     position, end : int
         Range of the file to search, in bytes.
     last : int
-        Last offset before `position`.
+        The last offset before `position`.
     gaps : bool, default True
         Allow gaps between the offsets of batches.
 
     Returns
     -------
     Reached or None
-        None if a header is damaged, or if offsets do not increase, or have a gap that is not
+        None if a header is damaged, if offsets do not increase, or if they have a gap that is not
         allowed.
     """
     buffer, table = aligned_buffer(MAX_HEADERS_READ), np.empty(TABLE_ROWS, BATCH_DTYPE)
@@ -88,7 +87,7 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
             rows = table[: scan.count]
             starts, firsts, consumed = rows["position"], rows["base_offset"], scan.position
             lasts = last_offsets(rows)
-        else:  # a batch that is longer than what was read
+        else:  # the batch is longer than the bytes that were read
             try:
                 first, reached, consumed = read_head(view, position)
             except KafkaFormatError:
@@ -111,11 +110,11 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
 
 
 def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool = False) -> list[Run] | None:
-    """Return the runs of valid batches from `position` on that contain the offsets from `start` to
-    `end`.
+    """Return the runs of valid batches, starting at `position`, that contain the offsets [start,
+    end).
 
-    They may begin before `start` and end after `end`. They end at the end of the file if that comes
-    first.
+    The runs may begin before `start` and end after `end`. If the file ends before offset `end`,
+    they end there.
 
     Parameters
     ----------
@@ -124,7 +123,7 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
     start, end : int
         Offsets; `end` is exclusive.
     gaps : bool, default False
-        Allow gaps between offsets.
+        Allow gaps in the offsets.
 
     Returns
     -------
@@ -163,7 +162,7 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
 def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
     """Return whether the header after a run shows that the run's last offsets are wrong.
 
-    `sure` means that the batch before the last one has confirmed them.
+    `sure` is whether the batch before the last one confirms these offsets.
     """
     if run.end == view.size:
         return False
@@ -175,9 +174,10 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
 
 
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
-    """Return the first offset, the last offset and the size in bytes of a batch, by its header.
+    """Return the first offset, the last offset and the size in bytes of a batch, as given by its
+    header.
 
-    A wrapper message has the offset of its last message, which is returned as both offsets.
+    A wrapper message has the offset of its last inner message, which is returned as both offsets.
     """
     head = view.read(position, BATCH_HEADER_SIZE)
     size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD

@@ -1,4 +1,4 @@
-"""Recognize files that are no Kafka log: compressed or packed files, and `.log` files of other
+"""Recognize files that are not Kafka logs: compressed or packed files, and `.log` files of other
 programs.
 """
 
@@ -14,11 +14,13 @@ from ..format.names import base_offset_of, parse_partition_name
 from .search import Search
 
 SEARCHED = 16 << 20
-"""Number of bytes that are searched for a valid batch, in a file that is not named by a base
-offset.
+"""In a `.log` file that is not named by a base offset, this many bytes are searched for a valid
+batch.
 """
 FOLLOWED = 1000
-"""Number of batches of such a file that are found by their length fields."""
+"""In a `.log` file that is not named by a base offset, at most this many batches are found by
+following their length fields.
+"""
 HEAD_BYTES = 512
 _TAR_MAGIC_AT = 257
 _MAGICS = (
@@ -40,13 +42,15 @@ _SUFFIX = re.compile(rf"((?:\.tar)?\.({'|'.join(_NAMES)}))\Z", re.IGNORECASE)
 
 
 def packing_of_name(name: str) -> str | None:
-    """Return the format of a compressed or packed file by its file name extension, or None."""
+    """Return the compression or archive format that a file name extension indicates, or None."""
     found = _SUFFIX.search(name)
     return _NAMES[found[2].lower()] if found else None
 
 
 def packing_of_content(head: bytes) -> str | None:
-    """Return the format of a compressed or packed file by its first 512 bytes, or None."""
+    """Return the compression or archive format that the first 512 bytes of a file indicate, or
+    None.
+    """
     for at, magic, name in _MAGICS:
         if head[at : at + len(magic)] == magic:
             return name
@@ -54,8 +58,8 @@ def packing_of_content(head: bytes) -> str | None:
 
 
 def packing(path: Path) -> str | None:
-    """Return the part of a message that names the format of a compressed or packed file; None for
-    other files.
+    """Return a phrase for messages that names the format of a compressed or packed file, or None
+    for other files.
     """
     with FileView(path) as view:
         found = packing_of_content(view.read(0, HEAD_BYTES))
@@ -78,8 +82,8 @@ def packed_logs(names: list[str]) -> list[str]:
 
 
 def _stems(names: list[str]) -> list[tuple[str, str]]:
-    """Return the names with an extension of a packed file, each with the name without the
-    extension.
+    """Return (name, stem) for each name with the extension of a compressed or packed file. The stem
+    is the name without this extension.
     """
     return [(name, name[: found.start()]) for name in names if (found := _SUFFIX.search(name))]
 
@@ -104,9 +108,10 @@ def has_valid_batch(path: Path) -> bool:
 
 
 def _by_length(view: FileView) -> Iterator[int]:
-    """Yield the positions of batches according to their length fields.
+    """Yield the positions of batches, found by following their length fields.
 
-    The search does not find messages of formats 0 and 1, so these positions are tried too.
+    These positions are checked in addition, because the search does not find messages of formats 0
+    and 1.
     """
     position = 0
     for _ in range(FOLLOWED):

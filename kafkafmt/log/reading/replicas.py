@@ -1,4 +1,4 @@
-"""Choose which copy of a partition is read, if several paths contain one."""
+"""Choose which copy of a partition is read if several paths contain the partition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .partition_dir import PartitionDir
 
 
 class DuplicatePartitionError(ValueError):
-    """Raised if two of the paths given contain the same partition.
+    """Raised if two of the given paths contain the same partition.
 
     Attributes
     ----------
@@ -32,7 +32,9 @@ class DuplicatePartitionError(ValueError):
 
     @property
     def problem(self) -> str:
-        """The message without the remedy, which each interface words itself."""
+        """The part of the message that describes the problem. The rest, which describes the remedy,
+        differs between Python, the command line and Spark.
+        """
         return f"{self.topic}-{self.partition} is in both {' and '.join(map(str, self.paths))}"
 
     def __reduce__(self) -> Any:
@@ -42,9 +44,9 @@ class DuplicatePartitionError(ValueError):
 def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: list[str]) -> list[PartitionDir]:
     """Return the partition directories to read, ordered by topic, partition and path.
 
-    If a partition is in two readable directories, `replicas` "longest" keeps the one with the higher
-    end offset and adds a message. Otherwise, it is a DuplicatePartitionError. Directories that are
-    not readable are all kept.
+    If two readable directories contain the same partition and `replicas` is "longest", the
+    directory with the higher end offset is kept, and a message is added. If `replicas` is None,
+    DuplicatePartitionError is raised. All directories that are not readable are kept.
     """
     kept: list[PartitionDir] = []
     chosen: dict[tuple[str, int], PartitionDir] = {}

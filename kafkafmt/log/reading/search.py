@@ -1,14 +1,17 @@
-"""Find the position at which reading resumes after a damaged batch: the first of these that exists.
+"""Find the position at which reading resumes after a damaged batch.
 
-1. A valid batch up to which the damaged batch's own CRC matches. In this case only the length
-   field, which the CRC does not cover, is corrupted.
-2. The end according to the length field, if a plausible header, only zeros, or the end of the file
-   is there, and no valid batch spans it.
-3. A valid batch, found by scanning, that is confirmed by what follows it (see `Search._confirmed`).
+It is the first of these that exists:
+
+1. A valid batch such that the CRC of the damaged batch matches its bytes up to there. In this case,
+   only the length field of the damaged batch is corrupted, which the CRC does not cover.
+2. The end of the damaged batch as given by its length field, if a plausible header, only zeros, or
+   the end of the file follows, and no valid batch spans this position.
+3. A valid batch, found by scanning, that is confirmed by the bytes after it (see
+   `Search._confirmed`).
 4. The end of the file.
 
-A record value can itself contain batches. A batch inside a value or inside a wrapper message is no
-candidate, as far as this can be recognized. Rule 3 excludes the others.
+A record value can itself contain batches. A batch inside a value or inside a wrapper message is not
+a candidate if it can be recognized as such. Rule 3 excludes the others.
 """
 
 from __future__ import annotations
@@ -32,31 +35,34 @@ from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder, OwnCrc
 from .batch_head import Head, header_continues, header_stands, whole_varint
 
 OWN_CRC_FINDS = 64
-"""Number of valid batches at which the damaged batch's own CRC is tried before its length field is
-trusted.
+"""Number of valid batches for which the CRC of the damaged batch is checked up to their start,
+before its length field is trusted.
 """
 LATER_FINDS = 16
-"""Number of valid batches after the first confirmed one at which the damaged batch's own CRC is still tried."""
+"""Number of valid batches after the first confirmed one for which the CRC of the damaged batch is
+checked up to their start.
+"""
 SPANNING_FINDS = 256
-"""Number of valid batches before a position that are checked for one that spans it."""
+"""To find a valid batch that spans a position, this many valid batches before the position are
+checked.
+"""
 CHAIN_ROWS = 1 << 14
 LONG_CHAIN = 1 << 16
-"""Size of consecutive valid batches, in bytes, from which on they are accepted whatever follows
-them.
+"""If consecutive valid batches have more than this many bytes, they are accepted no matter what
+follows.
 """
 MANY_MESSAGES = 1 << 20
-"""No wrapper message contains this many messages. A larger offset is therefore not a relative one.
-"""
+"""No wrapper message contains this many messages. A larger offset is therefore not relative."""
 
 
 class Search(BatchFinder):
-    """Finds where reading of an open segment resumes after damage.
+    """Finds the position in an open segment at which reading resumes after damage.
 
     Attributes
     ----------
     among_plain : bool or None
-        Whether all valid batches so far were messages of formats 0 and 1 without compression. None
-        before the first.
+        Whether all valid batches so far were uncompressed messages of formats 0 and 1. None before
+        the first valid batch.
     """
 
     def __init__(self, view: FileView) -> None:
@@ -69,13 +75,13 @@ class Search(BatchFinder):
         return np.empty(CHAIN_ROWS, BATCH_DTYPE)
 
     def note(self, rows: BatchTable) -> None:
-        """Register valid batches that precede the next damage."""
+        """Register valid batches that were read before the next damaged batch."""
         if self.among_plain is not False:
             self.among_plain = not ((rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0)).any()
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
-        """Return where reading resumes after the damaged batch at `position`, and whether its own
-        CRC matches up to there.
+        """Return the position at which reading resumes after the damaged batch at `position`, and
+        whether the CRC of the damaged batch matches its bytes up to there.
 
         `expected` is the lowest offset that the damaged batch can have.
         """
@@ -94,8 +100,8 @@ class Search(BatchFinder):
         return end, own.matches(end)
 
     def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
-        """Return the result of `resume` if the last window is sufficient and the case is a common
-        one, otherwise None.
+        """Return the result of `resume` in common cases that need only the last window, otherwise
+        None.
         """
         window = self._scanned
         self._first += int(np.searchsorted(self._found[self._first : self._n_found], position + 1))
@@ -114,8 +120,8 @@ class Search(BatchFinder):
         return any(Head(at, self.head(at)).end > position for at in near) and not self.valid(position)
 
     def _scan(self, bad: Head, own: OwnCrc, expected: int) -> int:
-        """Return the position of the first confirmed batch after a damaged one; the end of the file
-        if there is none.
+        """Return the position of the first confirmed batch after a damaged batch. If there is none,
+        return the end of the file.
         """
         covered = 0
         for at in self.find(bad.position + 1, self.size):
@@ -137,8 +143,8 @@ class Search(BatchFinder):
         return self.view.size
 
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
-        """Return the position of a valid batch after `find` if the damaged batch's own CRC and
-        offsets lead there, else that of `find`.
+        """Return the position of a valid batch after `find` if the CRC and the offsets of the
+        damaged batch show that it ends there. Otherwise, return the position of `find`.
         """
         if find.first_offset == bad.next_offset:
             return find.position
@@ -149,19 +155,20 @@ class Search(BatchFinder):
         return find.position
 
     def _confirmed(self, find: Head, bad: Head, expected: int) -> bool:
-        """Return whether what follows a valid batch shows that it belongs to the log and not to a
+        """Return whether the bytes after a valid batch show that it belongs to the log and not to a
         record value.
 
-        One of these must follow it:
+        The valid batch must be followed by one of these:
 
         - the end of the file, or zeros up to the end
-        - a plausible header whose offset continues
-        - the next offset, at the position of a header's offset
+        - a plausible header whose offset continues the log
+        - the next offset, in its first eight bytes
         - a valid batch
 
-        In the last case, and if the damaged batch's header is the log's next one, `find` must be
-        the batch after the damaged one. Otherwise the last of a few consecutive valid batches must
-        be confirmed in the same way.
+        Sometimes a valid batch after it is not enough: if the header of the damaged batch continues
+        the log, but `find` does not have the next offset after the damaged batch. In this case, the
+        last of the consecutive valid batches must be followed by one of the others, or these
+        batches must be longer than LONG_CHAIN.
         """
         if bad.continues(expected) and find.first_offset != bad.next_offset:
             ends, last_offset = self._chain_from(find, LARGEST_WINDOW)
@@ -173,31 +180,34 @@ class Search(BatchFinder):
         return self._continued(end, next_offset, find.magic) or (end == find.end and self.valid(end))
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
-        """Return whether the bytes at `end` continue the log: as `_log_continues` says, or by the
-        next offset alone.
+        """Return whether the bytes at `end` continue the log, as defined by `_log_continues`, or
+        begin with the next offset.
         """
         if self._log_continues(end, next_offset):
             return True
         offset = self.head(end)[:LENGTH_AT]
         distance = int.from_bytes(offset, "big") - next_offset
-        reach = 0xFFFF if magic < MAGIC_V2 else 0  # a wrapper message has its last offset
+        reach = 0xFFFF if magic < MAGIC_V2 else 0  # the offset of a wrapper message is that of its last inner message
         return len(offset) == LENGTH_AT and 0 <= distance <= reach
 
     def _log_continues(self, position: int, expected: int) -> bool:
-        """Return whether the file ends at `position`, has only zeros from there on, or has a
-        plausible header with an offset that continues.
+        """Return whether the log continues or ends at `position`.
+
+        The file must end there, have only zeros after that position, or have a plausible header
+        there whose offset continues the log.
         """
         head = self.head(position)
         return self._ends_at(position) or (len(head) >= LENGTH_AT and header_continues(head, expected))
 
     def _value_end(self, find: Head) -> int:
         """Return the end of the record value that consists of `find` and the valid batches directly
-        after it, or 0.
+        after it, or 0 if they are not a record value.
 
-        The value's length precedes it and must equal the size of these batches. In format 2 the
-        length is a varint, which can match by chance. So nothing that continues the log may follow:
-        in a real record, at least the header count does. In formats 0 and 1 the length has four
-        bytes. A match by chance is as unlikely as with a CRC.
+        The bytes before a record value contain its length, which must equal the size of these
+        batches. In format 2 the length is a varint, which can match by chance. Therefore the bytes
+        after the value must not continue the log; in a real record, at least the header count
+        follows the value. In formats 0 and 1 the length has four bytes, so a match by chance is as
+        unlikely as with a CRC.
         """
         reach = min(5, find.position)
         before = self._bytes(find.position - reach, reach)
@@ -216,29 +226,29 @@ class Search(BatchFinder):
         return 0
 
     def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the batches from `find` on if the damaged batch's header claims their
-        offsets, or 0.
+        """Return the end of the batches that start at `find` if the header of the damaged batch
+        claims their offsets, otherwise 0.
 
-        No later batch of the log has these offsets, so the batches are inside the damaged one. The
-        header is trusted if it continues the log.
+        No later batch of the log can have these offsets, so these batches are inside the damaged
+        batch. Its header is trusted if it continues the log.
         """
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
             following = self._chain["base_offset"][: self._chained] >= bad.next_offset
             if (
                 bad.magic < MAGIC_V2 and following.any()
-            ):  # a message ends with its value, so the log's next batch is directly after that
+            ):  # a message ends with its value, so the next batch of the log directly follows the value
                 return int(ends[max(int(np.argmax(following)) - 1, 0)])
             return int(ends[-1])
         return 0
 
     def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the messages from `find` on if they can be inside a damaged wrapper
-        message, or 0.
+        """Return the end of the messages that start at `find` if they can be inside a damaged
+        wrapper message, otherwise 0.
 
-        Compression can leave inner messages unchanged. In format 1 their offsets count from 0. In
-        format 0 they are absolute: such a message is delivered like any other, because its offset
-        and its CRC are its own.
+        Compressed data can contain inner messages unchanged. In format 1, their offsets start at 0.
+        In format 0, their offsets are absolute, so such a message has a valid offset and a valid
+        CRC, and is delivered like any other message.
         """
         if not find.plain_message or find.magic != MAGIC_V1 or bad.magic == MAGIC_V2 or bad.plain_message:
             return 0
@@ -254,8 +264,8 @@ class Search(BatchFinder):
         return self._plain_end(find, highest) if find.first_offset <= highest else 0
 
     def _plain_end(self, find: Head, highest: int) -> int:
-        """Return the end of the messages from `find` on that have no compression and consecutive
-        offsets up to `highest`.
+        """Return the end of the messages that start at `find`, are not compressed, and have
+        consecutive offsets up to `highest`.
         """
         self._chain_from(find, LARGEST_WINDOW)
         rows = self._chain[: self._chained]
@@ -265,8 +275,8 @@ class Search(BatchFinder):
         return int(rows["position"][-1]) + int(rows["size"][-1]) + self._looked.at if len(rows) else find.end
 
     def _chain_from(self, find: Head, reach: int) -> tuple[npt.NDArray[np.int64], int]:
-        """Return the ends of `find` and of the valid batches directly after it, and the last one's
-        last offset.
+        """Return the end positions of `find` and of the valid batches directly after it, and the
+        last offset of the last batch.
 
         At most the batches of one window are checked. If the first window is too small for `reach`
         bytes, a larger one is used.
@@ -280,20 +290,20 @@ class Search(BatchFinder):
                 break
         self._chained = scan.count
         rows = self._chain[: scan.count]
-        if not len(rows):  # larger than the window
+        if not len(rows):  # the batch is larger than the window
             return np.array([find.end]), find.last_offset
         ends = rows["position"].astype(np.int64) + rows["size"] + window.at
         return ends, last_offset(rows[-1])
 
     def _ends_at(self, position: int) -> bool:
-        """Return whether the file ends at `position`, or has only zeros from there on.
+        """Return whether the file ends at `position`, or has only zeros after it.
 
-        Fewer zeros than an offset has bytes do not count: they can be the rest of a record.
+        Fewer than eight zero bytes do not count, because they can be the rest of a record.
         """
         return position == self.size or (position + LENGTH_AT <= self.size and position >= self.zero_tail())
 
     def _header_or_end(self, position: int, expected: int) -> bool:
-        """Return whether a plausible header or the end of the data is at `position`."""
+        """Return whether a plausible header begins, or the data ends, at `position`."""
         if position >= self.size:
             return position == self.size
         head = self.head(position)

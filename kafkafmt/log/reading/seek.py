@@ -1,4 +1,4 @@
-"""Answer where an offset or a time is in a partition, as a broker answers ListOffsets."""
+"""Find the position of an offset or a time in a partition, like the broker request ListOffsets."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ SPECIAL_TIMES = (LATEST, EARLIEST, MAX_TIMESTAMP)
 
 @dataclass(frozen=True)
 class Position:
-    """Where an offset or a time is in a partition.
+    """The position of an offset or a time in a partition.
 
     Attributes
     ----------
     topic, partition : str, int
         The partition.
     offset : int or None
-        Offset of the record. None if there is no answer.
+        Offset of the record. None if no record was found.
     timestamp : int or None
         Timestamp of the record, in milliseconds since 1970-01-01 UTC. -1 if the record has none.
-        None if there is no answer, and for "latest" and "earliest".
+        None if no record was found, and for "latest" and "earliest".
     segment : str or None
-        Name of the `.log` file.
+        Name of the `.log` file that contains the record.
     position : int or None
-        Position of the batch in that file, in bytes.
+        Position of the record's batch in that file, in bytes.
     bytes_read : int
-        Bytes of segments and indexes that were read for the answer.
+        Number of bytes that were read from segments and indexes for this search.
     reads : int
-        Number of reads.
+        Number of read calls for this search.
     segments_planned : int
-        Segments that had to be read as a whole, because their indexes do not lead to the answer.
+        Number of segments that had to be read completely, because their indexes were not
+        sufficient.
     """
 
     topic: str
@@ -55,7 +56,9 @@ class Position:
 
 
 def seek(log: PartitionLog, *, offset: int | None = None, timestamp: Any = None) -> Position:
-    """Return where an offset or a time is in a partition; `Partition.seek` documents the arguments."""
+    """Return the position of an offset or a time in a partition. `Partition.seek` documents the
+    arguments.
+    """
     if (offset is None) == (timestamp is None):
         raise TypeError("seek takes an offset or a timestamp, one of the two")
     before = log.bytes_read, log.reads, log.planned

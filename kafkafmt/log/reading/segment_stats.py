@@ -19,11 +19,13 @@ class Stats:
     batches : int
         Number of batches.
     records : int or None
-        Number of records, control records included. None if a wrapper message does not state it.
+        Number of records, including control records. None if there is a wrapper message, whose
+        header does not contain this number.
     codecs, magics : int
-        Bit masks of the codec ids and of the magics that occur.
+        Bit masks of the codec ids and of the magic values that occur.
     min_timestamp, max_timestamp : int
-        Smallest base timestamp and largest maximum timestamp, in ms; -1 if there are none.
+        Smallest base timestamp and largest maximum timestamp, in ms. -1 if no batch has a
+        timestamp.
     transactional : bool
         Whether there are transactional batches.
     """
@@ -37,7 +39,7 @@ class Stats:
     transactional: bool = False
 
     def add(self, rows: BatchTable) -> None:
-        """Add a table of batches."""
+        """Add a table of batches to the summary."""
         attributes = rows["attributes"]
         self.batches += len(rows)
         wrappers = bool(((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any())
@@ -55,5 +57,5 @@ class Stats:
 
 
 def total(a: int | None, b: int | None) -> int | None:
-    """Return the sum of two counts; None if one of them is not known."""
+    """Return the sum of two counts, or None if either count is None."""
     return None if a is None or b is None else a + b

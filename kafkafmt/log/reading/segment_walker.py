@@ -1,8 +1,9 @@
 """Walk a segment: find its runs of valid batches and the damaged spans between them.
 
-Batches are not decompressed. Wrapper messages (formats 0 and 1) are an exception: the CRC does not
-cover their offset field, and only their inner messages contain their first offset. One buffer and
-one table are reused for all batches. Besides these, memory is used for runs and damaged spans only.
+Batches are not decompressed, except for wrapper messages (formats 0 and 1). The CRC of a wrapper
+message does not cover its offset field, and only its inner messages contain its first offset. One
+buffer and one table are reused for all batches. Other memory is used only for runs and damaged
+spans.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ BUFFER_BYTES.
 GROWTH = 4
 SPAN_ROWS = 8192
 Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
-"""File position of a buffer, the buffer, a table of valid batches in it, and the error after the
-last of them.
+"""File position of a buffer, the buffer, a table of the valid batches in it, and the error after
+the last batch.
 """
 
 
@@ -67,7 +68,7 @@ class Walker:
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     run_bytes : int, optional
-        Size at which a run is cut although the next batch continues it, in bytes.
+        Size in bytes at which a run is cut, even if the next batch continues it.
     first_read : int, default 4194304 (4 MiB)
         Size of the first read, in bytes.
     """
@@ -91,18 +92,19 @@ class Walker:
         self._wrappers = WrapperReader(max_batch_bytes)
         self._buffer = aligned_buffer(0 if view.data is not None else min(BUFFER_BYTES, max(self.size, 1)))
         self._buffer_at = self._buffered = 0
-        """Position in the file of the buffer, and how many of its bytes are the file's."""
+        """File position of the buffer, and the number of bytes in it that were read from the file.
+        """
         self._table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
         self._spans = np.empty((SPAN_ROWS, 7), np.int64)
         self._before_read: Callable[[], None] = lambda: None
-        """Called before the buffer is filled again."""
+        """Called before the buffer is refilled."""
 
     def tables(self, position: int, end: int) -> Iterator[Table]:
-        """Yield tables of the valid batches from `position` to `end`, or to the first damaged
-        batch.
+        """Yield tables of the valid batches from the file position `position` to `end`, or to the
+        first damaged batch.
 
-        The last table may be empty. Its error is None if `end` was reached; otherwise its position
-        is that in the file.
+        The last table may be empty. It has an error unless `end` was reached. The `position` of the
+        error is a file position.
         """
         if self.view.data is not None:
             yield from self._mapped_tables(self.view.data, position, end)
@@ -118,7 +120,7 @@ class Walker:
                 self._buffered = self.view.read_into(self._buffer[:asked], position)
                 step *= GROWTH
             start, stop, error, full = at, min(self._buffered, end - self._buffer_at), None, True
-            while full:  # a buffer of small batches fills the table several times
+            while full:  # if batches are small, one buffer fills the table several times
                 scan = core.scan_batches(self._buffer, self._table, at, stop)
                 full = scan.count == len(self._table)
                 at, error = scan.position, scan.error
@@ -135,7 +137,7 @@ class Walker:
                     yield self._buffer_at, self._buffer, self._table[: scan.count], error
                 if error is not None:
                     return
-            if at == start:  # the batch at `position` is not whole in the buffer
+            if at == start:  # the batch at `position` is not completely in the buffer
                 known = (
                     self._buffered > 0 and stop - at >= MAGIC_END
                 )  # a buffer that was just replaced by a larger one is empty
@@ -146,16 +148,16 @@ class Walker:
             position = self._buffer_at + at
 
     def _head(self, position: int, at: int, stop: int) -> bytes:
-        """Return a batch's header: from the buffer, at `at`, or from the file if the buffer's bytes
-        end before the header does.
+        """Return the header of a batch from the buffer, at `at`. If the buffer does not contain the
+        complete header, read it from the file.
         """
         if stop - at >= BATCH_HEADER_SIZE:
             return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
         return self.view.read(position, BATCH_HEADER_SIZE)
 
     def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
-        """Yield the tables of a memory-mapped file, in which every batch is complete. The buffer is
-        the file.
+        """Yield the tables of a memory-mapped file. The whole file is the buffer, so every batch is
+        complete in it.
         """
         self._buffer, self._buffered = data, len(data)
         step, planned_end, end = self.first_read, end, min(end, len(data))
@@ -174,13 +176,13 @@ class Walker:
             if error is not None:
                 return
             position = scan.position
-        if end < planned_end:  # the file has shrunk since it was planned
+        if end < planned_end:  # the file has shrunk since the walk was planned
             yield 0, data, self._table[:0], TruncatedError("the file was truncated while it was read", position)
 
     def _size_of_unread(self, position: int, end: int, got: int, asked: int) -> int | KafkaFormatError:
-        """Return the size of a batch that was read only in part, or what is wrong with it.
+        """Return the size of a batch that was read only partly, or the error for this batch.
 
-        The buffer is enlarged if necessary, so that the batch fits.
+        If the batch does not fit into the buffer, the buffer is enlarged.
         """
         if got < asked:
             return TruncatedError("the file was truncated while it was read", position)
@@ -193,10 +195,11 @@ class Walker:
         return size
 
     def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
-        """Return the error of a batch that is too large to read, or None.
+        """Return the error for a batch that is too large to read, or None.
 
-        The file may end inside the batch. If the batch is larger than the buffer, its CRC is
-        checked without reading it whole. It may also exceed the limit.
+        The errors are that the file ends inside the batch, that the CRC does not match, and that
+        the batch exceeds the limit. The CRC is checked only if the batch is larger than the buffer,
+        and without reading the whole batch into memory.
         """
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
@@ -212,7 +215,7 @@ class Walker:
         return None
 
     def _cut_off(self, position: int, end: int, head: bytes) -> KafkaFormatError:
-        """Return the error of a batch inside which the file ends."""
+        """Return the error for a batch that is truncated by the end of the file."""
         left = end - position
         if left < MAGIC_END:
             return TruncatedError(f"the file ends {left} bytes into a batch", position)
@@ -221,17 +224,18 @@ class Walker:
         return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
 
     def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Parts:
-        """Return all bytes of the segment, as runs and damaged spans in the order of the file.
+        """Return all bytes of the segment, as runs and damaged spans in file order.
 
         Parameters
         ----------
         cut_gaps : bool, default False
-            End a run at every gap in the offsets too, not only if they decrease.
+            End a run also at each gap in the offsets. By default, a run ends only if the offsets do
+            not increase.
         cut_at : set of int, optional
-            Start a run at every batch whose first offset is one of these.
+            Start a new run at each batch whose first offset is in this set.
         see : callable, optional
-            Called with the position of each buffer, the buffer, and the valid batches in it. Damage
-            may be between these.
+            Called with the file position of each buffer, the buffer, and a table of the valid
+            batches in it. Damaged spans can be between these batches.
         """
         self.stats = Stats()
         self.search.among_plain = None
@@ -283,7 +287,7 @@ class Walker:
         return pending.parts()
 
     def _in_buffer(self, position: int) -> bool:
-        """Return whether a position of the file is in the buffer."""
+        """Return whether the buffer contains the byte at a file position."""
         return 0 <= position - self._buffer_at < self._buffered
 
     def _scan_damaged(
@@ -291,8 +295,7 @@ class Walker:
     ) -> tuple[BatchTable, IntArray, int, int, int | None, KafkaFormatError | None]:
         """Scan the rest of the buffer with `core.scan_damaged`.
 
-        The positions returned are those in the file, except in the rows, where they are those in
-        the buffer.
+        The positions returned are file positions. Only the rows contain positions in the buffer.
         """
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
@@ -304,7 +307,9 @@ class Walker:
         return self._table[:n], spans, end + at, expected, last, error
 
     def runs(self, rows: BatchTable, start: int, cut_gaps: bool = False) -> list[Run]:
-        """Return the runs of a table of valid batches, whose positions count from `start`."""
+        """Return the runs of a table of valid batches. Their positions are relative to the file
+        position `start`.
+        """
         firsts = rows["base_offset"].copy()
         for i in np.flatnonzero((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).tolist():
             firsts[i] = self.first_offset_at(start + int(rows["position"][i]))
@@ -313,7 +318,7 @@ class Walker:
     def first_offset_at(self, position: int) -> int:
         """Return the first offset of the batch or message at a position.
 
-        For a wrapper message that cannot be read, this is its own offset.
+        If it is a wrapper message that cannot be read, return its own offset.
         """
         size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
         entry, row = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
@@ -322,13 +327,15 @@ class Walker:
         return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)
 
     def _bad(self, position: int, error: KafkaFormatError, expected: int) -> Bad:
-        """Return the damaged span from `position` to where reading resumes."""
+        """Return the damaged span from `position` to the position at which reading resumes."""
         end, own_crc_matches = self.search.resume(position, expected)
         known = own_crc_matches or isinstance(error, TooLargeError)
         return Bad(position, end, error.code, error.message, self._count(position) if known else None)
 
     def _count(self, position: int) -> int | None:
-        """Return the number of data records that a header states, or None if it is impossible."""
+        """Return the number of data records in the header at `position`, or None if this number is
+        impossible.
+        """
         head = self.view.read(position, BATCH_HEADER_SIZE)
         if head[MAGIC_AT] < MAGIC_V2:
             return None if head[LEGACY_ATTRIBUTES_AT] & CODEC_MASK else 1
@@ -342,7 +349,9 @@ class Walker:
 
 
 class _Seen:
-    """Passes valid batches to the `see` function of a walk, as many at a time as are in one buffer."""
+    """Passes valid batches to the `see` function of a walk. Batches of one buffer are passed
+    together if possible.
+    """
 
     def __init__(self, see: See | None) -> None:
         self._see = see
@@ -367,16 +376,16 @@ class _Seen:
 
 
 def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: int) -> tuple[int, int]:
-    """Return the lowest offset to expect after a table of batches, and the last offset of its last
-    batch.
+    """Return the lowest offset to expect after a table of batches, and the last offset of the
+    table.
 
-    If the last batch does not continue the one before it, its base offset may be corrupted, so the
-    end of the one before counts.
+    If the last batch does not directly follow the previous batch, its base offset may be corrupted.
+    In this case, the lower one of their last offsets is used.
 
     Parameters
     ----------
     before : int or None
-        The last offset before the table. None directly after damage.
+        The last offset before the table. None if damage directly precedes the table.
     expected : int
         The lowest offset to expect before the table.
     """

@@ -20,12 +20,14 @@ class OffsetBound(NamedTuple):
     Attributes
     ----------
     kind : str
-        What `n` is: "offset"; "before_end", a number of offsets before the log end; "time", in ms;
-        or "group".
+        Meaning of the bound. "offset": `n` is an offset. "before_end": `n` is a number of offsets
+        before the log end. "time": `n` is a time in ms. "group": the offset is taken from
+        `committed`.
     n : int
-        The number, see `kind`.
+        The number that `kind` describes.
     committed : mapping of (topic, partition) to int
-        For "group", the committed offsets. The log start is used for other partitions.
+        The committed offset of each partition, if `kind` is "group". For a partition without a
+        committed offset, the bound is the log start.
     """
 
     kind: str
@@ -35,7 +37,8 @@ class OffsetBound(NamedTuple):
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
         """Return the offset for a partition.
 
-        For a time after that of every record, this is the end of the log.
+        If `kind` is "time" and no record has this timestamp or a later one, return the end of the
+        log.
         """
         if self.kind == "offset":
             return min(self.n, NO_END)
@@ -48,13 +51,15 @@ class OffsetBound(NamedTuple):
 
 
 class OffsetRange(NamedTuple):
-    """Offsets from `start` to `end` (exclusive). Each may be None, for no limit."""
+    """A range of offsets from `start` to `end` (exclusive). If a bound is None, there is no limit
+    on that side.
+    """
 
     start: OffsetBound | None = None
     end: OffsetBound | None = None
 
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> tuple[int | None, int | None]:
-        """Return the offsets for a partition, each None if it has no limit."""
+        """Return the start and end offsets for a partition. An offset is None if there is no limit."""
         return tuple(None if b is None else b.resolve(log, below_log_start) for b in self)  # type: ignore[return-value]
 
 
@@ -65,11 +70,11 @@ def select_partitions(
     internal: bool = False,
     every_state: bool = False,
 ) -> list[PartitionDir]:
-    """Return the partitions to read, by topic globs and partition numbers.
+    """Return the partitions that match the topic globs and partition numbers.
 
-    Only partitions that are live or named as a path are returned, unless `every_state` is True.
-    Kafka's internal topics (`__…`) are returned only if `internal` is True, if they are named as a
-    path, or if a glob that begins with `__` matches them.
+    Partitions that are neither live nor named as a path are returned only if `every_state` is True.
+    Partitions of Kafka's internal topics (`__…`) are returned only if `internal` is True, if they
+    are named as a path, or if a glob that begins with `__` matches them.
     """
     chosen = []
     for p in partitions:
@@ -87,9 +92,10 @@ def select_partitions(
 
 
 def like(word: str, known: Iterable[str]) -> str:
-    """Return the part of a message that names what exists instead of `word`.
+    """Return a phrase for messages that suggests existing names if `word` does not exist.
 
-    These are the most similar of the `known` names, otherwise the first few.
+    The phrase contains the `known` names that are most similar to `word`. If none is similar, it
+    contains the first few.
     """
     names = sorted(set(known), key=lambda name: (name.startswith(INTERNAL_PREFIX), name))
     plain = word.strip("*").lower()
@@ -104,7 +110,7 @@ def like(word: str, known: Iterable[str]) -> str:
 def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbers: Collection[int] = ()) -> list[str]:
     """Return a message for each topic glob and each partition number that matches nothing.
 
-    A number is reported if no partition of the matching topics has it.
+    A partition number is reported if no matching topic has this partition.
     """
     found = list(partitions)
     lines = []
@@ -127,7 +133,9 @@ def _listed(names: list[str], most: int = 5) -> str:
 
 
 def _numbers(known: list[int]) -> str:
-    """Return a phrase with partition numbers; consecutive ones are abbreviated."""
+    """Return a phrase for messages that lists partition numbers. Consecutive numbers are
+    abbreviated as a range.
+    """
     if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
         return f"there are {known[0]} to {known[-1]}"
     return f"there {'is' if len(known) == 1 else 'are'} {_listed([str(n) for n in known])}"

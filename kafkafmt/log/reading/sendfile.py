@@ -1,7 +1,8 @@
-"""Send batches unchanged from segments to a file or socket, inside the kernel if possible (Kafka:
-FileRecords.writeTo).
+"""Send batches from segments to a file or socket without changing them.
 
-Only headers are read, to find where batches end. CRCs are not checked, as in a broker.
+The data is copied inside the kernel if possible. Kafka's counterpart is FileRecords.writeTo.
+
+Only headers are read, to find the ends of batches. As in a broker, CRCs are not checked.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Sent(NamedTuple):
     bytes : int
         Number of bytes sent.
     next_offset : int
-        Offset at which to continue. If only a part of a batch was sent, it is that of this batch.
+        Offset from which to continue. If the last batch was sent only partly, this is the offset of
+        that batch.
     """
 
     bytes: int
@@ -39,18 +41,19 @@ class Sent(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """Batches of one segment.
+    """Consecutive batches of one segment that are sent together.
 
     Attributes
     ----------
     start, end : int
-        Positions of the batches, in bytes.
+        Position of the first batch, and end of the last batch, in bytes.
     cut : int
-        Position at which the next batch is cut; equal to `end` if it is not sent at all.
+        Position at which the next batch is truncated. Equal to `end` if the next batch is not sent
+        at all.
     next_offset : int
-        Offset after the batches.
+        The offset after the last batch.
     full : bool
-        Whether the limit was reached.
+        Whether sending ends here, because the size limit or the end offset was reached.
     """
 
     start: int
@@ -69,10 +72,10 @@ def send(
     end: int = NO_END,
     whole_batches: bool = True,
 ) -> Sent:
-    """Send the batches from the one with `offset` on.
+    """Send batches, starting with the batch that contains `offset`.
 
-    Sending ends at the end of the log, or before the first batch that starts at or after `end`. An
-    incomplete last batch is not sent.
+    Sending ends at the end of the log, or before the first batch whose base offset is at or after
+    `end`. If the last batch of the log is incomplete, it is not sent.
 
     Parameters
     ----------
@@ -81,13 +84,15 @@ def send(
     target : int, or an object with ``fileno()``
         A file descriptor, file or blocking socket.
     offset : int
-        First offset to send; at least the log start offset is used.
+        First offset to send. If it is below the log start offset, the log start offset is used.
     max_bytes : int, optional
-        Largest number of bytes. The first batch is sent even if it is larger.
+        Largest number of bytes to send. The first batch is sent even if it is larger. By default
+        there is no limit.
     end : int, optional
         Offset, exclusive. By default the end of the log.
     whole_batches : bool, default True
-        If False, the last batch may be cut, as in a fetch response.
+        Send complete batches only. If False, the last batch may be truncated, as in a fetch
+        response.
 
     Raises
     ------
@@ -122,7 +127,7 @@ def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int
             if segment.last:
                 break
             raise
-        if last < offset and start == at:  # the index leads to a batch before the wanted one
+        if last < offset and start == at:  # the index leads to a batch before the one with `offset`
             start = at = at + size
         elif base >= end:
             return _Range(start, at, at, offset, True)

@@ -1,4 +1,4 @@
-"""Read the transaction indexes of a partition, which name aborted transactions."""
+"""Read the transaction indexes of a partition, which list aborted transactions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from .partition_dir import PartitionDir
 
 
 class IndexEntries:
-    """The entries of a partition's transaction indexes, and which of them no batch contains.
+    """The entries of all transaction indexes of a partition.
+
+    The object also tracks which entries have a marker offset that is not in any batch of the log.
 
     Attributes
     ----------
     all : list of Aborted
-        Every plausible entry, ordered by marker offset.
+        All plausible entries, ordered by marker offset.
     waiting : dict of deque of int
-        For each producer id, the indexes in `all` of entries that have not been taken, ordered by
+        The entries of each producer that have not been taken, as indexes into `all`, ordered by
         marker offset.
     """
 
@@ -34,7 +36,7 @@ class IndexEntries:
             _, names = files.list_directory(directory.path)
         except FileNotFoundError:
             names = []
-        for name in names:  # the indexes of missing segments are read too
+        for name in names:  # transaction indexes of missing segments are read too
             base = None if name in directory.ignored else index_base_of(name)
             data = None if base is None else files.read_bytes(directory.path / name)
             for version, *values in read_transaction_index(data).tolist() if data else ():
@@ -54,8 +56,8 @@ class IndexEntries:
             self.waiting[entry.producer_id].append(i)
 
     def cover(self, table: BatchTable) -> None:
-        """Register the offsets that batches contain: such a batch itself shows whether it is a
-        marker.
+        """Register that batches contain the marker offsets of some entries. These batches show
+        whether they are markers, so the entries are not needed.
         """
         if not len(self._lasts) or not len(table):
             return
@@ -66,8 +68,8 @@ class IndexEntries:
             self._covered[low:high] |= (at >= 0) & (lasts[at] >= self._lasts[low:high])
 
     def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
-        """Take a producer's entries with a marker offset below `before`; yield those that no batch
-        contains.
+        """Remove the entries of a producer with a marker offset below `before`. Yield those whose
+        marker offset is not in any batch.
         """
         waiting = self.waiting[producer_id]
         while waiting and self._lasts[waiting[0]] < before:

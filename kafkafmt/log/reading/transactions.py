@@ -1,15 +1,15 @@
-"""Decide which records a consumer at read_committed sees, from the log itself.
+"""Determine from the log alone which records a consumer at read_committed would see.
 
 The log is read once, in offset order. A producer's transaction is open from its first transactional
 batch to its marker (Kafka: ``ProducerStateManager``). Aborted transactions are omitted. The last
 stable offset is the first offset of the oldest open transaction.
 
-Damage or a missing segment may hide a marker. In that case the transaction index is consulted,
-which names every aborted transaction. If it does not settle the matter, the transaction's records
-before the damage are omitted, and a `Doubt` reports it.
+Damage or a missing segment may hide a marker. In this case, the transaction index is consulted,
+which lists every aborted transaction. If the index does not show how the transaction ended, its
+records before the damage are omitted, and a `Doubt` reports this.
 
-A transaction index may also name a marker at an offset that no batch contains, although nothing is
-damaged. A broker trusts that entry, so it ends the transaction here too.
+A transaction index may also list a marker at an offset that no batch contains, although nothing is
+damaged. Brokers trust such an entry, so this module does too: the entry ends the transaction.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MARKER_SIZE = 78
 
 
 class Batches(Protocol):
-    """Batches of one segment, which are in a buffer. `Part` implements it."""
+    """Interface of batches that are in one buffer. `Part` implements it."""
 
     @property
     def plan(self) -> SegmentPlan: ...
@@ -61,7 +61,7 @@ class Batches(Protocol):
 
 
 class ReadableLog(Protocol):
-    """The partition whose transactions are read. `PartitionLog` implements it."""
+    """Interface of a partition whose transactions are read. `PartitionLog` implements it."""
 
     @property
     def directory(self) -> PartitionDir: ...
@@ -79,18 +79,18 @@ class ReadableLog(Protocol):
 
 @dataclass(frozen=True)
 class Doubt:
-    """A transaction whose end damage may have hidden. Its records are omitted at read_committed.
+    """A transaction whose end may be hidden by damage. Its records are omitted at read_committed.
 
     Attributes
     ----------
     producer_id : int
-        The producer of the transaction.
+        Id of the producer of the transaction.
     first_offset, last_offset : int
-        The first and last offset of the records that are omitted.
+        First and last offset of the records that are omitted.
     file : str
-        Name of the damaged segment, or of the segment after a missing one.
+        Name of the damaged segment. If a segment is missing, name of the segment after it.
     hidden_by : str
-        What may hide the end: "damage" or "a missing segment".
+        What may hide the end of the transaction: "damage" or "a missing segment".
     """
 
     producer_id: int
@@ -101,7 +101,9 @@ class Doubt:
 
     @property
     def message(self) -> str:
-        """Message about what is in doubt and what read_committed omits."""
+        """Message for the user: which transaction is in doubt, and which of its records are
+        omitted.
+        """
         span = f"its records at offsets {self.first_offset} to {self.last_offset} are omitted"
         return f"{self.hidden_by} may hide how producer {self.producer_id}'s transaction ended: {span}"
 
@@ -109,7 +111,7 @@ class Doubt:
 class TransactionInDoubtError(KafkaFormatError):
     """Raised if read_committed would omit records of a transaction whose outcome is not known.
 
-    It is raised only if the caller asked for an error in this case.
+    This error is raised only if the caller requested it.
 
     Attributes
     ----------
@@ -142,17 +144,16 @@ class Transactions:
     Attributes
     ----------
     aborted : dict of list of (int, int)
-        For each producer id, the first and last offsets of aborted transactions, in ascending
-        order.
+        The first and last offset of each aborted transaction, by producer id, in ascending order.
     open : dict of int
-        For each producer id with an open transaction, its first offset.
+        The first offset of each open transaction, by producer id.
     doubts : list of Doubt
         Transactions whose outcome is not known.
     last_stable_offset : int
-        The first offset that is not decided yet.
+        The end (exclusive) of the records that a consumer at read_committed sees.
     unmarked : list of Aborted
-        Entries of transaction indexes that were needed because the log does not contain their abort
-        marker.
+        Entries of transaction indexes that were used because the log does not contain their abort
+        markers.
     """
 
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -163,18 +164,14 @@ class Transactions:
 
     @property
     def undecided(self) -> str:
-        """Message about the open transactions, at which read_committed ends; empty if there are
-        none.
-        """
+        """Message that read_committed ends at an open transaction. Empty if no transaction is open."""
         if not self.open:
             return ""
         holder = min(self.open, key=lambda producer: self.open[producer])
         return f"undecided from offset {self.last_stable_offset} on: producer {holder} has an open transaction there"
 
     def committed(self, table: BatchTable) -> np.ndarray:
-        """Return the batches of a table that belong neither to an aborted nor to an open
-        transaction.
-        """
+        """Return those batches of a table that do not belong to an aborted or open transaction."""
         keep = np.ones(len(table), bool)
         inside = np.flatnonzero((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
         for producer_id in np.unique(table["producer_id"][inside]).tolist():
@@ -192,14 +189,15 @@ class Transactions:
 
 
 class TransactionWalk:
-    """Follow the state of every producer from batch to batch.
+    """Tracks the transactions of every producer from batch to batch.
 
     Attributes
     ----------
     found : Transactions
-        The outcomes so far.
+        The outcomes of the transactions in the batches added so far.
     entries : IndexEntries or None
-        The transaction indexes. They are read when the first transactional batch arrives.
+        Entries of the transaction indexes, which are read when the first transactional batch is
+        added.
     """
 
     def __init__(self, log: ReadableLog) -> None:
@@ -211,18 +209,20 @@ class TransactionWalk:
         self.entries: IndexEntries | None = None
 
     def damage(self, damage: Damage) -> None:
-        """Suspend every open transaction: its marker may have been in the damaged span.
+        """Treat the outcome of every open transaction as unknown, because its marker may have been
+        in the damaged span.
 
-        If the span is a single batch that is too long for a marker, nothing is suspended.
+        If the damaged span is a single batch that is too long for a marker, nothing changes.
         """
         if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
             return
         self._suspend(damage.first_offset or 0, damage.file)
 
     def gap(self, end: int, file: str) -> None:
-        """Suspend every open transaction: its marker may have been in a missing segment.
+        """Treat the outcome of every open transaction as unknown, because its marker may have been
+        in a missing segment.
 
-        The missing segment is between the offset `end` and the segment `file`.
+        The missing segment begins at the offset `end`, and the segment `file` follows it.
         """
         self._suspend(end, file, "a missing segment")
 
@@ -232,7 +232,9 @@ class TransactionWalk:
         self.found.open.clear()
 
     def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
-        """Add batches, in offset order, that are in a buffer. `file` is the name of their segment."""
+        """Add the next batches, in offset order. `buffer` contains them, and `file` is the name of
+        their segment.
+        """
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         if len(rows) and self.entries is None:
             self.entries = IndexEntries(self.log.directory)
@@ -251,7 +253,7 @@ class TransactionWalk:
                 open_.setdefault(producer_id, base)
                 continue
             kind = markers[base].kind if base in markers else None
-            if kind is None and attributes & TRANSACTIONAL_BIT:  # a marker that cannot be decoded
+            if kind is None and attributes & TRANSACTIONAL_BIT:  # the batch is a marker that cannot be decoded
                 self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
             elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
                 first = open_.pop(producer_id, None)
@@ -260,7 +262,8 @@ class TransactionWalk:
                     self.found.aborted[producer_id].append((first, base))
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
-        """End a producer's transaction if an index entry names a marker that no batch contains.
+        """End the open transaction of a producer if an index entry lists a marker that no batch
+        contains.
 
         Only entries with a marker offset below `before` are used.
         """
@@ -273,13 +276,15 @@ class TransactionWalk:
                 self.found.unmarked.append(entry)
 
     def finish(self) -> None:
-        """End the transactions that only the indexes end, after the last batch."""
+        """After the last batch, end the open transactions whose markers are only in the transaction
+        indexes.
+        """
         for producer_id in list(self.found.open) if self.entries is not None else ():
             self._end_without_marker(producer_id, self.log.next_offset)
 
 
 def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
-    """Return whether the damaged span has the length that its own header states."""
+    """Return whether a damaged span is a single batch, judged by its length field."""
     segment = next(s for s in log.segments if s.name == damage.file)
     try:
         with FileView(segment.path) as view:
@@ -290,8 +295,8 @@ def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
 
 
 def find_transactions(log: ReadableLog) -> Transactions:
-    """Return the outcomes of all transactions of a partition, including records below the log
-    start.
+    """Return the outcomes of all transactions of a partition, including those below the log start
+    offset.
     """
     walk = TransactionWalk(log)
     if any(log.plan(s).stats.transactional for s in log.segments):
@@ -308,7 +313,7 @@ def find_transactions(log: ReadableLog) -> Transactions:
 
 
 def settle(walk: TransactionWalk) -> Transactions:
-    """Return the outcomes, after the walk has seen the whole log."""
+    """Return the outcomes of all transactions, after the whole log was added to the walk."""
     found = walk.found
     walk.finish()
     found.last_stable_offset = min([*found.open.values(), walk.log.next_offset])
@@ -319,9 +324,9 @@ def settle(walk: TransactionWalk) -> Transactions:
 
 
 def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
-    """Decide the transactions whose end was hidden so far, while the walk continues.
+    """Decide the transactions whose end has been hidden so far. The walk can continue afterwards.
 
-    Return the transactions that remain in doubt.
+    Return the transactions that are still in doubt.
     """
     known = len(walk.found.doubts)
     _ask_indexes(walk.log, walk)
@@ -332,20 +337,21 @@ def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
 
 
 def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
-    """Return whether offsets are missing between two segments that compaction did not remove.
+    """Return whether offsets that compaction did not remove are missing between two segments.
 
-    `end` is the offset after the last one of `before`, and `first_offset` is the first one of
-    `segment`, the next segment that exists.
+    `end` is the offset after the segment `before`. `segment` is the next segment that exists, and
+    `first_offset` is its first offset.
     """
     return first_offset > end and not (before.next_base == segment.base_offset and log.compacted)
 
 
 def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
-    """Consult the transaction indexes about transactions whose end damage may have hidden.
+    """Consult the transaction indexes about the transactions whose end may be hidden.
 
-    An index names aborted transactions. A transaction that no index names was committed if
-    something shows that it ended: a later marker of its producer, or a later abort whose last
-    stable offset is above the transaction's first offset. Otherwise, it is in doubt.
+    An index lists aborted transactions. A transaction that is in no index was committed if there is
+    evidence that it ended. Such evidence is a later marker of its producer, or a later abort whose
+    last stable offset is above the first offset of the transaction. Otherwise, the transaction is
+    in doubt.
     """
     if not walk.suspended:
         return
