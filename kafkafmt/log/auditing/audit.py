@@ -150,8 +150,7 @@ class PartitionAudit:
         return found
 
     def read_committed_findings(self) -> list[Finding]:
-        """Return differences between the records that kafkafmt and a broker deliver at
-        read_committed.
+        """Return findings if kafkafmt and a broker differ at read_committed.
 
         Call this after `findings`.
         """

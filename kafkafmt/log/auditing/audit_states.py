@@ -116,9 +116,7 @@ class StateAudit:
         self.mark()
 
     def open(self, segment: SegmentFile) -> None:
-        """Read the transaction index of a segment. Call this before the segment's batches are
-        added.
-        """
+        """Read a segment's transaction index. Call this before its batches are added."""
         self._indexes[segment.name] = files.read_bytes(segment.path.with_suffix(".txnindex")) or b""
 
     def incomplete(self) -> None:

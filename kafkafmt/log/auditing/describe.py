@@ -155,8 +155,7 @@ def describe(
     progress: Progress | None = None,
     on_message: OnMessage | None = None,
 ) -> Summary:
-    """List the partitions of Kafka logs with their offsets, records, sizes, formats, codecs and
-    times.
+    """List the partitions of Kafka logs with their offsets, sizes, formats, codecs and times.
 
     Parameters
     ----------

@@ -506,9 +506,7 @@ class LogDump:
 
 
 def batch_item(row: Any, start: int, valid: bool) -> DumpedBatch:
-    """Return the item for a row of a batch table. `start` is the file position of the table's
-    buffer.
-    """
+    """Return the item for a row of a batch table whose buffer starts at file position `start`."""
     attributes, magic, sequence = int(row["attributes"]), int(row["magic"]), int(row["base_sequence"])
     codec = attributes & CODEC_MASK
     common = (

@@ -67,8 +67,9 @@ class OpenTransaction:
         return f"kafka-transactions.sh --bootstrap-server HOST:PORT abort {shlex.join(words)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object, without topic and partition, which the partition's report
-        contains.
+        """Return the JSON object.
+
+        It omits topic and partition, which are in the report on the partition.
         """
         return {
             "producer_id": self.producer_id,

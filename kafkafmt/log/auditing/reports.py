@@ -169,8 +169,9 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether everything could be read and nothing is damaged. If `strict`, findings count as
-        damage.
+        """Whether everything could be read and nothing is damaged.
+
+        If `strict` is True, findings count as damage.
         """
         return not self.damaged and not self.unreadable
 
@@ -191,9 +192,7 @@ class VerifyReport:
 
 
 def unreadable_dict(unreadable: Sequence[UnreadablePartition]) -> dict[str, Any]:
-    """Return a dict with the key `unreadable` for a report, or an empty dict if nothing is
-    unreadable.
-    """
+    """Return the entry `unreadable` of a report as a dict, which is empty if there are none."""
     return {"unreadable": [u.to_dict() for u in unreadable]} if unreadable else {}
 
 
