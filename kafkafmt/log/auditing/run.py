@@ -96,8 +96,7 @@ class Run:
         self.advance(0)
 
     def advance(self, n: int) -> None:
-        """Report that `n` more bytes were processed. Raise `StoppedError` if the run was stopped.
-        """
+        """Report that `n` more bytes were processed. Raise `StoppedError` if the run was stopped."""
         if self._stopped.is_set():
             raise StoppedError
         with self._lock, self._callback():
@@ -154,8 +153,7 @@ class Run:
     def map(
         self, function: Callable[[Item], Result | None], items: Iterable[Item], threads: int | None, wait: bool = False
     ) -> list[Result]:
-        """Call a function for all items in threads, and return its results in the order of the
-        items.
+        """Call a function for all items in threads; return the results in the order of the items.
 
         Results that are None are omitted. If a call fails or the user presses Ctrl-C, the other
         threads stop at their next call of `advance`. If `wait` is True, the error is raised only
@@ -194,9 +192,7 @@ class Run:
     def choose(
         self, found: Discovery, topics: Globs | None, partitions: Numbers | None, every_state: bool = False
     ) -> list[PartitionDir]:
-        """Return the selected partitions, including those of internal topics (see
-        `choose_partitions`).
-        """
+        """Return the selected partitions, including those of internal topics."""
         globs = () if topics is None else [topics] if isinstance(topics, str) else list(topics)
         numbers = () if partitions is None else [partitions] if isinstance(partitions, int) else list(partitions)
         checked = [arguments.integer("partitions", n, 0) for n in numbers]
