@@ -46,7 +46,7 @@ class PartitionAudit:
         self._log = log
         try:
             self._names = files.list_directory(log.directory.path)[1]
-        except FileNotFoundError:  # # log.plan() reports the missing directory
+        except FileNotFoundError:  # log.plan() reports the missing directory
             self._names = []
         self._found: list[Finding] = []
         epochs = self._read_epochs()
@@ -134,7 +134,7 @@ class PartitionAudit:
             self._states.incomplete()
         if not plan.extents:
             if self._states and self._expected is not None and self._expected != plan.segment.base_offset:
-                self._states.incomplete()  # # the offsets between this segment and the previous one are missing
+                self._states.incomplete()  # the offsets between this segment and the previous one are missing
             self._expected = plan.segment.base_offset
         self._found += self._indexes.findings(plan) if self._indexes else []
 

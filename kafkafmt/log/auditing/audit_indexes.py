@@ -162,7 +162,7 @@ class IndexAudit:
         right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
         if plan.damaged or not all(
             e.dense for e in plan.extents
-        ):  # # after compaction, the entry can have the offset of any record that was kept
+        ):  # after compaction, the entry can have the offset of any record that was kept
             right |= (self._first_of <= offsets) & (offsets <= self._last_at)
         wrong = known & ~right & ~beyond
 

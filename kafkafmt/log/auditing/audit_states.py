@@ -230,7 +230,7 @@ class StateAudit:
 
     def read_committed(self, ours: Transactions) -> list[Finding]:
         """Return a finding if kafkafmt and a broker deliver different records at read_committed."""
-        if not self._indexed:  # # a broker rebuilds missing transaction indexes from the batches
+        if not self._indexed:  # a broker rebuilds missing transaction indexes from the batches
             return []
         entries = [Aborted(*e[1:]) for data in self._indexes.values() for e in read_transaction_index(data).tolist()]
         wrong = list(self._isolation.differences(ours, entries))
@@ -261,7 +261,7 @@ class StateAudit:
             found.append(Finding(path.name, "index_mismatch", message))
         for own in (
             list(ours.values())[:1] if self._indexed else ()
-        ):  # # a copy of the `.log` files alone has no transaction indexes
+        ):  # a copy of the `.log` files alone has no transaction indexes
             message = f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for it"
             message += f" (nor for {len(ours) - 1} more)" if len(ours) > 1 else ""
             found.append(

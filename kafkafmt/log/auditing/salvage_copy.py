@@ -258,7 +258,7 @@ class _Copy:
             self._index(path, part_base)
             os.utime(
                 path, ns=(times.st_atime_ns, times.st_mtime_ns)
-            )  # # Kafka applies retention by this time if batches have no timestamps
+            )  # Kafka applies retention by this time if batches have no timestamps
         self.made.restored += [m.offset for m in markers]
 
     def _changed(self, view: FileView, source: SegmentFile, pieces: list[Piece], written: list[int]) -> bool:
@@ -319,7 +319,7 @@ class _Copy:
         for theirs in known:
             own = self.state.producers.entries.get(theirs.producer_id)
             if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
-                return True  # # a newer epoch is no contradiction, because it can begin without a batch
+                return True  # a newer epoch is no contradiction, because it can begin without a batch
             fields = ("epoch", "last_sequence", "offset_delta")
             if (
                 own is not None
@@ -368,7 +368,7 @@ class _Copy:
         known = {name: offset for name, offset in self.log.directory.checkpoints.items() if offset >= 0}
         log_start = min(
             known.get(LOG_STARTS, start), end
-        )  # # the log start offset is below the first segment if older segments are in tiered storage
+        )  # the log start offset is below the first segment if older segments are in tiered storage
         self._new(folder / LEADER_EPOCHS, leader_epochs_text(self._epochs(log_start, end)).encode(), self.made.mode)
         self._copy_unchanged_files()
         files.sync_directory(folder)
@@ -395,7 +395,7 @@ class _Copy:
             )
         except StructureError:
             kept = []
-        if contradicted(kept, ()):  # # the entries of the checkpoint contradict each other
+        if contradicted(kept, ()):  # the entries of the checkpoint contradict each other
             kept = []
         believed = believable_runs(self.state.epoch_runs, kept)
         of_batches = epochs_from(believed)

@@ -98,7 +98,7 @@ class _Search:
     def _restore(self, entry: Aborted) -> None:
         base, epoch, timestamp = self._batches.get(entry.producer_id, (-1, -1, NO_TIMESTAMP))
         if not entry.first <= base < entry.last:
-            return  # # the copy contains no batch of the transaction
+            return  # the copy contains no batch of the transaction
         self.found.append(_Lost(entry, epoch, timestamp, self._epoch))
 
     def finish(self, lost: int) -> None:

@@ -186,7 +186,7 @@ class Output:
         try:
             self.work.mkdir(0o700)
         except FileExistsError:
-            self._working = False  # # another process has just created the directory
+            self._working = False  # another process has just created the directory
             raise BlockingIOError(errno.EAGAIN, "another process is salvaging into it", str(self.target)) from None
         self._take_lock()
 
@@ -236,6 +236,6 @@ class Output:
         if self._working:
             shutil.rmtree(self.work, ignore_errors=True)
         if self._created:
-            with suppress(OSError):  # # another process has written to the target directory
+            with suppress(OSError):  # another process has written to the target directory
                 self.target.rmdir()
         self._release_lock()

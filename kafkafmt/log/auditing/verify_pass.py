@@ -69,7 +69,7 @@ class VerifyPass:
         if self.audit is not None and self._readable:
             data = rows[(rows["attributes"] & CONTROL_BIT) == 0] if bits & CONTROL_BIT else rows
             self.records += sum(c.columns.rows for c in self._reader.read(buffer, data, self._note)) if len(data) else 0
-        if bits & CONTROL_BIT:  # # the markers of control batches are read from the buffer
+        if bits & CONTROL_BIT:  # the markers of control batches are read from the buffer
             self._flush()
             self._add(position, buffer, rows)
         elif (

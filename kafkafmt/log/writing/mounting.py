@@ -70,7 +70,7 @@ class Metadata:
         """
         if value is None or len(value) < 3 or value[1] not in (TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC):
             return
-        record: Any  # # the class depends on the record type
+        record: Any  # the class depends on the record type
         try:
             record = read_metadata_record(bytes(value))[0]
         except KafkaFormatError:
@@ -108,7 +108,7 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
             for record in read_records(data):
                 found.add(record.value)
         except KafkaFormatError:
-            start = 0  # # the snapshot is unreadable, so read the whole log instead
+            start = 0  # the snapshot is unreadable, so read the whole log instead
     for directory in discover([folder]).partitions if any(name.endswith(".log") for name, _ in stamps) else ():
         for record in PartitionLog(directory).records(start=start, on_damage=lambda _: None):
             found.add(record.value)

@@ -193,8 +193,8 @@ class LogWriter:
         ----------
         records : iterable of tuple or Record
             Tuples (key, value[, timestamp[, headers[, offset]]]), as accepted by `build_batches`.
-            Timestamps are in ms since 1970-01-01 UTC. Records without an offset get the next offsets. A
-            Record, or a tuple with an offset, keeps its offset, which must be `next_offset` or
+            Timestamps are in ms since 1970-01-01 UTC. Records without an offset get the next
+            offsets. A Record, or a tuple with an offset, keeps its offset, which must be `next_offset` or
             higher. To give Records new offsets, append tuples of their fields.
         **options
             Keyword arguments of `build_batches`, such as `codec`. The defaults of `base_offset` and
@@ -335,8 +335,8 @@ class LogWriter:
         KafkaFormatError
             A batch is damaged or incomplete. Nothing is written.
         InvalidError
-            The offsets do not continue those of the log ("offsets_in_order"), or a non-transactional batch
-            belongs to a producer with an open transaction ("transaction_state"). Nothing is
+            The offsets do not continue those of the log ("offsets_in_order"), or a non-transactional
+            batch belongs to a producer with an open transaction ("transaction_state"). Nothing is
             written.
         TooLargeError
             A batch is larger than ``segment_bytes``. Nothing is written.
@@ -537,7 +537,7 @@ class LogWriter:
             kept = max(bisect_right(self._bases, offset - 1), 1)
             last = self._bases[kept - 1]
             position = self._position_of(last, offset) if offset >= last else 0
-            self._active.broken = True  # # the segment counts as broken until the truncation is complete
+            self._active.broken = True  # the segment counts as broken until the truncation is complete
             self._active.close()
             for base in reversed(self._bases[kept:]):
                 delete_segment(self.path, base)
@@ -628,7 +628,8 @@ class LogWriter:
 
         Notes
         -----
-        A writer never applies retention unless this method is called. Kafka's counterpart is ``UnifiedLog.deleteOldSegments``.
+        A writer never applies retention unless this method is called. Kafka's counterpart is
+        ``UnifiedLog.deleteOldSegments``.
         """
         with self._lock:
             self._check_open()
@@ -637,7 +638,7 @@ class LogWriter:
             s, largest = self.settings, self._active.indexes.largest_timestamp
             old = too_old(self.path, self._bases, now, s.retention_ms, largest)
             if self.next_offset == self._bases[-1]:
-                old = min(old, len(self._bases) - 1)  # # retention by time never deletes an empty active segment
+                old = min(old, len(self._bases) - 1)  # retention by time never deletes an empty active segment
             n = max(old, too_many(self.path, self._bases, s.retention_bytes), self._below_start())
             gone = self._bases[:n]
             self._delete(n)
