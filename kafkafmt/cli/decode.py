@@ -163,7 +163,7 @@ def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[Decoded
 
 
 def _text_lines(records: bool, text: Callable[[bytes], str]) -> Callable[[DecodedFrame, Found], Iterator[str]]:
-    """Return a function that yields a line of text for a frame, followed by a line for each record."""
+    """Return a function that yields a line of text for a frame and one for each of its records."""
     line = text_line(text)
 
     def show(frame: DecodedFrame, found: Found) -> Iterator[str]:

@@ -56,7 +56,7 @@ def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 class Commands(click.Group):
-    """The subcommands, in the order of `COMMANDS`."""
+    """The group of all subcommands, which are listed in the order of `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the subcommands."""
@@ -126,7 +126,10 @@ def _discard_output() -> None:
 
 
 def run() -> NoReturn:
-    """Run the command. If there is an error, print it as one line on stderr and set the exit code."""
+    """Run the command.
+
+    If there is an error, print it as one line on stderr and exit with the error's exit code.
+    """
     try:
         _prepare_streams()
         # group.main() is not used, because it exits with 1 if a pipe is closed.

@@ -222,7 +222,7 @@ def metadata_text(offset: int, value: bytes | None) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Serialize a value as JSON like Jackson, which escapes control characters with uppercase hex."""
+    """Serialize a value as JSON like Jackson: control characters are escaped in uppercase hex."""
     return _CONTROL_CHARACTER.sub(lambda m: "\\u" + m[0][2:].upper(), _ENCODER.encode(value))
 
 

@@ -134,7 +134,7 @@ class PartitionAudit:
             self._states.incomplete()
         if not plan.extents:
             if self._states and self._expected is not None and self._expected != plan.segment.base_offset:
-                self._states.incomplete()  # the offsets between this segment and the previous one are missing
+                self._states.incomplete()  # offsets before this segment are missing
             self._expected = plan.segment.base_offset
         self._found += self._indexes.findings(plan) if self._indexes else []
 
@@ -150,7 +150,7 @@ class PartitionAudit:
         return found
 
     def read_committed_findings(self) -> list[Finding]:
-        """Return findings if kafkafmt and a broker differ at read_committed.
+        """Return differences from the records that a broker delivers at read_committed.
 
         Call this after `findings`.
         """

@@ -370,7 +370,7 @@ def _files(given: list[Path], on_message: Callable[[str], None]) -> Iterator[Pat
 
 
 def _below(path: Path) -> Iterator[Path]:
-    """Yield the files of a partition directory, or the files in all partitions of a log directory."""
+    """Yield the files in a partition directory, or in all partitions of a log directory."""
     directories, names = files.list_directory(path)
     known = (n for n in names if n.endswith(SUFFIXES))
     yield from (path / n for n in known if BASE_OFFSET.match(n) or METADATA_SNAPSHOT.match(n) or n == BOOTSTRAP)

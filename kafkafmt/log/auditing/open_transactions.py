@@ -81,7 +81,7 @@ class OpenTransaction:
 
 
 def find_open_transactions(log: PartitionLog, damaged: Iterable[Damage], copy: Salvaged) -> list[OpenTransaction]:
-    """Return the open transactions in the copy of a partition, sorted by age, the oldest first.
+    """Return the open transactions in the copy of a partition, the oldest first.
 
     Parameters
     ----------

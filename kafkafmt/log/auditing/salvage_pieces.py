@@ -80,7 +80,7 @@ def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece,
 
 
 def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, table: BatchTable) -> None:
-    """Add the batches of a table to `found`. `position` is the file position of the table's buffer."""
+    """Add a table's batches to `found`. `position` is the file position of the table's buffer."""
     if not len(table):
         return
     firsts = table["base_offset"].copy()

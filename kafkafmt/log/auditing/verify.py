@@ -192,7 +192,10 @@ def verify_partition(
 
 
 def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Damage]) -> PartitionReport:
-    """Return a copy of a report with damage that was found later. The records in it count as lost."""
+    """Return a copy of a report that includes damage found later.
+
+    The records in the damaged spans count as lost.
+    """
     spans = list(damaged)
     if not spans:
         return report

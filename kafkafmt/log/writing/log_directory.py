@@ -294,7 +294,7 @@ class LogDirectory:
             self._offsets[LOG_STARTS].pop(key, None)
 
     def _save(self) -> None:
-        """Write the checkpoints that have changed."""
+        """Write the checkpoint files whose content has changed."""
         with self._threads:
             for writer in self._writers.values():
                 self._note(writer)

@@ -182,7 +182,7 @@ class LogWriter:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction, or `next_offset` if no transaction is open."""
+        """First offset of the oldest open transaction; `next_offset` if no transaction is open."""
         first = self._state.producers.first_unstable_offset
         return self.next_offset if first is None else first
 
@@ -479,7 +479,7 @@ class LogWriter:
         )
 
     def flush(self) -> None:
-        """Sync the log: everything that was appended is on disk when this returns.
+        """Sync the log. When this method returns, everything that was appended is on disk.
 
         Raises
         ------
@@ -537,7 +537,7 @@ class LogWriter:
             kept = max(bisect_right(self._bases, offset - 1), 1)
             last = self._bases[kept - 1]
             position = self._position_of(last, offset) if offset >= last else 0
-            self._active.broken = True  # the segment counts as broken until the truncation is complete
+            self._active.broken = True  # broken until the truncation is complete
             self._active.close()
             for base in reversed(self._bases[kept:]):
                 delete_segment(self.path, base)
@@ -638,7 +638,7 @@ class LogWriter:
             s, largest = self.settings, self._active.indexes.largest_timestamp
             old = too_old(self.path, self._bases, now, s.retention_ms, largest)
             if self.next_offset == self._bases[-1]:
-                old = min(old, len(self._bases) - 1)  # retention by time never deletes an empty active segment
+                old = min(old, len(self._bases) - 1)  # an empty active segment never expires
             n = max(old, too_many(self.path, self._bases, s.retention_bytes), self._below_start())
             gone = self._bases[:n]
             self._delete(n)
