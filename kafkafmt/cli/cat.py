@@ -272,8 +272,7 @@ def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
         if value is None:
             return "null"
         shown = plain(text(value))
-        # An empty value is quoted so that it is visible, and the text "null" is quoted to
-        # distinguish it from null.
+        # Quotes make an empty value visible, and distinguish the text "null" from null.
         quoted = shown.strip('"') in ("", "null")
         return f'"{shown}"' if quoted else shown
 

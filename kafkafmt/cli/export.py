@@ -141,7 +141,7 @@ def _errors_as_usage() -> Iterator[None]:
     except SparkError as error:
         raise click.UsageError(str(error)) from error
     except ImportError as error:
-        if error.name is None:  # Java is missing
+        if error.name is None:  # an ImportError without a name means that Java is missing
             raise click.ClickException(str(error)) from error
         raise MissingError(str(error)) from error
 

@@ -53,7 +53,7 @@ class Numbers(ParamType[list[int]]):
             self.fail(f"{value!r} is not a list of partition numbers such as 0,2,5", param, ctx)
         try:
             return [int(n) for n in words]
-        except ValueError:  # int() limits the number of digits
+        except ValueError:  # int() rejects numbers with too many digits
             self.fail(f"{value!r} is not a list of partition numbers such as 0,2,5", param, ctx)
 
 

@@ -95,16 +95,14 @@ class IndexAudit:
     def begin(self) -> None:
         """Discard all batches that were added."""
         n = len(self._offset)
-        # For the batch at each entry's position, _first_of has the offset after the previous batch,
-        # and _last_at has the last offset of the batch.
+        # _first_of: for the batch at each entry's position, the offset after the previous batch
+        # _last_at: for the batch at each entry's position, the last offset of the batch
         self._first_of = np.full(n, MANY)
         self._last_at = np.full(n, -1)
-        # For each entry of the offset index, the position of the batch whose last offset is the
-        # entry's offset.
+        # _last_of: for each entry's offset, the position of the batch that ends with this offset
         self._last_of = np.full(n, -1)
-        # For each entry of the time index, _timestamp_of has the timestamp of the batch that
-        # contains the entry's offset. _largest_upto has the largest timestamp of the batches up to
-        # that batch.
+        # _timestamp_of: for each entry, the timestamp of the batch that contains its offset
+        # _largest_upto: for each entry, the largest timestamp before and in that batch
         self._timestamp_of = np.full(len(self._time), -2)
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
@@ -141,8 +139,7 @@ class IndexAudit:
         holds = (table["base_offset"][at] <= offsets[here]) | (table["magic"][at] < MAGIC_V2)
         self._timestamp_of[here] = np.where(holds, table["max_timestamp"][at], self._timestamp_of[here])
         self._largest_upto[here] = np.where(holds, largest[at], self._largest_upto[here])
-        # Brokers of release 0.10 added time index entries for messages of magic 0, which have no
-        # timestamp.
+        # Kafka 0.10 added time index entries even for messages of magic 0, without timestamps.
         self._untimed[here] |= holds & (table["magic"][at] == MAGIC_V0)
         self._largest, self._expected = int(largest[-1]), int(lasts[-1]) + 1
 

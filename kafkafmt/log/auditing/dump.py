@@ -356,7 +356,7 @@ def _files(given: list[Path], on_message: Callable[[str], None]) -> Iterator[Pat
         names = ", ".join(map(str, given))
         raise NoLogError(f"{names}: not a file that can be dumped ({', '.join(SUFFIXES)})" + "".join(packed))
     for path in given:
-        path.stat()  # raises OSError if the path does not exist
+        path.stat()  # raise OSError if the path does not exist
         if path.is_dir():
             found = list(_below(path))
             if not found:

@@ -319,7 +319,7 @@ class _Copy:
         for theirs in known:
             own = self.state.producers.entries.get(theirs.producer_id)
             if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
-                return True  # a newer epoch can begin without a batch
+                return True  # no contradiction if the epoch is newer, as it can begin without a batch
             fields = ("epoch", "last_sequence", "offset_delta")
             if (
                 own is not None

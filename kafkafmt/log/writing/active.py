@@ -103,8 +103,7 @@ class ActiveSegment:
         try:
             files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
         except OSError:
-            # The batches are already in the log. Opening the partition again rebuilds the
-            # transaction index.
+            # The batches are in the log, and opening the partition again rebuilds the index.
             self.broken = True
             raise
 
@@ -113,8 +112,7 @@ class ActiveSegment:
         try:
             os.fsync(self._files[0])
         except OSError:
-            # The kernel may have dropped the data, so a second fsync could succeed without writing
-            # it.
+            # A second fsync could wrongly succeed, because the kernel may have dropped the data.
             self.broken = True
             raise
 

@@ -63,8 +63,7 @@ def all_or_nothing(
                 writer.flush()
         except BaseException:
             if directory.is_owner:
-                # The journal stays, and the next process that opens the directory rolls the appends
-                # back.
+                # The journal stays, so the next process that opens the directory rolls back.
                 with suppress(OSError):
                     for topic, partition, offset, _ in ends:
                         writers[topic, partition].truncate_to(offset)

@@ -289,8 +289,7 @@ class LogDirectory:
         if start > writer.segments[0]:
             self._offsets[LOG_STARTS][key] = start
         elif self._offsets[LOG_STARTS].get(key, 0) >= start:
-            # An entry below the first segment is kept, because it is the start of the data in
-            # tiered storage.
+            # Keep an entry below the first segment: data in tiered storage starts there.
             self._offsets[LOG_STARTS].pop(key, None)
 
     def _save(self) -> None:

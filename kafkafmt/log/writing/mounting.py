@@ -70,7 +70,7 @@ class Metadata:
         """
         if value is None or len(value) < 3 or value[1] not in (TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC):
             return
-        record: Any  # the class depends on the record type
+        record: Any  # the class depends on the type of the metadata record
         try:
             record = read_metadata_record(bytes(value))[0]
         except KafkaFormatError:

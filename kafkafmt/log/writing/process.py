@@ -46,8 +46,7 @@ class OwnerLock:
             )
 
     def __enter__(self) -> None:
-        # check() must precede acquire(). If another thread held the lock during the fork, acquire()
-        # would block forever.
+        # Without check(), acquire() would block forever if a thread held the lock during the fork.
         self.check()
         self._lock.acquire()
 

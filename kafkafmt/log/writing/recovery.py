@@ -93,8 +93,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     made: SegmentScan | None = None
     for i in range(begin, len(bases)):
         with FileView(path_of(folder, bases[i])) as view:
-            # Batches of any size are accepted, because the size limit of readers does not apply
-            # here.
+            # Batches of any size are accepted; only readers limit the size.
             made = read_through(view, bases[i], state, interval, MAX_SEGMENT_BYTES)
             size = view.size
         if made.end < size:

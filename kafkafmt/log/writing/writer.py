@@ -364,8 +364,7 @@ class LogWriter:
             view, begin = byte_view(data), 0
             starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
             for i, last in enumerate(lasts):
-                # The number of index entries that batches need is known only after they are
-                # written.
+                # How many index entries batches need is known only after they are written.
 
                 if i > begin and i - begin >= self._free_index_entries():
                     self._write(view, table[begin:i])
@@ -531,13 +530,12 @@ class LogWriter:
                 return self.next_offset
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)
-            # Save the recovery point before the truncation, so that recovery after a crash starts
-            # at this offset.
+            # Saved before the truncation, so that recovery after a crash starts at `offset`.
             self._changed()
             kept = max(bisect_right(self._bases, offset - 1), 1)
             last = self._bases[kept - 1]
             position = self._position_of(last, offset) if offset >= last else 0
-            self._active.broken = True  # broken until the truncation is complete
+            self._active.broken = True  # the segment is broken until it is truncated
             self._active.close()
             for base in reversed(self._bases[kept:]):
                 delete_segment(self.path, base)
@@ -660,8 +658,7 @@ class LogWriter:
         self.log_start_offset = max(self.log_start_offset, self._bases[n])
         for base in self._bases[:n]:
             path_of(self.path, base).unlink(missing_ok=True)
-            # Bases are removed one by one, so that a segment that could not be deleted stays in the
-            # list.
+            # Bases are removed one by one, so that a segment that cannot be deleted  stays listed.
             self._bases.remove(base)
             delete_segment(self.path, base)
         for name in files.list_directory(self.path)[1]:
