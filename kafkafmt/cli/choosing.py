@@ -120,7 +120,7 @@ def choose_range(
 
 
 def _tell_start(directory: PartitionDir, group: str, offset: int | None) -> None:
-    """Report why reading a partition does not start at a committed offset, if so."""
+    """If reading a partition does not start at a committed offset, print the reason."""
     name = f"{directory.topic}-{directory.partition}"
     if offset is None:
         tell(f"{name}: group {group} has committed no offset; read from the log start offset")

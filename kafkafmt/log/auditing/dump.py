@@ -442,7 +442,7 @@ class LogDump:
     def _judged(self, bad: list[Problem]) -> list[Problem]:
         """Return the problems that the plan of the segment reports.
 
-        Unlike `bad`, the plan includes offsets that contradict each other, and it classifies an
+        Unlike the problems in `bad`, the plan includes offsets that contradict each other, and it classifies an
         unfinished tail or a repeated batch as a finding, not as damage.
         """
         if self.path.suffix != ".log":

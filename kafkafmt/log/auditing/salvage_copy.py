@@ -182,7 +182,7 @@ class _Copy:
         self.state = State(marker_reader(log.max_batch_bytes))
         self.bases: list[int] = []
         self.unsure = True
-        """Whether batches may be missing whose producers only a snapshot of the source records."""
+        """Whether the copy may lack batches whose producers only a source snapshot records."""
 
     def is_copied(self, source: SegmentFile, pieces: list[Piece], damaged: bool) -> bool:
         """Return whether the copy has a file for a segment.
@@ -318,8 +318,9 @@ class _Copy:
         """Return whether a snapshot contradicts the batches that were copied so far."""
         for theirs in known:
             own = self.state.producers.entries.get(theirs.producer_id)
+            # A newer epoch in the snapshot is no contradiction: an epoch can begin without a batch.
             if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
-                return True  # no contradiction if the epoch is newer, as it can begin without a batch
+                return True
             fields = ("epoch", "last_sequence", "offset_delta")
             if (
                 own is not None

@@ -55,7 +55,7 @@ class Loaded:
 
 
 def path_of(folder: Path, offset: int, suffix: str = ".log") -> Path:
-    """Return the path of a file in `folder` that is named after an offset, such as `.log`."""
+    """Return the path of a file in `folder` whose name consists of an offset and `suffix`."""
     return folder / file_name(offset, suffix)
 
 
@@ -175,7 +175,7 @@ def _damage(folder: Path, bases: Sequence[int], i: int, made: SegmentScan, size:
 
 
 def _write_indexes(folder: Path, base: int, made: SegmentScan) -> None:
-    """Write each of a segment's three indexes whose file does not match the batches."""
+    """Write the indexes of a segment, except those that already match its batches."""
     wanted = [*made.indexes.take(), transaction_index_bytes(made.aborted)]
     for suffix, data in zip(INDEX_SUFFIXES, wanted, strict=True):
         path = path_of(folder, base, suffix)
@@ -201,7 +201,7 @@ def _epoch_checkpoint(folder: Path) -> Epochs | None:
 
 
 def _with_later(epochs: Epochs, state: State) -> Epochs:
-    """Return `epochs` with the addition of later leader epochs that the batches contain."""
+    """Add the later leader epochs that the batches contain to `epochs`; return the result."""
     for epoch, offset in epochs_from(believable_runs(state.epoch_runs)):
         if not epochs or epoch > epochs[-1][0]:
             epochs = assigned(epochs, epoch, offset)

@@ -658,7 +658,7 @@ class LogWriter:
         self.log_start_offset = max(self.log_start_offset, self._bases[n])
         for base in self._bases[:n]:
             path_of(self.path, base).unlink(missing_ok=True)
-            # Bases are removed one by one, so that a segment that cannot be deleted  stays listed.
+            # Bases are removed one by one, so that a segment that cannot be deleted stays listed.
             self._bases.remove(base)
             delete_segment(self.path, base)
         for name in files.list_directory(self.path)[1]:
