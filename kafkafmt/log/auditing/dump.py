@@ -81,7 +81,7 @@ class DumpedBatch(NamedTuple):
     Attributes
     ----------
     position, size : int
-        Position in the file, and size, in bytes.
+        File position and size of the batch in bytes.
     timestamp_type : int
         0 for CreateTime, 1 for LogAppendTime, -1 if the batch has no timestamp (magic 0).
     max_timestamp : int
@@ -442,15 +442,15 @@ class LogDump:
     def _judged(self, bad: list[Problem]) -> list[Problem]:
         """Return the problems that the plan of the segment reports.
 
-        Unlike the problems in `bad`, the plan includes offsets that contradict each other, and it classifies an
-        unfinished tail or a repeated batch as a finding, not as damage.
+        Unlike the problems in `bad`, the plan includes offsets that contradict each other. It
+        classifies an unfinished tail or a repeated batch as a finding, not as damage.
         """
         if self.path.suffix != ".log":
             return bad
         try:
             log = PartitionLog(discover([self.path]).partitions[0], max_batch_bytes=self.max_batch_bytes)
-        # The file is not named like a segment and contains no valid batch.
         except NoLogError:
+            # The file is not named like a segment and contains no valid batch.
             return bad
         plan = log.plan(log.segments[0])
         near = [d for d in plan.damaged if self.max_bytes is None or d.position < self.max_bytes]
@@ -463,8 +463,8 @@ class LogDump:
     def _bad(self, view: FileView, position: int, end: int) -> Iterator[Item]:
         """Yield an item for a span that contains no valid batch, if one can be shown.
 
-        If the batch header fits the file, the item is that batch, marked as invalid. If it does not
-        and the span is at the end of the file, the item is an `InvalidBytes`.
+        If the batch header fits the file, the item is that batch, marked as invalid. If the
+        header does not fit and the span is at the end of the file, the item is an `InvalidBytes`.
         """
         head = view.read(position, BATCH_HEADER_SIZE)
         size = (

@@ -60,7 +60,7 @@ class Salvaged:
     next_offset : int
         Log end offset of the copy.
     offsets : dict
-        The entry for the copy in each offset checkpoint, by the checkpoint's name.
+        The copy's offset in each offset checkpoint, by name of the checkpoint.
     open : list of ProducerEntry
         Producers with a transaction that is open at the end of the copy, the oldest transaction
         first.

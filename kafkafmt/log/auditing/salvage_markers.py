@@ -2,7 +2,7 @@
 
 An entry of a transaction index contains the producer id, first offset and marker offset of an
 aborted transaction. Even if the marker is missing, a broker reports this range of offsets as
-aborted. But without the marker, two things go wrong:
+aborted. But a missing marker causes two problems:
 
 - A consumer also drops later records that this producer committed, because it drops the producer's
   records until its next abort marker (seen with Kafka 3.9.2 and 4.3.1).
@@ -43,7 +43,7 @@ class _Lost(NamedTuple):
     entry : Aborted
         The transaction index entry that proves that the marker existed.
     producer_epoch, timestamp : int
-        The values in the last batch of the transaction.
+        Producer epoch and largest timestamp of the last batch of the transaction.
     leader_epoch : int
         The leader epoch of the batch before the marker.
     """
