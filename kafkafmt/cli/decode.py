@@ -97,7 +97,7 @@ def decode(
 
 
 Found = Iterator[tuple[Any, Any]]
-"""Pairs of a record and the object that has its topic and partition; the object comes first."""
+"""Pairs (source, record); the source is an object with the record's topic and partition."""
 
 
 def _decoded(

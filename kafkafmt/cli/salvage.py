@@ -125,7 +125,7 @@ CAUSES = {
 
 
 def _show_open(transactions: list[OpenTransaction]) -> None:
-    """Print the transactions that have no marker in the copy, and how to end those that are open."""
+    """Print the transactions without a marker in the copy, and how to end those that are open."""
     for t in transactions:
         who = f"producer {t.producer_id}, epoch {t.producer_epoch}"
         which = f"{t.topic}-{t.partition}: transaction of {who}, from offset {t.first_offset} on"

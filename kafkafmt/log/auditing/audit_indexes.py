@@ -45,7 +45,7 @@ MANY = np.iinfo(np.int64).max
 
 @dataclass
 class _File:
-    """The entries of an index file that are in use, and the problems that the file has in itself."""
+    """The entries of an index file that are in use, and the problems of the file itself."""
 
     name: str
     columns: Columns

@@ -72,7 +72,7 @@ class IsolationAudit:
         self._before = {}
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> None:
-        """Add a table of batches. `markers` maps offsets of its control batches to their markers."""
+        """Add a table of batches. `markers` maps offsets of control batches to markers."""
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         start = 0
         for i in [*np.flatnonzero((rows["attributes"] & CONTROL_BIT) != 0).tolist(), len(rows)]:

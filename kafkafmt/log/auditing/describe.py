@@ -118,7 +118,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of ``kafkafmt ls``: 3 if a partition is unreadable, 1 if one is damaged, else 0."""
+        """Exit code of ``kafkafmt ls``: 3 if a partition is unreadable, 1 if damaged, else 0."""
         if self.unreadable:
             return EXIT_UNREADABLE
         return EXIT_DAMAGE if any(p.damaged for p in self.partitions) else 0

@@ -59,7 +59,7 @@ class OpenTransaction:
 
     @property
     def remedy(self) -> str | None:
-        """The Kafka command that ends the transaction on a broker; None if it is already aborted."""
+        """The Kafka command that ends the transaction on a broker; None if already aborted."""
         if self.aborted_at is not None:
             return None
         words = ["--topic", self.topic, "--partition", str(self.partition), "--start-offset", str(self.first_offset)]

@@ -96,7 +96,7 @@ class Run:
         self.advance(0)
 
     def advance(self, n: int) -> None:
-        """Report that `n` more bytes were processed. Raise `StoppedError` if the run was stopped."""
+        """Report that `n` more bytes were processed; raise `StoppedError` if the run is stopped."""
         if self._stopped.is_set():
             raise StoppedError
         with self._lock, self._callback():

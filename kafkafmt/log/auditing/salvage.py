@@ -119,7 +119,7 @@ class SalvageReport:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of ``kafkafmt salvage``: 0 if `ok`, 3 if something could not be read, else 1."""
+        """Exit code of ``kafkafmt salvage``: 0 if `ok`, 3 if something was unreadable, else 1."""
         if self.unreadable:
             return EXIT_UNREADABLE
         return 0 if self.ok else EXIT_DAMAGE

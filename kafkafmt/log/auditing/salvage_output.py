@@ -204,7 +204,7 @@ class Output:
             self._lock = -1
 
     def publish(self, made: Iterable[Salvaged]) -> None:
-        """Move all files to the target: each partition by one rename, and `meta.properties` last."""
+        """Move all files to the target: a partition by one rename, and `meta.properties` last."""
         partitions = {m.path.name: m for m in made}
         mode = ALL_FILE_BITS
         for partition in partitions.values():

@@ -84,7 +84,7 @@ class Bounds:
         return left_out
 
     def foreign_files(self, folder: Path) -> list[LeftOut]:
-        """Return files of a partition directory that are links to places outside the given paths."""
+        """Return the files in a partition directory that are links out of the given paths."""
         paths = [folder / name for name in files.list_directory(folder)[1]]
         return [
             LeftOut(path, reason) for path in paths if path.is_symlink() and (reason := self.reason_to_leave_out(path))

@@ -34,7 +34,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> Journal:
-    """Return the journal of the log directory `path`, or an empty one if the file does not exist."""
+    """Return the journal of the log directory `path`, or an empty one if the file is missing."""
     text = files.read_text(path / JOURNAL_FILE)
     if text is None:
         return Journal()

@@ -125,7 +125,7 @@ class State:
         return self.add_producers(buffer, table)
 
     def add_producers(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
-        """Update only the producers in the state; return the transactions that the batches abort."""
+        """Update only the producers in the state; return the transactions that batches abort."""
         if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
             return []
         control = table[(table["attributes"] & CONTROL_BIT) != 0]

@@ -194,8 +194,8 @@ class LogWriter:
         records : iterable of tuple or Record
             Tuples (key, value[, timestamp[, headers[, offset]]]), as accepted by `build_batches`.
             Timestamps are in ms since 1970-01-01 UTC. Records without an offset get the next
-            offsets. A Record, or a tuple with an offset, keeps its offset, which must be `next_offset` or
-            higher. To give Records new offsets, append tuples of their fields.
+            offsets. A Record, or a tuple with an offset, keeps its offset, which must be
+            `next_offset` or higher. To give Records new offsets, append tuples of their fields.
         **options
             Keyword arguments of `build_batches`, such as `codec`. The defaults of `base_offset` and
             `leader_epoch` are `next_offset` and the writer's `leader_epoch`.
@@ -335,7 +335,7 @@ class LogWriter:
         KafkaFormatError
             A batch is damaged or incomplete. Nothing is written.
         InvalidError
-            The offsets do not continue those of the log ("offsets_in_order"), or a non-transactional
+            The offsets are not above those in the log ("offsets_in_order"), or a non-transactional
             batch belongs to a producer with an open transaction ("transaction_state"). Nothing is
             written.
         TooLargeError
