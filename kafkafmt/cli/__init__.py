@@ -1,4 +1,7 @@
-"""The command `kafkafmt`: one module for each subcommand. It needs the extra `cli` (click and rich)."""
+"""The command `kafkafmt`, with one module for each subcommand.
+
+It needs click and rich, which the extra `cli` installs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ EXIT_UNREADABLE = 3
 
 
 def main() -> NoReturn:
-    """Run the command, and end the process."""
+    """Run the command and end the process with its exit code."""
     code: int | str | None = _interrupt.INTERRUPTED
     try:
         from .main import run
@@ -35,5 +38,6 @@ def main() -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
-        os._exit(_interrupt.INTERRUPTED)  # do not wait for threads that are still reading
+        # os._exit() does not wait for threads that are still reading.
+        os._exit(_interrupt.INTERRUPTED)
     sys.exit(code)

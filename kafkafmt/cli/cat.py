@@ -31,7 +31,7 @@ from .options import (
 from .output import BYTES, EXIT_DAMAGE, moment, tell
 
 EXPLAINED = 3
-"""Largest number of partitions that the message about an empty result names."""
+"""Largest number of partitions in the message that explains an empty result."""
 TYPES = {0: "", 1: " (append)"}
 
 
@@ -122,7 +122,7 @@ def cat(
 
 
 def _print(choice: Choice, printer: _Printer, max_batch_bytes: int, limit: int | None, options: dict[str, Any]) -> None:
-    """Print the selected records of all partitions; if there is none, say why."""
+    """Print the selected records of all partitions. If there are none, explain why."""
     for directory in choice.partitions:
         log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
         if printer.left == 0:
@@ -136,7 +136,10 @@ def _print(choice: Choice, printer: _Printer, max_batch_bytes: int, limit: int |
 
 
 def _follow(followers: Followers, printer: _Printer) -> None:
-    """Print records until the limit is reached; raise BrokenPipeError when nobody reads them any more."""
+    """Print new records until the limit is reached.
+
+    Raise BrokenPipeError when the reader of the output has closed it.
+    """
     wait = _waiter(sys.stdout.fileno())
     while True:
         for follower in followers.look():
@@ -147,12 +150,17 @@ def _follow(followers: Followers, printer: _Printer) -> None:
 
 
 def _waiter(handle: int) -> Callable[[float], None]:
-    """Return a function that waits for some seconds, and raises BrokenPipeError if a pipe or socket is closed meanwhile."""
+    """Return a function that waits for a number of seconds.
+
+    The function raises BrokenPipeError if stdout is a pipe or socket that is closed during the
+    wait.
+    """
     mode = os.fstat(handle).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return time.sleep
     poll = select.poll()
-    poll.register(handle, 0)  # POLLERR and POLLHUP are always reported
+    # The event mask is 0 because poll() always reports POLLERR and POLLHUP.
+    poll.register(handle, 0)
 
     def wait(seconds: float) -> None:
         if poll.poll(seconds * 1000):
@@ -164,7 +172,12 @@ def _waiter(handle: int) -> Callable[[float], None]:
 class _Printer:
     """Prints records until the limit is reached.
 
-    shown: number of records printed. damaged: damage was skipped.
+    Attributes
+    ----------
+    shown : int
+        Number of records printed.
+    damaged : bool
+        Whether damage was skipped.
     """
 
     def __init__(
@@ -184,7 +197,7 @@ class _Printer:
         return skip if self._skips else None
 
     def write(self, log: PartitionLog, records: Iterator[Any]) -> bool:
-        """Print records; return False when the limit is reached."""
+        """Print records. Return False if the limit was reached."""
         for record in records if self.left else ():
             sys.stdout.write(self._show(log, record))
             self.left -= 1
@@ -195,7 +208,7 @@ class _Printer:
 
 
 def why_nothing(chosen: list[PartitionDir], offsets: OffsetRange) -> str:
-    """Return a message that says why no record was printed."""
+    """Return a message that explains why no record was printed."""
     start, end = offsets
     if start is not None and end is not None and start.kind == end.kind == "offset" and start.n >= end.n:
         return f"no offset is in {start.n}:{end.n}, because TO is exclusive"
@@ -203,7 +216,8 @@ def why_nothing(chosen: list[PartitionDir], offsets: OffsetRange) -> str:
     for log in map(PartitionLog, chosen[:EXPLAINED]):
         first, following = log.log_start_offset, log.next_offset
         has = "no records" if first >= following else f"offsets {first} to {following - 1}"
-        if first > following:  # see `checkpoint_beyond_end`
+        # verify reports this state as the finding `checkpoint_beyond_end`.
+        if first > following:
             has = (
                 f"no records: its log start offset {first} is after its end {following} (--below-log-start shows them)"
             )
@@ -213,7 +227,10 @@ def why_nothing(chosen: list[PartitionDir], offsets: OffsetRange) -> str:
 
 
 def _report_undecided(log: PartitionLog) -> bool:
-    """Report what read_committed omits although it was not aborted; return True if damage is the reason."""
+    """Report records that read_committed omits although no marker aborts their transaction.
+
+    Return True if the reason is damage that may hide the marker.
+    """
     found, name = log.transactions, f"{log.topic}-{log.partition}"
     if found.undecided:
         tell(f"{name}: {found.undecided}")
@@ -223,7 +240,7 @@ def _report_undecided(log: PartitionLog) -> bool:
 
 
 def json_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
-    """Return a function that formats a record of a log as a JSON line. text: formats keys and values."""
+    """Return a function that formats a record as a JSON line. `text` formats keys and values."""
 
     def show(log: Any, r: Any) -> str:
         return encode_json(json_row(log, r, text)) + "\n"
@@ -232,7 +249,10 @@ def json_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
 
 
 def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
-    """Return a record as the JSON line has it. log: any object with a topic and a partition."""
+    """Return a record as the dict for its JSON line.
+
+    `log` is any object with the attributes `topic` and `partition`.
+    """
     return {
         "topic": log.topic,
         "partition": log.partition,
@@ -246,13 +266,14 @@ def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
 
 
 def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
-    """Return a function that formats a record of a log as a line of text. text: formats keys and values."""
+    """Return a function that formats a record as a line of text. `text` formats keys and values."""
 
     def field(value: bytes | None) -> str:
         if value is None:
             return "null"
         shown = plain(text(value))
-        quoted = shown.strip('"') in ("", "null")  # so that an empty value is visible, and only null looks like null
+        # Quotes make an empty value visible, and distinguish the text "null" from null.
+        quoted = shown.strip('"') in ("", "null")
         return f'"{shown}"' if quoted else shown
 
     def show(log: Any, r: Any) -> str:

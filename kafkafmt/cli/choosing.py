@@ -1,4 +1,4 @@
-"""Find the partitions of the PATHs, and choose those that the options select."""
+"""Find the partitions in the PATH arguments, and choose those that the options select."""
 
 from __future__ import annotations
 
@@ -20,18 +20,28 @@ ONLY_OTHERS = (
 
 
 class NotThereError(click.UsageError):
-    """Something that an option names does not exist. It is wrong usage, but no help text would help."""
+    """Raised if something that an option names does not exist.
+
+    It is a usage error, but the hint to the help text is omitted.
+    """
 
 
 class MissingError(Exception):
-    """A package that the command needs is not installed."""
+    """Raised if a package that the command needs is not installed."""
 
 
 @dataclass(frozen=True)
 class Choice:
     """The partitions and offsets to read.
 
-    damaged: damage may hide newer offsets of the group that was given.
+    Attributes
+    ----------
+    partitions : list of PartitionDir
+        The partitions to read.
+    offsets : OffsetRange
+        The offsets to read in each partition.
+    damaged : bool
+        Whether damage may hide newer committed offsets of the consumer group.
     """
 
     partitions: list[PartitionDir]
@@ -40,7 +50,10 @@ class Choice:
 
 
 def find(paths: Collection[str], replicas: str | None) -> Discovery:
-    """Return the partitions of the PATHs, and print the messages about them."""
+    """Return the partitions in the PATH arguments.
+
+    Messages about files that are not read are printed.
+    """
     found = discover(paths, replicas)
     for message in found.messages:
         tell(message)
@@ -53,14 +66,17 @@ def not_there(error: PartitionNotFoundError) -> NotThereError:
 
 
 def tell_nothing_to_read() -> None:
-    """Print that there is no partition to read, although none was asked for by name."""
+    """Print that there is no partition to read. Use this if no partition was requested by name."""
     tell(f"nothing to read: {ONLY_OTHERS}")
 
 
 def choose(
     found: Discovery, topics: Collection[str], numbers: Collection[int], internal: bool = True
 ) -> list[PartitionDir]:
-    """Return the selected partitions. Report what matches nothing; if nothing matches at all, raise NotThereError."""
+    """Return the selected partitions.
+
+    Report topics and partition numbers that match nothing. Raise NotThereError if nothing matches.
+    """
     try:
         chosen = choose_partitions(found, topics, numbers, internal, on_message=tell)
     except PartitionNotFoundError as error:
@@ -80,8 +96,8 @@ def choose_range(
 ) -> Choice:
     """Return the partitions and offsets that -t, -p, --internal, -g and -o select.
 
-    With a group, these are the partitions of the topics for which it has committed offsets, from its
-    offsets on.
+    If a consumer group is selected, only partitions of topics for which the group has committed
+    offsets are returned. Each of them is read from its committed offset onwards.
     """
     chosen = choose(found, topics, numbers, internal)
     if group is None:
@@ -104,7 +120,7 @@ def choose_range(
 
 
 def _tell_start(directory: PartitionDir, group: str, offset: int | None) -> None:
-    """Report if a partition is not read from a committed offset on."""
+    """If reading a partition does not start at a committed offset, print the reason."""
     name = f"{directory.topic}-{directory.partition}"
     if offset is None:
         tell(f"{name}: group {group} has committed no offset; read from the log start offset")
@@ -114,7 +130,10 @@ def _tell_start(directory: PartitionDir, group: str, offset: int | None) -> None
 
 
 def read_groups(found: Discovery) -> tuple[GroupState, bool]:
-    """Return the state of all consumer groups, and whether damage may hide a part of it, which is reported."""
+    """Return the state of all consumer groups, and whether damage may hide a part of it.
+
+    Damage is reported on stderr.
+    """
     directories = [d for d in found.partitions if d.topic == GROUPS_TOPIC and d.readable]
     if not directories:
         raise NoLogError(f"no partition of {GROUPS_TOPIC} is in PATH; consumer groups store their offsets there")

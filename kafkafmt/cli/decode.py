@@ -1,4 +1,4 @@
-"""`kafkafmt decode`: decode frames of the wire protocol, as one side of a connection sent them."""
+"""`kafkafmt decode`: decode frames of the wire protocol that one side of a connection sent."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ from .output import BYTES, EXIT_DAMAGE, counted, tell
 
 
 class ApiName(ParamType[int]):
-    """The name of an API, in any case, with or without underscores; or its key."""
+    """An API, given by its name or key. Case and underscores in the name are ignored."""
 
     name = "NAME|KEY"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the key."""
         if isinstance(value, str) and value.isascii() and value.isdigit() and apis.api(int(value)) is not None:
             return int(value)
         try:
@@ -98,13 +97,16 @@ def decode(
 
 
 Found = Iterator[tuple[Any, Any]]
-"""Pairs of an object with the topic and partition, and a record."""
+"""Pairs (source, record); the source is an object with the record's topic and partition."""
 
 
 def _decoded(
     requests: str | None, responses: str | None, api: int | None, api_version: int | None
 ) -> Iterator[DecodedFrame]:
-    """Yield the frames of both streams. Each stream is opened when its turn comes, since both can be pipes."""
+    """Yield the frames of the request stream, and then those of the response stream.
+
+    The response stream is opened only after the requests were read, because both can be pipes.
+    """
     waiting = Correlation()
     if requests is not None:
         with _opened(requests) as stream:
@@ -116,7 +118,7 @@ def _decoded(
 
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    """Open a stream; raise NoLogError if it is a compressed file."""
+    """Open a stream. Raise NoLogError if it is a compressed file."""
     stream: Any
     with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
         head = stream.peek(HEAD_BYTES)[:HEAD_BYTES] if stream.seekable() else b""
@@ -130,9 +132,10 @@ def _opened(path: str) -> Iterator[Any]:
 
 
 def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
-    """Yield the records in a message's record data as far as they can be read; add to `trouble` what is wrong with the rest.
+    """Yield the records in the record data of a message, as far as they can be read.
 
-    They are not collected: a frame of some kilobytes can contain millions of records.
+    If some cannot be read, an error message is added to `trouble`. Records are not collected in a
+    list, because a frame of a few kilobytes can contain millions of records.
     """
     for data in record_data(body):
         where = data if data.topic else data._replace(topic=uuid_text(data.topic_id))
@@ -144,7 +147,7 @@ def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
 
 
 def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[DecodedFrame, Found], Iterator[str]]:
-    """Return a function that yields the JSON line of a frame, in parts."""
+    """Return a function that yields the JSON line of a frame, in several parts."""
 
     def show(frame: DecodedFrame, found: Found) -> Iterator[str]:
         line = encode_json(frame.to_dict())
@@ -160,7 +163,7 @@ def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[Decoded
 
 
 def _text_lines(records: bool, text: Callable[[bytes], str]) -> Callable[[DecodedFrame, Found], Iterator[str]]:
-    """Return a function that yields the line of a frame, and the lines of its records."""
+    """Return a function that yields a line of text for a frame and one for each of its records."""
     line = text_line(text)
 
     def show(frame: DecodedFrame, found: Found) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`kafkafmt dump`: print a log's files in the form of kafka-dump-log, with its flags."""
+"""`kafkafmt dump`: print the files of a log as kafka-dump-log does, with the same flags."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DECODED_TOPICS = ("__consumer_offsets", "__transaction_state", "__cluster_metada
 
 
 def decoder_flag(name: str) -> str:
-    """Return the flag of a decoder, as kafka-dump-log names it."""
+    """Return the flag of kafka-dump-log that selects a decoder."""
     return f"--{name.replace('_', '-')}-decoder"
 
 
@@ -147,14 +147,14 @@ def dump(
 
 
 def _tell_problem(path: Path, row: Row) -> None:
-    """Report damage or a finding on stderr."""
+    """Print damage or a finding on stderr."""
     where = "" if row["position"] is None else f" at {row['position']}, {row['length']} bytes"
     sys.stdout.flush()
     tell(f"{path}{where}: {row['message']}" + ("" if row["type"] == "damage" else f" [{row['error']}]"))
 
 
 def _title(file: DumpedFile) -> str:
-    """Return the line that follows a file's name."""
+    """Return the line to print after the name of a file."""
     name = file.path.name
     if name == BOOTSTRAP:
         return "KRaft bootstrap snapshot\n"
@@ -165,7 +165,7 @@ def _title(file: DumpedFile) -> str:
 
 
 def _json_line(text: Callable[[bytes], str], path: Path, row: Row) -> str:
-    """Return a row as a JSON line. `file` is the path as it was given."""
+    """Return a row as a JSON line. Its field `file` is the path in the form that the user gave."""
     shown: Row = {"type": row["type"], "file": str(path)} | {
         k: v for k, v in row.items() if k not in ("type", "file", "path")
     }

@@ -1,4 +1,7 @@
-"""The items of a dump as dicts, with the names that kafka-dump-log prints. The JSON lines have these names."""
+"""Convert the items of a dump to dicts with the field names that kafka-dump-log prints.
+
+The JSON lines of ``kafkafmt dump`` have the same names.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 
 
 def row_of(item: Item) -> Row:
-    """Return an item as a dict, with its `type` first."""
+    """Return an item as a dict whose first key is `type`."""
     return ROWS[type(item)](item)
 
 
@@ -100,7 +103,7 @@ def _problem(p: dump.Problem) -> Row:
 
 
 def _named(kind: str) -> Callable[[Any], Row]:
-    """Return a function for items whose fields are printed with the names that they have."""
+    """Return a function that converts an item to a dict without renaming its fields."""
     return lambda item: {"type": kind} | item._asdict()
 
 

@@ -21,7 +21,10 @@ CONTROL_TITLES = {
 
 
 def text_of(item: Row, contents: bool = False, skip_metadata: bool = False) -> str:
-    """Return the line of an item, or "" if it has none. contents: print keys and values of records."""
+    """Return the line of text for an item, or "" if it has none.
+
+    If `contents` is True, the keys and values of records are printed too.
+    """
     kind = item["type"]
     if kind == "record":
         return raw_in_a_pipe(_record(item, contents, skip_metadata)) + "\n"

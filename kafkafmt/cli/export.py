@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..spark.export.report import ExportReport
 
 MOST_LINES = 20
-"""Most partitions, damaged spans and transactions that the text output lists."""
+"""Largest number of partitions, damaged spans and transactions that the text output lists."""
 
 
 @click.command(
@@ -129,7 +129,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _errors_as_usage() -> Iterator[None]:
-    """Raise the errors of the export's API with the options of the command as their remedy."""
+    """Convert errors of the export API to usage errors that suggest options of the command."""
     try:
         yield
     except OutputExistsError as error:
@@ -141,14 +141,17 @@ def _errors_as_usage() -> Iterator[None]:
     except SparkError as error:
         raise click.UsageError(str(error)) from error
     except ImportError as error:
-        if error.name is None:  # Java is missing
+        if error.name is None:  # an ImportError without a name means that Java is missing
             raise click.ClickException(str(error)) from error
         raise MissingError(str(error)) from error
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Any]:
-    """Provide a function that shows progress in bytes on stderr if that is a terminal."""
+    """Provide a function that shows progress in bytes on stderr.
+
+    If stderr is no terminal, the function shows nothing.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -164,7 +167,8 @@ def _progress() -> Iterator[Any]:
     columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), BarColumn(), *numbers)
     with contextlib.ExitStack() as stack:
         terminal = sys.stderr
-        if terminal.isatty():  # a duplicate, because stderr is redirected while Java starts
+        # Use a duplicate of the descriptor, because stderr is redirected while Java starts.
+        if terminal.isatty():
             terminal = stack.enter_context(open(os.dup(terminal.fileno()), "w", encoding=terminal.encoding))
         bar = stack.enter_context(
             Progress(*columns, console=Console(file=terminal), disable=not terminal.isatty(), transient=True)
@@ -182,7 +186,7 @@ def _progress() -> Iterator[Any]:
 
 
 def show(report: ExportReport) -> None:
-    """Print the report as a table, followed by the damage and the places of the output."""
+    """Print the report as a table, followed by the damage and the paths of the output."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -226,7 +230,7 @@ def show(report: ExportReport) -> None:
 
 
 def damage_lines(report: ExportReport) -> list[str]:
-    """Return a line for each damaged span, at most for the first MOST_LINES."""
+    """Return a line for each damaged span, up to MOST_LINES lines."""
     lines = []
     for p in report.partitions:
         for d in p.quarantined.damaged:
@@ -236,7 +240,7 @@ def damage_lines(report: ExportReport) -> list[str]:
 
 
 def doubt_lines(report: ExportReport) -> list[str]:
-    """Return a line for each transaction in doubt, at most for the first MOST_LINES."""
+    """Return a line for each transaction in doubt, up to MOST_LINES lines."""
     lines = [f"DOUBT   {p.topic}-{p.partition}: {d.message}" for p in report.partitions for d in p.in_doubt]
     return _first(lines, "transactions")
 
@@ -247,7 +251,7 @@ def _first(lines: list[str], what: str) -> list[str]:
 
 
 def size(n: float) -> str:
-    """Return a number of bytes with a unit."""
+    """Return a number of bytes as text with a unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if n < 1000:
             return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"

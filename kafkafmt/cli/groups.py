@@ -1,4 +1,4 @@
-"""`kafkafmt groups`: list consumer groups and the offsets that they have committed."""
+"""`kafkafmt groups`: list consumer groups and their committed offsets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,11 @@ def groups(
 
 
 def _keep(state: GroupState, names: tuple[str, ...]) -> None:
-    """Keep the groups that match a glob. Report globs that match nothing; if none matches, raise NotThereError."""
+    """Keep only the consumer groups whose names match a glob.
+
+    Report each glob that matches no group. If none of the globs matches a group, raise
+    NotThereError.
+    """
     known = {c.group for c in state.offsets} | {g.group for g in state.groups}
     missing = [
         f"no group matches {glob!r}: {like(glob, known)}"
@@ -84,7 +88,7 @@ def _show_offsets(offsets: list[CommittedOffset]) -> None:
 
 
 def _second(ms: int) -> str:
-    """Return a time to the second; `-` if there is none."""
+    """Return a time with a precision of one second, or `-` if there is none."""
     return "-" if ms == NO_TIMESTAMP else moment(ms)[:19]
 
 

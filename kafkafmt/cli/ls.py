@@ -12,7 +12,7 @@ from .options import choice_options, format_option, paths_argument, replicas_opt
 from .output import moment, progress_bar, show_table, tell
 
 SPARE = ("format", "epoch", "segments", "codecs", "gaps", "times (UTC)")
-"""Columns that are omitted on a narrow terminal, the first one first."""
+"""Columns to omit if the terminal is too narrow, in the order in which they are omitted."""
 
 
 @click.command(epilog="\b\nExample: kafkafmt ls /var/lib/kafka/data -t 'orders*'")
@@ -77,9 +77,12 @@ def _show(partitions: tuple[PartitionSummary, ...]) -> None:
 
 
 def _times(first: int | None, last: int | None) -> str:
-    """Return the first and the last time, with the day once if both are on it. The first is `-` if no batch has one."""
+    """Return the first and the last time as text.
+
+    If both are on the same day, the day appears once. The first time is `-` if no batch has a time.
+    """
     if last is None:
         return ""
     start, end = ("-" if ms is None else moment(ms).partition(".")[0] for ms in (first, last))
-    day = start[:11] if "T" in start else ""  # times outside the calendar are numbers
+    day = start[:11] if "T" in start else ""  # times outside the calendar are shown as numbers
     return f"{start} to {end.removeprefix(day)}"

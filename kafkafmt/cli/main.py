@@ -1,4 +1,4 @@
-"""Run a subcommand, and turn its errors into one line and an exit code."""
+"""Run a subcommand, and convert its errors to one line of text and an exit code."""
 
 from __future__ import annotations
 
@@ -32,13 +32,20 @@ COMMANDS = {
     "export": "Write records to verified Parquet files, with Spark.",
     "decode": "Decode captured frames of the wire protocol.",
 }
-"""Each is the function of that name in the module of that name, which is imported only when the command is run."""
+"""The subcommands with their descriptions.
+
+Each subcommand is the function of the same name in the module of the same name. The module is
+imported only when the subcommand is run.
+"""
 BACKENDS = ("cramjam", "crc32c")
-"""Further distributions that `--version` names: python-snappy uses cramjam, and the pure-Python core uses crc32c."""
+"""Additional distributions whose versions `--version` prints.
+
+python-snappy uses cramjam, and the pure-Python core uses crc32c.
+"""
 
 
 def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    """Print the versions, and end."""
+    """Print the versions of kafkafmt and its dependencies, and exit."""
     if not value or ctx.resilient_parsing:
         return
     click.echo(f"kafkafmt {__version__}")
@@ -49,19 +56,19 @@ def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 class Commands(click.Group):
-    """The subcommands, in the order of `COMMANDS`."""
+    """The group of all subcommands, which are listed in the order of `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names."""
+        """Return the names of the subcommands."""
         return list(COMMANDS)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of --help without importing the commands."""
+        """Write the list of subcommands for --help, without importing their modules."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
-        """Import and return a command."""
+        """Import and return the subcommand called `name`."""
         if name not in COMMANDS:
             near = get_close_matches(name, COMMANDS, 1)
             ctx.fail(f"there is no command {name!r}" + "".join(f"; the nearest is {n}" for n in near))
@@ -94,9 +101,10 @@ def group() -> None:
 
 
 def _prepare_streams() -> None:
-    """Make stdout and stderr UTF-8, whatever the locale is; a stream that the caller has closed discards its output.
+    """Make stdout and stderr use UTF-8, whatever the locale is.
 
-    File names that are not UTF-8 appear with escapes, as in JSON: `\\udcff`.
+    File names that are not UTF-8 appear with escapes, as in JSON: `\\udcff`. If the caller has
+    closed a stream, output to it is discarded.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -107,7 +115,10 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Discard buffered output, if stdout is closed: the interpreter would flush it at its end, and report an error."""
+    """Discard the buffered output if stdout is closed.
+
+    Otherwise, the interpreter would try to write it at exit, and report an error.
+    """
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         return
@@ -115,10 +126,14 @@ def _discard_output() -> None:
 
 
 def run() -> NoReturn:
-    """Run the command. Each error becomes one line on stderr and an exit code."""
+    """Run the command.
+
+    If there is an error, print it as one line on stderr and exit with the error's exit code.
+    """
     try:
         _prepare_streams()
-        with group.make_context("kafkafmt", sys.argv[1:]) as context:  # group.main exits with 1 if a pipe is closed
+        # group.main() is not used, because it exits with 1 if a pipe is closed.
+        with group.make_context("kafkafmt", sys.argv[1:]) as context:
             code = group.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:

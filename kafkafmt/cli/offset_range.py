@@ -1,4 +1,4 @@
-"""Parse the text of offset ranges (`FROM:TO`) and times."""
+"""Parse offset ranges (`FROM:TO`) and times."""
 
 from __future__ import annotations
 
@@ -12,24 +12,28 @@ ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
 
 
 def parse_time(text: str) -> int:
-    """Return the milliseconds since 1970-01-01 UTC of a number or of an ISO date or time.
+    """Return the time that `text` contains, in milliseconds since 1970-01-01 UTC.
 
-    A time that names no zone is in UTC. Raise ValueError for any other text.
+    The text is a number of milliseconds, or a date or time in ISO format. A time without a time
+    zone is in UTC. For any other text, raise ValueError.
     """
     if text.lstrip("-").isdigit() and text.isascii():
         return int(text)
-    if not ISO_TIME.match(text):  # Python accepts any character in place of the T, also a colon
+    # datetime.fromisoformat() accepts any character in place of the T, even a colon.
+    if not ISO_TIME.match(text):
         raise ValueError(f"{text!r} is neither a number of milliseconds nor an ISO date or time")
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
-        raise ValueError(f"{text!r} has a zone with seconds, which ISO 8601 does not allow")  # but Python does
+        # datetime.fromisoformat() accepts such a zone.
+        raise ValueError(f"{text!r} has a zone with seconds, which ISO 8601 does not allow")
     return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
 
 
 def parse_offsets(text: str) -> OffsetRange:
-    """Return the range that `FROM:TO` names; raise ValueError for any other text.
+    """Parse an offset range of the form `FROM:TO`. For any other text, raise ValueError.
 
-    FROM and TO are offsets, `-N` (N before the log end), `@ms` or `@ISO-TIME`. Either may be omitted.
+    FROM and TO are offsets, `-N` (N before the log end), `@ms` or `@ISO-TIME`. Either may be
+    omitted.
     """
     start, rest = _bound(text)
     if rest and not rest.startswith(":"):
@@ -41,7 +45,10 @@ def parse_offsets(text: str) -> OffsetRange:
 
 
 def _bound(text: str) -> tuple[OffsetBound | None, str]:
-    """Return the bound at the start of a text, and the rest. Of a time, the longest text that can be parsed is used."""
+    """Return the bound at the start of a text, and the rest of the text.
+
+    If the bound is a time, it is the longest prefix that can be parsed as a time.
+    """
     if text.startswith("@"):
         ends = [len(text), *(i for i in range(len(text) - 1, 0, -1) if text[i] == ":")]
         for end in ends:

@@ -1,4 +1,4 @@
-"""The click options and argument types that several subcommands share."""
+"""The click options and argument types that several subcommands use."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 else:
 
     class ParamType(click.ParamType):
-        """Base class that accepts type arguments with every release of click."""
+        """Base class for parameter types that accepts type arguments in every release of click."""
 
         def __class_getitem__(cls, item):
             return cls
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Type of click's decorators for options and arguments."""
+"""Type of the decorators with which click adds options and arguments."""
 
 
 def options(*decorators: Decorator) -> Decorator:
-    """Return several click options as one decorator, in the order of --help."""
+    """Combine several click options into one decorator. --help lists them in this order."""
 
     def apply(command: Any) -> Any:
         for decorator in reversed(decorators):
@@ -41,12 +41,11 @@ def options(*decorators: Decorator) -> Decorator:
 
 
 class Numbers(ParamType[list[int]]):
-    """A list of partition numbers: `N[,N…]`."""
+    """A parameter type for a list of partition numbers: `N[,N…]`."""
 
     name = "N[,N…]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
-        """Return the numbers."""
         if isinstance(value, list):
             return value
         words = [n.strip() for n in str(value).split(",")]
@@ -54,17 +53,16 @@ class Numbers(ParamType[list[int]]):
             self.fail(f"{value!r} is not a list of partition numbers such as 0,2,5", param, ctx)
         try:
             return [int(n) for n in words]
-        except ValueError:  # more digits than Python converts
+        except ValueError:  # int() rejects numbers with too many digits
             self.fail(f"{value!r} is not a list of partition numbers such as 0,2,5", param, ctx)
 
 
 class Offsets(ParamType[OffsetRange]):
-    """A range of offsets: `FROM:TO`."""
+    """A parameter type for a range of offsets: `FROM:TO`."""
 
     name = "FROM:TO"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> OffsetRange:
-        """Return the range."""
         if isinstance(value, OffsetRange):
             return value
         try:
@@ -74,12 +72,11 @@ class Offsets(ParamType[OffsetRange]):
 
 
 class LocalPath(ParamType[str]):
-    """A path of the local file system, or its `file:` URL."""
+    """A parameter type for a local path, which can also be given as a `file:` URL."""
 
     name = "PATH"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path."""
         try:
             return local_path(value)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Print for people: messages on stderr, lines and tables on stdout, and a progress bar."""
+"""Print output for people: messages on stderr, lines and tables on stdout, and a progress bar."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..text import plain
 
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 2, 3, 130
 LABEL_WIDTH = 9
-"""Column at which the text of a line starts after its label: `DAMAGE   orders-3 …`."""
+"""Column at which text after a label starts, as in `DAMAGE   orders-3 …`."""
 NOTHING_MISSING = "no offset is missing"
 BYTES: dict[str, Callable[[bytes], str]] = {
     "utf8": lambda b: b.decode(errors="backslashreplace"),
     "base64": lambda b: base64.b64encode(b).decode(),
     "hex": bytes.hex,
 }
-"""How `--bytes` writes keys and values."""
+"""Functions that format keys and values, by value of the option `--bytes`."""
 
 
 def tell(message: str) -> None:
@@ -35,12 +35,15 @@ def tell(message: str) -> None:
 
 
 def show(line: str) -> None:
-    """Print a line on stdout, escaped for a terminal."""
+    """Print a line on stdout, with control characters escaped."""
     click.echo(plain(line))
 
 
 def say(line: str) -> None:
-    """Print a line on stdout; wrap it if stdout is a terminal, and indent further lines to the text after the label."""
+    """Print a line on stdout. If stdout is a terminal, wrap the line.
+
+    Wrapped lines are indented to the column at which the text after the label starts.
+    """
     text = plain(line)
     if sys.stdout.isatty():
         width = max(shutil.get_terminal_size().columns, 40)
@@ -49,12 +52,18 @@ def say(line: str) -> None:
 
 
 def raw_in_a_pipe(text: str) -> str:
-    """Return the text unchanged if stdout is a pipe or a file, as Kafka's own tools do, else escaped for a terminal."""
+    """Return the text, escaped if stdout is a terminal.
+
+    If stdout is a pipe or a file, the text is not changed, as in Kafka's own tools.
+    """
     return plain(text) if sys.stdout.isatty() else text
 
 
 def moment(ms: int) -> str:
-    """Return a timestamp in ISO form, in UTC; as a number if it is outside the calendar."""
+    """Return a timestamp in ISO format, in UTC.
+
+    A timestamp outside the calendar is returned as a number.
+    """
     try:
         return (EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
     except OverflowError:
@@ -62,12 +71,15 @@ def moment(ms: int) -> str:
 
 
 def counted(n: int, thing: str) -> str:
-    """Return `1 record`, `2 records`."""
+    """Return a number with a noun in the right form, such as `1 record` or `2 records`."""
     return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
 def may_be_lost(damage: Damage | dict[str, Any]) -> str:
-    """Return which offsets a damaged span may have cost. The span may also be one of a report's JSON."""
+    """Return a text with the offsets that may be lost in a damaged span.
+
+    The span is a `Damage` object, or a dict from the JSON form of a report.
+    """
     if isinstance(damage, Damage):
         first, last = damage.first_offset, damage.last_offset
     else:
@@ -80,11 +92,11 @@ def may_be_lost(damage: Damage | dict[str, Any]) -> str:
 def show_table(
     names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), spare: Sequence[str] = ()
 ) -> None:
-    """Print a table, one line for each row.
+    """Print a table with one line for each row.
 
     Cells are escaped and never truncated. Empty columns are omitted. If the table is wider than the
-    terminal, columns of `spare` are omitted too, the first of them first, and a message names them.
-    right: names of the columns to align to the right.
+    terminal, columns in `spare` are omitted too, in the order of `spare`, and a message lists them.
+    `right` contains the names of the columns to align to the right.
     """
     from rich.cells import cell_len
 
@@ -108,9 +120,9 @@ def show_table(
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that takes bytes done and bytes in total, and shows them on stderr if that is a terminal.
+    """Yield a function that is called with bytes done and total bytes, and shows a progress bar.
 
-    The bar appears with the first call.
+    The bar appears on stderr at the first call. If stderr is no terminal, no bar is shown.
     """
     with ExitStack() as stack:
         bars: list[Any] = []

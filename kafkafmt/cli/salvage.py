@@ -1,4 +1,4 @@
-"""`kafkafmt salvage`: copy what is intact of a damaged log directory."""
+"""`kafkafmt salvage`: copy the intact batches of a damaged log directory."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ CAUSES = {
 
 
 def _show_open(transactions: list[OpenTransaction]) -> None:
-    """Print the transactions that no copied marker ends, and what to do about those that are still open."""
+    """Print the transactions without a marker in the copy, and how to end those that are open."""
     for t in transactions:
         who = f"producer {t.producer_id}, epoch {t.producer_epoch}"
         which = f"{t.topic}-{t.partition}: transaction of {who}, from offset {t.first_offset} on"

@@ -1,4 +1,4 @@
-"""`kafkafmt seek`: find where an offset or a time is."""
+"""`kafkafmt seek`: find the position of an offset or a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .output import counted, moment, show, tell
 
 ORDER = "kafkafmt.seek.order"
 WORDS = {"-1": LATEST, "-2": EARLIEST, "-3": MAX_TIMESTAMP}
-"""The numbers that Kafka's tools accept in place of a time."""
+"""The special numbers that Kafka's tools accept instead of a time, with their names."""
 QUESTIONS = {"--offset": "offset", "--timestamp": "timestamp"}
 TIME_HELP = (
     "Find the first record at or after this time: milliseconds, or an ISO time (UTC unless it names a zone). Also latest "
@@ -31,12 +31,14 @@ TIME_HELP = (
 
 
 class Time(ParamType[int | str]):
-    """Milliseconds or an ISO time, with or without the @ of `cat -o`; or one of the words and numbers in `WORDS`."""
+    """A parameter type for a time: milliseconds, an ISO time, or a name or number in `WORDS`.
+
+    Milliseconds and ISO times may start with @, as in `cat -o`.
+    """
 
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Return the milliseconds, or the word."""
         word = WORDS.get(value, value)
         if word in WORDS.values():
             return str(word)
@@ -51,10 +53,10 @@ class Time(ParamType[int | str]):
 
 
 class InOrder(click.Command):
-    """A command that remembers in which order --offset and --timestamp were given."""
+    """A command that remembers the order in which --offset and --timestamp were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, and note the order."""
+        """Parse the arguments, and store the order of --offset and --timestamp."""
         names = (a.partition("=")[0] for a in args)
         ctx.meta[ORDER] = [QUESTIONS[n] for n in names if n in QUESTIONS]
         return super().parse_args(ctx, args)

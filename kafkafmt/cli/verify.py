@@ -1,4 +1,4 @@
-"""`kafkafmt verify`: report what is damaged and what is not."""
+"""`kafkafmt verify`: check log directories, and report damage and findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .options import choice_options, jobs_option, paths_argument, reading_option
 from .output import NOTHING_MISSING, counted, may_be_lost, progress_bar, say, show, tell
 
 SPANS_SHOWN = 10
-"""Largest number of lost spans of a partition that the summary repeats."""
+"""Largest number of lost spans of a partition that the summary lists."""
 
 
 @click.command(epilog="\b\nExample: kafkafmt verify /var/lib/kafka/data --format json > report.json")
@@ -93,7 +93,7 @@ ADVICE = {
     "read_committed_differs": "salvage writes an index and markers that agree; read_uncommitted shows all records",
     "transaction_in_doubt": "read_committed omits the transaction's records; read_uncommitted shows them",
 }
-"""What to do about a finding, by its error code."""
+"""Advice to the user about each kind of finding, by error code."""
 
 
 def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
@@ -129,7 +129,7 @@ def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
 
 
 def show_spans(partitions: Sequence[PartitionReport]) -> None:
-    """Print every damaged span and every finding, one line each."""
+    """Print one line for each damaged span and each finding."""
     for p in partitions:
         name = f"{p.topic}-{p.partition}"
         for d in p.damaged:
@@ -142,11 +142,12 @@ def show_spans(partitions: Sequence[PartitionReport]) -> None:
 
 
 def show_lost(partitions: Sequence[PartitionReport]) -> None:
-    """If there is damage, print which offsets are lost and how many records are safe."""
+    """If there is damage, print which offsets are lost and how many records can be recovered."""
     damaged = [p for p in partitions if p.damaged]
     for p in damaged:
         spans = [span for span in dict.fromkeys(map(may_be_lost, p.damaged)) if span != NOTHING_MISSING]
-        if spans:  # adjacent damaged spans can have the same range, which is printed once
+        # Spans are deduplicated, because adjacent damaged spans can have the same offset range.
+        if spans:
             known = "their number is unknown" if p.records_lost is None else counted(p.records_lost, "record")
             firsts = "; ".join(span.removesuffix(" may be lost") for span in spans[:SPANS_SHOWN])
             more = f" and {len(spans) - SPANS_SHOWN} more spans" if len(spans) > SPANS_SHOWN else ""

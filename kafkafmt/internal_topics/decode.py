@@ -1,11 +1,11 @@
 """Decode records of Kafka's internal topics with the schemas in `schemas/`, one file per topic.
 
-- A coordinator record has a key (int16 record type, then the fields) and a value (int16 version,
-  then the fields). A record without a value is a tombstone.
+- A coordinator record has a key (record type as int16, then the fields) and a value (version as
+  int16, then the fields). A record without a value is a tombstone.
 - A metadata record (`__cluster_metadata`) has no key. Its value starts with the frame version (1),
-  the record type and the version, each an unsigned varint. The fields follow.
+  the record type and the version, each as an unsigned varint. The fields follow.
 
-The JSON output is that of Kafka's ``kafka-dump-log``.
+The JSON output has the format of Kafka's ``kafka-dump-log``.
 """
 
 from __future__ import annotations
@@ -26,26 +26,29 @@ TOPICS = {
     "__transaction_state": "transaction_state",
     "__share_group_state": "share_group_state",
 }
-"""Topics of coordinators, and the schema file of each, without its suffix."""
+"""The topics that coordinators write to, with the name of the schema file of each.
+
+The names are without suffix.
+"""
 FRAME_VERSION = 1
 _CONTROL_CHARACTER = re.compile(r"\\u00[01][0-9a-f]")
 
 
 class CoordinatorRecord(NamedTuple):
-    """A decoded coordinator record."""
+    """A decoded record of a topic that a coordinator writes to."""
 
     type: int
     """Record type."""
     key: Any
-    """`SchemaMessage` with the fields of the key."""
+    """The fields of the key, a `SchemaMessage`."""
     version: int
     """Version of the value; -1 for a tombstone."""
     value: Any
-    """`SchemaMessage` with the fields of the value; None for a tombstone."""
+    """The fields of the value, a `SchemaMessage`; None for a tombstone."""
 
 
 class UnknownTypeError(UnsupportedError):
-    """Raised for a record whose type is not in the schemas."""
+    """Raised if the schemas do not describe the type of a record."""
 
     def __init__(self, type_id: int) -> None:
         super().__init__(f"record type {type_id} is unknown")
@@ -54,7 +57,7 @@ class UnknownTypeError(UnsupportedError):
 
 @cache
 def _classes(file: str) -> dict[str, tuple[Heading, type[SchemaMessage]]]:
-    """Return the messages of a schema file by name."""
+    """Return the message classes of a schema file, by message name."""
     text = files(__package__).joinpath("schemas", f"{file}.txt").read_text(encoding="utf-8")
     parsed = parse_messages(text)
     return {h.name: (h, make_class(struct, h.versions, h.flexible, SchemaMessage, __package__)) for h, struct in parsed}
@@ -62,7 +65,7 @@ def _classes(file: str) -> dict[str, tuple[Heading, type[SchemaMessage]]]:
 
 @cache
 def _pairs(topic: str) -> dict[int | None, tuple[type[SchemaMessage], type[SchemaMessage]]]:
-    """Return the message classes of key and value by record type."""
+    """Return the message classes for the key and the value of each record type."""
     known = _classes(TOPICS[topic])
     keys = [(heading.number, name, made) for name, (heading, made) in known.items() if name.endswith("Key")]
     return {number: (made, known[name.removesuffix("Key") + "Value"][1]) for number, name, made in keys}
@@ -115,7 +118,7 @@ def read_coordinator_record(topic: str, key: bytes, value: bytes | None) -> Coor
 
 
 def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
-    """Decode the value of a record of `__cluster_metadata`.
+    """Decode the value of a record of the topic `__cluster_metadata`.
 
     Parameters
     ----------
@@ -154,19 +157,20 @@ def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
 def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
     """Decode a group member's subscription or assignment.
 
-    An unknown version is read as the highest known version, as by Kafka's clients.
+    If the version is unknown, the data is decoded as the highest known version, as Kafka's clients
+    do.
 
     Parameters
     ----------
     data : bytes
         The serialized subscription or assignment.
     what : {"Subscription", "Assignment"}
-        Which of them it is.
+        Whether `data` is a subscription or an assignment.
 
     Returns
     -------
     (SchemaMessage, int) or None
-        The message, and the version as which it was read; None if it cannot be decoded.
+        The message, and the version that was used to decode it. None if it cannot be decoded.
     """
     made = _classes("consumer_protocol")[f"ConsumerProtocol{what}"][1]
     try:
@@ -177,7 +181,7 @@ def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
 
 
 def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
-    """Return key and value of a coordinator record as ``kafka-dump-log`` prints them."""
+    """Return the key and the value of a coordinator record as ``kafka-dump-log`` prints them."""
     if key is None:
         return f"Error at offset {offset}, skipping. The key is missing", None
     try:
@@ -195,9 +199,8 @@ def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes |
 def _value_json(record: CoordinatorRecord) -> dict[str, Any]:
     """Return the value of a coordinator record as JSON data.
 
-    Subscriptions and assignments of consumer group members are decoded.
-
-    Subscriptions and assignments that cannot be decoded stay as they are.
+    The subscriptions and assignments of consumer group members are decoded. Those that cannot be
+    decoded are returned unchanged.
     """
     data = to_json(record.value, record.version)
     if getattr(record.value, "protocol_type", None) == "consumer":
@@ -219,7 +222,7 @@ def metadata_text(offset: int, value: bytes | None) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Serialize JSON as Jackson does, which escapes control characters in uppercase hex."""
+    """Serialize a value as JSON like Jackson: control characters are escaped in uppercase hex."""
     return _CONTROL_CHARACTER.sub(lambda m: "\\u" + m[0][2:].upper(), _ENCODER.encode(value))
 
 

@@ -1,4 +1,4 @@
-"""Compare indexes, producer snapshots, leader epochs and checkpoints of a partition with its batches."""
+"""Compare the indexes, snapshots, leader epochs and checkpoints of a partition with its batches."""
 
 from __future__ import annotations
 
@@ -30,21 +30,23 @@ BEYOND = {
     RECOVERY_POINTS: "the offsets between were on disk once",
     HIGH_WATERMARKS: "the offsets between have been delivered to consumers",
 }
-"""The offset checkpoints that cannot be after a log's end, and what it means if one is."""
+"""The checkpoints whose offset cannot be after the log end offset, and what it means if it is."""
 
 
 class PartitionAudit:
-    """The comparison for one partition.
+    """Compares the files of one partition with its batches.
 
-    For each segment, call `open`, add its batches with `add`, and call `close`. `open` must precede the plan
-    of the segment: a running broker writes an index entry after its batch, so indexes are read first.
+    For each segment, call `open`, add its batches with `add`, and call `close`.
+
+    Call `open` before the segment is planned. A running broker writes an index entry after the
+    batch that it refers to, so the indexes must be read before the batches.
     """
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
         try:
             self._names = files.list_directory(log.directory.path)[1]
-        except FileNotFoundError:  # log.plan reports it
+        except FileNotFoundError:  # log.plan() reports the missing directory
             self._names = []
         self._found: list[Finding] = []
         epochs = self._read_epochs()
@@ -71,7 +73,7 @@ class PartitionAudit:
         return epochs
 
     def open(self, segment: SegmentFile) -> None:
-        """Read the files next to a segment. Its batches are added afterwards."""
+        """Read the index files of a segment, before its batches are added."""
         if self._states:
             self._states.open(segment)
         self._indexes = None if segment.base_offset is None else IndexAudit(segment, segment.base_offset)
@@ -80,7 +82,7 @@ class PartitionAudit:
             self._states.mark()
 
     def take_back(self) -> None:
-        """Forget the batches of the current segment."""
+        """Discard the batches of the current segment that were added."""
         self._expected = self._before
         if self._states:
             self._states.take_back()
@@ -88,11 +90,24 @@ class PartitionAudit:
             self._indexes.begin()
 
     def add(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
-        """Add batches in the order of offsets; `position` is the file position of their buffer."""
+        """Add a table of batches. Tables must be added in offset order.
+
+        Parameters
+        ----------
+        segment : SegmentFile
+            The segment that contains the batches.
+        position : int
+            File position of the first byte of `buffer`.
+        buffer : bytes-like
+            The bytes of the batches.
+        table : BatchTable
+            The batch headers, with positions relative to `buffer`.
+        """
         if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
-            if len(gaps):  # the batches before the first gap can still be compared in full
+            # The batches before the first gap can still be compared with the snapshots in full.
+            if len(gaps):
                 n = int(gaps[0]) + 1
                 self._add(segment, position, buffer, table[:n])
                 table = table[n:]
@@ -114,17 +129,17 @@ class PartitionAudit:
             self._states.add(segment, buffer, table)
 
     def close(self, plan: SegmentPlan) -> None:
-        """Finish a segment, after all batches that its plan delivers were added."""
+        """Finish a segment. Call this after all batches that its plan delivers were added."""
         if self._states and any(not d.empty for d in plan.damaged):
             self._states.incomplete()
         if not plan.extents:
             if self._states and self._expected is not None and self._expected != plan.segment.base_offset:
-                self._states.incomplete()  # offsets between the segments are missing
+                self._states.incomplete()  # offsets before this segment are missing
             self._expected = plan.segment.base_offset
         self._found += self._indexes.findings(plan) if self._indexes else []
 
     def findings(self) -> list[Finding]:
-        """Return what is wrong. Call it after the last segment."""
+        """Return all findings. Call this after the last segment."""
         end = self._log.next_offset
         found = self._found + (self._states.findings(end) if self._states else []) + self._missing_indexes()
         for name, meaning in BEYOND.items():
@@ -135,13 +150,17 @@ class PartitionAudit:
         return found
 
     def read_committed_findings(self) -> list[Finding]:
-        """Return where a broker's consumers at read_committed get other records than kafkafmt delivers. Call it last."""
+        """Return differences from the records that a broker delivers at read_committed.
+
+        Call this after `findings`.
+        """
         return self._states.read_committed(self._log.transactions) if self._states else []
 
     def _missing_indexes(self) -> list[Finding]:
-        """Return a finding for each segment without an index, if other segments have one.
+        """Return a finding for each segment without an index if other segments have one.
 
-        A copy that consists of `.log` files only lacks nothing.
+        If no segment has an index, the directory is a copy of the `.log` files alone, and there is
+        no finding.
         """
         found = []
         for suffix, meaning in (

@@ -1,18 +1,19 @@
-"""Compare a segment's offset and time index with its batches, entry by entry.
+"""Compare each entry of a segment's offset index and time index with the segment's batches.
 
-Entries may be missing, because an index only speeds up lookups. But the entries that exist must be right,
-because a broker trusts them.
+A missing entry is no error, because an index only speeds up lookups. But every existing entry must
+be correct, because a broker trusts it.
 
-An entry of the offset index has the position of a batch, and an offset. Which offset that is depends on the
-release:
+An entry of the offset index contains an offset and the position of a batch. The offset depends on
+the Kafka release:
 
 - Kafka 4.1 and later: the last offset of the batch.
-- Up to Kafka 4.0: the last offset of the batches that were appended together.
-- Up to Kafka 1.1: the first offset of the batches that were appended together.
-- After compaction, it can be another offset of the batch.
+- Kafka 2.0 to 4.0: the last offset of all batches that were appended together.
+- Up to Kafka 1.1: the first offset of all batches that were appended together.
+- After compaction, it can be any offset of the batch.
 
-An entry of the time index has the last offset of a batch (in some releases, the offset of its record with
-the largest timestamp), and the largest timestamp of all batches up to it.
+An entry of the time index contains the largest timestamp of all batches up to some batch, and the
+last offset of that batch. Some releases store the offset of the record with the largest timestamp
+instead of the last offset.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ MANY = np.iinfo(np.int64).max
 
 @dataclass
 class _File:
-    """An index file: its entries in use, and what is wrong with it regardless of the log."""
+    """The entries of an index file that are in use, and the problems of the file itself."""
 
     name: str
     columns: Columns
@@ -79,7 +80,10 @@ def _load(
 
 
 class IndexAudit:
-    """The comparison for the two indexes of one segment. Add every table of its batches, in the order of offsets."""
+    """Compares the two indexes of one segment with its batches.
+
+    Call `add` with every table of batches, in offset order, and then `findings`.
+    """
 
     def __init__(self, segment: SegmentFile, base: int) -> None:
         self._segment = segment
@@ -89,14 +93,16 @@ class IndexAudit:
         self.begin()
 
     def begin(self) -> None:
-        """Start again, without any batch."""
+        """Discard all batches that were added."""
         n = len(self._offset)
-        # For the batch at each entry's position: the offset after the batch before it, and its last offset.
+        # _first_of: for the batch at each entry's position, the offset after the previous batch
+        # _last_at: for the batch at each entry's position, the last offset of the batch
         self._first_of = np.full(n, MANY)
         self._last_at = np.full(n, -1)
-        # For each entry's offset: the position of the batch whose last offset it is.
+        # _last_of: for each entry's offset, the position of the batch that ends with this offset
         self._last_of = np.full(n, -1)
-        # For each time entry's offset: the timestamp of the batch that contains it, and the largest one up to there.
+        # _timestamp_of: for each entry, the timestamp of the batch that contains its offset
+        # _largest_upto: for each entry, the largest timestamp before and in that batch
         self._timestamp_of = np.full(len(self._time), -2)
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
@@ -104,7 +110,15 @@ class IndexAudit:
         self._expected = self._base
 
     def add(self, table: BatchTable, position: int) -> None:
-        """Add batches of the segment. position: file position of the buffer from which their positions count."""
+        """Add a table of the segment's batches.
+
+        Parameters
+        ----------
+        table : BatchTable
+            The batch headers, with positions relative to a buffer.
+        position : int
+            File position of the first byte of that buffer.
+        """
         starts = table["position"] + position
         lasts = last_offsets(table)
         offsets, positions = self._offset.columns
@@ -125,12 +139,12 @@ class IndexAudit:
         holds = (table["base_offset"][at] <= offsets[here]) | (table["magic"][at] < MAGIC_V2)
         self._timestamp_of[here] = np.where(holds, table["max_timestamp"][at], self._timestamp_of[here])
         self._largest_upto[here] = np.where(holds, largest[at], self._largest_upto[here])
-        # Brokers of 0.10 indexed times for messages of magic 0, although these have none.
+        # Kafka 0.10 added time index entries even for messages of magic 0, without timestamps.
         self._untimed[here] |= holds & (table["magic"][at] == MAGIC_V0)
         self._largest, self._expected = int(largest[-1]), int(lasts[-1]) + 1
 
     def findings(self, plan: SegmentPlan) -> list[Finding]:
-        """Return what is wrong. Call it after the last table."""
+        """Return all findings. Call this after the last table was added."""
         end = self._segment.next_base if self._segment.next_base is not None else self._expected
         return (
             self._offset.findings + self._time.findings + self._wrong_offsets(plan, end) + self._wrong_times(plan, end)
@@ -145,7 +159,7 @@ class IndexAudit:
         right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
         if plan.damaged or not all(
             e.dense for e in plan.extents
-        ):  # the cleaner may enter the offset of a record that it kept
+        ):  # after compaction, the entry can have the offset of any record that was kept
             right |= (self._first_of <= offsets) & (offsets <= self._last_at)
         wrong = known & ~right & ~beyond
 
@@ -192,7 +206,7 @@ def _findings(
 
 
 def _between(values: np.ndarray, low: int, high: int) -> slice:
-    """Return the slice of increasing values that are within [low, high]."""
+    """Return the slice of the increasing array `values` that is within [low, high]."""
     return slice(int(np.searchsorted(values, low)), int(np.searchsorted(values, high, "right")))
 
 
@@ -202,7 +216,10 @@ def _others(mask: np.ndarray) -> str:
 
 
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
-    """Return a mask of the entries that refer to damage or to an unfinished tail. They cannot be checked."""
+    """Return a mask of the entries that refer to damage or to an unfinished tail.
+
+    These entries cannot be checked.
+    """
     damaged = plan.damaged
     if not len(offsets) or not damaged:
         return np.zeros(len(offsets), bool)
@@ -217,7 +234,7 @@ def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | Non
 
 
 def _inside(values: np.ndarray, low: list[int], high: list[int]) -> np.ndarray:
-    """Return whether each value is in one of the ranges [low, high]."""
+    """Return a mask of the values that are in at least one of the ranges [low, high]."""
     lows, highs = np.array(low, np.int64), np.array(high, np.int64)
     order = np.argsort(lows, kind="stable")
     at = np.searchsorted(lows[order], values, "right") - 1

@@ -1,9 +1,9 @@
-"""Compare what kafkafmt delivers at read_committed with what a consumer gets from a broker on the same directory.
+"""Compare the records that kafkafmt and a broker deliver to a read_committed consumer.
 
-A broker sends its consumers the entries of the transaction indexes. From the first offset of an entry on, a
-consumer drops the producer's transactional batches until it reads an abort marker of that producer (Kafka:
-CompletedFetch). kafkafmt uses the markers only. The two differ if an index is wrong, or if a marker that it
-names is missing.
+A broker sends its consumers the entries of the transaction indexes. From the first offset of an
+entry onwards, a consumer drops all transactional batches of the producer until it reads an abort
+marker of that producer (Kafka: ``CompletedFetch``). kafkafmt uses only the markers in the log. The
+results differ if an index is wrong, or if the marker that an index entry refers to is missing.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ..reading.transactions import Transactions
 
 
 class Ended(NamedTuple):
-    """A transaction that has ended: the offsets of its batches, and its marker.
+    """A completed transaction: the offsets of its batches, and the kind and offset of its marker.
 
-    first is -1 if the log has none of its batches.
+    `first` is -1 if the log contains no batch of the transaction.
     """
 
     first: int
@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Offsets of a producer that a broker's consumers get and kafkafmt omits, or the reverse."""
+    """A range of a producer's offsets that either a broker or kafkafmt omits, but not both."""
 
     producer_id: int
     first: int
@@ -43,7 +43,10 @@ class Difference(NamedTuple):
 
 
 class IsolationAudit:
-    """Collects the ended transactions of each producer. Add every table of batches, in the order of offsets."""
+    """Collects the completed transactions of each producer, to compare them with the indexes.
+
+    Call `add` with every table of batches, in offset order, and then `differences`.
+    """
 
     def __init__(self) -> None:
         self._open: dict[int, tuple[int, int]] = {}
@@ -52,11 +55,14 @@ class IsolationAudit:
         self._ended_before = 0
 
     def mark(self) -> None:
-        """Remember this point, so that `take_back` can return to it."""
+        """Save the current state, so that `take_back` can restore it."""
         self._before, self._ended_before = {}, len(self._ended)
 
     def take_back(self) -> None:
-        """Return to the point of the last `mark`. The cost depends on what was added since then."""
+        """Restore the state that the last call of `mark` saved.
+
+        The cost depends only on the number of batches added since then.
+        """
         del self._ended[self._ended_before :]
         for producer_id, span in self._before.items():
             if span is None:
@@ -66,7 +72,7 @@ class IsolationAudit:
         self._before = {}
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> None:
-        """Add batches. markers: those of the table's control batches, by offset."""
+        """Add a table of batches. `markers` maps offsets of control batches to markers."""
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         start = 0
         for i in [*np.flatnonzero((rows["attributes"] & CONTROL_BIT) != 0).tolist(), len(rows)]:
@@ -94,7 +100,15 @@ class IsolationAudit:
             self._open[producer_id] = (int(rows["base_offset"][first]) if span is None else span[0]), end
 
     def differences(self, ours: Transactions, entries: Iterable[Aborted]) -> Iterator[Difference]:
-        """Yield the differences, producer by producer. entries: those of all transaction indexes."""
+        """Yield the differences for one producer after another.
+
+        Parameters
+        ----------
+        ours : Transactions
+            The transactions as kafkafmt has computed them from the log.
+        entries : iterable of Aborted
+            The entries of all transaction indexes of the partition.
+        """
         by_producer: dict[int, list[Ended]] = defaultdict(list)
         for producer_id, end in self._ended:
             by_producer[producer_id].append(end)
@@ -112,7 +126,7 @@ class IsolationAudit:
 
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
-    """Split transactions at the offsets of markers that are missing."""
+    """Split each transaction that continues past a missing marker at the offset of that marker."""
     for e in ended:
         at = bisect_right(borders, e.first)
         if 0 <= e.first and at < len(borders) and borders[at] < e.last:
@@ -125,9 +139,18 @@ def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
 def _of_producer(
     producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], named: list[Aborted]
 ) -> Iterator[Difference]:
-    """Yield the differences of one producer.
+    """Yield the differences for one producer.
 
-    ended: its transactions. aborted: the ranges that kafkafmt omits. named: its entries in the indexes.
+    Parameters
+    ----------
+    producer_id : int
+        The producer.
+    ended : list of Ended
+        Its completed transactions, in offset order.
+    aborted : list of (int, int)
+        The offset ranges that kafkafmt omits.
+    named : list of Aborted
+        The producer's entries in the transaction indexes.
     """
     firsts = [first for first, _ in aborted]
     at, until, filtered = 0, -1, False
@@ -158,7 +181,8 @@ def _of_producer(
                     "kafkafmt delivers them, but a consumer may drop them, because it drops this producer's records after an "
                     "aborted transaction that has lost its marker",
                 )  # fmt: skip
-        if e.kind == CONTROL_ABORT:  # it ends all entries of the producer that started before it
+        # An abort marker ends the effect of all the producer's index entries that start before it.
+        if e.kind == CONTROL_ABORT:
             filtered, until = False, -1
             while at < len(named) and named[at].first <= e.marker:
                 at += 1

@@ -1,7 +1,8 @@
-"""Compare producer snapshots, transaction indexes and leader epochs of a partition with its batches.
+"""Compare the snapshots, transaction indexes and leader epochs of a partition with its batches.
 
-The state of the producers is computed through the whole log, starting with the snapshot of the first segment.
-If the log was compacted, or if damage hides batches, only the statements about existing batches are compared.
+The state of the producers is computed from the snapshot of the first segment and all batches of the
+log. If the log was compacted, or if damage hides batches, the comparison is limited to what the
+existing batches can prove or disprove.
 """
 
 from __future__ import annotations
@@ -29,13 +30,27 @@ from ..reading.transactions import Transactions
 from .audit_isolation import IsolationAudit
 
 FIELDS = ("epoch", "last_sequence", "last_offset", "offset_delta", "txn_first_offset")
-"""The fields of a producer that are compared. Its timestamp is not: releases took it from different batches."""
+"""The fields of a producer that are compared.
+
+The timestamp is not compared, because different Kafka releases take it from different batches.
+"""
 
 
 class StateAudit:
-    """The comparison for one partition. Add every table of its batches, in the order of offsets.
+    """Compares producer snapshots, transaction indexes and leader epochs with the batches.
 
-    names: all files in the partition's directory.
+    Call `add` with every table of batches of the partition, in offset order, and then `findings`.
+
+    Parameters
+    ----------
+    segments : sequence of SegmentFile
+        The segments of the partition.
+    names : sequence of str
+        The names of all files in the partition directory.
+    epochs : list of (int, int)
+        The entries of the leader epoch checkpoint.
+    max_batch_bytes : int
+        Largest size of one batch, in bytes after decompression.
     """
 
     def __init__(self, segments: list[SegmentFile], names: list[str], epochs: Epochs, max_batch_bytes: int) -> None:
@@ -55,12 +70,13 @@ class StateAudit:
         self._epochs = epochs
         self._epochs_reported: set[int] = set()
         self.complete: bool = True
-        """Whether no batch is known to be missing so far, neither because of compaction nor of damage."""
+        """Whether no batch is known so far to be missing because of compaction or damage."""
         self._undo: list[Callable[[], None]] = []
-        """Functions that restore the state of the last `mark`, to be called from the last to the first."""
+        """Functions that restore the state saved by `mark`; they must be called in reverse order.
+        """
 
     def _load(self, offset: int) -> list[ProducerEntry] | None:
-        """Return the snapshot at an offset; None if it does not exist or cannot be read."""
+        """Return the producer snapshot at `offset`, or None if it is missing or unreadable."""
         name = self._snapshots.get(offset)
         data = files.read_bytes(self._folder / name) if name is not None else None
         if name is None or data is None:
@@ -74,7 +90,10 @@ class StateAudit:
             return None
 
     def mark(self) -> None:
-        """Remember this point, so that `take_back` can return to it. The cost does not depend on the size of the state."""
+        """Save the current state, so that `take_back` can restore it.
+
+        The cost does not depend on the size of the state.
+        """
         found, whole = len(self._found), self.complete
 
         def restore() -> None:
@@ -86,7 +105,10 @@ class StateAudit:
         self._isolation.mark()
 
     def take_back(self) -> None:
-        """Return to the point of the last `mark`. The cost depends on what was added since then."""
+        """Restore the state that the last call of `mark` saved.
+
+        The cost depends only on the number of batches added since then.
+        """
         while self._undo:
             self._undo.pop()()
         self._producers.take_back()
@@ -94,15 +116,15 @@ class StateAudit:
         self.mark()
 
     def open(self, segment: SegmentFile) -> None:
-        """Read a segment's transaction index, before its batches."""
+        """Read a segment's transaction index. Call this before its batches are added."""
         self._indexes[segment.name] = files.read_bytes(segment.path.with_suffix(".txnindex")) or b""
 
     def incomplete(self) -> None:
-        """Note that batches are missing from here on."""
+        """Record that batches are missing at this point of the log."""
         self.complete = False
 
     def add(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:
-        """Add batches of a segment, and compare the snapshots whose offsets they reach."""
+        """Add batches of a segment, and check each snapshot whose offset they reach."""
         lasts = last_offsets(table)
         while self._pending and lasts[-1] >= self._pending[0]:
             cut = int(np.searchsorted(lasts, self._pending[0]))
@@ -131,10 +153,11 @@ class StateAudit:
         self._check_epochs(segment, table)
 
     def _check_epochs(self, segment: SegmentFile, table: BatchTable) -> None:
-        """Compare the epochs of batches with the checkpoint.
+        """Compare the leader epochs of batches with the leader epoch checkpoint.
 
-        Within the offsets of an entry, every batch must have its epoch. Batches before the first entry and
-        after the last one may have others.
+        All batches between the offsets of two consecutive entries must have the epoch of the first
+        of these entries. Batches before the first entry can have any epoch. Batches after the last
+        entry can have a higher epoch than that entry.
         """
         if not self._epochs:
             return
@@ -155,7 +178,7 @@ class StateAudit:
                 self._found.append(Finding(LEADER_EPOCHS, "leader_epoch_mismatch", message))
 
     def _compare(self, offset: int) -> None:
-        """Compare a snapshot with the batches before its offset."""
+        """Compare the producer snapshot at `offset` with the batches before that offset."""
         producers = self._load(offset)
         if producers is None:
             return
@@ -170,7 +193,11 @@ class StateAudit:
             self._found.append(Finding(self._snapshots[offset], "snapshot_mismatch", message))
 
     def _why_wrong(self, theirs: ProducerEntry, offset: int) -> str | None:
-        """Return what is wrong with an entry of the snapshot at `offset`, as the predicate of a sentence; None if nothing is."""
+        """Return why an entry of the snapshot at `offset` is wrong, or None if it is not.
+
+        The reason is the predicate of a sentence, such as "has epoch 3, but according to the log it
+        is 4".
+        """
         highest = max(theirs.last_offset, theirs.txn_first_offset)
         if highest >= offset:
             return f"has offset {highest}, which is not before the snapshot's own offset {offset}"
@@ -190,7 +217,7 @@ class StateAudit:
         return None
 
     def findings(self, next_offset: int) -> list[Finding]:
-        """Return what is wrong. Call it after the last table."""
+        """Return all findings. Call this after the last table was added."""
         for offset in self._pending:
             if offset <= next_offset:
                 self._compare(offset)
@@ -202,8 +229,8 @@ class StateAudit:
         return self._found
 
     def read_committed(self, ours: Transactions) -> list[Finding]:
-        """Return a finding if a broker's consumers at read_committed get other records than kafkafmt delivers."""
-        if not self._indexed:  # a broker rebuilds the indexes from the batches
+        """Return a finding if kafkafmt and a broker deliver different records at read_committed."""
+        if not self._indexed:  # a broker rebuilds missing transaction indexes from the batches
             return []
         entries = [Aborted(*e[1:]) for data in self._indexes.values() for e in read_transaction_index(data).tolist()]
         wrong = list(self._isolation.differences(ours, entries))
@@ -234,7 +261,7 @@ class StateAudit:
             found.append(Finding(path.name, "index_mismatch", message))
         for own in (
             list(ours.values())[:1] if self._indexed else ()
-        ):  # a copy that consists of `.log` files only lacks nothing
+        ):  # a copy of the `.log` files alone has no transaction indexes
             message = f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for it"
             message += f" (nor for {len(ours) - 1} more)" if len(ours) > 1 else ""
             found.append(

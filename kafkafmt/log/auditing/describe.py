@@ -1,4 +1,4 @@
-"""Describe partitions by their batch headers: offsets, records, sizes, formats, codecs and times."""
+"""Describe partitions from their batch headers: offsets, records, sizes, codecs and times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .verify import count_from
 
 @dataclass(frozen=True)
 class OpenProducer:
-    """A producer with an open transaction, and the first offset of that transaction."""
+    """A producer that has an open transaction, with the first offset of that transaction."""
 
     producer_id: int
     first_offset: int
@@ -27,7 +27,7 @@ class OpenProducer:
 
 @dataclass(frozen=True)
 class LeaderEpoch:
-    """A leader epoch, and the offset at which it starts."""
+    """A leader epoch, with the offset at which it starts."""
 
     epoch: int
     start_offset: int
@@ -35,29 +35,31 @@ class LeaderEpoch:
 
 @dataclass(frozen=True)
 class PartitionSummary:
-    """What the batch headers of a partition say.
+    """Facts about a partition, taken from its batch headers.
 
     Attributes
     ----------
     topic, partition, path : str, int, str
-        The partition and its directory.
+        The topic, the partition number and the partition directory.
     state : {"live", "delete", "stray", "future"}
-        From the directory's name.
+        The state that the directory's name indicates.
     segments, bytes : int
         Number and total size of the `.log` files.
     log_start_offset, next_offset, last_stable_offset : int
         The offsets that a broker would report. `next_offset` is the log end offset.
     open_transactions : tuple of OpenProducer
-        By first offset.
+        The open transactions, sorted by first offset.
     leader_epochs : tuple of LeaderEpoch, or None
-        From `leader-epoch-checkpoint`; None if it is missing, empty or unreadable.
+        The entries of `leader-epoch-checkpoint`. None if the file is missing, empty or unreadable.
     gaps : int or None
-        Number of offsets from the log start offset on that no record has, mostly because of
-        compaction. None if damage or magic 0 or 1 leaves it unknown.
+        Number of offsets, from the log start offset onwards, that have no record. Most gaps are the
+        result of compaction. None if the number is unknown because of damage, or because the log
+        contains batches of magic 0 or 1.
     compacted : bool
         Whether the cleaner's checkpoint lists the partition.
     records : int or None
-        Data records from the log start offset on. None if damage or wrapper messages leave it unknown.
+        Number of data records from the log start offset onwards. None if the number is unknown
+        because of damage or wrapper messages.
     formats : tuple of int
         The magic values of the batches.
     codecs : tuple of str
@@ -89,7 +91,7 @@ class PartitionSummary:
     damaged: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of one partition in ``kafkafmt ls --format json``."""
+        """Return the JSON object that ``kafkafmt ls --format json`` prints for the partition."""
         row = {f.name: getattr(self, f.name) for f in fields(self)}
         row["open_transactions"] = [asdict(t) for t in self.open_transactions]
         row["leader_epochs"] = None if self.leader_epochs is None else [asdict(e) for e in self.leader_epochs]
@@ -103,11 +105,11 @@ class Summary:
     Attributes
     ----------
     partitions : tuple of PartitionSummary
-        By topic, partition and path.
+        The partitions, sorted by topic, partition and path.
     unreadable : tuple of UnreadablePartition
         Partitions that could not be read.
     messages : tuple of str
-        Other messages. The JSON does not have them.
+        Other messages. They are not part of the JSON output.
     """
 
     partitions: tuple[PartitionSummary, ...]
@@ -116,7 +118,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of ``kafkafmt ls``: 3 if a partition could not be read, 1 if one is damaged, else 0."""
+        """Exit code of ``kafkafmt ls``: 3 if a partition is unreadable, 1 if damaged, else 0."""
         if self.unreadable:
             return EXIT_UNREADABLE
         return EXIT_DAMAGE if any(p.damaged for p in self.partitions) else 0
@@ -153,14 +155,16 @@ def describe(
     progress: Progress | None = None,
     on_message: OnMessage | None = None,
 ) -> Summary:
-    """List the partitions of Kafka logs with their offsets, records, sizes, formats, codecs and times.
+    """List the partitions of Kafka logs with their offsets, sizes, formats, codecs and times.
 
     Parameters
     ----------
     paths : str, os.PathLike, an iterable of these, or Log
-        Log directories, partition directories or `.log` files; or what `kafkafmt.open` returned.
+        Log directories, partition directories or `.log` files, or a `Log` that `kafkafmt.open` has
+        returned.
     topics : str or iterable of str, optional
-        Topic globs. By default all topics, Kafka's own (``__…``) included.
+        Globs that select topics by name. By default all topics, including Kafka's internal topics
+        (``__…``).
     partitions : int or iterable of int, optional
         Partition numbers. By default all.
     replicas : "longest", optional
@@ -169,14 +173,16 @@ def describe(
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     progress : callable, optional
-        Called as ``progress(done, total)``, in bytes of `.log` files, after each partition.
+        Called as ``progress(done, total)`` after each partition. Both numbers are bytes of `.log`
+        files.
     on_message : callable, optional
-        Called with each message at once. The result has them in `messages`.
+        Called with each message immediately. `Summary.messages` contains all messages.
 
     Returns
     -------
     Summary
-        Partitions that are not live (``-delete``, ``-stray``, ``-future``) are included.
+        The description of the partitions, including those in the states "delete", "stray" and
+        "future".
 
     Raises
     ------
@@ -184,15 +190,15 @@ def describe(
         A path does not exist or cannot be read. `NoLogError`, a subclass, if a path contains no
         Kafka log.
     PartitionNotFoundError
-        `topics` or `partitions` are given, and no partition matches. A LookupError.
+        `topics` or `partitions` are given, and no partition matches. This is a LookupError.
     TypeError, ValueError
         An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
         partition and `replicas` is not given.
 
     Notes
     -----
-    Every batch header is read, and every CRC is checked. Records are decoded only next to the log
-    start offset.
+    Every batch header is read, and every CRC is checked. Of the records, only those in the batch
+    that contains the log start offset are decoded.
     """
     limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
     run = Run(progress, on_message)
@@ -211,7 +217,7 @@ def _opened(directory: PartitionDir, max_batch_bytes: int, run: Run) -> Partitio
 
 
 def describe_partition(log: PartitionLog) -> PartitionSummary:
-    """Return what the batch headers of one partition say."""
+    """Describe one partition from its batch headers."""
     plans = [log.plan(s) for s in log.segments]
     codecs = magics = 0
     for plan in plans:
@@ -248,7 +254,10 @@ def describe_partition(log: PartitionLog) -> PartitionSummary:
 
 
 def _count(log: PartitionLog, extent: Extent) -> int | None:
-    """Return the data records of an extent from the log start offset on; None if its headers give no number."""
+    """Return the number of data records in an extent, from the log start offset onwards.
+
+    Return None if the batch headers do not contain the number of records.
+    """
     low = log.log_start_offset
     if extent.records is None or extent.first_offset >= low:
         return extent.records
@@ -256,7 +265,10 @@ def _count(log: PartitionLog, extent: Extent) -> int | None:
 
 
 def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
-    """Return how many offsets from the log start offset on no record has; None if it is unknown."""
+    """Return the number of offsets, from the log start offset onwards, that have no record.
+
+    Return None if the number is unknown.
+    """
     low, known = log.log_start_offset, 0
     for plan in plans:
         if plan.damaged or plan.stats.records is None or any(f.error != "unfinished_tail" for f in plan.findings):

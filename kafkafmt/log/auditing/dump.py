@@ -1,9 +1,9 @@
-"""Read the files of a log item by item, as Kafka's DumpLogSegments does.
+"""Read the items in the files of a log, as Kafka's DumpLogSegments does.
 
-Items are batches and records of `.log` and `.checkpoint` files, entries of the three indexes, and producers
-of snapshots. DumpLogSegments stops at a size field that cannot be right, and at zeros. Here reading resumes
-after damage, which becomes an item too (`Problem`). A batch with a wrong CRC is an item with `is_valid`
-False.
+The items are batches and records of `.log` and `.checkpoint` files, entries of the three indexes,
+and producers in `.snapshot` files. DumpLogSegments stops reading at an impossible size field and at
+zeros. This module yields a `Problem` for damage and continues after it. A batch with a wrong CRC is
+yielded with `is_valid` set to False.
 """
 
 from __future__ import annotations
@@ -64,17 +64,30 @@ from .run import AnyPath, paths_of
 
 SUFFIXES = (".checkpoint", ".index", ".log", ".snapshot", ".timeindex", ".txnindex")
 BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.)|[0-9]{1,19}(?=_)")
-"""The base offset in a file's name. Indexes fetched from tiered storage are named `<base offset>_<id>.index`."""
+"""Matches the base offset in a file name.
+
+Indexes fetched from tiered storage are named `<base offset>_<id>.index`.
+"""
 METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
 BOOTSTRAP = "bootstrap.checkpoint"
 INDEXES = ("entries", "findings", "sanity")
 
 
 class DumpedBatch(NamedTuple):
-    """A batch of a `.log` or `.checkpoint` file. Fields from `base_offset` on are None for magic 0 and 1.
+    """A batch of a `.log` or `.checkpoint` file.
 
-    timestamp_type: -1 none (magic 0), 0 CreateTime, 1 LogAppendTime. max_timestamp, delete_horizon: milliseconds
-    since 1970-01-01 UTC; delete_horizon is None if the batch has none. position, size: bytes.
+    The fields from `base_offset` to `delete_horizon` are None for batches of magic 0 and 1.
+
+    Attributes
+    ----------
+    position, size : int
+        File position and size of the batch in bytes.
+    timestamp_type : int
+        0 for CreateTime, 1 for LogAppendTime, -1 if the batch has no timestamp (magic 0).
+    max_timestamp : int
+        Largest timestamp in milliseconds since 1970-01-01 UTC.
+    delete_horizon : int or None
+        Delete horizon in milliseconds since 1970-01-01 UTC. None if the batch has none.
     """
 
     position: int
@@ -99,10 +112,17 @@ class DumpedBatch(NamedTuple):
 
 
 class DumpedRecord(NamedTuple):
-    """A record of a batch. `sequence` and `headers` are None for magic 0 and 1, `is_valid` and `crc` for magic 2.
+    """A record of a batch.
 
-    control: a decoded control record (`kafkafmt.decode_control_record`), or the error if it cannot be decoded. None for
-    data records.
+    Attributes
+    ----------
+    sequence, headers
+        None for records of magic 0 and 1.
+    is_valid, crc
+        None for records of magic 2.
+    control
+        The decoded control record (see `kafkafmt.decode_control_record`), or the error if it cannot
+        be decoded. None for data records.
     """
 
     offset: int
@@ -125,14 +145,14 @@ class OffsetIndexEntry(NamedTuple):
 
 
 class TimeIndexEntry(NamedTuple):
-    """An entry of a `.timeindex` file. timestamp: milliseconds since 1970-01-01 UTC."""
+    """An entry of a `.timeindex` file. The timestamp is in milliseconds since 1970-01-01 UTC."""
 
     timestamp: int
     offset: int
 
 
 class TransactionIndexEntry(NamedTuple):
-    """An entry of a `.txnindex` file: an aborted transaction."""
+    """An entry of a `.txnindex` file, which describes an aborted transaction."""
 
     version: int
     producer_id: int
@@ -142,10 +162,15 @@ class TransactionIndexEntry(NamedTuple):
 
 
 class DumpedProducer(NamedTuple):
-    """A producer of a `.snapshot` file.
+    """A producer's entry in a `.snapshot` file.
 
-    transaction_first_offset: None if the producer has no open transaction. Fields from `first_sequence` on are None if the
-    producer has no batch.
+    The fields from `first_sequence` to `offset_delta` are None if the producer has no batch.
+
+    Attributes
+    ----------
+    transaction_first_offset : int or None
+        First offset of the producer's open transaction. None if the producer has no open
+        transaction.
     """
 
     producer_id: int
@@ -160,9 +185,14 @@ class DumpedProducer(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Damage, which cannot be delivered, or a finding, which is any other problem.
+    """Damage, which is data that cannot be delivered, or a finding, which is any other problem.
 
-    kind: "damage" or "finding". position, length: of damage, in bytes; else None.
+    Attributes
+    ----------
+    kind : {"damage", "finding"}
+        Whether the problem is damage or a finding.
+    position, length : int or None
+        Position and length of the damage in bytes. None for a finding.
     """
 
     kind: str
@@ -174,7 +204,7 @@ class Problem(NamedTuple):
 
 
 class OffsetGap(NamedTuple):
-    """The offsets of two successive records differ by more than 1."""
+    """A gap in the log: the offsets of two successive records differ by more than 1."""
 
     file: str
     after: int
@@ -182,20 +212,20 @@ class OffsetGap(NamedTuple):
 
 
 class InvalidBytes(NamedTuple):
-    """Bytes at the end of a file that are no batch."""
+    """Bytes at the end of a file that do not form a batch."""
 
     file: str
     bytes: int
 
 
 class EmptyIndex(NamedTuple):
-    """A `.index` file of 0 bytes."""
+    """A `.index` file that is empty (0 bytes)."""
 
     path: Path
 
 
 class SaneIndex(NamedTuple):
-    """An index without a problem, if only that was asked for."""
+    """An index without problems, yielded only if ``indexes="sanity"`` was requested."""
 
     path: Path
 
@@ -217,14 +247,14 @@ Item = (
 
 @dataclass(frozen=True)
 class DumpedFile:
-    """A file of a log. Iterate over it for its items; each iteration reads the file again.
+    """A file of a log. Iterate over it to get its items; each iteration reads the file again.
 
     Attributes
     ----------
     path : Path
-        The file.
+        Path of the file.
     base_offset : int
-        From its name; 0 if the name has none.
+        The base offset in the file name; 0 if the name contains none.
     """
 
     path: Path
@@ -265,41 +295,45 @@ def dump(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> Iterator[DumpedFile]:
-    """Yield the files of a log; iterate over each of them for its batches, records or entries.
+    """Yield the files of a log. Iterate over each file to get its batches, records or entries.
 
     Parameters
     ----------
     paths : str, os.PathLike, or an iterable of these
-        `.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot` and `.checkpoint` files, or directories
-        with such files.
+        `.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot` and `.checkpoint` files, or
+        directories that contain such files.
     deep : bool, default False
         Yield the records of each batch too.
     indexes : {"entries", "findings", "sanity"}, default "entries"
-        For `.index` and `.timeindex` files: "entries" yields all entries, and what is wrong with them
-        compared with the log. "findings" yields only what is wrong. "sanity" checks the index alone,
-        without its log, and yields `SaneIndex` if nothing is wrong.
+        What to yield for `.index` and `.timeindex` files. "entries" yields all entries, and then a
+        `Problem` for each disagreement with the log. "findings" yields only the problems. "sanity"
+        checks the index alone, without its log, and yields `SaneIndex` if it has no problem.
     max_bytes : int, optional
-        Read only this many bytes from the start of each log. By default all.
+        Read only this many bytes from the start of each log. By default, each log is read
+        completely.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     on_message : callable, optional
-        Called with a sentence about each file that is not read.
+        Called with a message about each file that is not read.
 
     Yields
     ------
     DumpedFile
-        In the order of `paths`; of a directory, its files by name, then those of its subdirectories.
+        The files, in the order of `paths`. The files of a directory are sorted by name, and the
+        files in its subdirectories follow.
 
     Raises
     ------
     OSError
-        A path does not exist or cannot be read. `NoLogError`, a subclass, if there is no file to dump.
+        A path does not exist or cannot be read. `NoLogError`, a subclass, if there is no file to
+        dump.
     TypeError, ValueError
         An argument is wrong.
 
     Notes
     -----
-    Kafka: ``kafka.tools.DumpLogSegments``. Damage is an item (`Problem`), and reading continues after it.
+    Kafka's counterpart is ``kafka.tools.DumpLogSegments``. Damage is yielded as a `Problem`, and
+    reading continues after it.
     """
     arguments.one_of("indexes", indexes, INDEXES)
     most = arguments.optional_integer("max_bytes", max_bytes, 0)
@@ -310,19 +344,19 @@ def dump(
 
 
 def base_offset_in(name: str) -> int:
-    """Return the base offset in a file's name; 0 if it has none."""
+    """Return the base offset in a file name, or 0 if the name contains none."""
     found = BASE_OFFSET.match(name)
     return int(found[0]) if found else 0
 
 
 def _files(given: list[Path], on_message: Callable[[str], None]) -> Iterator[Path]:
-    """Yield the files among the paths, and those of the directories."""
+    """Yield the given files, and the files in the given directories."""
     if not any(path.is_dir() or path.suffix in SUFFIXES or not path.exists() for path in given):
         packed = [f"; {path}: {how}" for path in given if (how := packing(path))]
         names = ", ".join(map(str, given))
         raise NoLogError(f"{names}: not a file that can be dumped ({', '.join(SUFFIXES)})" + "".join(packed))
     for path in given:
-        path.stat()  # raises OSError if it does not exist
+        path.stat()  # raise OSError if the path does not exist
         if path.is_dir():
             found = list(_below(path))
             if not found:
@@ -336,7 +370,7 @@ def _files(given: list[Path], on_message: Callable[[str], None]) -> Iterator[Pat
 
 
 def _below(path: Path) -> Iterator[Path]:
-    """Yield the files of a partition directory, or those of the partitions of a log directory."""
+    """Yield the files in a partition directory, or in all partitions of a log directory."""
     directories, names = files.list_directory(path)
     known = (n for n in names if n.endswith(SUFFIXES))
     yield from (path / n for n in known if BASE_OFFSET.match(n) or METADATA_SNAPSHOT.match(n) or n == BOOTSTRAP)
@@ -345,9 +379,20 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 class LogDump:
-    """Yields the items of a `.log` or `.checkpoint` file.
+    """Reads the items of a `.log` or `.checkpoint` file.
 
-    deep: records too. max_bytes: read only this many bytes from the start of the file.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    base_offset : int
+        The base offset in the file name.
+    deep : bool
+        Yield records too.
+    max_bytes : int or None
+        Read only this many bytes from the start of the file.
+    max_batch_bytes : int
+        Largest size of one batch, in bytes after decompression.
     """
 
     def __init__(
@@ -367,7 +412,7 @@ class LogDump:
         self._last: int | None = None
 
     def items(self) -> Iterator[Item]:
-        """Yield batches and records in the order of the file; then, if something is wrong, the problems."""
+        """Yield the batches and records in file order, and then the problems."""
         bad: list[Problem] = []
         rising = True
         with FileView(self.path) as view:
@@ -395,16 +440,17 @@ class LogDump:
             yield from self._judged(bad)
 
     def _judged(self, bad: list[Problem]) -> list[Problem]:
-        """Return the problems according to the segment's plan.
+        """Return the problems that the plan of the segment reports.
 
-        The plan also finds offsets that contradict each other. To it, an unfinished tail and a repeated
-        batch are findings, not damage.
+        Unlike the problems in `bad`, the plan includes offsets that contradict each other. It
+        classifies an unfinished tail or a repeated batch as a finding, not as damage.
         """
         if self.path.suffix != ".log":
             return bad
         try:
             log = PartitionLog(discover([self.path]).partitions[0], max_batch_bytes=self.max_batch_bytes)
-        except NoLogError:  # not named like a segment, and without a valid batch
+        except NoLogError:
+            # The file is not named like a segment and contains no valid batch.
             return bad
         plan = log.plan(log.segments[0])
         near = [d for d in plan.damaged if self.max_bytes is None or d.position < self.max_bytes]
@@ -415,7 +461,11 @@ class LogDump:
         return Problem("damage", self.path.name, error, message, position, length)
 
     def _bad(self, view: FileView, position: int, end: int) -> Iterator[Item]:
-        """Yield what can be shown of a span without a valid batch: a batch whose header fits the file, or its size."""
+        """Yield an item for a span that contains no valid batch, if one can be shown.
+
+        If the batch header fits the file, the item is that batch, marked as invalid. If the
+        header does not fit and the span is at the end of the file, the item is an `InvalidBytes`.
+        """
         head = view.read(position, BATCH_HEADER_SIZE)
         size = (
             int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
@@ -455,7 +505,7 @@ class LogDump:
 
 
 def batch_item(row: Any, start: int, valid: bool) -> DumpedBatch:
-    """Return the item of a row of a table of batches. start: file position of its buffer."""
+    """Return the item for a row of a batch table whose buffer starts at file position `start`."""
     attributes, magic, sequence = int(row["attributes"]), int(row["magic"]), int(row["base_sequence"])
     codec = attributes & CODEC_MASK
     common = (
@@ -502,7 +552,10 @@ def _record_item(record: Any, batch: DumpedBatch, crc: int) -> DumpedRecord:
 
 
 def _inner_crcs(source: Any) -> list[int]:
-    """Return the CRC of each message in a wrapper's message set; they were checked when it was decoded."""
+    """Return the CRC of each message in the message set of a wrapper message.
+
+    These CRCs were checked when the wrapper message was decoded.
+    """
     crcs, at, data = [], 0, memoryview(source)
     while at < len(data):
         crcs.append(int.from_bytes(data[at + LEGACY_CRC_AT : at + LEGACY_CRC_AT + 4], "big"))
@@ -511,9 +564,9 @@ def _inner_crcs(source: Any) -> list[int]:
 
 
 def index_items(path: Path, base_offset: int) -> Iterator[OffsetIndexEntry | TimeIndexEntry]:
-    """Yield the entries of a `.index` or `.timeindex` up to its tail of zeros.
+    """Yield the entries of a `.index` or `.timeindex` file, up to its tail of zeros.
 
-    A first entry of zeros is yielded too, as DumpLogSegments does.
+    If the first entry consists of zeros, it is yielded too, as in DumpLogSegments.
     """
     data = files.read_bytes(path) or b""
     times = path.suffix == ".timeindex"
@@ -527,7 +580,10 @@ def index_items(path: Path, base_offset: int) -> Iterator[OffsetIndexEntry | Tim
 
 
 def index_sanity(path: Path, base_offset: int) -> list[Problem]:
-    """Return what is wrong with an index alone, without its log: its length, or entries that do not increase."""
+    """Check an index without its log, and return the problem if there is one.
+
+    The length of the file must be a multiple of the entry size, and the entries must increase.
+    """
     data, times = files.read_bytes(path) or b"", path.suffix == ".timeindex"
     size = (TIME_ENTRY if times else OFFSET_ENTRY).itemsize
     used, _ = (read_time_index if times else read_offset_index)(data, base_offset)
@@ -540,7 +596,7 @@ def index_sanity(path: Path, base_offset: int) -> list[Problem]:
 
 
 def index_findings(path: Path) -> list[Problem]:
-    """Return what is wrong with an index compared with its log."""
+    """Compare an index with its log, and return the problems."""
     log_file = path.with_suffix(".log")
     if not log_file.exists():
         return [_finding(path, "log_missing", f"{log_file.name} is missing, so the index cannot be checked")]
@@ -549,7 +605,10 @@ def index_findings(path: Path) -> list[Problem]:
 
 @lru_cache(maxsize=1)
 def _audit(log_file: Path) -> list[Finding]:
-    """Return the findings of both indexes of a segment. They are cached, because the other index is mostly dumped next."""
+    """Return the findings for both indexes of a segment.
+
+    The last result is cached, because the other index of the segment is usually dumped next.
+    """
     log = PartitionLog(discover([log_file]).partitions[0])
     segment = log.segments[0]
     audit, plan = IndexAudit(segment, segment.base_offset or 0), log.plan(segment)
@@ -561,7 +620,7 @@ def _audit(log_file: Path) -> list[Finding]:
 
 
 def transaction_items(path: Path) -> Iterator[TransactionIndexEntry | Problem]:
-    """Yield the entries of a `.txnindex`."""
+    """Yield the entries of a `.txnindex` file."""
     data = files.read_bytes(path) or b""
     for entry in read_transaction_index(data).tolist():
         yield TransactionIndexEntry(*entry)
@@ -570,7 +629,7 @@ def transaction_items(path: Path) -> Iterator[TransactionIndexEntry | Problem]:
 
 
 def snapshot_items(path: Path) -> Iterator[DumpedProducer | Problem]:
-    """Yield the producers of a `.snapshot`."""
+    """Yield the producers in a `.snapshot` file."""
     try:
         producers = read_snapshot(files.read_bytes(path) or b"")
     except KafkaFormatError as error:

@@ -1,10 +1,13 @@
-"""Find the transactions that are open at the end of a salvaged copy, and end them (Kafka: hanging transactions).
+"""Find the open transactions at the end of a salvaged copy, and abort them on request.
 
-On a broker, an open transaction blocks the last stable offset, and with it every consumer at
-read_committed. If the coordinator has forgotten the transaction, or has ended it already, nothing ever
-ends it. A transaction of the copy can be open because it was open in the source, or because its marker
-was lost. `abort_transactions` appends an abort marker to the copy, as a broker does for
-``kafka-transactions.sh abort``. Existing batches are not changed.
+Kafka calls a transaction that never ends a hanging transaction. On a broker, an open transaction
+blocks the last stable offset, and so it blocks every read_committed consumer. If the transaction
+coordinator has forgotten the transaction or has already ended it, the transaction stays open
+forever.
+
+A transaction in the copy can be open because it was open in the source, or because its marker was
+lost. `abort_transactions` appends an abort marker to the copy, as a broker does for
+``kafka-transactions.sh abort``. It does not change existing batches.
 """
 
 from __future__ import annotations
@@ -26,18 +29,22 @@ from .salvage_copy import Salvaged
 
 @dataclass(frozen=True)
 class OpenTransaction:
-    """A transaction that no marker in the copied batches ends.
+    """A transaction that has no marker in the copied batches.
 
     Attributes
     ----------
     topic, partition : str, int
-        The partition.
-    producer_id, producer_epoch, first_offset : int
-        The producer, and the first offset of the transaction.
+        The topic and the partition number.
+    producer_id, producer_epoch : int
+        The producer.
+    first_offset : int
+        First offset of the transaction.
     cause : {"damage", "dropped", "open"}
-        "damage" if damage may have destroyed its marker. "dropped" if the marker may be after the
-        first damage, and the copy ends there. "open" if it is open in the source too, and nothing
-        was lost that could have ended it.
+        Why the transaction is open:
+
+        - "damage": damage may have destroyed its marker.
+        - "dropped": the copy ends at the first damage, and the marker may be after that damage.
+        - "open": the transaction is open in the source too, and no marker of it can have been lost.
     aborted_at : int or None
         Offset of the abort marker that salvage has appended. None if the transaction is still open.
     """
@@ -52,14 +59,17 @@ class OpenTransaction:
 
     @property
     def remedy(self) -> str | None:
-        """The command of Kafka's that ends the transaction on a broker. None if it is aborted already."""
+        """The Kafka command that ends the transaction on a broker; None if already aborted."""
         if self.aborted_at is not None:
             return None
         words = ["--topic", self.topic, "--partition", str(self.partition), "--start-offset", str(self.first_offset)]
         return f"kafka-transactions.sh --bootstrap-server HOST:PORT abort {shlex.join(words)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object, which has no topic and partition: those are in the partition's report."""
+        """Return the JSON object.
+
+        It omits topic and partition, which are in the report on the partition.
+        """
         return {
             "producer_id": self.producer_id,
             "producer_epoch": self.producer_epoch,
@@ -71,9 +81,16 @@ class OpenTransaction:
 
 
 def find_open_transactions(log: PartitionLog, damaged: Iterable[Damage], copy: Salvaged) -> list[OpenTransaction]:
-    """Return the open transactions of a partition's copy, the oldest first.
+    """Return the open transactions in the copy of a partition, the oldest first.
 
-    log, damaged: the source, and the damage found in it.
+    Parameters
+    ----------
+    log : PartitionLog
+        The source of the copy.
+    damaged : iterable of Damage
+        The damage that was found in the source.
+    copy : Salvaged
+        The copy.
     """
     lost = [d for d in damaged if not d.empty]
     found = []
@@ -89,16 +106,18 @@ def find_open_transactions(log: PartitionLog, damaged: Iterable[Damage], copy: S
 
 
 def abort_transactions(output: Path, transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
-    """Append an abort marker for each transaction to a finished log directory; return them with its offset.
+    """Append an abort marker for each transaction, and return the transactions with marker offsets.
 
-    Partitions of a topic whose name no broker accepts are left unchanged.
+    `output` is a complete log directory. Partitions whose topic name no broker accepts are left
+    unchanged.
     """
     given = {(t.topic, t.partition, t.producer_id): t for t in transactions}
     partitions = dict.fromkeys(key[:2] for key in given if is_topic_name(key[0]))
     if not partitions:
         return list(given.values())
     with warnings.catch_warnings(), LogDirectory(output) as directory:
-        warnings.simplefilter("ignore", StrayPartitionWarning)  # salvage itself reports strays of all partitions
+        # Salvage itself reports the stray partitions of the whole directory.
+        warnings.simplefilter("ignore", StrayPartitionWarning)
         for topic, partition in partitions:
             for producer, offset in directory.writer(topic, partition).abort_open_transactions():
                 at = topic, partition, producer.producer_id

@@ -1,6 +1,7 @@
 """Reports on partitions: what was checked, what is damaged, and what could not be read.
 
-All classes are frozen. `to_dict` gives the stable JSON of the command, key by key.
+All classes are frozen. Each `to_dict` returns the JSON object that the command prints; its keys are
+stable.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from ...notebook import html_table
 from ..reading.models import Damage, Finding
 
 REPORTED = tuple(f.name for f in fields(Damage) if f.name != "records")
-"""Fields of a damaged span in the JSON."""
+"""Names of the `Damage` fields that appear in the JSON output."""
 EXIT_DAMAGE = 1
 EXIT_UNREADABLE = 3
 
 
 def damage_dict(damage: Damage) -> dict[str, Any]:
-    """Return a damaged span as the JSON has it."""
+    """Return a damaged span as it appears in the JSON output."""
     return {name: getattr(damage, name) for name in REPORTED}
 
 
@@ -30,11 +31,11 @@ class UnreadablePartition:
     Attributes
     ----------
     topic, partition : str and int, or None
-        None if the file belongs to a whole log directory.
+        The topic and the partition number. None for a file that belongs to a whole log directory.
     path : str
-        The partition's directory, or the file.
+        The partition directory, or the file.
     error : str
-        The reason.
+        Why it could not be read.
     """
 
     topic: str | None
@@ -43,32 +44,33 @@ class UnreadablePartition:
     error: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
+        """Return the partition as it appears in the JSON output."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """What `kafkafmt.verify` found in one partition.
+    """The results of `kafkafmt.verify` for one partition.
 
     Attributes
     ----------
     topic, partition : str, int
-        The partition.
+        The topic and the partition number.
     path : str
-        Its directory.
+        The partition directory.
     segments, batches, bytes : int
-        Counts of the `.log` files as stored. A wrapper message counts as one batch. So does a plain
-        message of magic 0 or 1.
+        Number of segments, number of batches, and total size of the `.log` files. A wrapper message
+        counts as one batch, and so does an uncompressed message of magic 0 or 1.
     records : int or None
-        `records_recovered` plus the records known to be lost. None if a damaged span leaves the
-        number unknown.
+        Sum of `records_recovered` and the number of lost data records. None if the number of lost
+        records is unknown.
     records_recovered : int
-        Data records (no control records) from the log start offset on that can be delivered.
+        Number of data records, from the log start offset onwards, that can be delivered. Control
+        records are not counted.
     log_start_offset, next_offset, last_stable_offset : int
         The offsets that a broker would report. `next_offset` is the log end offset.
     damaged : tuple of Damage
-        Spans of `.log` files that cannot be delivered, by file and position.
+        Spans of `.log` files that cannot be delivered, sorted by file and position.
     findings : tuple of Finding
         All other problems.
     """
@@ -94,18 +96,22 @@ class PartitionReport:
 
     @property
     def records_lost(self) -> int | None:
-        """Number of data records known to be lost; None if it is unknown."""
+        """Number of data records that were lost; None if the number is unknown."""
         return None if self.records is None else self.records - self.records_recovered
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of one partition in the verify report."""
+        """Return the object for this partition in the JSON output of ``kafkafmt verify``."""
         row = {f.name: getattr(self, f.name) for f in fields(PartitionReport)}
         row["damaged"] = [damage_dict(d) for d in self.damaged]
         row["findings"] = [asdict(f) for f in self.findings]
         return row
 
     def with_damage(self, damaged: Iterable[Damage], records: int) -> PartitionReport:
-        """Return this report with more damaged spans, in which `records` data records were counted as recovered."""
+        """Return a copy of this report with additional damaged spans.
+
+        `records` is the number of data records in these spans. They were counted as recovered, and
+        the copy counts them as lost.
+        """
         spans = sorted([*self.damaged, *damaged], key=lambda d: (d.file, d.position))
         return replace(self, damaged=tuple(spans), records_recovered=self.records_recovered - records)
 
@@ -141,14 +147,14 @@ class VerifyReport:
     Attributes
     ----------
     partitions : tuple of PartitionReport
-        By topic, partition and path.
+        The reports on the partitions, sorted by topic, partition and path.
     unreadable : tuple of UnreadablePartition
-        Partitions that could not be read. They are not among `partitions`.
+        Partitions that could not be read. `partitions` does not contain them.
     strict : bool
         Whether findings count as failures.
     messages : tuple of str
-        Other messages, such as about a file that retention removed during the run. The JSON does
-        not have them.
+        Other messages, such as messages about files that retention deleted during the run. They are
+        not part of the JSON output.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -158,17 +164,20 @@ class VerifyReport:
 
     @property
     def damaged(self) -> bool:
-        """Whether a partition has damage, or, if `strict`, a finding."""
+        """Whether a partition has damage. If `strict` is True, findings count as damage."""
         return any(p.damaged or (self.strict and p.findings) for p in self.partitions)
 
     @property
     def ok(self) -> bool:
-        """Whether all was read and nothing is damaged. If `strict`, there is no finding either."""
+        """Whether everything could be read and nothing is damaged.
+
+        If `strict` is True, findings count as damage.
+        """
         return not self.damaged and not self.unreadable
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the command: 0 if `ok`, 3 if something could not be read, else 1."""
+        """Exit code of ``kafkafmt verify``: 0 if `ok`, 3 if something could not be read, else 1."""
         if self.unreadable:
             return EXIT_UNREADABLE
         return EXIT_DAMAGE if self.damaged else 0
@@ -183,12 +192,12 @@ class VerifyReport:
 
 
 def unreadable_dict(unreadable: Sequence[UnreadablePartition]) -> dict[str, Any]:
-    """Return the key `unreadable` of a report. The JSON has it only if there is an entry."""
+    """Return the entry `unreadable` of a report as a dict, which is empty if there are none."""
     return {"unreadable": [u.to_dict() for u in unreadable]} if unreadable else {}
 
 
 def report_html(partitions: Sequence[PartitionReport], unreadable: Sequence[UnreadablePartition]) -> str:
-    """Return the tables of a report, partitions with damage first."""
+    """Return the HTML tables of a report. Partitions with damage come first."""
     damaged = sum(bool(p.damaged) for p in partitions)
     caption = f"{len(partitions)} partitions, {damaged} of them damaged, {len(unreadable)} unreadable"
     tables = partitions_table(sorted(partitions, key=lambda p: -len(p.damaged)), caption)

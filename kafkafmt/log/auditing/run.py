@@ -1,7 +1,7 @@
-"""Run a check over many partitions in threads, with progress, messages and partitions that fail.
+"""Run a check over many partitions in threads, and collect messages and unreadable partitions.
 
-One `Run` belongs to one call of `verify`, `salvage` or `describe`. If a partition cannot be read,
-the others still are: a failing disk rarely takes all of them.
+Each call of `verify`, `salvage` or `describe` creates one `Run`. If a partition cannot be read, the
+run continues with the other partitions, because a failing disk rarely affects all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..reading.partition_dir import PartitionDir
 from .reports import UnreadablePartition
 
 Progress = Callable[[int, int], None]
-"""Called as ``progress(done, total)``, both in bytes."""
+"""A function called as ``progress(done, total)``; both numbers are bytes."""
 OnMessage = Callable[[str], None]
 Globs = str | Iterable[str]
 Numbers = int | Iterable[int]
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class OpenLog(Protocol):
-    """What the functions of this package need of a `kafkafmt.Log`."""
+    """The part of `kafkafmt.Log` that the functions of this package use."""
 
     @property
     def discovery(self) -> Discovery:
@@ -40,11 +40,14 @@ class OpenLog(Protocol):
 
 AnyPath = str | os.PathLike[str]
 Source = AnyPath | Iterable[AnyPath] | OpenLog
-"""A path, several paths, or an open log."""
+"""One path, several paths, or a `kafkafmt.Log`."""
 
 
 def paths_of(paths: AnyPath | Iterable[AnyPath]) -> list[AnyPath]:
-    """Return one path or several as a list; raise TypeError for anything else, or if there is none."""
+    """Return one or several paths as a list.
+
+    Raise TypeError if `paths` is neither a path nor an iterable of paths, or if it is empty.
+    """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     for path in given:
         if not isinstance(path, str | os.PathLike):
@@ -55,24 +58,25 @@ def paths_of(paths: AnyPath | Iterable[AnyPath]) -> list[AnyPath]:
 
 
 class StoppedError(Exception):
-    """Another thread of the run has failed, or the run was interrupted."""
+    """Raised in a thread of a run if another thread has failed or the run was interrupted."""
 
 
 def error_text(error: OSError) -> str:
-    """Return which file could not be read or written, and why."""
+    """Return a text with the file that could not be read or written, and the reason."""
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
 
 
 class Run:
-    """What the threads of one call share.
+    """The state that all threads of one call share: progress, messages and unreadable partitions.
 
     Parameters
     ----------
     progress : callable, optional
-        Called as ``progress(done, total)`` in bytes. Calls come from worker threads, never two at
-        a time.
+        Called as ``progress(done, total)``; both numbers are bytes. It is called from worker
+        threads, but never from two threads at the same time.
     on_message : callable, optional
-        Called with each message, like `progress`.
+        Called with each message. It is called from worker threads, but never from two threads at
+        the same time.
     """
 
     def __init__(self, progress: Progress | None = None, on_message: OnMessage | None = None) -> None:
@@ -87,12 +91,12 @@ class Run:
         self._callback_error: Exception | None = None
 
     def begin(self, total: int) -> None:
-        """Report how many bytes there are to do."""
+        """Set the total number of bytes to process, and report that none is processed yet."""
         self._total = total
         self.advance(0)
 
     def advance(self, n: int) -> None:
-        """Report that `n` bytes more are done; raise `StoppedError` if the run was stopped."""
+        """Report that `n` more bytes were processed; raise `StoppedError` if the run is stopped."""
         if self._stopped.is_set():
             raise StoppedError
         with self._lock, self._callback():
@@ -101,7 +105,7 @@ class Run:
                 self._progress(min(self._done, self._total), self._total)
 
     def tell(self, message: str) -> None:
-        """Keep a message, and hand it to the caller."""
+        """Add a message to `messages`, and call `on_message` with it."""
         with self._lock, self._callback():
             self.messages.append(message)
             if self._on_message is not None:
@@ -109,7 +113,10 @@ class Run:
 
     @contextmanager
     def _callback(self) -> Iterator[None]:
-        """Remember an error of the caller's callback, so that `reading` does not take it for one of the disk."""
+        """Remember an error that a caller's callback raises.
+
+        Without this, `reading` would treat an OSError of a callback as an error of the disk.
+        """
         try:
             yield
         except Exception as error:
@@ -117,7 +124,11 @@ class Run:
             raise
 
     def note(self, directory: PartitionDir | None, path: Path, why: str) -> None:
-        """Record a file that is not read. directory: its partition, None for a file of a whole log directory."""
+        """Record a file that is not read.
+
+        `directory` is the partition that the file belongs to, or None if it belongs to a log
+        directory.
+        """
         self.tell(f"{path}: {why}")
         topic, partition = (None, None) if directory is None else directory.key
         with self._lock:
@@ -125,7 +136,10 @@ class Run:
 
     @contextmanager
     def reading(self, directory: PartitionDir, passes: Callable[[OSError], bool] = lambda _: False) -> Iterator[None]:
-        """Record the partition as unreadable if an OSError is raised inside; raise errors that `passes` accepts."""
+        """Record the partition as unreadable if the block raises an OSError.
+
+        If `passes` returns True for an error, the error is raised instead.
+        """
         try:
             yield
         except OSError as error:
@@ -139,10 +153,11 @@ class Run:
     def map(
         self, function: Callable[[Item], Result | None], items: Iterable[Item], threads: int | None, wait: bool = False
     ) -> list[Result]:
-        """Call a function in threads; return its results in the order of the items, without None.
+        """Call a function for all items in threads; return the results in the order of the items.
 
-        If a call fails, or on Ctrl-C, the other threads stop at their next `advance`. With `wait`, the
-        error is raised after they have stopped.
+        Results that are None are omitted. If a call fails or the user presses Ctrl-C, the other
+        threads stop at their next call of `advance`. If `wait` is True, the error is raised only
+        after these threads have stopped.
         """
         pool = ThreadPoolExecutor(self.threads(threads))
         try:
@@ -156,12 +171,15 @@ class Run:
 
     @staticmethod
     def threads(threads: int | None) -> int:
-        """Return the number of threads; None stands for one per core."""
+        """Return the number of threads to use; None means one thread for each core."""
         given = arguments.optional_integer("threads", threads, 1)
         return given if given is not None else os.cpu_count() or 1
 
     def find(self, source: Source, replicas: str | None) -> Discovery:
-        """Return what is in the paths, or what an open log found in them when it was opened."""
+        """Return the partitions that the paths contain.
+
+        If `source` is an open log, return the partitions that were found when it was opened.
+        """
         if isinstance(source, str | os.PathLike) or not hasattr(source, "discovery"):
             found = discover(paths_of(source), replicas)
             for message in found.messages:
@@ -174,7 +192,7 @@ class Run:
     def choose(
         self, found: Discovery, topics: Globs | None, partitions: Numbers | None, every_state: bool = False
     ) -> list[PartitionDir]:
-        """Return the selected partitions, Kafka's own topics included; see `choose_partitions`."""
+        """Return the selected partitions, including those of internal topics."""
         globs = () if topics is None else [topics] if isinstance(topics, str) else list(topics)
         numbers = () if partitions is None else [partitions] if isinstance(partitions, int) else list(partitions)
         checked = [arguments.integer("partitions", n, 0) for n in numbers]

@@ -1,4 +1,4 @@
-"""Copy what is intact of damaged logs into a log directory that a broker can mount."""
+"""Copy the intact batches of damaged logs into a log directory that a broker can mount."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 @dataclass(frozen=True)
 class SalvagedPartition:
-    """A partition that `kafkafmt.salvage` copied.
+    """A partition that `kafkafmt.salvage` has copied.
 
     Attributes
     ----------
     source : PartitionReport
-        What was found in the source.
+        The report on the source partition.
     path : str
         Directory of the copy.
     segments, batches, bytes : int
-        Counts of the copy's `.log` files.
+        Number of segments, number of batches, and total size of the `.log` files in the copy.
     next_offset : int
-        End offset of the copy.
+        Log end offset of the copy.
     open_transactions : tuple of OpenTransaction
-        Transactions that no copied marker ends, the oldest first.
+        Transactions that have no marker among the copied batches, sorted by age, the oldest first.
     restored_markers : tuple of int
-        Offsets of abort markers that were lost, and that were written again because a transaction
-        index of the source names them.
+        Offsets of the abort markers that were lost and that salvage has written again, because a
+        transaction index of the source lists their transactions.
     """
 
     source: PartitionReport
@@ -75,16 +75,18 @@ class SalvagedPartition:
 
     @property
     def topic(self) -> str:
-        """The topic."""
         return self.source.topic
 
     @property
     def partition(self) -> int:
-        """The partition number."""
         return self.source.partition
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object: the report on the source, `open_transactions`, and `restored_markers` if there are any."""
+        """Return the partition as it appears in the JSON output.
+
+        This is the report on the source, with the additional key `open_transactions`, and with
+        `restored_markers` if a marker was restored.
+        """
         row = self.source.to_dict() | {"open_transactions": [t.to_dict() for t in self.open_transactions]}
         return row | ({"restored_markers": list(self.restored_markers)} if self.restored_markers else {})
 
@@ -100,9 +102,9 @@ class SalvageReport:
     partitions : tuple of SalvagedPartition
         The partitions that were copied.
     unreadable : tuple of UnreadablePartition
-        Partitions and files that were not copied, with the reason.
+        Partitions and files that were not copied, each with the reason.
     messages : tuple of str
-        Other messages. The JSON does not have them.
+        Other messages. They are not part of the JSON output.
     """
 
     output: Path
@@ -112,12 +114,12 @@ class SalvageReport:
 
     @property
     def ok(self) -> bool:
-        """Whether all was read and nothing was damaged."""
+        """Whether everything could be read and nothing was damaged."""
         return not self.unreadable and all(p.source.ok for p in self.partitions)
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the command: 0 if `ok`, 3 if something could not be read, else 1."""
+        """Exit code of ``kafkafmt salvage``: 0 if `ok`, 3 if something was unreadable, else 1."""
         if self.unreadable:
             return EXIT_UNREADABLE
         return 0 if self.ok else EXIT_DAMAGE
@@ -154,32 +156,38 @@ def salvage(
     output : str or os.PathLike
         The log directory to write. It must be new or empty, and outside `paths`.
     topics : str or iterable of str, optional
-        Topic globs. By default all topics, Kafka's own (``__…``) included.
+        Globs that select topics by name. By default all topics, including Kafka's internal topics
+        (``__…``).
     partitions : int or iterable of int, optional
         Partition numbers. By default all.
     stop_at_first : bool, default False
-        Keep only the batches before a partition's first damage, as a broker's recovery does.
+        Copy only the batches before the first damage in each partition, as a broker's recovery
+        does.
     abort_open_transactions : bool, default False
-        End every transaction that is open in the copy with an abort marker at the copy's end. By
-        default such transactions are only reported.
+        Append an abort marker to the copy for every transaction that is open in the copy. By
+        default, open transactions are only reported.
     replicas : "longest", optional
-        If two paths contain the same partition, copy the one with the higher end offset. By default,
-        such a partition is an error.
+        If two paths contain the same partition, copy the one with the higher end offset. By
+        default, such a partition is an error.
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+        Largest size of one batch, in bytes after decompression. A larger batch is treated as
+        damage.
     threads : int, optional
-        Number of partitions to copy at a time. By default one per core.
+        Number of partitions to copy at the same time. By default one per core.
     progress : callable, optional
-        Called as ``progress(done, total)``, in bytes. Each `.log` file counts twice, because it is
-        verified and then copied. The calls come from worker threads, never two at a time.
+        Called as ``progress(done, total)``; both numbers are bytes. Each `.log` file counts twice,
+        because it is verified and then copied. The function is called from worker threads, but
+        never from two threads at the same time.
     on_message : callable, optional
-        Called with each message at once, like `progress`. The report has them in `messages`.
+        Called with each message immediately, from worker threads like `progress`.
+        `SalvageReport.messages` contains all messages.
 
     Returns
     -------
     SalvageReport
-        `SalvageReport.to_dict` gives the JSON of ``kafkafmt salvage``. A partition that cannot be read
-        does not end the run; it is in `SalvageReport.unreadable`.
+        `SalvageReport.to_dict` returns the object that ``kafkafmt salvage --format json`` prints.
+        If a partition cannot be read, the run continues, and the partition is listed in
+        `SalvageReport.unreadable`.
 
     Raises
     ------
@@ -191,17 +199,18 @@ def salvage(
         A path cannot be read, or `output` cannot be written. `NoLogError`, a subclass, if a path
         contains no Kafka log.
     PartitionNotFoundError
-        `topics` or `partitions` are given, and no partition matches. A LookupError.
+        `topics` or `partitions` are given, and no partition matches. This is a LookupError.
     TypeError, ValueError
-        An argument is wrong. `OutputPlaceError`, a ValueError, if `output` is inside a path or is not
-        a directory. `DuplicatePartitionError`, a ValueError, if two paths contain the same partition
-        and `replicas` is not given.
+        An argument is wrong. `OutputPlaceError`, a ValueError, if `output` is inside a path or is
+        not a directory. `DuplicatePartitionError`, a ValueError, if two paths contain the same
+        partition and `replicas` is not given.
 
     Notes
     -----
     Indexes, producer snapshots, leader epochs and checkpoints are rebuilt. If an error is raised,
-    nothing is left in `output`. Symbolic links are followed only to places below `paths`. No file gets
-    a permission that its source lacks. If a path contains Kafka's metadata log, it is always copied too.
+    nothing is left in `output`. Symbolic links are followed only if they lead to places below
+    `paths`. No copied or rebuilt file gets a permission that its source lacks. If a path contains
+    Kafka's metadata log, it is always copied too.
     """
     limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
     given = paths_of(paths)
@@ -266,12 +275,15 @@ def _salvaged(
 
 
 def _is_output_error(error: OSError) -> bool:
-    """Return whether an error concerns the output, so that all other partitions would fail too."""
+    """Return whether an error concerns the output, so that copying any partition would fail."""
     return error.errno in OUTPUT_ERRORS
 
 
 def _is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
-    """Return whether a partition can be salvaged; report what is left out of it, or all of it."""
+    """Return whether a partition can be salvaged.
+
+    If the partition or some of its files are left out, report this.
+    """
     with run.reading(directory):
         bounds.check_partition(directory)
         _note_links(bounds.without_foreign_files(directory), run, directory)

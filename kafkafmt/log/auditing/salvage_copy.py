@@ -1,8 +1,9 @@
-"""Copy the valid batches of one damaged partition, byte for byte, and rebuild the files next to them.
+"""Copy the valid batches of one damaged partition, byte for byte, and rebuild its other files.
 
-Each segment keeps its name. Its batches are copied in the order of offsets, inside the kernel
-(``copy_file_range``). Then the copy is read once: every CRC is checked again, and indexes, producer snapshots and
-leader epochs are rebuilt. A segment is split if an index could not hold it.
+Each segment keeps its name. Its batches are copied in offset order, inside the kernel
+(``copy_file_range``). Then the copy is read once, to check every CRC again and to rebuild the
+indexes, producer snapshots and leader epochs. If a segment's indexes could not hold its batches,
+the segment is split.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ from .salvage_pieces import Items, Piece, Restored, around, indexable, insert, s
 from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut, log_mode, restrict
 
 CLUSTER_METADATA = "__cluster_metadata"
-"""The topic whose offsets are in no checkpoint."""
+"""The topic of Kafka's metadata log. Offset checkpoints have no entry for it."""
 QUORUM_STATE = "quorum-state"
 KRAFT_SNAPSHOT = ".checkpoint"
 OWNER = 0o600
-"""Permissions that the copy needs until it is complete."""
+"""The owner's permissions, which the files need until the copy is complete."""
 
 
 @dataclass
@@ -57,19 +58,21 @@ class Salvaged:
     Attributes
     ----------
     next_offset : int
-        End of the copy.
+        Log end offset of the copy.
     offsets : dict
-        The copy's entry in each offset checkpoint, by the checkpoint's name.
+        The copy's offset in each offset checkpoint, by name of the checkpoint.
     open : list of ProducerEntry
-        Producers whose transactions nothing in the copy ends, the oldest transaction first.
+        Producers with a transaction that is open at the end of the copy, the oldest transaction
+        first.
     damaged : list of Damage
-        Batches that the plan of the source accepts, but that no index can hold. They are left out too.
+        Batches that were left out because no index can hold them, although the plan of the source
+        accepts them.
     restored : list of int
         Offsets of abort markers that were written in place of lost ones.
     left_out : list of LeftOut
-        Files that were not read, because they are links out of the source.
+        Files that were not read because they are links to places outside the source.
     modes : dict
-        Permissions of the copy's files and of its directory, which `narrow` applies.
+        The final permissions of the copy's files and of its directory. `narrow` sets them.
     """
 
     topic: str
@@ -89,9 +92,9 @@ class Salvaged:
     """Permissions that all segments of the source have in common."""
 
     def narrow(self, folder: Path) -> None:
-        """Give the copy, which is now at `folder`, the permissions of its source.
+        """Give the files of the copy, which has been moved to `folder`, their final permissions.
 
-        Files that were added since get those of the segments.
+        Files that were added to the copy later get the permissions of the segments.
         """
         for name in files.list_directory(folder)[1]:
             restrict(folder / name, self.modes.get(name, self.mode))
@@ -114,19 +117,22 @@ def salvage_partition(
     damaged : iterable of Damage
         The damage that `verify_partition` found, including batches with unreadable records.
     output : Path
-        An existing directory. If an error is raised, the partition's directory there is removed.
+        An existing directory. If an error is raised, the partition's directory in it is removed.
     stop_at_first : bool, default False
-        Keep only the batches before the first damage, as a broker does.
+        Copy only the batches before the first damage, as a broker does.
     bounds : Bounds, optional
-        Links that lead out of these paths are not followed. By default out of the log directory, or out of the
-        partition if it was a path of its own.
+        Links to places outside these paths are not followed. By default, the bounds are the log
+        directory. If the partition was given as a path, they are the partition directory.
 
     Raises
     ------
     OSError
-        The source cannot be read, or the copy cannot be written. Or the source has changed since it was verified
-        (EIO). Or the partition is not copied, because a broker does not accept its name or because it is a link out
-        of `bounds`.
+        In one of these cases:
+
+        - The source cannot be read, or the copy cannot be written.
+        - The source has changed since it was verified (EIO).
+        - The partition is not copied, because no broker accepts its name.
+        - The partition is not copied, because it is a link to a place outside `bounds`.
     """
     directory = log.directory
     bounds = bounds or Bounds([directory.path if directory.named else directory.path.parent])
@@ -157,11 +163,11 @@ def salvage_partition(
 
 
 class _RefusedError(Exception):
-    """The copied batches cannot be indexed together."""
+    """Raised if one index cannot hold the copied batches."""
 
 
 class _Copy:
-    """A partition's copy while it is written."""
+    """Copies one partition, segment by segment."""
 
     def __init__(self, log: PartitionLog, folder: Path, left_out: list[LeftOut]) -> None:
         self.log = log
@@ -176,14 +182,17 @@ class _Copy:
         self.state = State(marker_reader(log.max_batch_bytes))
         self.bases: list[int] = []
         self.unsure = True
-        """Whether batches may be missing whose producers only a snapshot of the source has."""
+        """Whether the copy may lack batches whose producers only a source snapshot records."""
 
     def is_copied(self, source: SegmentFile, pieces: list[Piece], damaged: bool) -> bool:
-        """Return whether a segment gets a file. The last one always does, because its name gives the log's end."""
+        """Return whether the copy has a file for a segment.
+
+        It always has one for the last segment, because its name determines the end of the log.
+        """
         return bool(pieces) or source.last or not (damaged or source.size)
 
     def segment(self, source: SegmentFile, pieces: list[Piece], damaged: bool, markers: list[Restored]) -> None:
-        """Copy one segment, unless nothing of it is left."""
+        """Copy one segment, unless nothing in it can be copied."""
         if not self.is_copied(source, pieces, damaged):
             self.unsure = True
             return
@@ -220,7 +229,10 @@ class _Copy:
             raise OSError(errno.EIO, f"the file changed while it was salvaged ({refused})", str(source.path)) from None
 
     def _write(self, view: FileView, source: SegmentFile, pieces: list[Piece], markers: list[Restored]) -> None:
-        """Write a segment's batches, and the files next to them. _RefusedError if these batches cannot be indexed."""
+        """Write the batches and the index files of a segment.
+
+        Raise _RefusedError if an index cannot hold these batches.
+        """
         walker = Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
         base = source.base_offset
         if base is None:
@@ -246,11 +258,15 @@ class _Copy:
             self._index(path, part_base)
             os.utime(
                 path, ns=(times.st_atime_ns, times.st_mtime_ns)
-            )  # Kafka uses it for retention if batches have no timestamps
+            )  # Kafka applies retention by this time if batches have no timestamps
         self.made.restored += [m.offset for m in markers]
 
     def _changed(self, view: FileView, source: SegmentFile, pieces: list[Piece], written: list[int]) -> bool:
-        """Return whether the source has changed since it was planned, or reads otherwise than when it was copied."""
+        """Return whether the source has changed since it was planned.
+
+        The source has also changed if reading it again returns other bytes than those that were
+        copied.
+        """
         known = self.log.stamps.get(source.name)
         if known is not None and files.stamp(source.path) != known:
             return True
@@ -271,15 +287,19 @@ class _Copy:
         return self.made.path / file_name(offset, suffix)
 
     def _new(self, path: Path, data: bytes, mode: int) -> None:
-        """Write a rebuilt file. It gets no permission that `mode`, or the source's file of that name, lacks."""
+        """Write a rebuilt file.
+
+        Its permissions are those that `mode` and the source's file of the same name have in common.
+        """
         mode = files.narrowed(mode & ALL_FILE_BITS, self.source / path.name)
         self.made.modes[path.name] = mode
         files.write_new(path, data, mode | OWNER)
 
     def _snapshot(self, offset: int) -> list[ProducerEntry] | None:
-        """Return the newest readable snapshot of the source up to an offset.
+        """Return the producers in the newest readable snapshot of the source up to `offset`.
 
-        Return None if it contradicts the batches, or does not include all batches of the copy.
+        Return None if the snapshot contradicts the batches or does not cover all batches of the
+        copy.
         """
         for at in sorted(
             (o for n in self.names if (o := snapshot_offset_of(n)) is not None and o <= offset), reverse=True
@@ -295,11 +315,12 @@ class _Copy:
         return None
 
     def _contradicts(self, known: Iterable[ProducerEntry]) -> bool:
-        """Return whether a snapshot disagrees with the batches of the copy so far."""
+        """Return whether a snapshot contradicts the batches that were copied so far."""
         for theirs in known:
             own = self.state.producers.entries.get(theirs.producer_id)
+            # A newer epoch in the snapshot is no contradiction: an epoch can begin without a batch.
             if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
-                return True  # a newer epoch can begin without a batch
+                return True
             fields = ("epoch", "last_sequence", "offset_delta")
             if (
                 own is not None
@@ -310,7 +331,7 @@ class _Copy:
         return False
 
     def _index(self, path: Path, base: int) -> None:
-        """Read a copied segment, and write its indexes and the snapshot at its start."""
+        """Read a copied segment; write its indexes and the producer snapshot at its base offset."""
         self.unsure = self.unsure and base > 0
         if self.unsure and (known := self._snapshot(base)) is not None:
             self.state.producers, self.unsure = Producers(known), False
@@ -332,7 +353,7 @@ class _Copy:
         self.made.bytes += made.end
 
     def finish(self) -> Salvaged:
-        """Write the files that belong to the whole partition."""
+        """Write the partition's remaining files after all segments were copied."""
         folder = self.made.path
         if not self.bases:
             base = (self.log.segments[0].base_offset or 0) if self.log.segments else 0
@@ -348,7 +369,7 @@ class _Copy:
         known = {name: offset for name, offset in self.log.directory.checkpoints.items() if offset >= 0}
         log_start = min(
             known.get(LOG_STARTS, start), end
-        )  # it is below the first segment if older segments are in tiered storage
+        )  # the log start offset is below the first segment if older segments are in tiered storage
         self._new(folder / LEADER_EPOCHS, leader_epochs_text(self._epochs(log_start, end)).encode(), self.made.mode)
         self._copy_unchanged_files()
         files.sync_directory(folder)
@@ -362,9 +383,10 @@ class _Copy:
         return self.made
 
     def _epochs(self, start: int, end: int) -> Epochs:
-        """Return the leader epochs of the source's checkpoint, and later ones of the batches.
+        """Return the leader epochs in the source's checkpoint and later ones in the batches.
 
-        If the two contradict each other, return only those of the batches.
+        If the checkpoint and the batches contradict each other, return only the epochs from the
+        batches.
         """
         try:
             kept = (
@@ -374,7 +396,7 @@ class _Copy:
             )
         except StructureError:
             kept = []
-        if contradicted(kept, ()):  # its entries contradict each other
+        if contradicted(kept, ()):  # the entries of the checkpoint contradict each other
             kept = []
         believed = believable_runs(self.state.epoch_runs, kept)
         of_batches = epochs_from(believed)
@@ -384,7 +406,10 @@ class _Copy:
         return within([*kept, *newer], start, end)
 
     def _copy_unchanged_files(self) -> None:
-        """Copy the file with the topic's id; of the metadata log also its snapshots and the state of its quorum."""
+        """Copy `partition.metadata`.
+
+        For the metadata log, also copy its snapshots and the file with the state of its quorum.
+        """
         for name in self.names:
             if name == PARTITION_METADATA:
                 try:
@@ -401,7 +426,7 @@ class _Copy:
 
 
 def copy_file(source: Path, target: Path, mode: int) -> None:
-    """Copy a file's content into a new file with this mode."""
+    """Copy the content of a file into a new file that is created with permissions `mode`."""
     with FileView(source) as view:
         handle = files.create(target, mode)
         try:

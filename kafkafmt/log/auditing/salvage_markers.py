@@ -1,13 +1,14 @@
-"""Restore abort markers that damage destroyed and that a transaction index proves.
+"""Restore abort markers that damage destroyed, if a transaction index proves that they existed.
 
-An entry of a transaction index has the producer, the first offset and the marker's offset of an aborted
-transaction. A broker reports such a range as aborted even if the marker is missing. But without the marker:
+An entry of a transaction index contains the producer id, first offset and marker offset of an
+aborted transaction. Even if the marker is missing, a broker reports this range of offsets as
+aborted. But a missing marker causes two problems:
 
-- A consumer also drops later records that this producer committed, because it stops dropping a producer's
-  records only at its next abort marker (seen with Kafka 3.9.2 and 4.3.1).
-- A broker that rebuilds the index after a crash no longer knows the range.
+- A consumer also drops later records that this producer committed, because it drops the producer's
+  records until its next abort marker (seen with Kafka 3.9.2 and 4.3.1).
+- A broker that rebuilds the index after a crash no longer knows that the range was aborted.
 
-So the marker is written again, at the offset that the index names.
+So the marker is written again, at the offset that the index entry contains.
 """
 
 from __future__ import annotations
@@ -35,7 +36,17 @@ from .salvage_pieces import Piece, Restored
 
 
 class _Lost(NamedTuple):
-    """A lost marker, with the fields of the last batch of its transaction and the leader epoch of the batch before it."""
+    """A lost marker, with the values from the batches before it that are needed to restore it.
+
+    Attributes
+    ----------
+    entry : Aborted
+        The transaction index entry that proves that the marker existed.
+    producer_epoch, timestamp : int
+        Producer epoch and largest timestamp of the last batch of the transaction.
+    leader_epoch : int
+        The leader epoch of the batch before the marker.
+    """
 
     entry: Aborted
     producer_epoch: int
@@ -44,7 +55,11 @@ class _Lost(NamedTuple):
 
 
 class _Search:
-    """Finds the place of each marker among the batches of a copy, which are added in the order of their offsets."""
+    """Finds the markers that were lost and can be restored.
+
+    Call `add` with every table of the copy's batches, in offset order, and then `finish`. `found`
+    is the result.
+    """
 
     def __init__(self, entries: Iterable[Aborted]) -> None:
         self.entries = sorted({e.last: e for e in entries}.values(), key=lambda e: e.last)
@@ -56,7 +71,7 @@ class _Search:
         self._end = 0
 
     def add(self, table: BatchTable) -> None:
-        """Add batches."""
+        """Add a table of batches of the copy."""
         lasts = last_offsets(table)
         start = 0
         while self.at < len(self.entries) and len(table) and self.entries[self.at].last <= lasts[-1]:
@@ -83,14 +98,14 @@ class _Search:
     def _restore(self, entry: Aborted) -> None:
         base, epoch, timestamp = self._batches.get(entry.producer_id, (-1, -1, NO_TIMESTAMP))
         if not entry.first <= base < entry.last:
-            return  # none of the transaction's batches is in the copy
+            return  # the copy contains no batch of the transaction
         self.found.append(_Lost(entry, epoch, timestamp, self._epoch))
 
     def finish(self, lost: int) -> None:
-        """Place the markers after the last batch.
+        """Decide which markers to restore after the last batch of the copy.
 
-        lost: number of bytes after that batch. At most that many offsets can follow it, so a larger offset is
-        that of a corrupted index entry.
+        `lost` is the number of bytes of the source after that batch. These bytes can hold at most
+        that many offsets. If an index entry has a larger offset, the entry is corrupted.
         """
         for entry in self.entries[self.at :]:
             if entry.last - self._end <= lost:
@@ -100,16 +115,16 @@ class _Search:
 def restored_markers(
     log: PartitionLog, kept: Sequence[tuple[SegmentFile, list[Piece]]], to_the_end: bool
 ) -> dict[str, list[Restored]]:
-    """Return the markers to restore in a copy, by the name of the segment that they go into.
+    """Return the markers to restore in a copy, by name of the segment that each belongs to.
 
     Parameters
     ----------
     log : PartitionLog
-        The source. Its `transactions.unmarked` are the entries in question.
+        The source. Its `transactions.unmarked` are the index entries without a marker.
     kept : sequence of (segment, pieces)
-        What is copied, in the order of offsets.
+        The pieces of each segment that are copied, in offset order.
     to_the_end : bool
-        Restore markers after the last batch of the copy too.
+        Also restore markers after the last batch of the copy.
     """
     if not log.transactions.unmarked:
         return {}
@@ -144,7 +159,7 @@ def restored_markers(
 
 
 def _snapshots(directory: PartitionDir) -> list[tuple[int, dict[int, ProducerEntry]]]:
-    """Return the offsets of the readable producer snapshots, and their entries by producer id."""
+    """Return the offset of each readable producer snapshot, with its entries by producer id."""
     found = []
     for name in files.list_directory(directory.path)[1]:
         offset = snapshot_offset_of(name)
@@ -161,8 +176,8 @@ def _snapshots(directory: PartitionDir) -> list[tuple[int, dict[int, ProducerEnt
 def _marker_epoch(lost: _Lost, snapshots: Sequence[tuple[int, dict[int, ProducerEntry]]]) -> int:
     """Return the producer epoch of a lost marker.
 
-    Since Kafka 4.0, a marker increases the epoch (KIP-890). The next snapshot has the new epoch, unless another
-    batch of the producer precedes it.
+    Since Kafka 4.0, a transaction marker increases the producer epoch (KIP-890). The next producer
+    snapshot contains the new epoch, unless the producer wrote another batch before the snapshot.
     """
     at = bisect_right(snapshots, lost.entry.last, key=lambda s: s[0])
     known = snapshots[at][1].get(lost.entry.producer_id) if at < len(snapshots) else None

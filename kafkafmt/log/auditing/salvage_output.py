@@ -1,7 +1,8 @@
-"""Build the output directory of salvage so that an interrupted run leaves nothing that looks complete.
+"""Build the output directory so that an interrupted salvage leaves nothing that looks complete.
 
-The result is built in `.kafkafmt-salvage` below the output directory, and moved up when all of it is
-complete. As long as `.kafkafmt-salvage` exists, kafkafmt refuses to read the output directory.
+All files are written to `.kafkafmt-salvage` below the output directory. They are moved to the
+output directory when all of them are complete. As long as `.kafkafmt-salvage` exists, kafkafmt
+refuses to read the output directory.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from .salvage_source import ALL_FILE_BITS, BOOTSTRAP, Bounds, restrict
 
 
 class OutputPlaceError(ValueError):
-    """The output path of salvage cannot be used: it is inside the source, or it is not a directory.
+    """Raised if the output path of salvage is inside the source or is not a directory.
 
     Attributes
     ----------
     output : str
-        The path, as it was given.
+        The path that the caller passed.
     reason : str
-        What is wrong with it.
+        What is wrong with the path.
     """
 
     def __init__(self, output: str, reason: str) -> None:
@@ -51,10 +52,10 @@ class OutputPlaceError(ValueError):
 
 
 def output_directory(output: str | os.PathLike[str], sources: Iterable[PartitionDir]) -> Path:
-    """Return the absolute path of the output directory; raise `OutputPlaceError` if it cannot be used.
+    """Return the absolute path of the output directory; raise `OutputPlaceError` if not allowed.
 
-    It must not be inside a partition that is read. It must not be inside a log directory either,
-    unless all partitions read there were paths of their own.
+    The output must not be inside a partition directory of the source. It must not be inside a log
+    directory of the source either, unless the source's partition directories were given as paths.
     """
     given = os.fspath(output)
     target = Path(os.path.abspath(given))
@@ -75,19 +76,19 @@ def output_directory(output: str | os.PathLike[str], sources: Iterable[Partition
 def finish_directory(
     output: Path, partitions: Iterable[Salvaged], roots: Iterable[Path], bounds: Bounds | None = None
 ) -> list[str]:
-    """Write the files of the log directory itself, after its partitions are complete, and return messages for the user.
+    """Write the files of a log directory after its partitions are complete, and return messages.
 
     Parameters
     ----------
     output : Path
         The log directory to finish.
     partitions : iterable of Salvaged
-        Its partitions.
+        The partitions that were copied into it.
     roots : iterable of Path
-        Log directories that the partitions came from. The broker's identity comes from the first one
-        with a valid `meta.properties`.
+        The log directories that contain the source partitions. `meta.properties`, which identifies
+        the broker, is copied from the first of them in which it is valid.
     bounds : Bounds, optional
-        Links that lead out of these paths are not followed. By default, the bounds are `roots`.
+        Links to places outside these paths are not followed. By default, the bounds are `roots`.
     """
     messages = []
     made, sources = list(partitions), list(roots)
@@ -133,19 +134,20 @@ def _copy(source: Path, target: Path) -> None:
 
 
 class Output:
-    """A directory that is filled in a hidden subdirectory and published when it is complete.
+    """An output directory that is filled in a hidden subdirectory and published when complete.
 
     Parameters
     ----------
     target : Path
-        A new or empty directory. A directory that contains only `.kafkafmt-salvage`, left by an
-        interrupted run, is accepted too, and emptied.
+        A new or empty directory. If it contains only `.kafkafmt-salvage`, left by an interrupted
+        run, it is accepted too, and emptied.
     mode : int, default 0o777
-        Permissions of `target` if it is created. The umask narrows them.
+        Permissions of `target` if it is created. The umask restricts them.
 
     Notes
     -----
-    Call `open`, fill the directory `work`, and call `publish`. If anything fails, call `discard`.
+    Call `open`, write files to the directory `work`, and call `publish`. If anything fails, call
+    `discard`.
     """
 
     def __init__(self, target: Path, mode: int = 0o777) -> None:
@@ -157,14 +159,14 @@ class Output:
         self._lock = -1
 
     def open(self) -> None:
-        """Create the directories.
+        """Create the target directory and the hidden subdirectory.
 
         Raises
         ------
         FileExistsError
-            The directory contains other files.
+            The target directory contains other files.
         BlockingIOError
-            Another process is filling it.
+            Another process is salvaging into the target directory.
         """
         if not self.target.exists():
             self._created = True
@@ -184,7 +186,7 @@ class Output:
         try:
             self.work.mkdir(0o700)
         except FileExistsError:
-            self._working = False  # another process was faster
+            self._working = False  # another process has just created the directory
             raise BlockingIOError(errno.EAGAIN, "another process is salvaging into it", str(self.target)) from None
         self._take_lock()
 
@@ -202,7 +204,7 @@ class Output:
             self._lock = -1
 
     def publish(self, made: Iterable[Salvaged]) -> None:
-        """Move everything to its place: each partition by one rename, and `meta.properties` last."""
+        """Move all files to the target: a partition by one rename, and `meta.properties` last."""
         partitions = {m.path.name: m for m in made}
         mode = ALL_FILE_BITS
         for partition in partitions.values():
@@ -224,7 +226,7 @@ class Output:
         self._release_lock()
 
     def discard(self) -> None:
-        """Remove what was written, and the directory itself if it was created here."""
+        """Remove the files that were written, and the target directory if `open` has created it."""
         for name in self._published:
             path = self.target / name
             if path.is_dir():
@@ -234,6 +236,6 @@ class Output:
         if self._working:
             shutil.rmtree(self.work, ignore_errors=True)
         if self._created:
-            with suppress(OSError):  # another process has written to it
+            with suppress(OSError):  # another process has written to the target directory
                 self.target.rmdir()
         self._release_lock()

@@ -1,4 +1,4 @@
-"""Choose the bytes of a segment that salvage copies, and split them into segments that an index can hold."""
+"""Choose the bytes of a segment to copy, and split them into segments that an index can hold."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..writing.index_builder import MAX_SEGMENT_BYTES
 
 
 class Piece(NamedTuple):
-    """Batches that are back to back in the source file."""
+    """A span of the source file that consists of adjacent batches."""
 
     position: int
     end: int
 
 
 class Restored(NamedTuple):
-    """A transaction marker that is written in place of a lost one."""
+    """A transaction marker that is written to replace a lost one."""
 
     offset: int
     data: bytes
@@ -36,7 +36,10 @@ Items = list[Piece | Restored]
 
 
 def around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
-    """Return the parts of `piece` that are outside the holes. The holes are sorted."""
+    """Return the parts of `piece` that are outside all `holes`.
+
+    `holes` is a sorted list of (start, end) file positions.
+    """
     start, end = piece
     parts = []
     for i in range(bisect_left(holes, (start, 0)), len(holes)):
@@ -51,7 +54,7 @@ def around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
 
 @dataclass
 class Batches:
-    """Position, end, first and last offset of batches, in the order in which they are delivered."""
+    """Positions, ends, first offsets and last offsets of batches, in the order of delivery."""
 
     positions: list[int]
     ends: list[int]
@@ -60,7 +63,10 @@ class Batches:
 
 
 def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece, KafkaFormatError]]) -> Batches:
-    """Read the batch headers of the pieces. Add spans whose batches are no longer valid to `bad`."""
+    """Read the batch headers of the pieces.
+
+    Spans that no longer contain valid batches are added to `bad`.
+    """
     found = Batches([], [], [], [])
     for piece in pieces:
         start = piece.position
@@ -77,7 +83,7 @@ def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece,
 
 
 def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, table: BatchTable) -> None:
-    """Add the batches of a table. position: file position of its buffer."""
+    """Add a table's batches to `found`. `position` is the file position of the table's buffer."""
     if not len(table):
         return
     firsts = table["base_offset"].copy()
@@ -100,7 +106,10 @@ def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, tabl
 
 
 def rising(batches: Batches) -> list[int]:
-    """Return the indexes of the longest chain of batches with increasing offsets; the others contradict it."""
+    """Return the indexes of the longest chain of batches with increasing offsets.
+
+    The other batches contradict the offsets of this chain.
+    """
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -123,7 +132,7 @@ def rising(batches: Batches) -> list[int]:
 def indexable(
     walker: Walker, name: str, pieces: Sequence[Piece], lower: int, next_base: int | None
 ) -> tuple[list[Piece], list[Damage]]:
-    """Return the batches of the pieces that an index can hold together, and the others as damage.
+    """Return the batches that one offset index can hold; report the other batches as damage.
 
     Parameters
     ----------
@@ -131,8 +140,12 @@ def indexable(
         Reads the source segment.
     name : str
         Name of the segment's file.
-    lower, next_base : int, int or None
-        Base offsets of this segment and the next one.
+    pieces : sequence of Piece
+        The spans of the segment that contain the batches.
+    lower : int
+        Base offset of the segment.
+    next_base : int or None
+        Base offset of the next segment. None if this is the last one.
     """
     bad: list[tuple[Piece, KafkaFormatError]] = []
     batches = read_batches(walker, pieces, bad)
@@ -162,7 +175,7 @@ def indexable(
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
-    """Join pieces that are back to back in the file."""
+    """Merge pieces that are adjacent in the file."""
     joined: list[Piece] = []
     for piece in pieces:
         if joined and joined[-1].end == piece.position:
@@ -173,7 +186,7 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def insert(walker: Walker, pieces: Sequence[Piece], markers: Sequence[Restored]) -> Items:
-    """Return pieces and markers in the order of offsets."""
+    """Return the pieces and markers in offset order."""
     items: Items = []
     waiting = list(markers)
     for piece in pieces:
@@ -191,14 +204,15 @@ def insert(walker: Walker, pieces: Sequence[Piece], markers: Sequence[Restored])
 
 
 def size_of(items: Items) -> int:
-    """Return the number of bytes that the items take in a file."""
+    """Return the total size of the items in bytes."""
     return sum(len(i.data) if isinstance(i, Restored) else i.end - i.position for i in items)
 
 
 def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tuple[int, Items]]:
-    """Split the items into segments that an index can hold; yield the base offset and the items of each.
+    """Split the items into segments that an index can hold.
 
-    Usually there is one segment. highest: the largest offset in the items.
+    Yield the base offset and the items of each segment. Usually there is only one segment.
+    `highest` is the largest offset in the items.
     """
     if size_of(items) <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
         yield base, items
@@ -221,7 +235,7 @@ def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tup
 
 
 def _single(walker: Walker, items: Items) -> Iterator[tuple[int, int, Piece | Restored]]:
-    """Yield first offset, last offset and item of every batch."""
+    """Yield the first offset, the last offset and the item for every batch."""
     for item in items:
         if isinstance(item, Restored):
             yield item.offset, item.offset, item

@@ -1,7 +1,7 @@
-"""Decide what salvage reads of a source, so that a copy never exposes data that the source protects.
+"""Decide which files of a source salvage reads, so that a copy exposes no protected data.
 
-Symbolic links are followed only to places below the given paths. A copied or rebuilt file has at most the permissions of
-the file it comes from.
+Symbolic links are followed only if they lead to places below the given paths. A copied or rebuilt
+file has at most the permissions of the source file.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ ALL_FILE_BITS = 0o666
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file or directory of a source that salvage does not read, and the reason."""
+    """A file or directory of a source that salvage does not read, with the reason."""
 
     path: Path
     reason: str
 
 
 class Bounds:
-    """The paths that a user named: links may lead to places below them, and to no others.
+    """The paths that the user gave. Symbolic links may lead only to places below them.
 
     Parameters
     ----------
     paths : iterable of paths
-        Log directories, partition directories or `.log` files, as they were given.
+        Log directories, partition directories or `.log` files.
     """
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:
         given = [Path(os.path.abspath(path)) for path in paths]
-        # The indexes and snapshots of a `.log` file are in its directory.
+        # A `.log` file's indexes and snapshots are in the file's directory.
         given += [path.parent for path in given if path.suffix == ".log" and not path.is_dir()]
         self._roots = [Path(os.path.realpath(path)) for path in given]
 
     def reason_to_leave_out(self, path: Path, *also: Path) -> str | None:
-        """Return why `path` is not read: it is a link out of the given paths, or a broken link. None if it may be read.
+        """Return why a link must not be followed, or None if `path` may be read.
 
-        also: directories that are allowed too.
+        The reason is that the link is broken or leads to a place outside the given paths. Places
+        below the directories `also` are allowed too.
         """
         real = Path(os.path.realpath(path))
         if not any(real.is_relative_to(root) for root in [*self._roots, *(Path(os.path.realpath(a)) for a in also)]):
@@ -57,7 +58,8 @@ class Bounds:
     def check_partition(self, directory: PartitionDir) -> None:
         """Raise OSError if a partition cannot be salvaged.
 
-        Either a broker does not accept its name, or it is a link out of the given paths.
+        This is so if no broker accepts its name, or if it is a link to a place outside the given
+        paths.
         """
         if not can_be_checkpointed(directory.topic, directory.partition):
             allowed = "1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
@@ -67,9 +69,10 @@ class Bounds:
             raise OSError(errno.EINVAL, f"left out, {reason}", str(directory.path))
 
     def without_foreign_files(self, directory: PartitionDir) -> list[LeftOut]:
-        """Make `directory` ignore files that are links out of the given paths, and return these files.
+        """Make `directory` ignore files that are links to places outside the given paths.
 
-        Checkpoints of the log directory that are such links are ignored too, but not returned.
+        Return the ignored files. Checkpoints of the log directory that are such links are ignored
+        too, but they are not returned.
         """
         left_out = self.foreign_files(directory.path)
         directory.ignored = frozenset(entry.path.name for entry in left_out)
@@ -81,14 +84,14 @@ class Bounds:
         return left_out
 
     def foreign_files(self, folder: Path) -> list[LeftOut]:
-        """Return the files of a partition directory that are links out of the given paths."""
+        """Return the files in a partition directory that are links out of the given paths."""
         paths = [folder / name for name in files.list_directory(folder)[1]]
         return [
             LeftOut(path, reason) for path in paths if path.is_symlink() and (reason := self.reason_to_leave_out(path))
         ]
 
     def foreign_root_files(self, root: Path) -> list[LeftOut]:
-        """Return the files next to the partition directories that are links out of the given paths."""
+        """Return the log directory's own files that are links to places outside the given paths."""
         paths = [root / name for name in (META_PROPERTIES, BOOTSTRAP, *OFFSET_CHECKPOINTS)]
         return [
             LeftOut(path, reason)
@@ -103,7 +106,7 @@ def log_mode(directory: PartitionDir) -> int:
 
 
 def restrict(path: Path, mode: int) -> None:
-    """Remove all permissions from a file or directory that are not in `mode`."""
+    """Remove all permissions that are not in `mode` from a file or directory."""
     known = files.mode_of(path)
     if known is not None and known & ~mode:
         os.chmod(path, known & mode)

@@ -1,4 +1,4 @@
-"""Verify partitions: which spans are damaged, which other problems there are, and what can be delivered."""
+"""Verify partitions: report damaged spans, other problems, and how much can be delivered."""
 
 from __future__ import annotations
 
@@ -40,39 +40,45 @@ def verify(
     progress: Progress | None = None,
     on_message: OnMessage | None = None,
 ) -> VerifyReport:
-    """Check every batch, record, index and checkpoint of Kafka logs, and report which offsets are lost.
+    """Check every batch, record, index and checkpoint of Kafka logs; report lost offsets.
 
     Parameters
     ----------
     paths : str, os.PathLike, an iterable of these, or Log
-        Log directories, partition directories or `.log` files; or what `kafkafmt.open` returned.
+        Log directories, partition directories or `.log` files, or a `Log` that `kafkafmt.open` has
+        returned.
     topics : str or iterable of str, optional
-        Topic globs. By default all topics, Kafka's own (``__…``) included.
+        Globs that select topics by name. By default all topics, including Kafka's internal topics
+        (``__…``).
     partitions : int or iterable of int, optional
         Partition numbers. By default all.
     shallow : bool, default False
-        Check batch headers and CRCs only. Nothing is decompressed, no record is decoded, and no file
-        next to the segments is read.
+        Check batch headers and CRCs only. Nothing is decompressed, no record is decoded, and only
+        `.log` files are read.
     strict : bool, default False
-        Let findings make the report fail (`VerifyReport.ok`).
+        Treat findings as failures (see `VerifyReport.ok`).
     replicas : "longest", optional
         If two paths contain the same partition, check the copy with the higher end offset. By
         default, such a partition is an error.
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+        Largest size of one batch, in bytes after decompression. A larger batch is treated as
+        damage.
     threads : int, optional
-        Number of partitions to check at a time. By default one per core.
+        Number of partitions to check at the same time. By default one per core.
     progress : callable, optional
-        Called as ``progress(done, total)``, in bytes of `.log` files: first with 0, then after each
-        segment. The calls come from worker threads, never two at a time.
+        Called as ``progress(done, total)``, first with 0 and then after each segment. Both numbers
+        are bytes of `.log` files. The function is called from worker threads, but never from two
+        threads at the same time.
     on_message : callable, optional
-        Called with each message at once, like `progress`. The report has them in `messages`.
+        Called with each message immediately, from worker threads like `progress`.
+        `VerifyReport.messages` contains all messages.
 
     Returns
     -------
     VerifyReport
-        `VerifyReport.to_dict` gives the JSON of ``kafkafmt verify``. A partition that cannot be read
-        does not end the run; it is in `VerifyReport.unreadable`.
+        `VerifyReport.to_dict` returns the object that ``kafkafmt verify --format json`` prints. If
+        a partition cannot be read, the run continues, and the partition is listed in
+        `VerifyReport.unreadable`.
 
     Raises
     ------
@@ -80,15 +86,15 @@ def verify(
         A path does not exist or cannot be read. `NoLogError`, a subclass, if a path contains no
         Kafka log.
     PartitionNotFoundError
-        `topics` or `partitions` are given, and no partition matches. A LookupError.
+        `topics` or `partitions` are given, and no partition matches. This is a LookupError.
     TypeError, ValueError
         An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
         partition and `replicas` is not given.
 
     Notes
     -----
-    Damage is data that cannot be read. A finding is any other problem, such as a wrong index entry, a
-    missing segment or an incomplete last batch. Nothing is written.
+    Damage is data that cannot be read. A finding is any other problem, such as a wrong index entry,
+    a missing segment or an incomplete last batch. Nothing is written.
     """
     limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
     run = Run(progress, on_message)
@@ -113,11 +119,11 @@ def verify_partition(
     Parameters
     ----------
     log : PartitionLog
-        The partition. Its plans and transactions are computed on the way, and kept.
+        The partition. Its plans and transactions are computed during the check, and kept.
     shallow : bool, default False
-        Check batches and CRCs only, not the records nor the files next to the segments.
+        Check batches and CRCs only. Do not check records or the files next to the segments.
     progress : callable, optional
-        Called after each segment with its size in bytes.
+        Called after each segment with the size of the segment in bytes.
 
     Raises
     ------
@@ -186,7 +192,10 @@ def verify_partition(
 
 
 def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Damage]) -> PartitionReport:
-    """Return a partition's report with damage that was found later. The records in it count as lost."""
+    """Return a copy of a report that includes damage found later.
+
+    The records in the damaged spans count as lost.
+    """
     spans = list(damaged)
     if not spans:
         return report
@@ -208,9 +217,9 @@ def _add_to_audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> No
 def _count_records(
     log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage], see: Callable[[Part], None] | None = None
 ) -> int:
-    """Decode the records of a segment; return how many data records from `low` on can be delivered.
+    """Decode the records of a segment, and return the number of data records that can be delivered.
 
-    `see` is called with each part that is read.
+    Records at offsets below `low` are not counted. `see` is called with each part that is read.
     """
     start, end = max(low, plan.extents[0].first_offset), plan.extents[-1].last_offset + 1
     chunks = log.chunks(start=start, end=end, below_log_start=True, on_damage=deep.append, see=see)
@@ -218,10 +227,11 @@ def _count_records(
 
 
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
-    """Return the number of data records of a segment from `low` on, according to the headers.
+    """Return the number of data records of a segment, from offset `low` onwards.
 
-    Only the batch that contains `low` is decoded. If the segment contains wrapper messages, whose
-    headers give no number, all of it is decoded.
+    The number is computed from the batch headers; only the batch that contains `low` is decoded.
+    The headers of wrapper messages do not contain the number of records, so a segment with wrapper
+    messages is decoded completely.
     """
     if any(extent.records is None for extent in plan.extents):
         return _count_records(log, plan, low, deep)
@@ -235,10 +245,10 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Da
 
 
 def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
-    """Return the numbers of data records and control records of an extent from the offset `low` on.
+    """Return the number of data records and of control records of an extent from `low` onwards.
 
-    The numbers come from the headers; only the batch that contains `low` is decoded. The extent must
-    contain no wrapper messages.
+    The numbers are computed from the batch headers; only the batch that contains offset `low` is
+    decoded. The extent must contain no wrapper messages.
     """
     counts = [0, 0]
     reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)
@@ -252,7 +262,10 @@ def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage)
 
 
 def _lost_records(damaged: list[Damage], low: int) -> int | None:
-    """Return the number of data records lost from `low` on; None if a span leaves it unknown."""
+    """Return the number of data records that were lost, from offset `low` onwards.
+
+    Return None if the number of lost records is unknown for any damaged span.
+    """
     lost = 0
     for d in damaged:
         if d.empty or (d.last_offset is not None and d.last_offset < low):
@@ -264,11 +277,13 @@ def _lost_records(damaged: list[Damage], low: int) -> int | None:
 
 
 def _segment_gaps(log: PartitionLog) -> list[Finding]:
-    """Return a finding for each gap between two segments that neither compaction nor damage explains.
+    """Return a finding for each unexplained gap between two segments.
 
-    Only segments that are neighbours in the directory are compared. If single `.log` files were given
-    as paths, there may be others between them. A segment of which nothing is delivered ends where the
-    segment before it ended.
+    Neither compaction nor damage explains such a gap.
+
+    Only segments that are adjacent in the directory are compared. If only some of the `.log` files
+    were given as paths, the files between them may exist. If no batch of a segment can be
+    delivered, the segment is taken to end where the previous one ended.
     """
     if log.compacted:
         return []

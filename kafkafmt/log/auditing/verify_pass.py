@@ -1,8 +1,8 @@
-"""Collect what verify needs of a segment's batches while the segment is planned, to read it only once.
+"""Collect the data that verify needs while a segment is planned, so that it is read only once.
 
-When a batch is seen, it is not yet known whether all valid batches are delivered, in the order of the
-file. If they are, as is usual, what was collected is kept. Otherwise it is taken back, and the extents
-of the finished plan are read again.
+When the plan passes a batch to `VerifyPass.see`, it is not yet known whether all valid batches will
+be delivered in file order. If they are, as is usual, the collected data is kept. Otherwise, it is
+discarded, and the extents of the finished plan are read again.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from .audit import PartitionAudit
 
 
 class VerifyPass:
-    """The first pass over one partition.
+    """Collects data for verify during the first pass over one partition.
 
-    Call `begin` for each segment, pass `see` to its plan, and then call `is_complete`. Call `finish`
-    after the last segment.
+    Call `begin` for each segment, pass `see` to its plan, and then call `is_complete`. Call
+    `finish` after the last segment.
 
     Parameters
     ----------
     log : PartitionLog
         The partition.
     audit : PartitionAudit or None
-        Gets the batches. None for a shallow check, which decodes no records.
+        Receives the batches. None for a shallow check, which decodes no records.
 
     Attributes
     ----------
     records : int
-        Data records of the current segment, from the log start offset on.
+        Number of data records of the current segment, from the log start offset onwards.
     """
 
     def __init__(self, log: PartitionLog, audit: PartitionAudit | None) -> None:
@@ -48,24 +48,28 @@ class VerifyPass:
         self.records: int = 0
         self._walk: TransactionWalk | None = TransactionWalk(log)
         self._before: tuple[SegmentFile, int] | None = None
-        names = ("headers",)  # the last field of a record, so that all fields before it are checked too
+        # "headers" is the last field of a record, so all fields before it are checked too.
+        names = ("headers",)
         self._reader = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
         self._waiting = np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def begin(self, segment: SegmentFile) -> None:
-        """Start with a segment."""
+        """Start a new segment."""
         self._segment = segment
         self._batches = self._waits = self.records = 0
         self._readable = True
 
     def see(self, position: int, buffer: Buffer, rows: BatchTable) -> None:
-        """Take valid batches, in the order of the file. position: file position of the buffer's first byte."""
+        """Process a table of valid batches. Tables must be passed in file order.
+
+        `position` is the file position of the first byte of `buffer`.
+        """
         self._batches += len(rows)
         bits = int(np.bitwise_or.reduce(rows["attributes"]))
         if self.audit is not None and self._readable:
             data = rows[(rows["attributes"] & CONTROL_BIT) == 0] if bits & CONTROL_BIT else rows
             self.records += sum(c.columns.rows for c in self._reader.read(buffer, data, self._note)) if len(data) else 0
-        if bits & CONTROL_BIT:  # markers are read from the buffer
+        if bits & CONTROL_BIT:  # the markers of control batches are read from the buffer
             self._flush()
             self._add(position, buffer, rows)
         elif (
@@ -84,7 +88,10 @@ class VerifyPass:
         self._readable = False
 
     def _flush(self) -> None:
-        """Hand on the rows collected so far. One call for many rows is much faster than one for each table."""
+        """Process the rows that were collected.
+
+        One call for many rows is much faster than one call for each table.
+        """
         if self._waits:
             self._add(0, b"", self._waiting[: self._waits])
             self._waits = 0
@@ -96,7 +103,10 @@ class VerifyPass:
             self._walk.add(buffer, rows, self._segment.name)
 
     def is_complete(self, plan: SegmentPlan) -> bool:
-        """Return whether exactly the delivered batches were seen, in their order; if not, forget them."""
+        """Return whether `see` was called with exactly the delivered batches, in order of delivery.
+
+        If not, discard the data that was collected for the segment.
+        """
         if (
             self._readable
             and not plan.damaged
@@ -112,7 +122,10 @@ class VerifyPass:
         return False
 
     def _follow(self, plan: SegmentPlan) -> None:
-        """Give up the walk over transactions if a segment is missing before this one; it did not notice the gap."""
+        """Stop collecting transactions if a segment is missing before this one.
+
+        The collection itself does not notice such a gap.
+        """
         for extent in plan.extents:
             if self._before is not None and misses_a_segment(
                 self.log, *self._before, plan.segment, extent.first_offset
@@ -121,6 +134,6 @@ class VerifyPass:
             self._before = plan.segment, extent.last_offset + 1
 
     def finish(self) -> None:
-        """Store the outcome of transactions in the log, if every batch was seen."""
+        """Store the state of the transactions in the log if `see` was called with every batch."""
         if self._walk is not None:
             self.log.transactions = settle(self._walk)

@@ -1,1 +1,1 @@
-"""Write partitions as a broker writes them: segments, indexes, recovery, retention."""
+"""Write partitions as a broker does: segments, indexes, recovery and retention."""

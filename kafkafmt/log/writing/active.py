@@ -1,9 +1,9 @@
 """Append batches and index entries to the active segment, the last segment of a partition.
 
 Batches are written before their index entries, so an index never has entries for batches that the
-log does not contain. If a write fails, the files are truncated to their previous lengths. If this
-fails too, the segment is broken: it refuses further writes, and opening the partition again
-recovers it.
+log does not contain. If a write fails, the files are truncated to their previous lengths. If the
+truncation fails too, the segment is marked as broken: it refuses further writes. The segment is
+recovered when the partition is opened again.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from ..format.producers import Aborted
 from .index_builder import SegmentIndexes
 
 SEGMENT_SUFFIXES = (".log", ".index", ".timeindex")
-"""Suffixes of the files that every segment has."""
+"""File name suffixes of the files that every segment has."""
 
 
 class ActiveSegment:
-    """The files of the active segment, open for writing.
+    """The active segment of a partition, with its files open for writing.
 
     Parameters
     ----------
     folder : Path
         The partition directory. The segment's files must exist.
     indexes : SegmentIndexes
-        The entries of the offset and time index. All of them must have been taken, and be in the
-        files.
+        The state of the offset index and the time index. All of its entries must have been returned
+        by `SegmentIndexes.take` and written to the files.
     size : int
         Size of the `.log` file in bytes.
     first_timestamp : int or None
-        Largest timestamp of the first batch in ms; None if the segment is empty.
+        Largest timestamp in the first batch, in ms; None if the segment is empty.
     created : int
         Time at which the segment was created or opened, in ms.
     """
@@ -61,7 +61,7 @@ class ActiveSegment:
     def append(self, data: bytes | memoryview, table: BatchTable) -> None:
         """Append the batches in `data`, and the index entries that are due.
 
-        `table` describes the batches; its positions are relative to the start of `data`.
+        `table` contains the headers of the batches, with positions relative to the start of `data`.
         """
         before, ends = self.indexes.copy(), self._ends.copy()
         try:
@@ -97,13 +97,14 @@ class ActiveSegment:
             raise
 
     def add_aborted(self, aborted: list[Aborted]) -> None:
-        """Append aborted transactions to the transaction index."""
+        """Append entries for aborted transactions to the transaction index."""
         if not aborted:
             return
         try:
             files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
         except OSError:
-            self.broken = True  # the batches are in the log; opening the partition again rebuilds the index
+            # The batches are in the log, and opening the partition again rebuilds the index.
+            self.broken = True
             raise
 
     def flush(self) -> None:
@@ -111,11 +112,12 @@ class ActiveSegment:
         try:
             os.fsync(self._files[0])
         except OSError:
-            self.broken = True  # the kernel may have dropped the data, so a second fsync could wrongly succeed
+            # A second fsync could wrongly succeed, because the kernel may have dropped the data.
+            self.broken = True
             raise
 
     def finish(self) -> None:
-        """Write the last index entries, and sync all files. A broken segment is left unchanged."""
+        """Write the last index entries and sync all files. A broken segment is left unchanged."""
         if not self.broken:
             before, ends = self.indexes.copy(), self._ends.copy()
             try:
@@ -129,6 +131,5 @@ class ActiveSegment:
                 os.fsync(handle)
 
     def close(self) -> None:
-        """Close the files."""
         while self._files:
             os.close(self._files.pop())

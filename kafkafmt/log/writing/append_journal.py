@@ -1,8 +1,9 @@
-"""Record and undo appends that are in progress, in a file of the log directory.
+"""Record atomic appends in a file of the log directory while they are in progress, and undo them.
 
-The journal is `kafkafmt-append.json` in the log directory, a name that brokers ignore. It lists,
-for appends in progress, the next offset and leader epoch that each partition had before. It also
-holds the version of the last atomic append of each application (see `atomic_append`).
+The journal is the file `kafkafmt-append.json` in the log directory. Brokers ignore a file with this
+name. For each partition with an append in progress, the journal contains the next offset and the
+leader epoch before the append. For each application, it contains the version of the last atomic
+append (see `atomic_append`).
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ JOURNAL_FILE = "kafkafmt-append.json"
 
 @dataclass(frozen=True)
 class Journal:
-    """Content of the journal of a log directory."""
+    """Content of a log directory's journal."""
 
     in_progress: list[tuple[str, int, int, int]] = field(default_factory=list)
-    """(topic, partition, next offset, leader epoch) of each partition before the appends in
-    progress.
+    """(topic, partition, next offset, leader epoch) of each partition with an append in progress.
+
+    Next offset and leader epoch are the values before the append.
     """
     versions: dict[str, int] = field(default_factory=dict)
-    """Version of the last atomic append of each application."""
+    """Version of each application's last atomic append."""
 
 
 def read_journal(path: Path) -> Journal:
-    """Return the journal of the log directory `path`; an empty one if the file does not exist."""
+    """Return the journal of the log directory `path`, or an empty one if the file is missing."""
     text = files.read_text(path / JOURNAL_FILE)
     if text is None:
         return Journal()
@@ -52,9 +54,9 @@ def read_journal(path: Path) -> Journal:
 
 
 def write_journal(path: Path, journal: Journal) -> None:
-    """Write the journal of the log directory `path`, and sync it.
+    """Write the journal of the log directory `path` to disk and sync it.
 
-    If the journal is empty, delete the file.
+    If the journal is empty, delete the file instead.
     """
     if journal.in_progress or journal.versions:
         content = {"under_way": journal.in_progress, "versions": journal.versions}
@@ -65,11 +67,11 @@ def write_journal(path: Path, journal: Journal) -> None:
 
 
 def roll_back(path: Path, open_writer: Callable[[str, int], LogWriter]) -> None:
-    """Undo the appends that the journal of the log directory `path` lists as in progress.
+    """Undo the appends that are in progress according to the journal of the log directory `path`.
 
-    Each partition is truncated to its previous end. A partition to which a later leader has
-    appended since, such as a broker, is left unchanged. `open_writer` opens a partition for
-    writing.
+    Each partition is truncated to its previous end. If a later leader, such as a broker, has
+    appended to a partition since, the partition is left unchanged. `open_writer` is called to open
+    a partition for writing.
     """
     journal = read_journal(path)
     if journal.in_progress:

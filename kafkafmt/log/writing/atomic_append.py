@@ -1,9 +1,9 @@
 """Append to several partitions of a log directory atomically, even if the process is killed.
 
 The journal (`append_journal`) is written before the first append and after the last one. If it
-lists appends in progress when the directory is opened, the directory is rolled back: each of these
-partitions is truncated to its previous end, except those with a higher leader epoch, to which a
-later leader, such as a broker, has appended since.
+lists appends in progress when the directory is opened, these appends are rolled back: each
+partition is truncated to its previous end. A partition with a higher leader epoch is not truncated,
+because a later leader, such as a broker, has appended to it since.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ Key = tuple[str, int]
 def all_or_nothing(
     directory: LogDirectory, keys: Iterable[Key], app: str | None = None, version: int | None = None
 ) -> Iterator[dict[Key, LogWriter] | None]:
-    """Return a context manager whose appends are all kept, or all undone on failure.
+    """Return a context manager that keeps either all appends of its block or none of them.
 
-    The block does not complete if it raises an error, or if the process is killed.
+    If the block raises an error or the process is killed, all appends are undone.
 
     Parameters
     ----------
     directory : LogDirectory
         An open log directory.
     keys : iterable of (str, int)
-        Topic and partition of the partitions to append to.
+        Topic and partition number of each partition to append to.
     app : str, optional
         Name of the application that appends.
     version : int, optional
-        Number that increases from one block of `app` to the next. If `app` has already completed a
-        block with this version or a higher one, the block gets None instead of writers.
+        A number that increases from one block of `app` to the next. If `app` has already completed
+        a block with this version or a higher one, the value of the context manager is None.
 
     Returns
     -------
     context manager
-        Its value is a dict with the `LogWriter` of each key. The writers are closed at the end of
-        the block.
+        Its value is a dict that maps each key to a `LogWriter`. The writers are closed at the end
+        of the block.
     """
     directory.check_process()
     versions = read_journal(directory.path).versions
@@ -63,7 +63,8 @@ def all_or_nothing(
                 writer.flush()
         except BaseException:
             if directory.is_owner:
-                with suppress(OSError):  # the journal stays, and the next process to open the directory rolls back
+                # The journal stays, so the next process that opens the directory rolls back.
+                with suppress(OSError):
                     for topic, partition, offset, _ in ends:
                         writers[topic, partition].truncate_to(offset)
                     write_journal(directory.path, Journal([], versions))

@@ -1,10 +1,12 @@
 """Build the indexes of a segment from its batches, as a broker does.
 
 Kafka's counterparts are ``LogSegment.append`` and ``LogSegment.recover``. A batch gets an entry in
-the offset index if more than `interval` bytes precede it since the last indexed batch, or since the
-start of the file. So the first batch of a segment never has one. Together with an offset entry, the
-time index gets an entry if the largest timestamp so far is above that of its last entry. The time
-index gets a final entry when the segment is closed.
+the offset index if more than `interval` bytes precede it since the last indexed batch or since the
+start of the file. So the first batch of a segment never has an entry.
+
+When an entry is added to the offset index, the largest timestamp so far is compared with the last
+entry of the time index. If it is larger, an entry is added to the time index too. When the segment
+is closed, the time index gets a final entry.
 """
 
 from __future__ import annotations
@@ -24,13 +26,16 @@ from ..format.producers import Aborted, Producers, read_markers
 from ..reading.segment_walker import Walker
 
 INDEX_INTERVAL = 4096
-"""Kafka's default of ``index.interval.bytes``."""
+"""Default value of Kafka's setting ``index.interval.bytes``."""
 MAX_SEGMENT_BYTES = 2**31 - 1
-"""Largest size of a segment's `.log` file; an offset index stores positions as int32."""
+"""Largest size of a segment's `.log` file.
+
+The limit exists because an offset index stores positions as int32.
+"""
 
 
 class SegmentIndexes:
-    """The entries of one segment's offset and time index, collected batch by batch.
+    """Builds the entries of one segment's offset index and time index, batch by batch.
 
     Attributes
     ----------
@@ -63,8 +68,8 @@ class SegmentIndexes:
     def add(self, table: BatchTable, position: int = 0) -> None:
         """Add the next batches of the segment.
 
-        `position` is added to the positions in `table`, which are relative to a buffer, to get
-        positions in the file.
+        The positions in `table` are relative to a buffer. `position` is the buffer's position in
+        the file.
         """
         names = ("position", "base_offset", "last_offset_delta", "max_timestamp")
         for start, first, delta, timestamp in zip(*(table[name].tolist() for name in names), strict=True):
@@ -78,14 +83,14 @@ class SegmentIndexes:
                 self.close()
 
     def close(self) -> None:
-        """Add a time index entry for the largest timestamp, unless the last entry contains it."""
+        """Add a final time index entry for the largest timestamp, unless one exists already."""
         if self.largest_timestamp > self._indexed_timestamp:
             self._times.append((self.largest_timestamp, self._largest_at))
             self.time_entries += 1
             self._indexed_timestamp = self.largest_timestamp
 
     def take(self) -> tuple[bytes, bytes]:
-        """Return the entries of `.index` and `.timeindex` added since the last call, serialized."""
+        """Return the entries added to `.index` and `.timeindex` since the last call, as bytes."""
         offsets, times, base = self._offsets, self._times, self.base_offset
         self._offsets, self._times = [], []
         if len(offsets) < 2 and len(times) < 2:
@@ -99,21 +104,19 @@ def _columns(pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
 
 @dataclass
 class State:
-    """State of the producers and leader epochs at a point of a log, as a broker tracks it."""
+    """The state that a broker tracks while it reads a log: its producers and leader epochs."""
 
     reader: RecordReader
     producers: Producers = field(default_factory=Producers)
     epoch_runs: list[tuple[int, int, int]] = field(default_factory=list)
-    """(epoch, first offset, last offset) of each run of adjacent batches with the same leader
-    epoch.
-    """
+    """One (epoch, first offset, last offset) per run of adjacent batches with the same epoch."""
 
     def copy(self) -> State:
-        """Return an independent copy that shares the reader."""
+        """Return an independent copy. Only the reader is shared."""
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
 
     def add(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
-        """Update the state with the next batches, and return the transactions that these abort."""
+        """Update the state with the next batches; return the transactions that they abort."""
         for epoch, first, last in epoch_runs(table):
             if not self.epoch_runs or epoch != self.epoch_runs[-1][0]:
                 self.epoch_runs.append((epoch, first, last))
@@ -122,7 +125,7 @@ class State:
         return self.add_producers(buffer, table)
 
     def add_producers(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
-        """Update only the producers, and return the transactions that the batches abort."""
+        """Update only the producers in the state; return the transactions that batches abort."""
         if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
             return []
         control = table[(table["attributes"] & CONTROL_BIT) != 0]
@@ -131,24 +134,24 @@ class State:
 
 @dataclass
 class SegmentScan:
-    """Result of reading a segment up to its first invalid batch."""
+    """The result of reading a segment up to its first invalid batch."""
 
     indexes: SegmentIndexes
     aborted: list[Aborted]
-    """Transactions that end with an abort marker in the segment."""
+    """Transactions for which the segment contains an abort marker."""
     next_offset: int
     """Offset after the last valid batch."""
     end: int = 0
-    """Position after the last valid batch."""
+    """File position after the last valid batch."""
     batches: int = 0
     """Number of valid batches."""
     error: KafkaFormatError | None = None
-    """What is wrong with the batch at `end`.
+    """The error in the batch at position `end`.
 
-    None if the file ends there, or if the batch is valid but only a new segment could hold it.
+    None if the file ends at `end`, or if the batch there is valid but does not fit in this segment.
     """
     first_timestamp: int | None = None
-    """Largest timestamp of the first batch in ms; None if there is no batch."""
+    """Largest timestamp in the first batch, in ms; None if there is no batch."""
 
 
 def read_through(
@@ -158,9 +161,9 @@ def read_through(
     interval: int = INDEX_INTERVAL,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> SegmentScan:
-    """Read a segment up to the first batch that is invalid or that the segment cannot hold.
+    """Read a segment up to the first batch that is invalid or does not fit in the segment.
 
-    `state` is updated with the batches before it.
+    `state` is updated with the batches that were read.
     """
     made = SegmentScan(SegmentIndexes(base_offset, interval), [], base_offset)
     for position, buffer, table, error in Walker(view, base_offset, max_batch_bytes).tables(0, view.size):

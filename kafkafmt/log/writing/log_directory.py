@@ -1,8 +1,10 @@
 """Open a log directory for writing, in one process at a time (Kafka: ``LogManager``).
 
-`.lock` is locked as a broker locks it, so a broker and this module never use a directory at the
-same time. `.kafka_cleanshutdown` marks a clean shutdown. It is deleted when the directory is
-opened, and created when the directory is closed and no partition still needs recovery. The offset
+The file `.lock` is locked in the same way as a broker locks it, so a broker and this module never
+use a directory at the same time.
+
+The file `.kafka_cleanshutdown` marks a clean shutdown. It is deleted when the directory is opened.
+It is created when the directory is closed, unless a partition still needs recovery. The offset
 checkpoints contain recovery points, high watermarks and log start offsets.
 """
 
@@ -49,21 +51,22 @@ from .writer import LogWriter
 LOCK = ".lock"
 WRITTEN_CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
 _locked: dict[tuple[int, int], int] = {}
-"""Descriptors of the lock files that this process holds, by device and inode.
+"""File descriptors of the lock files that this process holds, by device and inode.
 
-The operating system would let the same process lock them a second time.
+They are recorded because the operating system would let the same process lock a file twice.
 """
 _taking = Lock()
 
 
 def _forget_locks() -> None:
-    """Close the lock files that a forked child has inherited.
+    """Close the lock file descriptors that a forked child process has inherited.
 
-    The child does not hold these locks. If it later locked one of the files itself, closing the
-    inherited descriptor would release that lock.
+    The child does not hold these locks. If the child later locked one of the files, closing the
+    inherited descriptor would release the new lock.
     """
     global _taking
-    _taking = Lock()  # another thread of the parent may have held it
+    # Another thread of the parent may have held the lock during the fork.
+    _taking = Lock()
     for handle in _locked.values():
         os.close(handle)
     _locked.clear()
@@ -73,7 +76,7 @@ os.register_at_fork(after_in_child=_forget_locks)
 
 
 class LogDirectory:
-    """A log directory open for writing. It is created if it does not exist.
+    """A log directory that is open for writing. It is created if it does not exist.
 
     Use it as a context manager, or call `close`.
 
@@ -82,7 +85,8 @@ class LogDirectory:
     path : str or os.PathLike
         The log directory.
     **settings
-        Settings of all writers, by the names of `LogSettings`. `writer` can override them.
+        Settings for all writers, as keyword arguments with the names of the `LogSettings` fields.
+        They can be overridden for one writer in the call of `writer`.
 
     Attributes
     ----------
@@ -95,23 +99,23 @@ class LogDirectory:
     Raises
     ------
     BlockingIOError
-        Another process, such as a broker, or this process has the directory open.
+        The directory is already open, in this process or in another one, such as a broker.
     OSError
         The directory cannot be created, read or written. EBUSY if an interrupted `kafkafmt salvage`
         left it incomplete.
     StructureError
         The journal of atomic appends (`kafkafmt-append.json`) is corrupted.
     DamagedLogError
-        An interrupted atomic append has to be undone in a partition in which valid batches follow
+        An interrupted atomic append must be undone in a partition where valid batches follow
         damage.
     TypeError, ValueError
         A setting is unknown or wrong.
 
     Notes
     -----
-    Kafka's counterpart is ``LogManager``. The directory and its writers belong to the
-    process that opened it. After a fork, every use in the child raises `WrongProcessError`, except
-    that closing does nothing. They cannot be pickled. Threads can share them.
+    Kafka's counterpart is ``LogManager``. The directory and its writers belong to the process that
+    opened the directory. After a fork, every use of them in the child raises `WrongProcessError`,
+    except that closing does nothing. They cannot be pickled. They can be shared between threads.
 
     Examples
     --------
@@ -133,7 +137,8 @@ class LogDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         self._owner = OwnerLock(repr(str(self.path)))
         self._lock = _take_lock(self.path / LOCK)
-        self._threads = RLock()  # lock order: a writer's own lock first, then this one
+        # Lock order: a thread must acquire a writer's own lock before this one.
+        self._threads = RLock()
         self._closing = False
         self._writers: dict[tuple[str, int], LogWriter] = {}
         self._opened: set[str] = set()
@@ -156,12 +161,10 @@ class LogDirectory:
         return f"<kafkafmt.LogDirectory {str(self.path)!r}, {len(self._writers)} writers>"
 
     def _read(self, name: str) -> dict[tuple[str, int], int]:
-        """Return the entries of a checkpoint; none if the file is corrupted.
+        """Return the entries of a checkpoint, or no entries if the file is corrupted.
 
-        Without entries, recovery reads the whole log.
-
-        Entries that no broker could have written are dropped, because they would make the new
-        checkpoint unreadable.
+        Without entries, recovery reads the whole log. Entries that no broker could have written are
+        dropped, because they would make the next version of the checkpoint unreadable.
         """
         try:
             found = read_offset_checkpoint(files.read_text(self.path / name) or "", name)
@@ -191,18 +194,18 @@ class LogDirectory:
             Number of the partition, 0 to 2**31 - 1.
         leader_epoch : int, optional
             Leader epoch of the batches to which the writer assigns offsets. By default the latest
-            leader epoch of the log, or 0 if it has none.
+            leader epoch of the log, or 0 if the log has none.
         topic_id : str, optional
-            Topic id for `partition.metadata`, as 22 characters of base64url. A broker needs it to
-            mount the partition. By default the file is not written.
+            Topic id to write to `partition.metadata`, as 22 characters of base64url. A broker needs
+            it to mount the partition. By default the file is not written.
         **settings
-            Settings of this writer, by the names of `LogSettings`. The others are those of the
-            directory.
+            Settings of this writer, as keyword arguments with the names of the `LogSettings`
+            fields. By default the settings of the directory are used.
 
         Returns
         -------
         LogWriter
-            It is closed with the directory, or by its own `close`.
+            The writer. Closing the directory closes it too.
 
         Raises
         ------
@@ -214,7 +217,8 @@ class LogDirectory:
             A file cannot be read or written.
         TypeError, ValueError
             An argument is wrong, the partition already has a writer, its topic id is not
-            `topic_id`, `leader_epoch` is below the log's latest, or the directory is closed.
+            `topic_id`, `leader_epoch` is below the log's latest leader epoch, or the directory is
+            closed.
         WrongProcessError
             Another process opened the directory.
         """
@@ -284,11 +288,12 @@ class LogDirectory:
         start = writer.log_start_offset
         if start > writer.segments[0]:
             self._offsets[LOG_STARTS][key] = start
-        elif self._offsets[LOG_STARTS].get(key, 0) >= start:  # a lower one is the start of data in tiered storage
+        elif self._offsets[LOG_STARTS].get(key, 0) >= start:
+            # Keep an entry below the first segment: data in tiered storage starts there.
             self._offsets[LOG_STARTS].pop(key, None)
 
     def _save(self) -> None:
-        """Write the checkpoints that have changed."""
+        """Write the checkpoint files whose content has changed."""
         with self._threads:
             for writer in self._writers.values():
                 self._note(writer)
@@ -321,14 +326,14 @@ class LogDirectory:
         Warns
         -----
         StrayPartitionWarning
-            A KRaft broker would not serve partitions that were written. It renames a directory to
-            `…-stray` if its metadata log does not contain the directory's topic id. If no broker
-            will mount the directory, filter this category.
+            A KRaft broker would not serve some of the partitions that were written. A broker
+            renames a partition directory to `…-stray` if its metadata log does not contain the
+            directory's topic id. If no broker will mount the directory, filter this category.
 
         Notes
         -----
-        In a forked process this does nothing, because the directory belongs to the
-        process that opened it.
+        In a forked process this does nothing, because the directory belongs to the process that
+        opened it.
         """
         self._close(stacklevel=3)
 
@@ -369,10 +374,10 @@ class LogDirectory:
 
 
 def _take_lock(path: Path) -> int:
-    """Lock a file as Java's ``FileChannel.tryLock`` does, and return its descriptor.
+    """Lock a file as Java's ``FileChannel.tryLock`` does, and return its file descriptor.
 
-    A file that this process has locked must not be opened again: closing the second descriptor
-    would release the lock.
+    Do not open a file again that this process has locked: closing the second descriptor would
+    release the lock.
     """
     with _taking:
         try:

@@ -1,8 +1,8 @@
-"""Find the partitions of a log directory that a KRaft broker would not serve, and why.
+"""Find the partitions of a log directory that a KRaft broker would not serve, and the reasons.
 
 When a broker starts, it compares each partition directory with the metadata log. It renames a
-directory to `…-stray` if the metadata log does not contain the topic id of its
-`partition.metadata`, or does not assign the partition to this broker (Kafka:
+directory to `…-stray` in two cases: the metadata log does not contain the topic id in the
+directory's `partition.metadata`, or it does not assign the partition to this broker (Kafka:
 ``LogManager.isStrayKraftReplica``).
 """
 
@@ -35,29 +35,29 @@ CLUSTER_METADATA = "__cluster_metadata"
 METADATA_LOG = f"{CLUSTER_METADATA}-0"
 GUIDE = "docs/from-a-damaged-directory-to-a-new-cluster.md"
 TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC = 2, 3, 5, 9
-"""Types of metadata records."""
+"""Type numbers of the metadata records that affect topics and partitions."""
 MAX_NAMED = 5
-"""Largest number of partitions that a message names."""
+"""Largest number of partitions that one message lists."""
 _SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint\Z")
 
 
 class StrayPartitionWarning(UserWarning):
     """Issued if a KRaft broker would not serve partitions that were written.
 
-    `LogDirectory.close` issues it.
+    `LogDirectory.close` issues this warning.
     """
 
 
 @dataclass
 class Metadata:
-    """Topics and replicas that a metadata log describes.
+    """The topics and replicas that a metadata log describes.
 
     Attributes
     ----------
     topics : dict
-        Topic id by name.
+        The id of each topic, by topic name.
     replicas : dict
-        Broker ids by topic id and partition.
+        The ids of the brokers that have a replica, by (topic id, partition number).
     """
 
     topics: dict[str, UUID] = field(default_factory=dict)
@@ -66,11 +66,11 @@ class Metadata:
     def add(self, value: bytes | None) -> None:
         """Apply one record of the metadata log.
 
-        Records of other types, and unreadable ones, change nothing.
+        Records that are unreadable, or whose type is not about topics or partitions, are ignored.
         """
         if value is None or len(value) < 3 or value[1] not in (TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC):
             return
-        record: Any  # its class depends on the type
+        record: Any  # the class depends on the type of the metadata record
         try:
             record = read_metadata_record(bytes(value))[0]
         except KafkaFormatError:
@@ -84,7 +84,7 @@ class Metadata:
 
 
 def read_metadata(root: Path) -> Metadata | None:
-    """Return the content of a log directory's metadata log, or None if it has none."""
+    """Return what the metadata log in a log directory describes, or None if there is none."""
     folder = root / METADATA_LOG
     try:
         names = files.list_directory(folder)[1]
@@ -95,9 +95,10 @@ def read_metadata(root: Path) -> Metadata | None:
 
 @lru_cache(maxsize=4)
 def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
-    """Read the newest snapshot of the metadata log, and the log after it.
+    """Read the newest snapshot of the metadata log, and the records after it.
 
-    `stamps` is the state of the files, so that unchanged files are read only once.
+    `stamps` contains the names and states of the files. It is part of the cache key, so unchanged
+    files are read only once.
     """
     found, start = Metadata(), 0
     snapshots = sorted(name for name, _ in stamps if _SNAPSHOT.match(name))
@@ -107,7 +108,7 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
             for record in read_records(data):
                 found.add(record.value)
         except KafkaFormatError:
-            start = 0  # read the whole log instead
+            start = 0  # the snapshot is unreadable, so read the whole log instead
     for directory in discover([folder]).partitions if any(name.endswith(".log") for name, _ in stamps) else ():
         for record in PartitionLog(directory).records(start=start, on_damage=lambda _: None):
             found.add(record.value)
@@ -115,7 +116,7 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
 
 
 def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
-    """Return the metadata logs next to the chosen partitions that are not chosen themselves."""
+    """Return the metadata logs next to the chosen partitions, except those that are chosen."""
     mine = list(chosen)
     roots = {d.path.parent for d in mine}
     live = (d for d in found.partitions if d.topic == CLUSTER_METADATA and d.state == "live" and d.path.parent in roots)
@@ -123,7 +124,7 @@ def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[Part
 
 
 def strays(root: Path, partitions: Iterable[tuple[str, int]]) -> list[str]:
-    """Return messages about the partitions that a KRaft broker would not serve."""
+    """Return messages about the partitions in `partitions` that a KRaft broker would not serve."""
     wanted = [key for key in partitions if key[0] != CLUSTER_METADATA]
     if not wanted:
         return []

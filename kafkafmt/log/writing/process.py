@@ -1,6 +1,6 @@
-"""Prevent the use of objects that own files in a forked process.
+"""Prevent a forked process from using objects that own files.
 
-Two processes that own the same files would overwrite each other's data.
+If two processes used the same files, they would overwrite each other's data.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from typing import NoReturn
 
 
 class WrongProcessError(RuntimeError):
-    """Raised if a log directory or writer is used in another process than its owner.
+    """Raised if a log directory or writer is used in a process that did not open it.
 
-    The process that opened it is the owner.
-
-    Open the directory in the process that writes to it, after the fork.
+    To write in a forked process, open the directory there after the fork.
     """
 
 
@@ -26,7 +24,7 @@ class OwnerLock:
     Parameters
     ----------
     what : str
-        Name of the object that the lock belongs to, for the error.
+        Name of the object that the lock belongs to, for the error message.
     """
 
     def __init__(self, what: str) -> None:
@@ -40,7 +38,7 @@ class OwnerLock:
         return os.getpid() == self._pid
 
     def check(self) -> None:
-        """Raise WrongProcessError in any other process than the one that created the lock."""
+        """Raise WrongProcessError if another process created the lock."""
         if not self.is_owner:
             raise WrongProcessError(
                 f"{self._what} was opened in process {self._pid} and cannot be used in process {os.getpid()}; "
@@ -48,7 +46,8 @@ class OwnerLock:
             )
 
     def __enter__(self) -> None:
-        self.check()  # before acquire(): if another thread held the lock during the fork, acquire() would block forever
+        # Without check(), acquire() would block forever if a thread held the lock during the fork.
+        self.check()
         self._lock.acquire()
 
     def __exit__(

@@ -1,10 +1,11 @@
 """Open a partition directory for writing, and recover it after a crash.
 
-Kafka's counterparts are ``LogLoader`` and ``LogSegment.recover``. After a clean shutdown only the
-last segment is read, otherwise all segments from the recovery point on. Invalid data at the end of
-the log is truncated. Indexes that do not match the batches are rebuilt. A broker truncates at any
-damage and deletes everything after it. Here this is done only if the caller asks for it, because
-valid batches may follow.
+Kafka's counterparts are ``LogLoader`` and ``LogSegment.recover``. After a clean shutdown, only the
+last segment is read. Otherwise, all segments from the recovery point onwards are read. Invalid data
+at the end of the log is truncated, and indexes that do not match the batches are rebuilt.
+
+A broker truncates the log at any damage and deletes everything after it. This module does so only
+if the caller requests it, because valid batches may follow the damage.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ _OFFSET = re.compile(r"[0-9]{20}\Z")
 
 @dataclass
 class Loaded:
-    """A partition that was opened for writing."""
+    """The state of a partition after it was opened for writing."""
 
     bases: list[int]
-    """Base offsets of the segments, in order."""
+    """Base offsets of the segments, in increasing order."""
     last: SegmentScan
-    """The last segment."""
+    """The result of reading the last segment."""
     state: State
-    """Producers and leader epochs at the end of the log."""
+    """State of the producers and leader epochs at the end of the log."""
     epochs: Epochs
-    """Leader epochs of the log."""
+    """Leader epochs of the log, with the first offset of each."""
     cut: list[Damage] = field(default_factory=list)
-    """Data that was truncated."""
+    """Damaged data that was truncated."""
 
 
 def path_of(folder: Path, offset: int, suffix: str = ".log") -> Path:
-    """Return the path of a segment's file or of a producer snapshot in the directory `folder`."""
+    """Return the path of a file in `folder` whose name consists of an offset and `suffix`."""
     return folder / file_name(offset, suffix)
 
 
@@ -66,11 +67,11 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     folder : Path
         The partition directory.
     log_start : int
-        Log start offset; base offset of the first segment if there is none.
+        Log start offset. If there is no segment, the first one is created with this base offset.
     recovery_point : int or None
         First offset that may not be on disk; None after a clean shutdown.
     interval : int
-        ``index.interval.bytes``, for indexes that are rebuilt.
+        ``index.interval.bytes``, used for indexes that are rebuilt.
     truncate_at_damage : bool
         Truncate the log at damage even if valid batches follow.
 
@@ -86,14 +87,13 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     first = len(bases) - 1 if recovery_point is None else max(bisect_right(bases, recovery_point) - 1, 0)
     first = next((i for i in range(first) if bases[i] not in whole), first)
     epochs = _epoch_checkpoint(folder)
-    # Without a valid epoch checkpoint, all batches are read, to find their leader epochs.
+    # If there is no valid epoch checkpoint, all batches are read, to find their leader epochs.
     known, begin = _newest_snapshot(folder, bases, 0 if epochs is None else first)
     state, cut = State(marker_reader(DEFAULT_MAX_BATCH_BYTES), known), []
     made: SegmentScan | None = None
     for i in range(begin, len(bases)):
         with FileView(path_of(folder, bases[i])) as view:
-            # A batch of any size is accepted: the limit for reading does not apply to what was
-            # appended.
+            # Batches of any size are accepted; only readers limit the size.
             made = read_through(view, bases[i], state, interval, MAX_SEGMENT_BYTES)
             size = view.size
         if made.end < size:
@@ -121,9 +121,11 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
 
 
 def _tidy(folder: Path) -> tuple[list[int], set[int]]:
-    """Return the base offsets of all segments, and of the segments that have both indexes.
+    """Delete leftovers of a crash, and list the segments.
 
-    Delete temporary files that a crash left, indexes without a segment, and unreadable snapshots.
+    The first result is the list of the base offsets of all segments. The second is the set of the
+    base offsets of segments that have both indexes. Temporary files, indexes without a segment, and
+    unreadable snapshots are deleted.
     """
     names = files.list_directory(folder)[1]
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
@@ -147,9 +149,10 @@ def _read_snapshot(path: Path) -> Producers | None:
 
 
 def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Producers, int]:
-    """Return the producers of the newest readable snapshot up to segment `first`.
+    """Return the producers in the newest readable snapshot, and the segment at which it was taken.
 
-    The second item is the index of the segment at whose start they apply.
+    Only snapshots up to the segment with index `first` are considered. The second result is the
+    index of the segment whose base offset the snapshot has.
     """
     for i in range(first, 0, -1):
         if (known := _read_snapshot(path_of(folder, bases[i], ".snapshot"))) is not None:
@@ -158,9 +161,9 @@ def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Pr
 
 
 def _damage(folder: Path, bases: Sequence[int], i: int, made: SegmentScan, size: int) -> Damage:
-    """Return the damage after the last valid batch of segment `i`.
+    """Return the damage after the last valid batch of the segment with index `i`.
 
-    Its last offset is None if no valid batch follows, in this segment or a later one.
+    `Damage.last_offset` is None if no valid batch follows, in this segment or a later one.
     """
     error = made.error or StructureError("the next batch's offset or position is too large for the segment", made.end)
     path = path_of(folder, bases[i])
@@ -172,7 +175,7 @@ def _damage(folder: Path, bases: Sequence[int], i: int, made: SegmentScan, size:
 
 
 def _write_indexes(folder: Path, base: int, made: SegmentScan) -> None:
-    """Write those of a segment's three indexes that do not match its batches."""
+    """Write the indexes of a segment, except those that already match its batches."""
     wanted = [*made.indexes.take(), transaction_index_bytes(made.aborted)]
     for suffix, data in zip(INDEX_SUFFIXES, wanted, strict=True):
         path = path_of(folder, base, suffix)
@@ -186,7 +189,7 @@ def _write_indexes(folder: Path, base: int, made: SegmentScan) -> None:
 def _epoch_checkpoint(folder: Path) -> Epochs | None:
     """Return the entries of the leader epoch checkpoint, or None if it is not usable.
 
-    It is not usable if it is missing, empty, unreadable or out of order.
+    The checkpoint is not usable if it is missing, empty, unreadable or out of order.
     """
     try:
         text = files.read_text(folder / LEADER_EPOCHS)
@@ -198,7 +201,7 @@ def _epoch_checkpoint(folder: Path) -> Epochs | None:
 
 
 def _with_later(epochs: Epochs, state: State) -> Epochs:
-    """Return `epochs` with the later leader epochs that the batches name."""
+    """Add the later leader epochs that the batches contain to `epochs`; return the result."""
     for epoch, offset in epochs_from(believable_runs(state.epoch_runs)):
         if not epochs or epoch > epochs[-1][0]:
             epochs = assigned(epochs, epoch, offset)
@@ -208,7 +211,8 @@ def _with_later(epochs: Epochs, state: State) -> Epochs:
 def make_segment(folder: Path, base: int, mode: int = files.NEW_FILE) -> None:
     """Create the files of an empty segment.
 
-    The `.log` is created last, because recovery deletes indexes without it.
+    The `.log` file is created last. If a crash interrupts this, recovery deletes the indexes,
+    because their `.log` file is missing.
     """
     for suffix in reversed(SEGMENT_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)
@@ -217,6 +221,9 @@ def make_segment(folder: Path, base: int, mode: int = files.NEW_FILE) -> None:
 
 
 def delete_segment(folder: Path, base: int) -> None:
-    """Delete a segment's files; the `.log` first, because recovery deletes indexes without it."""
+    """Delete the files of a segment, the `.log` file first.
+
+    If a crash interrupts this, recovery deletes the indexes, because their `.log` file is missing.
+    """
     for suffix in (".log", *INDEX_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)

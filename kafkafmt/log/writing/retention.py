@@ -1,4 +1,4 @@
-"""Count the oldest segments of a log that retention by time or by size deletes.
+"""Count the oldest segments of a log that retention by time or by size would delete.
 
 Kafka's counterparts are ``UnifiedLog.deleteRetentionMsBreachedSegments`` and
 ``deleteRetentionSizeBreachedSegments``.
@@ -17,26 +17,27 @@ from .recovery import path_of
 def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, active_largest: int) -> int:
     """Count the oldest segments whose largest timestamp is more than `retention_ms` before `now`.
 
-    Counting stops at the first segment that is newer.
+    Counting stops at the first segment with a larger timestamp.
 
     Parameters
     ----------
     folder : Path
         The partition directory.
     bases : sequence of int
-        Base offsets of the segments; the active one is the last.
+        Base offsets of the segments. The last one is the active segment.
     now : int
         Current time in ms.
     retention_ms : int
         ``retention.ms``; -1 means no limit.
     active_largest : int
-        Largest timestamp of the active segment in ms, -1 if it has none.
+        Largest timestamp in the active segment in ms; -1 if no record in it has a timestamp.
     """
     n = 0
     while 0 <= retention_ms and n < len(bases):
         path = path_of(folder, bases[n])
         largest = active_largest if n + 1 == len(bases) else _largest_timestamp(path, bases[n])
-        if largest < 0:  # no record has a timestamp, so the time of the last write counts
+        # If no record has a timestamp, the time of the last write to the file counts.
+        if largest < 0:
             largest = path.stat().st_mtime_ns // 1_000_000
         if now - largest <= retention_ms:
             break
@@ -50,9 +51,9 @@ def _largest_timestamp(path: Path, base: int) -> int:
 
 
 def too_many(folder: Path, bases: Sequence[int], retention_bytes: int) -> int:
-    """Count the oldest segments without which the log still has `retention_bytes`.
+    """Count the oldest segments that can be deleted so that at least `retention_bytes` remain.
 
-    -1 means no limit.
+    If `retention_bytes` is -1, there is no limit, and the result is 0.
     """
     if retention_bytes < 0:
         return 0

@@ -1,4 +1,4 @@
-"""Define the settings of a partition that is written, under the names of Kafka's topic settings."""
+"""Define the settings of a writer, under the names of Kafka's topic settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WEEK_MS = 7 * 24 * 3600 * 1000
 
 
 class LogSettingsOptions(TypedDict, total=False):
-    """The fields of `LogSettings`, as keyword arguments."""
+    """The fields of `LogSettings`, as types of keyword arguments."""
 
     segment_bytes: int
     segment_ms: int
@@ -29,7 +29,8 @@ class LogSettingsOptions(TypedDict, total=False):
 class LogSettings:
     """Settings of a `LogWriter`. Names, meanings and defaults are those of Kafka's topic settings.
 
-    Pass them as keyword arguments to `LogDirectory` (for all writers) or `LogDirectory.writer`.
+    To set them for all writers, pass them as keyword arguments to `LogDirectory`. To set them for
+    one writer, pass them to `LogDirectory.writer`.
 
     Parameters
     ----------
@@ -38,10 +39,10 @@ class LogSettings:
         does not fit starts a new segment.
     segment_ms : int, default 604800000 (7 days)
         ``segment.ms``: start a new segment if a batch's timestamp is more than this many
-        milliseconds after that of the segment's first batch. At least 1.
+        milliseconds after the timestamp of the segment's first batch. At least 1.
     segment_index_bytes : int, default 10485760 (10 MiB)
-        ``segment.index.bytes``: start a new segment if one of its indexes reaches this size. At
-        least 12.
+        ``segment.index.bytes``: start a new segment if one of the segment's indexes reaches this
+        size. At least 12.
     index_interval_bytes : int, default 4096
         ``index.interval.bytes``: number of bytes between two entries of the offset index. At least
         0.
@@ -51,15 +52,16 @@ class LogSettings:
         in Kafka.
     flush_ms : int, optional
         ``flush.ms``: sync the log at the next append if the last sync was at least this many
-        milliseconds ago. By default (None) the operating system decides.
+        milliseconds ago. By default (None) the operating system decides when data is written to
+        disk.
     retention_bytes : int, default -1
-        ``retention.bytes``: bytes that `LogWriter.enforce_retention` keeps; -1 keeps all.
+        ``retention.bytes``: number of bytes that `LogWriter.enforce_retention` keeps; -1 keeps all.
     retention_ms : int, default 604800000 (7 days)
         ``retention.ms``: age in milliseconds up to which `LogWriter.enforce_retention` keeps
         records; -1 keeps all.
     truncate_at_damage : bool, default False
         If valid batches follow damage when a partition is opened, truncate the log at the damage,
-        as a broker does. By default this raises `DamagedLogError`.
+        as a broker does. By default, `DamagedLogError` is raised instead.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-"""Write a partition: append, roll, flush, truncate and delete, as a broker does.
+"""Write a partition as a broker does: append, roll, flush, truncate and delete.
 
 Kafka's counterparts are ``UnifiedLog`` and ``LocalLog``. A batch is written completely or not at
-all. Readers can read while batches are written, and see complete batches only. All other files can
-be derived from the batches, so the batches alone determine the state after a crash:
+all. Readers can read the log while batches are written; they see complete batches only. All other
+files can be derived from the batches, so the batches alone determine the state after a crash:
 
-- Index entries are written at the index interval, after their batches.
+- Index entries are written at the index interval, after the batches that they refer to.
 - A new leader epoch is written to the checkpoint before the first batch of that epoch.
 - When a segment ends, a snapshot of the producers is written, and the segment is synced.
 """
@@ -44,14 +44,16 @@ from .retention import too_many, too_old
 from .settings import LogSettings
 
 WRITE_BYTES = 1 << 20
-"""Bytes of built batches that `append` gathers before it writes them."""
+"""Number of bytes of encoded batches that `append` collects before it writes them."""
 PRODUCER_EXPIRATION_MS = 24 * 3600 * 1000
-"""Kafka's default of ``producer.id.expiration.ms``: how long the state of an idle producer is kept.
+"""Kafka's default of ``producer.id.expiration.ms``, in milliseconds.
+
+The state of a producer that has been idle for this time is dropped.
 """
 
 
 class Appended(NamedTuple):
-    """Offsets of appended records. If there were none, `first_offset` is `last_offset` + 1."""
+    """Offsets of the appended records. If there were none, `first_offset` is `last_offset` + 1."""
 
     first_offset: int
     """Offset of the first record."""
@@ -60,10 +62,10 @@ class Appended(NamedTuple):
 
 
 class LogWriter:
-    """A partition open for writing. Create it with `LogDirectory.writer`.
+    """A partition that is open for writing. Create it with `LogDirectory.writer`.
 
-    Use it as a context manager, or call `close`; closing the directory closes it too. Threads can
-    share it.
+    Use it as a context manager, or call `close`. Closing the directory closes it too. It can be
+    shared between threads.
 
     Attributes
     ----------
@@ -76,7 +78,7 @@ class LogWriter:
     settings : LogSettings
         Settings of the writer.
     next_offset : int
-        Offset of the next record, the log end offset.
+        Offset that the next record will get; the log end offset.
     log_start_offset : int
         First offset that readers see.
     leader_epoch : int
@@ -90,10 +92,10 @@ class LogWriter:
 
     Notes
     -----
-    Kafka's counterparts are ``UnifiedLog`` and ``LocalLog``. If a method raises
-    OSError, the log contains complete batches only, up to `next_offset`. If even this could not be
-    ensured, `in_doubt` is True. Then the writer refuses all further operations, and opening the
-    directory again recovers the log.
+    Kafka's counterparts are ``UnifiedLog`` and ``LocalLog``. If a method raises OSError, the log
+    contains complete batches only, up to `next_offset`. If the writer could not ensure this,
+    `in_doubt` is True, and the writer refuses all further operations. Opening the directory again
+    then recovers the log.
 
     In a forked process every method raises `WrongProcessError`, except that `close` does nothing.
     """
@@ -152,7 +154,8 @@ class LogWriter:
             self.path, loaded.last.indexes, loaded.last.end, loaded.last.first_timestamp, now_millis()
         )
         self._write_epochs(loaded.epochs)
-        self.recovery_point = self.next_offset  # load() has synced the recovered segments
+        # load() has synced the segments that it recovered.
+        self.recovery_point = self.next_offset
 
     def __repr__(self) -> str:
         return (
@@ -163,18 +166,18 @@ class LogWriter:
     def in_doubt(self) -> bool:
         """Whether an error has left the end of the log unknown.
 
-        If so, nothing more can be written. Opening the partition again recovers the log.
+        If True, nothing more can be written. Opening the partition again recovers the log.
         """
         return self._active.broken
 
     @property
     def segments(self) -> list[int]:
-        """Base offsets of the segments, in order; the last one is the active segment."""
+        """Base offsets of the segments, in increasing order. The last one is the active segment."""
         return list(self._bases)
 
     @property
     def leader_epochs(self) -> Epochs:
-        """Leader epochs of the log, as (epoch, first offset) in order."""
+        """Leader epochs of the log, as (epoch, first offset), in increasing order."""
         return list(self._epochs)
 
     @property
@@ -189,10 +192,10 @@ class LogWriter:
         Parameters
         ----------
         records : iterable of tuple or Record
-            Tuples (key, value[, timestamp[, headers[, offset]]]), as `build_batches` takes them;
-            timestamps in ms since 1970-01-01 UTC. Records without an offset get the next offsets. A
-            Record, or a tuple with an offset, keeps its offset, which must be `next_offset` or
-            higher. To give Records new offsets, append tuples of their fields.
+            Tuples (key, value[, timestamp[, headers[, offset]]]), as accepted by `build_batches`.
+            Timestamps are in ms since 1970-01-01 UTC. Records without an offset get the next
+            offsets. A Record, or a tuple with an offset, keeps its offset, which must be
+            `next_offset` or higher. To give Records new offsets, append tuples of their fields.
         **options
             Keyword arguments of `build_batches`, such as `codec`. The defaults of `base_offset` and
             `leader_epoch` are `next_offset` and the writer's `leader_epoch`.
@@ -217,8 +220,8 @@ class LogWriter:
 
         Notes
         -----
-        Batches are written in groups of about 1 MiB. So if a later record is wrong,
-        earlier ones can already be in the log; `next_offset` is the end of what was written.
+        Batches are written in groups of about 1 MiB. If a record is wrong, earlier records can
+        therefore already be in the log. `next_offset` is the offset after the last record written.
         """
         with self._lock:
             first = self.next_offset
@@ -251,7 +254,7 @@ class LogWriter:
         Returns
         -------
         Appended
-            Offset of the marker, as first and last offset.
+            Offset of the marker, both as first and as last offset.
 
         Raises
         ------
@@ -274,9 +277,9 @@ class LogWriter:
 
     @property
     def open_transactions(self) -> list[ProducerEntry]:
-        """State of the producers that have an open transaction, the oldest transaction first.
+        """State of each producer that has an open transaction, sorted by age of the transaction.
 
-        ``txn_first_offset`` is the first offset of the transaction.
+        The oldest transaction comes first. Its first offset is ``txn_first_offset``.
         """
         return self._state.producers.open_transactions
 
@@ -289,7 +292,7 @@ class LogWriter:
         Returns
         -------
         list of (ProducerEntry, int)
-            State of each producer before the call, and the offset of its marker.
+            The state of each producer before the call, with the offset of the producer's marker.
 
         Raises
         ------
@@ -318,9 +321,9 @@ class LogWriter:
         buffer : bytes-like
             Batches or messages (magic 0 to 2), back to back. It is not changed.
         assign_offsets : bool, default True
-            True gives the batches the next offsets and the writer's leader epoch, as a leader does.
-            False keeps their offsets and leader epochs, as a follower does; then the offsets must
-            increase, and start at `next_offset` or above.
+            If True, the batches get the next offsets and the writer's leader epoch, as on a leader.
+            If False, they keep their offsets and leader epochs, as on a follower. Their offsets
+            must then increase, and start at `next_offset` or above.
 
         Returns
         -------
@@ -332,8 +335,8 @@ class LogWriter:
         KafkaFormatError
             A batch is damaged or incomplete. Nothing is written.
         InvalidError
-            The offsets do not follow the log ("offsets_in_order"), or a non-transactional batch
-            belongs to a producer with an open transaction ("transaction_state"). Nothing is
+            The offsets are not above those in the log ("offsets_in_order"), or a non-transactional
+            batch belongs to a producer with an open transaction ("transaction_state"). Nothing is
             written.
         TooLargeError
             A batch is larger than ``segment_bytes``. Nothing is written.
@@ -361,7 +364,8 @@ class LogWriter:
             view, begin = byte_view(data), 0
             starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
             for i, last in enumerate(lasts):
-                # How many index entries batches take is known only after they are written.
+                # How many index entries batches need is known only after they are written.
+
                 if i > begin and i - begin >= self._free_index_entries():
                     self._write(view, table[begin:i])
                     begin = i
@@ -380,7 +384,7 @@ class LogWriter:
     def _free_index_entries(self) -> int:
         """Return how many more entries fit in the active segment's indexes.
 
-        The last entry of the time index is reserved for closing the segment.
+        One entry of the time index is reserved for closing the segment.
         """
         indexes, size = self._active.indexes, self.settings.segment_index_bytes
         return min(
@@ -391,8 +395,14 @@ class LogWriter:
     def _must_roll(self, bytes_before: int, first_timestamp: int, size: int, timestamp: int, last_offset: int) -> bool:
         """Return whether a batch must start a new segment (Kafka: ``LogSegment.shouldRoll``).
 
-        bytes_before, first_timestamp: size, and largest timestamp of the first, of the batches that
-        are to be written to the active segment before this one.
+        Parameters
+        ----------
+        bytes_before : int
+            Size of the batches that are to be written to the active segment before this batch.
+        first_timestamp : int
+            Largest timestamp in the first of these batches.
+        size, timestamp, last_offset : int
+            Size, largest timestamp and last offset of this batch.
         """
         s, active = self.settings, self._active
         if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
@@ -405,9 +415,9 @@ class LogWriter:
         return too_large or age > s.segment_ms or self._free_index_entries() <= 0
 
     def _write(self, view: memoryview, table: BatchTable) -> None:
-        """Append batches to the active segment, and flush it if a flush is due.
+        """Append batches to the active segment, and flush the segment if a flush is due.
 
-        Leader epochs, indexes and producers are updated too.
+        The leader epochs, the indexes and the state of the producers are updated too.
         """
         if not len(table):
             return
@@ -450,7 +460,8 @@ class LogWriter:
                 self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, now_millis()
             )
         except OSError:
-            self._active.broken = True  # until all files of the new segment are certainly deleted
+            # The segment stays broken until all files of the new segment have been deleted.
+            self._active.broken = True
             delete_segment(self.path, offset)
             self._active.broken = False
             raise
@@ -467,7 +478,7 @@ class LogWriter:
         )
 
     def flush(self) -> None:
-        """Sync the log: everything that was appended is on disk when this returns.
+        """Sync the log. When this method returns, everything that was appended is on disk.
 
         Raises
         ------
@@ -485,9 +496,9 @@ class LogWriter:
             self._unflushed, self._flushed_at = 0, _ticks()
 
     def truncate_to(self, offset: int) -> int:
-        """Remove the records from an offset on, as a follower does.
+        """Remove all records from `offset` onwards, as a follower does.
 
-        Batches are removed completely: if `offset` is inside a batch, the whole batch is removed.
+        Only whole batches are removed. If `offset` is inside a batch, the whole batch is removed.
 
         Parameters
         ----------
@@ -519,11 +530,12 @@ class LogWriter:
                 return self.next_offset
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)
-            self._changed()  # before truncation, so that recovery after a crash starts at this offset
+            # Saved before the truncation, so that recovery after a crash starts at `offset`.
+            self._changed()
             kept = max(bisect_right(self._bases, offset - 1), 1)
             last = self._bases[kept - 1]
             position = self._position_of(last, offset) if offset >= last else 0
-            self._active.broken = True  # until the truncation is complete
+            self._active.broken = True  # the segment is broken until it is truncated
             self._active.close()
             for base in reversed(self._bases[kept:]):
                 delete_segment(self.path, base)
@@ -540,7 +552,7 @@ class LogWriter:
     def _position_of(self, base: int, offset: int) -> int:
         """Return the position of the first batch that ends at or after `offset`.
 
-        Return the size of the segment if there is none.
+        If there is no such batch, return the size of the segment.
         """
         path = path_of(self.path, base)
         with FileView(path) as view:
@@ -556,14 +568,14 @@ class LogWriter:
     def delete_before(self, offset: int) -> None:
         """Raise the log start offset, as Kafka's DeleteRecords does.
 
-        Readers no longer see records below it. Segments that end below it are deleted, except the
-        active one.
+        Readers no longer see records below the log start offset. Segments whose records are all
+        below it are deleted, except the active segment.
 
         Parameters
         ----------
         offset : int
-            The new log start offset, 0 to `next_offset`. If it is not above the current one,
-            nothing changes.
+            The new log start offset, 0 to `next_offset`. If it is not above the current log start
+            offset, nothing changes.
 
         Raises
         ------
@@ -588,10 +600,10 @@ class LogWriter:
                 self._delete(self._below_start())
 
     def enforce_retention(self, now_ms: int | None = None) -> list[int]:
-        """Delete the oldest segments according to ``retention_ms`` and ``retention_bytes``.
+        """Delete the oldest segments that exceed ``retention_ms`` or ``retention_bytes``.
 
-        Segments that end at or below the log start offset are deleted too. The state of producers
-        that have written nothing for a day is dropped, as in a broker.
+        Segments whose records are all below the log start offset are deleted too. As in a broker,
+        the state of producers that have written nothing for a day is dropped.
 
         Parameters
         ----------
@@ -614,7 +626,8 @@ class LogWriter:
 
         Notes
         -----
-        A writer never does this by itself. Kafka's counterpart is ``UnifiedLog.deleteOldSegments``.
+        A writer never applies retention unless this method is called. Kafka's counterpart is
+        ``UnifiedLog.deleteOldSegments``.
         """
         with self._lock:
             self._check_open()
@@ -623,18 +636,21 @@ class LogWriter:
             s, largest = self.settings, self._active.indexes.largest_timestamp
             old = too_old(self.path, self._bases, now, s.retention_ms, largest)
             if self.next_offset == self._bases[-1]:
-                old = min(old, len(self._bases) - 1)  # an empty segment is never too old
+                old = min(old, len(self._bases) - 1)  # an empty active segment never expires
             n = max(old, too_many(self.path, self._bases, s.retention_bytes), self._below_start())
             gone = self._bases[:n]
             self._delete(n)
             return gone
 
     def _below_start(self) -> int:
-        """Return how many segments, except the active one, end at or below the log start offset."""
+        """Return the number of segments whose offsets are all below the log start offset.
+
+        The active segment is not counted.
+        """
         return max(bisect_right(self._bases, self.log_start_offset) - 1, 0)
 
     def _delete(self, n: int) -> None:
-        """Delete the `n` oldest segments. If these are all, start a new, empty segment first."""
+        """Delete the `n` oldest segments. To delete all segments, start a new, empty one first."""
         if not n:
             return
         if n == len(self._bases):
@@ -642,7 +658,8 @@ class LogWriter:
         self.log_start_offset = max(self.log_start_offset, self._bases[n])
         for base in self._bases[:n]:
             path_of(self.path, base).unlink(missing_ok=True)
-            self._bases.remove(base)  # one by one, so that a segment that could not be deleted stays listed
+            # Bases are removed one by one, so that a segment that cannot be deleted stays listed.
+            self._bases.remove(base)
             delete_segment(self.path, base)
         for name in files.list_directory(self.path)[1]:
             offset = snapshot_offset_of(name)
@@ -701,5 +718,5 @@ class LogWriter:
 
 
 def _ticks() -> int:
-    """Return milliseconds of a monotonic clock."""
+    """Return the time of a monotonic clock in milliseconds."""
     return time.monotonic_ns() // 1_000_000
