@@ -41,7 +41,7 @@ class DamageScanner:
         self._rows = FIRST_ROWS
 
     def scan(self, table: BatchTable, position: int) -> Scan:
-        """Fill `table` with the batches at and after `position`, as the core's `scan_batches` does.
+        """Fill `table` with the batches that begin at `position`, as `core.scan_batches` does.
         """
         if self._budget <= 0:
             return self._scan_found(table, position)
@@ -51,8 +51,7 @@ class DamageScanner:
         return scan
 
     def find(self, start: int) -> int | None:
-        """Return the position of the first valid batch at or after `start`, or None if there is
-        none.
+        """Return the position of the first valid batch at or after `start`, or None.
         """
         if start < self._from or not self._to:
             self._found, self._from, self._to = self._found[:0], start, start
@@ -88,8 +87,9 @@ class DamageScanner:
         self._found = np.concatenate((self._found, rows[:count]))
 
     def _scan_found(self, table: BatchTable, position: int) -> Scan:
-        """Fill `table` as `scan` does, but without computing CRCs: only batches that `find` returns
-        are valid.
+        """Fill `table` as `scan` does, but without computing CRCs.
+
+        Only batches that `find` returns are treated as valid.
         """
         stop, count = position, 0
         while count < len(table) and self.find(stop) == stop:

@@ -90,7 +90,9 @@ def _fitting(number: int, name: str, row: int | None = None) -> int:
 
 
 def _of_integers(column: np.ndarray, name: str) -> IntArray:
-    """Convert integers of any size and byte order to int64. Raise ValueError if one does not fit.
+    """Convert integers of any size and byte order to int64.
+
+    Raise ValueError if an integer does not fit.
     """
     if column.dtype.kind == "u" and len(column) and int(column.max()) > MAX_OFFSET:
         row = int(column.argmax())

@@ -375,7 +375,9 @@ class LogValidator:
         )  # fmt: skip
 
     def _validate_compressed(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
-        """Check and change a single compressed v2 batch. The result is that of `_validate_buffer`.
+        """Check and change a single compressed v2 batch.
+
+        The result is like that of `_validate_buffer`.
         """
         table = np.empty(1, BATCH_DTYPE)
         row = table[0]

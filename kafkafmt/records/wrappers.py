@@ -42,8 +42,9 @@ class WrapperReader:
         self._tools: tuple[Arena, Decompressor] | None = None
 
     def offsets(self, buffer: Buffer, table: BatchTable) -> InnerOffsets:
-        """Return the inner offsets of each wrapper message in `table`. `buffer` contains the
-        messages.
+        """Return the inner offsets of each wrapper message in `table`.
+
+        `buffer` contains the messages.
         """
         if self._tools is None:
             from ..codecs import Arena, Decompressor  # imported only if needed: it imports the compression packages
