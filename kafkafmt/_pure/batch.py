@@ -139,6 +139,8 @@ def scan_batches(
         p += size
     if ENTRY_OVERHEAD <= last - p < MAGIC_END:
         (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
-        if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:  # the magic byte is missing, but no magic allows this length
+        if (
+            not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH
+        ):  # the magic byte is missing, but no magic allows this length
             return Scan(n, p, length_error(length, p, base_offset))
     return Scan(n, p, None)

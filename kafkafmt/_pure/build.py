@@ -127,9 +127,7 @@ class RecordBuffer:
         return len(self._data) - self.closed_size
 
     def _encode(self, record: Fields) -> tuple[bytes, int, int]:
-        """Return the encoded record, its offset, and the base offset of the batch that it belongs
-        to.
-        """
+        """Return the encoded record, its offset, and the base offset of its batch."""
         offset = self.next_offset if record.offset is None else record.offset
         if offset < self.next_offset or offset == MAX_OFFSET:
             raise BrokenRuleError(BUILD_OFFSET)

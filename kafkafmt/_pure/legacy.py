@@ -75,8 +75,7 @@ class MessageSet:
         return StructureError(FAULTS[code], position, self.base_offset)
 
     def read(self, view: memoryview, p: int) -> Message:
-        """Read the message at `p`. Raise StructureError if its length or that of a field is wrong.
-        """
+        """Read the message at `p`. Raise StructureError if the message is corrupted."""
         if self.end - p < ENTRY_OVERHEAD + MIN_LENGTHS[self.magic]:
             raise self.fault(FAULT_MESSAGE_END, p)
         if view[p + MAGIC_AT] != self.magic:
@@ -110,7 +109,9 @@ class MessageSet:
         return Message(INT64.unpack_from(view, p)[0], timestamp, spans[0], spans[1], stop)
 
     def check(self, view: memoryview) -> tuple[int, int]:
-        """Check all messages. Return their number, and the number to add to their stored offsets.
+        """Check all messages.
+
+        Return their number, and the number to add to their stored offsets.
         """
         p, count, last = self.start, 0, 0
         while p < self.end:

@@ -29,7 +29,7 @@ class Record:
     timestamp : int
         Milliseconds since 1970-01-01 UTC; -1 if there is none.
     timestamp_type : int
-        0 CreateTime, 1 LogAppendTime, -1 none (magic 0).
+        0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0).
     key, value : bytes, memoryview or None
         A read-only memoryview if views were requested; None if the field is null.
     headers : tuple of (str, bytes or memoryview or None)

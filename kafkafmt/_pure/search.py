@@ -73,8 +73,7 @@ class PrefixCrcs:
         return _of_rest(castagnoli, self.prefix(castagnoli, end), self.prefix(castagnoli, start), end - start)
 
     def of_batch(self, p: int, end: int) -> int:
-        """Return the CRC of the batch at `p`, over the bytes that its crc field covers up to `end`.
-        """
+        """Return the CRC of the bytes up to `end` that the crc field of the batch at `p` covers."""
         castagnoli = self.view[p + MAGIC_AT] == MAGIC_V2
         return self.span(castagnoli, p + (CRC_START if castagnoli else MAGIC_AT), end)
 
@@ -220,7 +219,7 @@ def in_reach(view: memoryview, p: int, expected: int) -> bool:
 
 
 def continues_log(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether a possible header begins at `p`, with an offset in reach of `expected`."""
+    """Return whether a possible header begins at `p` whose offset is in reach of `expected`."""
     return in_reach(view, p, expected) and possible(view, p)
 
 
@@ -332,8 +331,7 @@ HIGHEST = MAX_OFFSET - (1 << 32)
 
 
 def may_follow(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether a possible header begins at `p`, with the offset `expected` or a higher one.
-    """
+    """Return whether a possible header begins at `p` whose offset is at least `expected`."""
     return bool(INT64.unpack_from(view, p)[0] >= max(expected, 0)) and possible(view, p)
 
 

@@ -136,8 +136,8 @@ def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
 def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> Read:
     """Create a reader for a structure.
 
-    A nullable structure is preceded by a byte that says whether it is null. A negative byte means
-    null or, in a tagged field, a byte of 0.
+    A nullable structure is preceded by a byte that says whether it is null. The structure is null
+    if this byte is negative. In a tagged field, the structure is null if the byte is 0.
     """
 
     def read(view: memoryview, p: int, end: int) -> tuple[Any, int]:
@@ -167,8 +167,9 @@ BUDGET = Budget()
 
 
 def array_reader(name: str, element: Read, smallest: int, compact: bool, nullable: bool, numbers: bool) -> Read:
-    """Create a reader for an array: a count, followed by elements of at least `smallest` bytes
-    each.
+    """Create a reader for an array: a count, followed by that many elements.
+
+    Each element has at least `smallest` bytes.
     """
     count_of = length_reader(name, 4, compact, nullable)
 

@@ -41,8 +41,7 @@ class DamageScanner:
         self._rows = FIRST_ROWS
 
     def scan(self, table: BatchTable, position: int) -> Scan:
-        """Fill `table` with the batches that begin at `position`, as `core.scan_batches` does.
-        """
+        """Fill `table` with the batches that begin at `position`, as `core.scan_batches` does."""
         if self._budget <= 0:
             return self._scan_found(table, position)
         scan: Scan = core.scan_batches(self.buffer, table, position)
@@ -51,8 +50,7 @@ class DamageScanner:
         return scan
 
     def find(self, start: int) -> int | None:
-        """Return the position of the first valid batch at or after `start`, or None.
-        """
+        """Return the position of the first valid batch at or after `start`, or None."""
         if start < self._from or not self._to:
             self._found, self._from, self._to = self._found[:0], start, start
         at = int(np.searchsorted(self._found, start))

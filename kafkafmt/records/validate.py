@@ -302,7 +302,9 @@ class LogValidator:
         self._level, self._magic, self._now = level, magic, now_ms
         self._leader_epoch = fitting("leader_epoch", leader_epoch, 32)
         self._check_records, self._max_batch_bytes = check_records, max_batch_bytes
-        self._spare: list[_RecordChecker] = []  # at most one for each thread that has used the validator at the same time
+        self._spare: list[
+            _RecordChecker
+        ] = []  # at most one for each thread that has used the validator at the same time
 
     def __repr__(self) -> str:
         return f"<kafkafmt.LogValidator: {self._shown}>"
@@ -596,7 +598,9 @@ class LogValidator:
             return NO_TIMESTAMP, -1
         best = int(latest.max())
         found = seen.timestamps == best
-        if best == NO_TIMESTAMP or not found.any():  # an empty batch has this timestamp, or the records were not checked
+        if (
+            best == NO_TIMESTAMP or not found.any()
+        ):  # an empty batch has this timestamp, or the records were not checked
             return best, -1
         i = int(np.argmax(found))
         row = int(np.searchsorted(seen.ends, i, "right"))
