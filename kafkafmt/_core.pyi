@@ -1,20 +1,21 @@
 """The contract of both cores: `_core` in Cython and C, and `_pure` in Python.
 
 A *buffer* is any object with a C-contiguous buffer: bytes, bytearray, memoryview, mmap, a NumPy
-array or an Arrow buffer. A call holds it without copying it, so a bytearray cannot be resized
-meanwhile. Only `write_offsets`, `number_batches`, `number_buffer` and `validate_buffer` write to a
-buffer.
+array or an Arrow buffer. A call holds the buffer without copying it, so a bytearray cannot be
+resized during the call. Only `write_offsets`, `number_batches`, `number_buffer` and
+`validate_buffer` write to a buffer.
 
 `start` and `end` are positions in the buffer, in bytes. `end` is exclusive; None is the end of the
 buffer. Returned positions also count from the start of the buffer, not from `start`.
 
-A *span* is a position in a buffer and a length in bytes; length -1 is null. Arrays are C-contiguous
-and aligned, have the dtypes given here, and belong to the caller. No other thread may write to them
-or resize them during a call.
+A *span* is a position in a buffer and a length in bytes. The length -1 means null. Arrays are
+C-contiguous and aligned, have the dtypes given here, and belong to the caller. No other thread may
+write to them or resize them during a call.
 
-Corrupted data raises `KafkaFormatError` or returns it, as documented. Wrong arguments raise
-TypeError or ValueError; an integer that does not fit its C type raises OverflowError. "Without the
-GIL" says that other threads run during the call, in the native core.
+If data is corrupted, `KafkaFormatError` is raised or returned, as documented for each function.
+Wrong arguments raise TypeError or ValueError, and an integer that does not fit its C type raises
+OverflowError. "Runs without the GIL" means that other threads can run during a call of the native
+core.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,12 +27,12 @@ from .errors import KafkaFormatError
 from .types import BatchTable, Buffer, ByteArray, HeaderSpans, IntArray, LengthArray, RecordColumns, Scan, Spans
 
 BytesT = TypeVar("BytesT", bound=bytes | memoryview, default=bytes, covariant=True)
-"""Type of a record's key, value and header values: bytes, unless memoryviews were asked for."""
+"""Type of a record's key, value and header values: bytes, unless views were requested."""
 
 def read_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
     """Read a zigzag varint of 32 bits, which has at most 5 bytes.
 
-    Bits above the 32nd are dropped, as Kafka's ``ByteUtils`` does.
+    Bits above the 32nd are dropped, as in Kafka's ``ByteUtils``.
 
     Returns
     -------
@@ -51,7 +52,7 @@ def read_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple
 def read_varlong(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
     """Read a zigzag varint of 64 bits, which has at most 10 bytes.
 
-    Bits above the 64th are dropped, as Kafka's ``ByteUtils`` does.
+    Bits above the 64th are dropped, as in Kafka's ``ByteUtils``.
 
     Returns
     -------
@@ -71,7 +72,7 @@ def read_varlong(buffer: Buffer, start: int = 0, end: int | None = None) -> tupl
 def read_unsigned_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
     """Read an unsigned varint of 32 bits, without zigzag, which has at most 5 bytes.
 
-    Bits above the 32nd are dropped, as Kafka's ``ByteUtils`` does.
+    Bits above the 32nd are dropped, as in Kafka's ``ByteUtils``.
 
     Returns
     -------
@@ -89,29 +90,29 @@ def read_unsigned_varint(buffer: Buffer, start: int = 0, end: int | None = None)
     """
 
 def crc32c(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
-    """Return the CRC-32C (Castagnoli) of the bytes, as in batches of magic 2.
+    """Return the CRC-32C (Castagnoli) of some bytes, as it is used in batches of magic 2.
 
     Parameters
     ----------
     value : int, default 0
-        CRC-32C of the bytes before them, to continue a computation. Only the low 32 bits are used.
+        CRC-32C of the preceding bytes, to continue a computation. Only the low 32 bits are used.
     """
 
 def crc32(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
-    """Return the CRC-32 (that of gzip) of the bytes, as in messages of magic 0 and 1.
+    """Return the CRC-32 of some bytes, as it is used in gzip and in messages of magic 0 and 1.
 
     Parameters
     ----------
     value : int, default 0
-        CRC-32 of the bytes before them, to continue a computation. Only the low 32 bits are used.
+        CRC-32 of the preceding bytes, to continue a computation. Only the low 32 bits are used.
     """
 
 def crc32c_of_rest(whole: int, prefix: int, size: int) -> int:
     """Return the CRC-32C of the last `size` bytes of some data.
 
-    It is derived from the CRCs of the data and of the bytes before them, as by zlib's
-    ``crc32_combine``. The formula is its own inverse: with the CRC of the last bytes in place of
-    `whole`, the result is the CRC of all of the data.
+    The result is computed from the CRC of all of the data and the CRC of the preceding bytes, as in
+    zlib's ``crc32_combine``. The formula is its own inverse: if `whole` is the CRC of the last
+    bytes, the result is the CRC of all of the data.
 
     Parameters
     ----------
@@ -126,9 +127,9 @@ def crc32c_of_rest(whole: int, prefix: int, size: int) -> int:
 def crc32_of_rest(whole: int, prefix: int, size: int) -> int:
     """Return the CRC-32 of the last `size` bytes of some data.
 
-    It is derived from the CRCs of the data and of the bytes before them, as by zlib's
-    ``crc32_combine``. The formula is its own inverse: with the CRC of the last bytes in place of
-    `whole`, the result is the CRC of all of the data.
+    The result is computed from the CRC of all of the data and the CRC of the preceding bytes, as in
+    zlib's ``crc32_combine``. The formula is its own inverse: if `whole` is the CRC of the last
+    bytes, the result is the CRC of all of the data.
 
     Parameters
     ----------
@@ -143,13 +144,14 @@ def crc32_of_rest(whole: int, prefix: int, size: int) -> int:
 def crc32c_way(way: int | None = None) -> str:
     """Return the name of the method that computes CRC-32C, and optionally choose another one.
 
-    Tests use it to reach every method.
+    Tests use this function to cover every method.
 
     Parameters
     ----------
     way : {0, 1, 2}, optional
-        Method for the whole process, from the slowest (0) to the fastest (2). A method that this
-        processor does not have is ignored. The pure-Python core has one method and ignores `way`.
+        Method to use in the whole process, from the slowest (0) to the fastest (2). A method that
+        this processor does not support is ignored. The pure-Python core has only one method, and
+        ignores `way`.
     """
 
 def scan_batches(
@@ -163,31 +165,34 @@ def scan_batches(
     Parameters
     ----------
     table : array of BATCH_DTYPE
-        Filled from row 0 on, one row per batch or message.
+        Gets one row per batch or message, beginning with row 0.
     start, end : int, optional
-        Range of the buffer to scan. By default all of it.
+        Range of the buffer to scan. By default, the whole buffer.
     check_crc : bool, default True
         Compare the CRC of each batch with its crc field.
 
     Returns
     -------
     Scan
-        `count` rows of `table` are filled, and `position` is where the scan ended. Rows before an
-        error are valid.
+        `Scan.count` is the number of rows of `table` that were filled, and `Scan.position` is the
+        position at which the scan ended. Rows before an error are valid.
 
     Notes
     -----
     The scan ends at the first of these:
 
-    - The end of the range, or a batch that continues after it. This is no error: ``end - position``
-      bytes are incomplete.
-    - A batch for which `table` has no row. This is no error: ``count == len(table)``.
+    - The end of the range, or a batch that continues after it. This is not an error. The last ``end
+      - position`` bytes are an incomplete batch.
+    - A batch for which `table` has no row left. This is not an error. In this case, ``count ==
+      len(table)``.
     - A length field that no batch can have (StructureError), an unknown magic (UnsupportedError)
-      or, with `check_crc`, a CRC that does not match (ChecksumError). `Scan.error` is the error; it
-      is not raised. Its position is that of the batch. Its `resume` is the end of the batch
-      according to the length field, or None if that length is impossible or ends after the range.
+      or, with `check_crc`, a CRC that does not match (ChecksumError). The error is not raised, but
+      returned as `Scan.error`. Its position is that of the batch. Its `resume` is the end of the
+      batch, computed from the length field, or None if the length is impossible or the batch ends
+      after the range.
 
-    A length or magic is checked even if `table` has no row for the batch. A CRC is not.
+    The length and magic of a batch are checked even if `table` has no row left for it. The CRC is
+    not.
 
     Runs without the GIL.
     """
@@ -203,12 +208,12 @@ def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc
 
     Notes
     -----
-    These parts of the header are checked: magic, base offset, length, codec and attribute bits. In
-    magic 2, last offset delta and count must not be negative. In magic 0 and 1, key and value must
-    fill the message.
+    In the header, the magic, base offset, length, codec and attribute bits are checked. In magic 2,
+    the last offset delta and the count must not be negative. In magic 0 and 1, key and value must
+    fill the message exactly.
 
-    Takes time linear in the number of bytes, whatever lengths the headers claim. Runs without the
-    GIL.
+    The function takes time linear in the number of bytes, whatever lengths the headers claim. Runs
+    without the GIL.
     """
 
 def find_batches(
@@ -219,27 +224,30 @@ def find_batches(
     Parameters
     ----------
     found : int64 array
-        Gets the positions of batches that are complete in the buffer and whose CRC matches.
+        Gets the positions of the batches that are complete in the buffer and whose CRC matches.
     beyond : int64 array of shape (n, 2)
-        Gets, for each plausible header whose batch ends after the buffer, its position, and the CRC
-        of the bytes that the crc field covers up to the end of the buffer.
+        Gets one row for each plausible header whose batch ends after the buffer. The row contains
+        the position of the header, and the CRC of the bytes that its crc field covers up to the end
+        of the buffer.
     start, end : int, optional
-        Range in which the batches begin. They may end after `end`, up to the end of the buffer.
+        Range in which batches must begin. They may end after `end`, but not after the end of the
+        buffer.
     lowest_offset : int, default 0
-        A header goes into `beyond` only if its offset is from `lowest_offset` to `lowest_offset` +
-        2**31 - 1. In ordinary data, many positions look like a header with another offset.
+        Lowest offset of a header in `beyond`; the highest is `lowest_offset` + 2**31 - 1. This
+        limit is necessary because in ordinary data, many positions look like a header with some
+        other offset.
 
     Returns
     -------
     found_count, beyond_count : int
         Number of rows filled in `found` and in `beyond`.
     position : int
-        `end`, or the position of the first batch for which an array had no row left.
+        Position of the first batch for which an array had no row left; `end` if there is none.
 
     Notes
     -----
-    Headers are checked as by `find_batch`. Takes time linear in the number of bytes, whatever
-    lengths the headers claim. Runs without the GIL.
+    Headers are checked as in `find_batch`. The function takes time linear in the number of bytes,
+    whatever lengths the headers claim. Runs without the GIL.
     """
 
 def scan_damaged(
@@ -252,24 +260,25 @@ def scan_damaged(
     expected: int = 0,
     last: int | None = None,
 ) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
-    """Scan valid batches, and skip batches whose CRC does not match, by their length fields.
+    """Scan valid batches, and use the length field to skip batches whose CRC does not match.
 
     Parameters
     ----------
     table : array of BATCH_DTYPE
         Gets one row per valid batch.
     spans : int64 array of shape (n, 7)
-        Gets one row per skipped batch: its position and end, the number of valid batches before it,
-        its magic, the CRC of its bytes, its crc field, and 1 if a plausible header in it claims a
-        batch that ends after the file, else 0.
+        Gets one row per skipped batch. The row contains the position and the end of the batch, the
+        number of valid batches before it, its magic, the CRC of its bytes and its crc field. The
+        last item is 1 if a plausible header inside the batch claims a batch that ends after the
+        file, else 0.
     start, end : int, optional
-        Range of the buffer to scan. By default all of it.
+        Range of the buffer to scan. By default, the whole buffer.
     file_end : int, optional
         Position at which the file ends, counted from the start of the buffer. By default the end of
         the buffer.
     expected : int, default 0
-        Lowest offset that the first batch can have. It increases with each valid batch, unless that
-        does not continue the one before.
+        Lowest offset that the first batch can have. It increases with each valid batch that
+        continues the previous one.
     last : int, optional
         Last offset of the valid batch directly before `start`. None if there is damage before
         `start`.
@@ -289,41 +298,42 @@ def scan_damaged(
 
     Notes
     -----
-    A batch whose CRC does not match is skipped if both of these hold:
+    A batch whose CRC does not match is skipped if both of these conditions are met:
 
     - Its header and the header after it have offsets from `expected` to `expected` + 2**31 - 1, a
       known magic and a possible length.
-    - No valid batch begins between the two headers, and no plausible header with an offset in this
-      range whose batch ends after the second header. A batch that would end after `file_end` is not
-      valid, and its header does not count.
+    - Between the two headers, there is no valid batch, and no plausible header with an offset in
+      this range whose batch ends after the second header. A batch that would end after `file_end`
+      is not valid, and its header does not count.
 
-    The scan ends before the first of these:
+    The scan ends before the first of these batches:
 
     - a batch that continues after `end`, or another batch that is neither valid nor skipped
     - a wrapper message, a batch with a negative last offset delta, or a batch whose next offset
       would exceed 2**63 - 1
-    - a batch for which `table` or `spans` has no row
+    - a batch for which `table` or `spans` has no row left
 
     Runs without the GIL.
     """
 
 def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
-    """Scan the batches of planned extents, and check that they are as planned.
+    """Scan the batches of planned extents, and check that these match the plan.
 
     Parameters
     ----------
     table : array of BATCH_DTYPE
         Gets one row per batch.
     extents : int64 array of shape (n, 4)
-        Position, end, number of batches and last offset of each extent.
+        Start position, end position, number of batches and last offset of each extent.
 
     Returns
     -------
     extent_count : int
-        Number of extents before the first one whose batches are not all valid, do not end with it,
-        have another number or another last offset, or do not fit `table`.
+        Number of extents before the first extent that does not match the plan or does not fit
+        `table`. An extent matches if all its batches are valid, the last one ends at its end
+        position, and their number and last offset are as given.
     row_count : int
-        Number of rows filled in `table`, for these extents.
+        Number of rows of `table` that were filled for these extents.
 
     Notes
     -----
@@ -340,40 +350,43 @@ def resume_after(
     zero_tail: int,
     expected: int,
 ) -> tuple[int, bool] | None:
-    """Find where reading resumes after a damaged batch, in common cases.
+    """Find the position at which reading resumes after a damaged batch, in common cases.
 
-    The rules are those of `kafkafmt.log.reading.search`, which decides the other cases.
+    The rules are those of `kafkafmt.log.reading.search`, which handles all other cases.
 
     Parameters
     ----------
     buffer : bytes-like
-        Bytes of the file from `origin` on. All other positions are those of the file.
+        Bytes of the file from position `origin` onwards. All positions are positions in the file.
     found : int64 array
         Positions of the valid batches that begin between `position` and `scanned_to`, in order.
         Lower positions are ignored.
     position : int
         Position of the damaged batch.
     origin : int
-        Position of the buffer in the file.
+        Position in the file at which the buffer begins.
     scanned_to : int
         Position up to which the file was searched for valid batches.
     file_end, zero_tail : int
-        The end of the file, and the position at which the zeros at its end begin.
+        End of the file, and position of the first of the zeros at its end.
     expected : int
         Lowest offset that the damaged batch can have.
 
     Returns
     -------
     position : int
-        Where reading resumes.
+        Position at which reading resumes.
     own : bool
-        Whether the damaged batch's own CRC matches up to that position, so that only its length
-        field is corrupted.
+        Whether the damaged batch's own CRC matches if the batch ends at that position. Then only
+        its length field is corrupted.
 
     None is returned instead if the case is not a common one, or if more of the file has to be
-    searched. This is so if the damaged batch's length field leads to a possible header or to the
-    end of the file, if a batch of magic 0 or 1 is involved, if a batch that was found may be inside
-    another one, or if the bytes that decide are not in the buffer.
+    searched. A case is not common if one of these conditions is met:
+
+    - The damaged batch's length field leads to a possible header or to the end of the file.
+    - A batch of magic 0 or 1 is involved.
+    - A batch that was found may be inside another one.
+    - The bytes that decide the case are not in the buffer.
 
     Notes
     -----
@@ -393,34 +406,34 @@ def heaviest_chain(
 ) -> None:
     """Compute the heaviest chain that ends with each extent.
 
-    A chain is a sequence of extents (runs of batches) whose offsets increase. Used to decide which
-    extents to trust if their offsets contradict each other.
+    A chain is a sequence of extents (runs of batches) whose offsets increase. The heaviest chain
+    decides which extents to trust if their offsets contradict each other.
 
     Parameters
     ----------
     first, last : int64 array of n items
-        First and last offset of each extent, in the order of their positions.
+        First and last offset of each extent, in position order.
     weight : int64 array of n items
-        Score that an extent adds to its chain.
+        Score that each extent adds to its chain.
     left_out : int64 array of n + 1 items
-        Number of offsets that were left out before each extent, and in total.
+        Number of offsets that were left out before each extent, followed by their total number.
     damage : int64 array of n items
         Number of damaged spans before each extent.
     start_bonus : int64 array of n items
-        Score that an extent adds if its chain begins with it.
+        Additional score of each extent if a chain begins with it.
     parent : int64 array of n items
-        Gets the index of the predecessor, or -1 for the first extent of a chain.
+        Gets the index of each extent's predecessor, or -1 if a chain begins with the extent.
     score : int64 array of n items
-        Gets the score of the heaviest chain that ends with the extent.
+        Gets the score of the heaviest chain that ends with each extent.
     reach : int
-        Each extent is compared with this number of extents before it.
+        Number of preceding extents that each extent is compared with.
 
     Notes
     -----
-    For each extent after the first, the score of a chain changes by 1 if the extent continues the
-    one before without a gap. It does not change if the gap equals the number of offsets left out
-    between the two, or if there is damage between them. Otherwise it changes by -1. Of predecessors
-    with equal scores, the earliest is chosen. Runs without the GIL.
+    For each extent after the first, the score of a chain increases by 1 if the extent continues its
+    predecessor without a gap. It does not change if the gap equals the number of offsets left out
+    between the two extents, or if there is damage between them. Otherwise, it decreases by 1. If
+    several predecessors lead to the same score, the first one is chosen. Runs without the GIL.
     """
 
 def decode_records(
@@ -441,32 +454,33 @@ def decode_records(
     batches : array of BATCH_DTYPE
         These fields are used: base_offset, base_timestamp, max_timestamp, last_offset_delta, count,
         attributes (only the timestamp type, and in messages the codec), magic, payload_position and
-        payload_size. `position` is used in error messages only.
+        payload_size. `position` is used only in error messages.
     columns : RecordColumns
-        Rows are appended at `columns.rows`, headers at `columns.headers`. `columns.cursor` is where
-        decoding starts and ends.
+        Rows are appended at row `columns.rows`, headers at row `columns.headers`. Decoding starts
+        at `columns.cursor`, and updates this cursor.
     first_offset, end_offset : int, optional
         Only records with ``first_offset <= offset < end_offset`` are stored; the others are
-        checked. If `end_offset` is None, there is no end: an exclusive end could not include the
-        offset 2**63 - 1.
+        checked. If `end_offset` is None, there is no upper limit. This is necessary because an
+        exclusive end could not include the offset 2**63 - 1.
 
     Returns
     -------
     KafkaFormatError or None
-        None if all batches are decoded (``cursor[0] == len(batches)``), or if the columns are full.
-        In the second case, empty the columns (``columns.clear()``) and call again with the same
-        arguments to continue. An error is returned, not raised:
+        None if all batches were decoded (``cursor[0] == len(batches)``), or if the columns are
+        full. If they are full, empty them (``columns.clear()``) and repeat the call with the same
+        arguments to continue. Errors are not raised, but returned:
 
-        - StructureError: a batch or record is corrupted. The error's position is that of the
-          record; for a wrong record count, that of the payload; for bytes after the last record,
-          that of the first such byte.
-        - TooLargeError: a record has more than `columns.max_headers` headers, and headers are
-          decoded.
+        - StructureError: a batch or record is corrupted. The error's position is the position of
+          the record. For a wrong record count, it is the position of the payload, and for bytes
+          after the last record, the position of the first such byte.
+        - TooLargeError: headers are decoded, and a record has more than `columns.max_headers` of
+          them.
         - UnsupportedError: the magic of a batch is unknown. The error's position is that of the
           batch.
 
-        Rows stored before the error are valid and belong to earlier batches. ``cursor[0]`` is the
-        index of the faulty batch; to continue after it, add 1 (``cursor[1]`` is 0 then).
+        Rows that were stored before the error are valid and belong to earlier batches.
+        ``cursor[0]`` is the index of the faulty batch, and ``cursor[1]`` is 0. To continue after
+        this batch, add 1 to ``cursor[0]``.
 
     Raises
     ------
@@ -483,18 +497,20 @@ def decode_records(
     parts.
 
     With LogAppendTime, every record gets the batch's maximum timestamp. Timestamps that int64
-    microseconds cannot hold become MICROS_BEYOND, missing ones (magic 0) MICROS_NONE; either sets
-    `columns.odd_times`. Control batches are decoded like any others. Fields of a record after the
-    last one that the columns need are not decoded, and corruption there is not reported.
+    microseconds cannot hold become MICROS_BEYOND, and missing timestamps (magic 0) become
+    MICROS_NONE; both set `columns.odd_times`. Control batches are decoded like all other batches.
+    In each record, fields after the last field that the columns need are not decoded, so corruption
+    of these fields is not reported.
 
-    ``columns.cursor`` is an int64 array of 4 items: [0] index of the batch, [1] number of its
-    records already decoded, [2] position of the next record, [3] offset delta of the record before
-    it. [2] and [3] have no meaning if [1] is 0.
+    ``columns.cursor`` is an int64 array of 4 items: [0] the index of the batch, [1] the number of
+    records of this batch that have been decoded, [2] the position of the next record, and [3] the
+    offset delta of the last decoded record. Items [2] and [3] have no meaning if [1] is 0.
 
-    If the headers of one record do not fit the empty header arrays, `columns.grow_headers` replaces
-    these. `CopiedColumns` get copies of keys and values in Arrow's layout instead of spans. They
-    are also full if the bytes of a batch do not fit; if a single record does not fit the empty data
-    arrays, `columns.grow_data` replaces these.
+    If the headers of a single record do not fit into the header arrays even when these contain no
+    rows, `columns.grow_headers` replaces the arrays with larger ones. `CopiedColumns` get copies of
+    keys and values in Arrow's layout instead of spans. Such columns are also full if the bytes of a
+    batch do not fit into the data arrays. If a single record does not fit even into data arrays
+    without rows, `columns.grow_data` replaces the arrays with larger ones.
 
     Runs without the GIL.
     """
@@ -508,30 +524,31 @@ def decode_plain_batches(
     end_offset: int | None = None,
     check_crc: bool = True,
 ) -> int:
-    """Decode plain batches directly into columns: the fast path of a scan and a decode.
+    """Decode plain batches directly into columns: a fast path that scans and decodes in one step.
 
     A batch is plain if it has magic 2, no codec and no control bit, its CRC matches, all its
-    records are valid, and all its offsets are in ``first_offset <= offset < end_offset``. The
-    native core also requires, if keys or values are copied, that enough bytes of the buffer follow
-    the batch. The pure-Python core decodes no batch and returns `start`.
+    records are valid, and all its offsets are in ``first_offset <= offset < end_offset``. If keys
+    or values are copied, the native core also requires that enough bytes follow the batch in the
+    buffer. The pure-Python core decodes no batch and returns `start`.
 
     Parameters
     ----------
     columns : RecordColumns
-        Rows are appended at `columns.rows`. The cursor is neither used nor changed.
+        Rows are appended at row `columns.rows`. The cursor is neither used nor changed.
     start, end : int, optional
-        Range of the buffer to decode. By default all of it.
+        Range of the buffer to decode. By default, the whole buffer.
     first_offset, end_offset : int, optional
-        Offsets that are wanted. By default all; None is no end.
+        Range of offsets to decode; `end_offset` is exclusive. By default, all offsets; None means
+        that there is no upper limit.
     check_crc : bool, default True
         Compare the CRC of each batch with its crc field.
 
     Returns
     -------
     int
-        The position after the last decoded batch. Decoding stops there, without an error, at the
-        first batch that is not plain, or that might not fit the columns. In the second case
-        `columns.full` is True, otherwise False.
+        The position after the last decoded batch. Decoding stops, without an error, at the first
+        batch that is not plain or might not fit the columns. If it might not fit, `columns.full` is
+        True, otherwise False.
 
     Notes
     -----
@@ -542,7 +559,7 @@ def decode_plain_batches(
 def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
     """Write the offset and the leader epoch of each row of a table into its batch.
 
-    The CRC of magic 2 covers neither.
+    The CRC of a batch of magic 2 covers neither of these fields.
 
     Parameters
     ----------
@@ -555,7 +572,7 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
     Raises
     ------
     ValueError
-        A batch is outside the buffer. Then nothing is written.
+        A batch is outside the buffer. In this case, nothing is written.
 
     Notes
     -----
@@ -565,19 +582,19 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
 def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:
     """Assign consecutive offsets to the batches of a table, and write them into the buffer.
 
-    A batch takes last offset delta + 1 offsets. A wrapper message, whose `count` is negative, gets
-    the last of its offsets.
+    A batch takes up ``last_offset_delta + 1`` offsets. A wrapper message, which has a negative
+    `count`, gets the last of its offsets.
 
     Parameters
     ----------
     buffer : writable bytes-like
         Changed in place.
     batches : array of BATCH_DTYPE
-        Of each row, `position`, `last_offset_delta`, `count` and `magic` are used.
+        The fields `position`, `last_offset_delta`, `count` and `magic` of each row are used.
     next_offset : int
         Offset of the first record, 0 or higher.
     leader_epoch : int, optional
-        Written into batches of magic 2. By default, their leader epochs stay as they are.
+        Written into batches of magic 2. By default, leader epochs are not changed.
 
     Returns
     -------
@@ -588,7 +605,7 @@ def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader
     ------
     ValueError
         A batch is outside the buffer, a last offset delta is negative, or an offset would exceed
-        2**63 - 1. Then nothing is written.
+        2**63 - 1. In this case, nothing is written.
     OverflowError
         `next_offset` or `leader_epoch` does not fit its field.
 
@@ -609,22 +626,22 @@ def number_buffer(
     next_offset : int
         Offset of the first record, 0 or higher.
     leader_epoch : int, optional
-        Written into batches of magic 2. By default, their leader epochs stay as they are.
+        Written into batches of magic 2. By default, leader epochs are not changed.
     check_crc : bool, default True
         Compare the CRC of each batch with its crc field.
 
     Returns
     -------
     int or None
-        The offset after the last batch. None, with the buffer unchanged, if a batch is corrupted,
-        incomplete or a wrapper message, has a negative count or last offset delta, or would get an
-        offset above 2**63 - 1. `scan_batches` then says what is wrong.
+        The offset after the last batch. The result is None, and the buffer is unchanged, if a batch
+        is corrupted or incomplete, is a wrapper message, has a negative count or last offset delta,
+        or would get an offset above 2**63 - 1. To find out what is wrong, call `scan_batches`.
 
     Notes
     -----
     The native core writes the fields of a batch while the batch is in the CPU cache, and restores
-    them if a later batch fails. Other threads can see offsets that are restored afterwards. Runs
-    without the GIL.
+    them if a later batch fails. Other threads can see offsets that are then restored. Runs without
+    the GIL.
     """
 
 def validate_buffer(
@@ -655,35 +672,39 @@ def validate_buffer(
     leader_epoch : int
         Written into every batch.
     client : bool
-        Require exactly one batch, with base offset 0, a count of last offset delta + 1, no control
-        bit, and a base sequence if it has a producer id.
+        Require exactly one batch. Its base offset must be 0, its count must be one more than its
+        last offset delta, its control bit must not be set, and if it has a producer id, it must
+        have a base sequence.
     codec : int, optional
         Require this codec id. By default, any codec is accepted.
     max_size : int, optional
         Largest size of a batch in bytes, header included. By default, there is no limit.
     check_records : bool
-        Check the records. Then every batch must be uncompressed and contain a record, every record
-        must be valid, and the highest timestamp must be that of the header.
+        Check the records. In this case, every batch must be uncompressed and contain a record,
+        every record must be valid, and the highest timestamp must be the maximum timestamp in the
+        header.
     compacted : bool
         With `check_records`, require that no key is null.
     earliest, latest : int
-        With `check_records` and without `append_time`: range of the timestamps, in ms, both ends
-        inclusive. A batch whose timestamps are all -1 is accepted too.
+        Range of accepted timestamps, in ms; both ends are inclusive. It is checked only with
+        `check_records` and without `append_time`. A batch whose timestamps are all -1 is accepted
+        too.
     append_time : int, optional
-        Write this timestamp (ms) and LogAppendTime into every batch, and compute its CRC again.
-        Timestamps of records are not checked then.
+        Write this timestamp (ms) and LogAppendTime into every batch, and update its CRC. In this
+        case, the timestamps of records are not checked.
 
     Returns
     -------
     tuple of int, or None
         Number of records, offset after the last batch, maximum timestamp (ms), and offset of the
-        first record that has it (-1 without `check_records`, or if there are no timestamps). With
-        `append_time`, the last two are `append_time` and `next_offset`. None, with the buffer
-        unchanged, if a rule is broken or this function cannot decide. The data can still be valid.
+        first record with this timestamp (-1 without `check_records`, or if there are no
+        timestamps). With `append_time`, the last two items are `append_time` and `next_offset`. The
+        result is None, and the buffer is unchanged, if a rule is broken or this function cannot
+        decide. In this case, the data can still be valid.
 
     Notes
     -----
-    As in `number_buffer`, other threads can see fields that are restored afterwards. Runs without
+    As in `number_buffer`, other threads can see changed fields that are then restored. Runs without
     the GIL.
     """
 
@@ -702,9 +723,10 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
     Returns
     -------
     tuple or None
-        Lowest and highest timestamp delta (ms), the offset delta of the first record that has the
-        highest, and whether a key is null. None if `payload` is not exactly `count` valid records
-        with increasing offset deltas up to `last_offset_delta`, or if `count` is 0 or less.
+        The lowest and the highest timestamp delta (ms), the offset delta of the first record with
+        the highest timestamp delta, and whether a key is null. None if `payload` does not consist
+        of exactly `count` valid records with increasing offset deltas up to `last_offset_delta`, or
+        if `count` is 0 or less.
 
     Notes
     -----
@@ -734,12 +756,13 @@ def gather(
     positions, lengths : int64 array, int32 array
         The spans. The first `count` are copied.
     offsets : int32 array
-        Gets `count` + 1 entries, from `row` on.
+        Gets `count` + 1 entries, beginning at index `row`.
     data : uint8 array of at most 2**31 - 1 bytes
-        Gets the bytes, from `filled` on. Bytes after the returned end are undefined.
+        Gets the bytes, beginning at index `filled`. Bytes after the returned `filled` are
+        undefined.
     validity : uint8 array, optional
-        Gets one bit per span, from bit `row` on, least significant bit first; 1 is not null. None
-        if no bitmap is needed.
+        Gets one bit per span, beginning at bit `row`, least significant bit first. The bit is 0 for
+        a null, else 1. None if no bitmap is needed.
     row : int, default 0
         Index of the first row to fill.
     filled : int, default 0
@@ -750,13 +773,13 @@ def gather(
     filled : int
         Bytes of `data` now in use.
     nulls : int
-        How many of the spans are null.
+        Number of copied spans that are null.
 
     Raises
     ------
     ValueError
-        A span is outside the buffer, or an array is too small. The arrays can be partly filled
-        then.
+        A span is outside the buffer, or an array is too small. In this case, the arrays can be
+        partly filled.
 
     Notes
     -----
@@ -766,7 +789,7 @@ def gather(
 def murmur2(buffer: Buffer) -> int:
     """Return the murmur2 hash of a key, an int32, as Kafka's producers compute it.
 
-    Kafka: ``org.apache.kafka.common.utils.Utils.murmur2``.
+    Kafka's counterpart is ``org.apache.kafka.common.utils.Utils.murmur2``.
     """
 
 def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, hashes: LengthArray) -> None:
@@ -777,7 +800,7 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
     positions, lengths : int64 array, int32 array
         The spans. The first `count` are hashed.
     hashes : int32 array
-        Gets the hashes; 0 for a null.
+        Gets the hash of each span; 0 if the span is null.
 
     Raises
     ------
@@ -792,8 +815,8 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
 class Record(Generic[BytesT]):
     """One record of a partition.
 
-    Records are equal if all their fields are equal, and are hashable. Fields are read-only; the
-    pure-Python core does not enforce this.
+    Records are hashable. Two records are equal if all their fields are equal. Fields are read-only;
+    the pure-Python core does not enforce this.
 
     Parameters
     ----------
@@ -801,7 +824,7 @@ class Record(Generic[BytesT]):
     timestamp : int
         Milliseconds since 1970-01-01 UTC; -1 if there is none.
     timestamp_type : int
-        0 CreateTime, 1 LogAppendTime, -1 none (magic 0).
+        0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0).
     key, value : bytes, memoryview or None
         A read-only memoryview if views were requested; None if the field is null.
     headers : tuple of (str, bytes or memoryview or None)
@@ -820,13 +843,13 @@ class Record(Generic[BytesT]):
         """Milliseconds since 1970-01-01 UTC; -1 if there is none."""
     @property
     def timestamp_type(self) -> int:
-        """0 CreateTime, 1 LogAppendTime, -1 none (magic 0)."""
+        """0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0)."""
     @property
     def key(self) -> BytesT | None:
-        """None if the key is null."""
+        """Key of the record; None if it is null."""
     @property
     def value(self) -> BytesT | None:
-        """None if the value is null."""
+        """Value of the record; None if it is null."""
     @property
     def headers(self) -> tuple[tuple[str, BytesT | None], ...]:
         """Keys and values of the headers, in the order in which they are stored."""
@@ -851,8 +874,7 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
     batches : array of BATCH_DTYPE
         One row per message or wrapper message.
     first, last, count : int64 array
-        Get the results, one item per row. Offsets of magic 1 are absolute, computed as by
-        `decode_records`.
+        Get the results, one item per row. Offsets of magic 1 are absolute, as in `decode_records`.
 
     Notes
     -----
@@ -877,8 +899,8 @@ def make_records(
     start, stop : int, optional
         Rows to return; `stop` is exclusive. By default all rows.
     views : bool, default False
-        Return keys, values and header values as read-only memoryviews instead of bytes. They keep
-        the buffer alive, and a bytearray from being resized.
+        Return keys, values and header values as read-only memoryviews instead of bytes. Memoryviews
+        keep the buffer alive, and prevent a bytearray from being resized.
 
     Raises
     ------
@@ -887,13 +909,13 @@ def make_records(
 
     Notes
     -----
-    Header keys are decoded as Java decodes UTF-8: malformed bytes become U+FFFD.
+    Header keys are decoded from UTF-8 as in Java: malformed bytes become U+FFFD.
     """
 
 class RecordIterator(Generic[BytesT]):
     """Iterate over the records of successive lists, as ``itertools.chain.from_iterable`` does.
 
-    Safe for several threads.
+    Several threads can share the iterator.
 
     Each record is returned to one thread. A thread that needs the next list waits while another
     thread gets it. An exception ends the iteration.
@@ -904,7 +926,8 @@ class RecordIterator(Generic[BytesT]):
 
     Notes
     -----
-    CPython's chain drops a generator that is running in another thread, and crashes.
+    ``itertools.chain`` is not used, because CPython's implementation drops a generator that is
+    running in another thread, and crashes.
     """
 
     def __init__(self, lists: Iterable[list[Record[BytesT]]]) -> None: ...
@@ -919,7 +942,7 @@ def make_values(
     Parameters
     ----------
     positions, lengths : int64 array, int32 array
-        The spans. The first `count` are returned; a null is None.
+        The spans. The first `count` spans are returned; a null is returned as None.
     views : bool, default False
         Return read-only memoryviews instead of bytes.
 
@@ -930,7 +953,7 @@ def make_values(
     """
 
 class RecordBuffer:
-    """Build batches in a growing buffer: closed batches, and after them one open batch.
+    """Build batches in a growing buffer, which contains closed batches and then one open batch.
 
     In magic 0 and 1 without a codec, a batch is a sequence of messages, and closing it only begins
     the next one.
@@ -939,21 +962,21 @@ class RecordBuffer:
     ----------
     magic : {0, 1, 2}, default 2
     attributes : int, default 0
-        Attributes of every batch; in magic 0 and 1, of the wrapper or of every message. They are
-        not checked.
+        Attributes of every batch. In magic 0 and 1, these are the attributes of the wrapper message
+        or of every message. They are not checked.
     max_size : int, optional
         Largest size of the open batch in bytes, header included, before compression. Its first
         record is accepted whatever its size. By default the largest possible size, 2**31 - 1.
     base_offset : int, optional
-        Base offset of the first batch. By default, and in every later batch, that of its first
-        record.
+        Base offset of the first batch. By default, and in every later batch, this is the offset of
+        the first record.
     leader_epoch, producer_id, producer_epoch, base_sequence : int, default -1
-        Header fields of magic 2; -1 is none. The base sequence of a later batch follows from the
-        offsets of the batch before.
+        Header fields of magic 2; -1 means none. The base sequence of a later batch is computed from
+        the offsets of the previous batch.
     append_time : int, default -1
-        Timestamp (ms) of the batch if `attributes` have the bit of LogAppendTime.
+        Timestamp (ms) of every batch if `attributes` has the LogAppendTime bit set.
     delete_horizon : int, default -1
-        Base timestamp (ms) if `attributes` have the delete horizon bit.
+        Base timestamp (ms) of every batch if `attributes` has the delete horizon bit set.
 
     Raises
     ------
@@ -964,7 +987,7 @@ class RecordBuffer:
     base_offset: int
     """Base offset of the open batch."""
     next_offset: int
-    """Offset that a record without one gets."""
+    """Offset that the next record gets if it does not have its own offset."""
     count: int
     """Number of records in the open batch."""
     max_timestamp: int
@@ -1010,20 +1033,20 @@ class RecordBuffer:
             Milliseconds since 1970-01-01 UTC.
         headers : iterable of (str or bytes-like, bytes-like or None), or dict, optional
         offset : int, optional
-            By default `next_offset`.
+            Offset of the record. By default, `next_offset`.
 
         Returns
         -------
         bool
-            False if the record does not fit the open batch; then it is not added.
+            True if the record was added, False if it does not fit the open batch.
 
         Raises
         ------
         InvalidError
             The offset is lower than `next_offset` or more than 2**31 - 1 above the base offset, the
             timestamp is below -1, magic 0 or 1 has headers, or magic 0 has a timestamp.
-            `InvalidError.rule` says which. Nothing is added. The error's position is the size of
-            the open batch.
+            `InvalidError.rule` is the name of the broken rule. Nothing is added. The error's
+            position is the size of the open batch.
         TooLargeError
             The record is larger than any batch can be. Nothing is added.
         """
@@ -1035,7 +1058,7 @@ class RecordBuffer:
         headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None = (),
         offset: int | None = None,
     ) -> bool:
-        """Return what `append` would return, or raise its error, without adding the record."""
+        """Return what `append` would return, or raise the same error, without adding the record."""
     def extend(self, records: Sequence[Any], start: int = 0) -> int:
         """Append records of a list or tuple until one does not fit.
 
@@ -1057,7 +1080,7 @@ class RecordBuffer:
         ValueError
             Some records are `Record` objects that keep their offsets, and others have no offset.
         InvalidError, TooLargeError
-            As by `append`. The records before the faulty one are added.
+            As in `append`. The records before the faulty one are added.
         """
     def append_columns(
         self,
@@ -1085,13 +1108,13 @@ class RecordBuffer:
         start, stop : int
             Rows to append; `stop` is exclusive.
         many : bool, default False
-            Close a full batch and begin the next one, so that all rows are appended. Not possible
-            with a codec.
+            If a batch is full, close it and begin the next one, so that all rows are appended. This
+            is not possible with a codec.
 
         Returns
         -------
         int
-            The first row that was not appended.
+            Index of the first row that was not appended.
 
         Raises
         ------
@@ -1099,34 +1122,34 @@ class RecordBuffer:
             A span is outside its buffer, or `many` is given with a codec. The rows before the
             faulty one are added.
         InvalidError, TooLargeError
-            As by `append`. The rows before the faulty one are added.
+            As in `append`. The rows before the faulty one are added.
 
         Notes
         -----
-        Runs without the GIL. In the native core, other calls on this buffer raise RuntimeError
-        meanwhile.
+        Runs without the GIL. In the native core, other calls of methods of this buffer raise
+        RuntimeError during this call.
         """
     def records(self) -> bytes:
-        """Return the records of the open batch without a header, as they are compressed."""
+        """Return the records of the open batch without its header: the bytes to compress."""
     def close(self, compressed: Buffer | None = None, last_offset: int | None = None, count: int | None = None) -> int:
         """Close the open batch and begin the next one.
 
         Parameters
         ----------
         compressed : bytes-like, optional
-            Replaces the records. Required if the attributes contain a codec, and not allowed
-            otherwise.
+            Compressed records, which replace the records of the batch. Required if the attributes
+            contain a codec, and not allowed otherwise.
         last_offset : int, optional
-            Last offset of the batch, if that is higher than the offset of its last record. Offsets
-            and sequence numbers of the next batch follow it.
+            Last offset of the batch, if it is higher than the offset of the last record. The
+            offsets and sequence numbers of the next batch continue after this offset.
         count : int, optional
             Number of records that `compressed` contains.
 
         Returns
         -------
         int
-            Size of the closed batch in bytes; 0 if the open batch has no record, and then nothing
-            is closed.
+            Size of the closed batch in bytes. If the open batch has no records, nothing is closed,
+            and the result is 0.
 
         Raises
         ------
@@ -1139,15 +1162,15 @@ class RecordBuffer:
             The compressed records do not fit a batch.
         """
     def take_closed(self) -> bytes:
-        """Return the bytes of all closed batches and remove these; the open batch remains."""
+        """Return all closed batches as bytes, and remove them. The open batch remains."""
     def take_batches(self) -> list[bytes]:
-        """Return the bytes of each closed batch and remove these; the open batch remains."""
+        """Return a list of the closed batches, and remove them. The open batch remains."""
 
 class Layout:
-    """Read and write one structure of the wire protocol, in one version.
+    """Read and write one version of a structure of the wire protocol.
 
     A layout describes how the fields of the structure are encoded, and in which slots of a message
-    type their values are kept.
+    object their values are stored.
 
     Parameters
     ----------
@@ -1157,21 +1180,22 @@ class Layout:
     version : int
         Version of the message, for error messages.
     fields : sequence of tuples
-        The fields in the order of their encoding, as (name, kind, array, nullable, compact, layout,
-        default):
+        The fields in the order in which they are encoded. Each is a tuple (name, kind, array,
+        nullable, compact, layout, default):
 
         - name: str, name of the slot
         - kind: int, index of WIRE_TYPES
         - array: bool, whether the field is an array of this kind
-        - nullable: bool, whether the field can be null; elements of an array cannot
-        - compact: bool, whether lengths are varints
-        - layout: Layout of a structure, else None
-        - default: value of a new message; a type is called for each message
+        - nullable: bool, whether the field can be null; elements of an array cannot be null
+        - compact: bool, whether lengths are encoded as varints
+        - layout: Layout of the structure if the field is a structure, else None
+        - default: value of the field in a new message; if it is a type, it is called to make the
+          value
     tagged : sequence of (tag, field), optional
         Tagged fields. Record data cannot be tagged.
     absent : sequence of (name, default, ignorable), optional
-        Slots that this version does not have. A message that has another value than the default
-        there cannot be written, unless `ignorable` is True.
+        Slots that this version does not have. If such a slot has a value other than the default,
+        the message cannot be written, unless `ignorable` is True.
     flexible : bool, default False
         Whether tagged fields follow the other fields (KIP-482).
     """
@@ -1191,9 +1215,9 @@ class Layout:
         Returns
         -------
         message : instance of `message_type`
-            Made without a call of `__init__`. Absent fields have their defaults. Unknown tagged
-            fields are in `unknown_tagged_fields`, a tuple of (tag, bytes). Record data is a
-            memoryview of the buffer; all else is copied.
+            The message, which is created without calling `__init__`. Absent fields have their
+            default values. Unknown tagged fields are in `unknown_tagged_fields`, a tuple of (tag,
+            bytes) pairs. Record data is a memoryview into the buffer; all other values are copied.
         position : int
             The position after the message.
 
@@ -1205,13 +1229,13 @@ class Layout:
             A field is null and must not be, a string has more than MAX_STRING bytes, or tags do not
             increase.
         TooLargeError
-            The message contains more than MAX_OBJECTS arrays, array elements other than numbers,
-            and unknown tagged fields.
+            The number of arrays, array elements other than numbers, and unknown tagged fields in
+            the message is more than MAX_OBJECTS in total.
 
         Notes
         -----
-        Errors name the field. Strings that are not UTF-8 are decoded as Java does: malformed bytes
-        become U+FFFD.
+        Error messages name the field. Strings that are not valid UTF-8 are decoded as in Java:
+        malformed bytes become U+FFFD.
         """
 
 def write_messages(
@@ -1222,22 +1246,22 @@ def write_messages(
     Parameters
     ----------
     layouts : sequence of Layout
-        One for each message.
+        One layout for each message.
     messages : sequence of message objects
     framed : bool, default False
-        Put the size of all that follows, an int32, before the first message.
+        Put an int32 before the first message: the total size of the messages in bytes.
 
     Returns
     -------
     list of bytes and memoryview
-        The encoded messages in pieces. Record data is not copied: the buffers that a message
-        contains (one, or a list) are in the list as memoryviews.
+        The encoded messages, as a list of pieces. Record data is not copied: each buffer of record
+        data that a message contains is one piece, a memoryview.
 
     Raises
     ------
     ValueError
-        The version cannot hold a value: None, a number or string out of range, or an absent field
-        that is neither ignorable nor at its default.
+        A value cannot be represented in this version: None, a number or string out of range, or the
+        value of an absent field that is neither ignorable nor at its default.
     TypeError
         A value has the wrong type.
 

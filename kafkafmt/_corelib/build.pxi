@@ -1,7 +1,7 @@
 # RecordBuffer: encode records into a growing buffer, batch after batch.
 #
 # The open batch begins at `start`. Space for its header (magic 2), or for a wrapper message without
-# its value, is reserved there. close() fills this space, after it has replaced the records by
+# its value, is reserved there. close() fills this space, after it has replaced the records with
 # compressed ones if there is a codec, and begins the next batch.
 #
 # Appending has two steps. First, Python objects are converted to pointers (`Field`) without running
@@ -35,7 +35,7 @@ cdef class RecordBuffer:
     cdef Py_ssize_t plain_end       # end of the space for plain records; 0 if the next record cannot be plain
     cdef Header* header_fields
     cdef Py_ssize_t header_room
-    cdef Py_ssize_t* ends           # of the closed batches
+    cdef Py_ssize_t* ends           # end of each closed batch
     cdef Py_ssize_t end_count, end_room
     cdef readonly int64_t base_offset, next_offset, max_timestamp, producer_id
     cdef readonly int32_t count, base_sequence

@@ -26,7 +26,7 @@ def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, s
                 if lasts[k] < firsts[j]:
                     gap = firsts[j] - lasts[k] - 1
                     bonus = 1 if gap == 0 else 0 if gap == before[j] - before[k + 1] or damaged[k] != damaged[j] else -1
-                    if scores[k] + bonus >= highest:        # of equal scores, the earliest
+                    if scores[k] + bonus >= highest:        # if scores are equal, prefer the earliest extent
                         highest = scores[k] + bonus
                         best = k
                 k -= 1

@@ -28,7 +28,7 @@ cdef struct Rules:
     bint check_crc
     bint with_epoch
     int32_t leader_epoch
-    bint validate               # check the rules below too; without it, only structure and CRC
+    bint validate               # also check the rules below; if false, check only structure and CRC
     bint client
     int codec                   # required codec; -1: any
     int64_t max_size
@@ -40,12 +40,12 @@ cdef struct Rules:
     int64_t append_time
 
 cdef struct Totals:
-    int64_t offset              # of the next batch
+    int64_t offset              # offset of the next batch
     int64_t count
     int64_t max_timestamp
     int64_t offset_of_max
 
-cdef struct RecordSummary:               # of the records of one batch
+cdef struct RecordSummary:               # facts about the records of one batch
     int64_t min_timestamp       # timestamp deltas
     int64_t max_timestamp
     int64_t delta_of_max        # offset delta of the first record that has max_timestamp

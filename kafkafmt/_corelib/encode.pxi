@@ -5,11 +5,11 @@ cdef extern from *:
     #define KF_BITS(x) (64 - __builtin_clzll((unsigned long long)(x) | 1))
     """
     int KF_BITS(uint64_t) nogil
-    const int64_t NEXT_OFFSET "INT64_MIN"       # as an offset: the one after the last record
+    const int64_t NEXT_OFFSET "INT64_MIN"       # an offset that stands for the offset after the last record
 
 cdef struct Field:
     const uint8_t* data
-    Py_ssize_t size             # -1: null
+    Py_ssize_t size             # -1 means null
 
 cdef struct Header:
     Field key

@@ -40,7 +40,7 @@ cdef enum:                      # what placing a record returns, apart from the 
     NO_MEMORY = 10
     NOT_PLAIN = 11              # an object is not of a type that can be read without running Python code
 
-cdef struct Column:             # spans of one buffer; if `lengths` is NULL, all are null
+cdef struct Column:             # spans of one buffer; if `lengths` is NULL, all values are null
     const uint8_t* data
     Py_ssize_t size
     const int64_t* positions

@@ -124,7 +124,7 @@ cdef class RecordIterator:
     Safe for several threads, each of which gets other records.
     """
 
-    # The lock is needed at the end of a list only: before it, nothing releases the GIL.
+    # The lock is needed only at the end of a list. Before the end, nothing releases the GIL.
     cdef object lists, lock
     cdef list records
     cdef Py_ssize_t at
@@ -145,7 +145,7 @@ cdef class RecordIterator:
         return self.next_of_next_list()
 
     cdef object next_of_next_list(self):
-        cdef object held = self     # another thread may drop the caller's reference meanwhile
+        cdef object held = self     # another thread may drop the caller's reference during the call
         cdef object lists, record
         cdef list records, done
         with self.lock:

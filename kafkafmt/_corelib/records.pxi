@@ -62,8 +62,8 @@ cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t co
         if status != WALK_DONE:
             if not whole:
                 return WALK_FULL if out.rows else status
-            # Its bytes or headers do not fit. The next call stores it into empty columns; if they
-            # are empty already, it is checked and stored in parts.
+            # The bytes or headers of the batch do not fit. The next call stores it into empty
+            # columns; if they are empty already, it is checked and stored in parts.
             discard_rows(out, rows, out.rows)
             out.headers = headers
             cursor[0] = probe

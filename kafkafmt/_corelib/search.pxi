@@ -358,7 +358,7 @@ cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
 
 
 cdef enum:
-    CHAIN_REACH = 1 << 16       # as LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS of log/reading/search.py
+    CHAIN_REACH = 1 << 16       # same limits as LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS in log/reading/search.py
     LATER_REACH = 1 << 20
     LATER_FINDS = 16
 

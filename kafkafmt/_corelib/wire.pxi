@@ -68,7 +68,7 @@ cdef object ZERO_UUID = UUID(int=0)
 
 cdef int64_t[8] LOWEST = [0, -128, -32768, 0, -2147483648, 0, <int64_t>-9223372036854775807 - 1, 0]
 cdef int64_t[8] HIGHEST = [1, 127, 32767, 65535, 2147483647, 4294967295, 9223372036854775807, 0]
-cdef int[9] SIZES = [1, 1, 2, 2, 4, 4, 8, 8, 16]    # of WIRE_BOOL to WIRE_UUID
+cdef int[9] SIZES = [1, 1, 2, 2, 4, 4, 8, 8, 16]    # sizes in bytes of the types WIRE_BOOL to WIRE_UUID
 
 cdef struct WireField:
     int kind
@@ -98,8 +98,8 @@ cdef class Layout:
     cdef int tagged_end
     cdef int absent_end
     cdef list names
-    cdef list defaults              # of each field: the default, or the type that makes it
-    cdef list samples               # of each field: a value equal to its default
+    cdef list defaults              # the default of each field, or the type that makes it
+    cdef list samples               # for each field, a value equal to its default
     cdef list layouts
 
     def __cinit__(self):

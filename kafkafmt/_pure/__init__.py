@@ -1,6 +1,6 @@
-"""The pure-Python core: the readable specification of `_core`, and its fallback.
+"""The pure-Python core, which is the readable specification of `_core` and its fallback.
 
-Tests and benchmarks compare the two.
+Tests and benchmarks compare the two cores.
 """
 
 from .assign import number_batches, write_offsets

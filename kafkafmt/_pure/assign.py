@@ -1,6 +1,6 @@
 """Write offsets and leader epochs into batches in place.
 
-The CRC of magic 2 does not cover these fields.
+The CRC of a batch of magic 2 does not cover these fields, so it remains valid.
 """
 
 from __future__ import annotations

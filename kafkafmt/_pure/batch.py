@@ -39,7 +39,7 @@ INT8_OF = [n if n < 128 else n - 256 for n in range(256)]
 
 
 def checksums(view: memoryview, p: int, length: int) -> tuple[int, int]:
-    """Return the crc field of a complete batch or message, and the CRC of its bytes."""
+    """Return the stored and the computed CRC of a complete batch or message."""
     end = p + ENTRY_OVERHEAD + length
     if view[p + MAGIC_AT] == MAGIC_V2:
         return UINT32.unpack_from(view, p + CRC_AT)[0], crc32c(view, 0, p + CRC_START, end)
@@ -51,11 +51,11 @@ def length_error(length: int, p: int, base_offset: int) -> StructureError:
 
 
 def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFormatError | None:
-    """Return the error of the batch or message at `p`, or None.
+    """Return the error in the batch or message at `p`, or None if there is none.
 
-    A batch that continues after `end` is no error.
+    A batch that continues after `end` is not an error.
 
-    The first 17 bytes are before `end`.
+    The first 17 bytes of the batch must be before `end`.
     """
     (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
     whole = length <= end - p - ENTRY_OVERHEAD
@@ -75,10 +75,11 @@ def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFor
 
 
 def message_row(view: memoryview, p: int, length: int, magic: int) -> tuple[int, ...]:
-    """Return the row of a message of magic 0 or 1.
+    """Return the table row for a message of magic 0 or 1.
 
-    The payload is the message itself, which `decode_records` takes. The payload of a wrapper is its
-    compressed value; the size is 0 if key and value do not fill the message.
+    The payload of a plain message is the message itself, as `decode_records` expects. The payload
+    of a wrapper message is its compressed value. The size of this payload is 0 if key and value do
+    not fill the message exactly.
     """
     (offset,), (crc,) = INT64.unpack_from(view, p), UINT32.unpack_from(view, p + LEGACY_CRC_AT)
     size, attributes = length + ENTRY_OVERHEAD, view[p + LEGACY_ATTRIBUTES_AT] & LEGACY_ATTRIBUTES
@@ -138,6 +139,8 @@ def scan_batches(
         p += size
     if ENTRY_OVERHEAD <= last - p < MAGIC_END:
         (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
-        if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:  # the magic is missing, but no magic allows this length
+        if (
+            not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH
+        ):  # the magic byte is missing, but no magic allows this length
             return Scan(n, p, length_error(length, p, base_offset))
     return Scan(n, p, None)

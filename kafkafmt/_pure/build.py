@@ -1,7 +1,8 @@
-"""RecordBuffer: encode records into a growing buffer, batch after batch.
+"""Define `RecordBuffer`, which encodes records into a growing buffer, batch by batch.
 
-Space for the header of the open batch (magic 2), or for a wrapper message without its value, is
-reserved before its records, and filled when the batch is closed.
+Space is reserved before the records of the open batch, and filled when the batch is closed. In
+magic 2, it is for the header of the batch. In magic 0 and 1 with a codec, it is for the wrapper
+message without its value.
 """
 
 from __future__ import annotations
@@ -69,13 +70,13 @@ MESSAGE_START = struct.Struct(">qiIbb")
 
 
 class BrokenRuleError(Exception):
-    """A record breaks a rule; the argument is its index in BUILD_FAULTS."""
+    """Raised if a record breaks a rule. The argument is the index of the rule in BUILD_FAULTS."""
 
 
 class RecordBuffer:
-    """Build batches in a growing buffer: closed batches, and after them one open batch.
+    """Build batches in a growing buffer, which contains closed batches and then one open batch.
 
-    See `_core.pyi`.
+    The methods are documented in `_core.pyi`.
     """
 
     def __init__(
@@ -105,16 +106,16 @@ class RecordBuffer:
         self._head = (
             BATCH_HEADER_SIZE if magic == MAGIC_V2 else ENTRY_OVERHEAD + MIN_LENGTHS[magic] if self._wrapped else 0
         )
-        self._lock = RLock()  # the native core appends while it holds the GIL
+        self._lock = RLock()  # the native core appends while it holds the GIL instead
         self._data = bytearray()
         self._ends: list[int] = []
         self.closed_size = 0
         self._begin()
 
     def _begin(self) -> None:
-        """Begin a batch after the closed ones.
+        """Begin a new batch after the closed batches.
 
-        Space for its header, or for a wrapper message without its value, is reserved.
+        Reserve space for the header of the batch, or for a wrapper message without its value.
         """
         self._data += bytes(self._head)
         self.count = 0
@@ -126,7 +127,7 @@ class RecordBuffer:
         return len(self._data) - self.closed_size
 
     def _encode(self, record: Fields) -> tuple[bytes, int, int]:
-        """Return a record's bytes, its offset, and the base offset that the batch then has."""
+        """Return the encoded record, its offset, and the base offset of its batch."""
         offset = self.next_offset if record.offset is None else record.offset
         if offset < self.next_offset or offset == MAX_OFFSET:
             raise BrokenRuleError(BUILD_OFFSET)
@@ -153,7 +154,8 @@ class RecordBuffer:
     def _place(self, record: Fields, dry: bool = False) -> bool:
         """Append a record.
 
-        Return False if it does not fit. If `dry`, only return what would happen.
+        Return False if the record does not fit. If `dry` is True, return the same without appending
+        it.
         """
         encoded, offset, base = self._encode(record)
         if len(encoded) > self._max_size - self.size:
@@ -205,7 +207,7 @@ class RecordBuffer:
         if type(records) is not list and type(records) is not tuple:
             raise TypeError(f"a list or tuple of records is needed, not {type(records).__name__}")
         origins = offset_origin(records[i - 1]) if 0 < i <= len(records) else 0
-        while i < len(records):  # the list can grow or shrink meanwhile
+        while i < len(records):  # the list can grow or shrink during the loop
             record = records[i]
             origins |= offset_origin(record)
             if origins == KEPT_OFFSET | NEXT_OFFSET:

@@ -1,8 +1,9 @@
-"""Fast path of validation and assign_offsets(): check all batches, then assign offsets in place.
+"""Fast path of validation and assign_offsets(): check all batches, then assign their offsets.
 
-If a check fails, the buffer stays unchanged, and the caller takes its slow path
-(records/validate.py, records/assign.py), which reports the error or re-encodes the batch. The
-native core checks and writes in one pass, and restores what it wrote.
+Offsets are written in place. If a check fails, the buffer stays unchanged, and the caller takes its
+slow path (records/validate.py, records/assign.py), which reports the error or re-encodes the batch.
+The native core checks and writes in one pass, and restores the fields that it has changed if a
+check fails.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from .varint import view_of
 from .walk import BODY, Batch
 
 FAR = 2**61
-"""The native core adds timestamps up to this distance from 0, whose sum cannot overflow int64.
+"""Largest absolute value of the timestamps that the native core adds without an overflow check.
 
-It declines others.
+It leaves batches with larger timestamps to the slow path.
 """
 _ROWS = 256
 
@@ -118,9 +119,9 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
 
 
 def keeps_times(base: int, highest: int, low: int, high: int, earliest: int, latest: int) -> bool:
-    """Return whether the header has the records' maximum timestamp and all timestamps are allowed.
+    """Return whether the maximum timestamp in the header is right and all timestamps are allowed.
 
-    Allowed timestamps are in range, or all of them are -1.
+    Timestamps are allowed if all of them are in range, or if all of them are -1.
     """
     if any(not -FAR <= n <= FAR for n in (base, low, high)) or highest < NO_TIMESTAMP or base + high != highest:
         return False
@@ -128,14 +129,14 @@ def keeps_times(base: int, highest: int, low: int, high: int, earliest: int, lat
 
 
 def stamp(view: memoryview, p: int, size: int, timestamp: int) -> None:
-    """Write LogAppendTime and `timestamp`, and compute the CRC again."""
+    """Set a batch's timestamp type to LogAppendTime, write `timestamp`, and update the CRC."""
     view[p + ATTRIBUTES_AT + 1] |= LOG_APPEND_TIME_BIT
     INT64.pack_into(view, p + MAX_TIMESTAMP_AT, timestamp)
     UINT32.pack_into(view, p + CRC_AT, crc32c(view, 0, p + CRC_START, p + size))
 
 
 def whole_table(buffer: Buffer, check_crc: bool) -> BatchTable | None:
-    """Return the table of all batches of a buffer, or None if one is corrupted or incomplete."""
+    """Return a table of all batches in a buffer, or None if a batch is corrupted or incomplete."""
     size, position = len(writable(buffer)), 0
     parts: list[BatchTable] = [np.empty(0, BATCH_DTYPE)]
     while position < size:

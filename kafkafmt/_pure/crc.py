@@ -1,4 +1,7 @@
-"""CRC-32C by the `crc32c` package, which only this module imports, and CRC-32 by zlib."""
+"""Compute CRC-32C with the `crc32c` package, and CRC-32 with zlib.
+
+Only this module imports the `crc32c` package.
+"""
 
 from __future__ import annotations
 

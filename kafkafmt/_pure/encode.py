@@ -9,7 +9,7 @@ from .fields import Fields
 
 
 def varint(n: int) -> bytes:
-    """Return a zigzag varint of up to 64 bits."""
+    """Encode an integer of up to 64 bits as a zigzag varint."""
     raw = (n << 1) ^ (n >> 63)
     if raw < 0x80:
         return bytes((raw,))
@@ -22,12 +22,12 @@ def varint(n: int) -> bytes:
 
 
 def sized(data: bytes | None) -> bytes:
-    """Return `data` after its length, a varint; -1 for None."""
+    """Return the length of `data` as a varint, followed by `data`. For None, the length is -1."""
     return varint(-1) if data is None else varint(len(data)) + data
 
 
 def long_sized(data: bytes | None) -> bytes:
-    """Return `data` after its length, an int32; -1 for None."""
+    """Return the length of `data` as an int32, followed by `data`. For None, the length is -1."""
     return INT32.pack(-1) if data is None else INT32.pack(len(data)) + data
 
 

@@ -1,4 +1,4 @@
-"""Convert Python objects and rows of columns to `Fields`, a record of exact types."""
+"""Convert Python objects and rows of columns to `Fields`, records whose fields have exact types."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from .varint import view_of
 Headers = Iterable[tuple[str | Buffer, Buffer | None]] | None
 
 KEPT_OFFSET, NEXT_OFFSET = 1, 2
-"""Origins of a record's offset, as bits.
+"""Bits that say where the offset of a record comes from.
 
-KEPT_OFFSET: the record is a Record that keeps its offset. NEXT_OFFSET: it gets the next offset.
+KEPT_OFFSET means that the record is a `Record` that keeps its offset. NEXT_OFFSET means that the
+record gets the next offset.
 """
 
 
 class Fields(NamedTuple):
-    """A record to encode."""
+    """The fields of a record to encode."""
 
     key: bytes | None
     value: bytes | None
@@ -41,7 +42,7 @@ def plain_bytes(o: Any, name: str) -> bytes | None:
 def checked_int64(n: Any, name: str) -> int:
     """Return `n` as an int.
 
-    Raise TypeError if it is no integer, and OverflowError if it does not fit 64 bits.
+    Raise TypeError if it is not an integer, and OverflowError if it does not fit into 64 bits.
     """
     try:
         number = index(n)
@@ -77,7 +78,10 @@ def offset_of(record: Record) -> int | None:
 
 
 def offset_origin(record: Any) -> int:
-    """Return KEPT_OFFSET, NEXT_OFFSET, or 0 for a tuple with an offset and for other objects."""
+    """Return KEPT_OFFSET, NEXT_OFFSET or 0.
+
+    The result is 0 for a tuple with an offset, and for an object that is not a record.
+    """
     if type(record) is tuple:
         return NEXT_OFFSET if len(record) < 5 or record[4] is None else 0
     if type(record) is Record:
@@ -104,7 +108,7 @@ def span_of(view: memoryview, spans: Spans, i: int) -> bytes | None:
 
 
 class Column:
-    """A column of spans of one buffer; without spans, all values are null."""
+    """A column of values that are spans of one buffer. Without spans, all values are null."""
 
     def __init__(self, spans: Spans | None, rows: int) -> None:
         self.spans = spans
@@ -120,7 +124,8 @@ class Column:
 def header_pairs(headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None, bytes | None]]:
     """Return the headers of row `i`, up to the first one whose key is null.
 
-    Raise IndexError if a span is outside its buffer, or the headers are not in their columns.
+    Raise IndexError if a span is outside its buffer, or if the headers of the row are outside the
+    header columns.
     """
     if headers is None:
         return []
@@ -132,6 +137,6 @@ def header_pairs(headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None
     pairs: list[tuple[bytes | None, bytes | None]] = []
     for h in range(first, first + count):
         pairs.append((span_of(keys, headers.keys, h), span_of(values, headers.values, h)))
-        if pairs[-1][0] is None:  # the native core reports the first fault, and does not check what follows a null key
+        if pairs[-1][0] is None:  # like the native core, do not check the headers after a null key
             break
     return pairs

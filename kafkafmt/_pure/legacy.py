@@ -1,9 +1,12 @@
 """Decode messages of magic 0 and 1.
 
-A plain message is a message set of one; the decompressed value of a wrapper is a larger set. A set
-is checked before its messages are delivered: bounds, magic, CRC-32 of inner messages, no second
-level of compression. This pass also finds the last offset, from which the relative offsets of magic
-1 are computed.
+A plain message is treated as a message set with one message. The decompressed value of a wrapper
+message is a message set too.
+
+Each message set is checked before its messages are delivered. The bounds and magic of each message
+must be valid, the CRC-32 of inner messages must match, and inner messages must not be compressed
+again. This pass also finds the last offset, which is needed to convert the relative offsets of
+magic 1 to absolute ones.
 """
 
 from __future__ import annotations
@@ -43,7 +46,10 @@ from .varint import view_of
 
 
 class Message(NamedTuple):
-    """A message as spans: `offset` as stored, `next` is the position of the following message."""
+    """A message as spans.
+
+    `offset` is the stored offset, and `next` is the position of the next message.
+    """
 
     offset: int
     timestamp: int
@@ -53,7 +59,7 @@ class Message(NamedTuple):
 
 
 class MessageSet:
-    """The messages of one row of a table: a plain message, or the value of a wrapper."""
+    """The messages of one table row: a plain message, or the messages inside a wrapper message."""
 
     def __init__(self, row: Any) -> None:
         self.magic = int(row["magic"])
@@ -69,7 +75,7 @@ class MessageSet:
         return StructureError(FAULTS[code], position, self.base_offset)
 
     def read(self, view: memoryview, p: int) -> Message:
-        """Read the message at `p`; raise StructureError if it or its fields do not fit."""
+        """Read the message at `p`. Raise StructureError if the message is corrupted."""
         if self.end - p < ENTRY_OVERHEAD + MIN_LENGTHS[self.magic]:
             raise self.fault(FAULT_MESSAGE_END, p)
         if view[p + MAGIC_AT] != self.magic:
@@ -103,7 +109,10 @@ class MessageSet:
         return Message(INT64.unpack_from(view, p)[0], timestamp, spans[0], spans[1], stop)
 
     def check(self, view: memoryview) -> tuple[int, int]:
-        """Check all messages; return their number and what to add to their offsets."""
+        """Check all messages.
+
+        Return their number, and the number to add to their stored offsets.
+        """
         p, count, last = self.start, 0, 0
         while p < self.end:
             message = self.read(view, p)
@@ -143,5 +152,5 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
 
 
 def _wrapped(value: int) -> int:
-    """Return the value that an int64 has after an overflow."""
+    """Wrap a value around to 64 bits, as int64 arithmetic does on overflow."""
     return (value + 2**63) % 2**64 - 2**63

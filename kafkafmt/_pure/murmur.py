@@ -1,6 +1,6 @@
-"""murmur2 with the seed of Kafka's producers, 0x9747b28c.
+"""Compute murmur2 hashes with the seed that Kafka's producers use, 0x9747b28c.
 
-Words have 4 bytes, least significant byte first.
+The data is read in words of 4 bytes, least significant byte first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make Python objects from columns: Record objects and single values."""
+"""Create Python objects from columns: `Record` objects and single values."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Value = bytes | memoryview | None
 class Record:
     """One record of a partition.
 
-    Records are equal if all their fields are equal, and are hashable. Fields are read-only by
-    convention.
+    Records are hashable. Two records are equal if all their fields are equal. Fields are read-only
+    by convention.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Record:
     timestamp : int
         Milliseconds since 1970-01-01 UTC; -1 if there is none.
     timestamp_type : int
-        0 CreateTime, 1 LogAppendTime, -1 none (magic 0).
+        0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0).
     key, value : bytes, memoryview or None
         A read-only memoryview if views were requested; None if the field is null.
     headers : tuple of (str, bytes or memoryview or None)
@@ -75,9 +75,9 @@ class Record:
 
 
 def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[Value]:
-    """Return spans as bytes or views, None for nulls.
+    """Return spans as bytes or memoryviews, and nulls as None.
 
-    All are checked at once, without a call per span, since calls take most of the time.
+    All spans are checked at once, because one function call per span would take most of the time.
     """
     nulls = lengths < 0
     outside = (~nulls & ((positions < 0) | (lengths > len(view) - positions))).nonzero()[0]
@@ -88,7 +88,7 @@ def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[V
         return [None] * len(lengths)
     source: Any = (
         view.obj if not views and type(view.obj) is bytes and len(view.obj) == len(view) else view
-    )  # slices of bytes are faster
+    )  # slicing bytes is faster than slicing a memoryview
     found: list[Any] = [
         source[p:end] for p, end in zip(positions.tolist(), (positions + lengths).tolist(), strict=True)
     ]
@@ -111,7 +111,7 @@ def make_values(
 def header_tuples(
     view: memoryview, columns: RecordColumns, first: int, last: int, views: bool
 ) -> list[tuple[tuple[str, Value], ...]]:
-    """Return the headers of each row from `first` to `last`."""
+    """Return the headers of each row from `first` up to, but not including, `last`."""
     c: Any = columns
     starts, counts = c.header_start[first:last], np.maximum(c.header_count[first:last], 0)
     outside = ((counts > 0) & ((starts < 0) | (counts > columns.headers - starts))).nonzero()[0]

@@ -30,7 +30,7 @@ from .walk import BODY, Batch, Row, as_int64, fault
 
 
 class Output:
-    """Rows that are collected in lists, and then stored into the columns by slices."""
+    """Rows that are collected in lists, and then copied into the columns one slice at a time."""
 
     def __init__(self, view: memoryview, columns: RecordColumns, timestamp_type: int) -> None:
         self.view = view
@@ -72,7 +72,7 @@ class Output:
             if getattr(c, f"{name}_offsets") is not None:
                 self.copy(name, spans)
 
-        put(c.offset, [r[0] for r in self.rows])  # by index: access by name takes twice as long
+        put(c.offset, [r[0] for r in self.rows])  # access by name would take twice as long
         put(c.timestamp, [r[1] for r in self.rows])
         if c.timestamp_type is not None:
             c.timestamp_type[a:b] = self.timestamp_type
@@ -95,7 +95,8 @@ class Output:
     def micros(self) -> list[int]:
         """Return the timestamps in microseconds.
 
-        A missing timestamp is MICROS_NONE, one that int64 cannot hold is MICROS_BEYOND.
+        A missing timestamp becomes MICROS_NONE. A timestamp that int64 cannot hold becomes
+        MICROS_BEYOND.
         """
         if self.timestamp_type == TIMESTAMP_TYPE_NONE:
             self.columns.odd_times = True
@@ -106,7 +107,7 @@ class Output:
         return micros
 
     def copy(self, name: str, spans: Sequence[tuple[int, int]]) -> None:
-        """Append the bytes of the spans to those of earlier rows."""
+        """Append the bytes of the spans to the bytes of earlier rows in column `name`."""
         first = self.columns.rows
         offsets, data, validity = (getattr(self.columns, f"{name}_{part}") for part in ("offsets", "data", "validity"))
         copied = b"".join([self.view[p : p + n] for p, n in spans if n > 0])
@@ -119,7 +120,10 @@ class Output:
 
 
 def data_room(offsets: Any, data: Any, rows: int) -> int:
-    """Return how many bytes of copies still fit; MAX_OFFSET if the column gets spans."""
+    """Return the number of bytes that can still be copied into a column.
+
+    Return MAX_OFFSET if the column stores spans instead of copies.
+    """
     if offsets is None:
         return MAX_OFFSET
     room, filled = min(len(data), 2**31 - 1), int(offsets[rows])
@@ -131,7 +135,7 @@ def data_room(offsets: Any, data: Any, rows: int) -> int:
 def give_messages(
     view: memoryview, messages: MessageSet, columns: RecordColumns, first_offset: int, last_offset: int
 ) -> bool:
-    """Decode a message set from the cursor on; return False if the columns are full.
+    """Decode a message set, beginning at the cursor. Return False if the columns are full.
 
     The set is stored completely or not at all, unless the columns are empty.
     """
@@ -233,13 +237,13 @@ def decode_records(
                 record, position, last_delta = record + 1, following, delta
             if full and not parts:
                 if columns.rows:
-                    return None  # the next call stores the batch, into empty columns
+                    return None  # the next call stores the batch into empty columns
                 for _ in batch.rows(view, names, record, position, last_delta, max_headers):
                     pass
         except (
             StructureError,
             TooLargeError,
-        ) as error:  # a copy, since the raised error refers to our frames, and through them to the buffer
+        ) as error:  # return a copy, because the traceback of the raised error would keep the buffer alive
             return type(error)(error.message, error.position, error.base_offset)
         output.store()
         if full:
@@ -264,6 +268,9 @@ def decode_plain_batches(
     end_offset: int | None = None,
     check_crc: bool = True,
 ) -> int:
-    """Decode no batch: in Python, `scan_batches` and `decode_records` are as fast."""
+    """Return `start` without decoding a batch.
+
+    In Python, `scan_batches` and `decode_records` are just as fast.
+    """
     columns.full = False
     return start

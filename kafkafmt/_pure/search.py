@@ -1,8 +1,8 @@
 """Find valid batches in arbitrary bytes.
 
-A header can claim any length. So that many headers with large lengths do not take quadratic time,
-the CRC of a long span is derived from the CRCs of two prefixes of the buffer (as zlib's
-`crc32_combine` does), which are computed once.
+A header can claim any length, so computing one CRC per header could take quadratic time. Instead,
+the CRC of a long span is derived from the CRCs of two prefixes of the buffer, as in zlib's
+`crc32_combine`. The CRCs of the prefixes are computed only once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHUNK = 1 << 20
 MAGICS = re.compile(rb"[\x00-\x02]")
 SMALLEST_MESSAGE = 26
 FAR_FUTURE = 1 << 53
-"""A timestamp in ms that no record has: the year 287396."""
+"""A timestamp in ms that is too high for a real record, in the year 287396."""
 PREFIX_STEP = 1 << 12
 DIRECT_LENGTH = 1 << 14
 POLYNOMIALS = {True: 0x82F63B78, False: 0xEDB88320}
@@ -50,7 +50,7 @@ POLYNOMIALS = {True: 0x82F63B78, False: 0xEDB88320}
 
 
 class PrefixCrcs:
-    """CRCs of spans of one buffer. For long spans, each byte of the buffer is read once."""
+    """Computes the CRCs of spans of one buffer. For long spans, each byte is read only once."""
 
     def __init__(self, view: memoryview, start: int) -> None:
         self.view = view
@@ -73,13 +73,13 @@ class PrefixCrcs:
         return _of_rest(castagnoli, self.prefix(castagnoli, end), self.prefix(castagnoli, start), end - start)
 
     def of_batch(self, p: int, end: int) -> int:
-        """Return the CRC of what the crc field of the batch at `p` covers, up to `end`."""
+        """Return the CRC of the bytes up to `end` that the crc field of the batch at `p` covers."""
         castagnoli = self.view[p + MAGIC_AT] == MAGIC_V2
         return self.span(castagnoli, p + (CRC_START if castagnoli else MAGIC_AT), end)
 
 
 def multiply(castagnoli: bool, a: int, b: int) -> int:
-    """Return the product of two polynomials modulo the CRC's."""
+    """Return the product of two polynomials modulo the CRC's polynomial."""
     a, b = a & 0xFFFFFFFF, b & 0xFFFFFFFF
     product, polynomial = 0, POLYNOMIALS[castagnoli]
     while a:
@@ -108,7 +108,7 @@ def stored_crc(view: memoryview, p: int) -> int:
 def header_plausible(view: memoryview, p: int, end: int) -> bool:
     """Return whether the header of a valid batch or message can begin at `p`.
 
-    The bytes up to `end` are readable.
+    Only bytes before `end` can be read.
     """
     magic, readable = view[p + MAGIC_AT], end - p
     if readable < ENTRY_OVERHEAD + MIN_LENGTHS[magic]:
@@ -127,7 +127,7 @@ def plausible_batch(view: memoryview, p: int) -> bool:
 
 
 def plausible_message(view: memoryview, p: int, readable: int, length: int, magic: int) -> bool:
-    """Return whether key and value fill the message exactly, which is unlikely by chance."""
+    """Return whether key and value fill the message exactly, which rarely happens by chance."""
     attributes, key_at = view[p + LEGACY_ATTRIBUTES_AT], LEGACY_KEY_AT[magic]
     (key_length,) = INT32.unpack_from(view, p + key_at)
     if attributes & 0xF0 or attributes & CODEC_MASK > CODEC_LZ4 or not -1 <= key_length <= length - MIN_LENGTHS[magic]:
@@ -143,11 +143,11 @@ def plausible_message(view: memoryview, p: int, readable: int, length: int, magi
 def plausible_positions(view: memoryview, start: int, stop: int, end: int) -> Iterator[int]:
     """Yield the positions in [start, stop) at which a plausible header begins.
 
-    The bytes end at `end`.
+    Only bytes before `end` can be read.
     """
     for a in range(
         start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK
-    ):  # a bounded copy, in which the pattern finds magic bytes fast
+    ):  # copy a bounded chunk, in which the pattern finds magic bytes fast
         for hit in MAGICS.finditer(bytes(view[a : min(a + CHUNK, stop + MAGIC_AT, end)])):
             p = a + hit.start() - MAGIC_AT
             if header_plausible(view, p, end):
@@ -210,17 +210,21 @@ def find_batches(
 
 
 def in_reach(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether the offset of the header at `p` can follow `expected` in one segment."""
+    """Return whether the offset in the header at `p` is at most 2**31 - 1 above `expected`.
+
+    A lower offset than `expected` is not in reach either. Larger gaps do not occur within one
+    segment.
+    """
     return bool(0 <= INT64.unpack_from(view, p)[0] - expected <= MAX_RELATIVE_OFFSET)
 
 
 def continues_log(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether a header can begin at `p` whose offset is in reach of `expected`."""
+    """Return whether a possible header begins at `p` whose offset is in reach of `expected`."""
     return in_reach(view, p, expected) and possible(view, p)
 
 
 def possible(view: memoryview, p: int) -> bool:
-    """Return whether a header can begin at `p`, whatever its offset."""
+    """Return whether a header can begin at `p`, regardless of its offset."""
     (length,), magic = INT32.unpack_from(view, p + LENGTH_AT), view[p + MAGIC_AT]
     if magic > MAGIC_V2 or length < MIN_LENGTHS[magic]:
         return False
@@ -231,12 +235,13 @@ def possible(view: memoryview, p: int) -> bool:
 
 
 def may_begin(view: memoryview, p: int, following: int, file_end: int, expected: int) -> tuple[bool, bool]:
-    """Return whether the plausible header at `p` begins a batch of the log.
+    """Return whether the plausible header at `p` can begin a batch of the log.
 
-    That is a valid batch that ends by `following`, or one that continues the log and ends later.
+    This is the case if the batch ends by `following` and is valid, or if it ends later and
+    continues the log.
 
-    A batch that would end after `file_end` is not valid; the second value reports a header of the
-    log that claims this.
+    A batch that would end after `file_end` does not count. The second returned value is True if a
+    header that would otherwise count claims such an end.
     """
     if not whole(view, p, following):
         continued, beyond = continues_log(view, p, expected), batch_end(view, p) > file_end
@@ -246,9 +251,10 @@ def may_begin(view: memoryview, p: int, following: int, file_end: int, expected:
 
 
 def after_corrupted(view: memoryview, p: int, stop: int, file_end: int, expected: int) -> tuple[int | None, bool]:
-    """Return the end of a batch whose CRC does not match, or None if its length is not trusted.
+    """Return the end of a batch whose CRC does not match, or None if its length cannot be trusted.
 
-    The second value says whether a header in the batch claims to end after the file.
+    The second returned value says whether a header inside the batch claims a batch that ends after
+    the file.
     """
     if stop - p < BATCH_HEADER_SIZE or not continues_log(view, p, expected) or not whole(view, p, stop):
         return None, False
@@ -319,13 +325,13 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
 CHAIN_REACH = 1 << 16
 LATER_REACH = 1 << 20
 LATER_FINDS = 16
-"""As LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS of log/reading/search.py."""
+"""Same limits as LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS in log/reading/search.py."""
 HIGHEST = MAX_OFFSET - (1 << 32)
-"""`resume_after` does not decide about headers with a higher offset."""
+"""Highest offset of a header for which `resume_after` makes a decision."""
 
 
 def may_follow(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether a header can begin at `p` whose offset is `expected` or higher."""
+    """Return whether a possible header begins at `p` whose offset is at least `expected`."""
     return bool(INT64.unpack_from(view, p)[0] >= max(expected, 0)) and possible(view, p)
 
 
@@ -338,9 +344,9 @@ def header_is_dense(view: memoryview, p: int) -> bool:
 
 
 def varint_before(view: memoryview, p: int, size: int) -> int:
-    """Return the zigzag varint of 32 bits that consists of the `size` bytes before `p`.
+    """Return the 32-bit zigzag varint that consists of exactly the `size` bytes before `p`.
 
-    Return -1 if it is negative or there is no such varint.
+    Return -1 if the varint is negative, or if these bytes are not a single varint.
     """
     raw = view[p - size : p]
     if raw[-1] & 0x80 or any(not b & 0x80 for b in raw[:-1]):
@@ -358,11 +364,12 @@ def batch_offsets(view: memoryview, p: int) -> tuple[int, int]:
 def chain_end(
     view: memoryview, candidates: list[int], i: int, scanned_to: int, reach: int, lengths: list[int]
 ) -> tuple[int, int] | None:
-    """Return the end of the successive batches from candidate `i` on, and the offset after them.
+    """Return the end of the chain of batches that begins with candidate `i`, and its next offset.
 
-    The chain may end once it has `reach` bytes. Return None if it contains another format, if it
-    may continue where nothing was searched or where the search finds nothing, or if the size of a
-    part of it is one of `lengths`.
+    In a chain, batches follow each other without a gap. Following stops once the chain has more
+    than `reach` bytes. Return None if the chain contains another format, or if the size of a part
+    of it is one of `lengths`. Also return None if the chain may continue with a batch that was not
+    searched for or that the search does not find.
     """
     known, start = set(candidates[i:]), candidates[i]
     p = start
@@ -478,7 +485,7 @@ def _resume_after(
 def _unless_later(
     view: memoryview, candidates: list[int], i: int, scanned_to: int, file_end: int, next_offset: int
 ) -> tuple[int, bool] | None:
-    """Return candidate `i`, or None if a later one can have the offset `next_offset`."""
+    """Return candidate `i`, or None if a later candidate can have the offset `next_offset`."""
     reach = candidates[i] + LATER_REACH
     later = [p for p in candidates[i + 1 : i + 1 + LATER_FINDS] if p < reach]
     if any(p + BATCH_HEADER_SIZE > len(view) or INT64.unpack_from(view, p)[0] == next_offset for p in later):

@@ -1,9 +1,9 @@
-"""Varints: 7 bits per byte, least significant first.
+"""Read varints, which store 7 bits per byte, least significant bits first.
 
-Signed ones are zigzag-encoded (0, -1, 1, -2 become 0, 1, 2, 3).
+Signed varints are zigzag-encoded: 0, -1, 1 and -2 become 0, 1, 2 and 3.
 
-32 bits take at most 5 bytes, 64 bits at most 10. Bits above the width are dropped, as Kafka's
-ByteUtils does.
+A varint of 32 bits takes at most 5 bytes, and a varint of 64 bits at most 10 bytes. Bits above the
+width are dropped, as in Kafka's ByteUtils.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def view_of(buffer: Buffer) -> memoryview:
         raise ValueError("a C-contiguous buffer is needed")
     if (
         view.ndim != 1 or len(view.format.lstrip("@")) != 1
-    ):  # for example a structured array: memoryview casts simple items only
+    ):  # for example a structured array, because memoryview.cast() supports simple formats only
         raw = np.frombuffer(view, np.uint8) if view.nbytes else b""
         view = memoryview(raw)
     return view.cast("B")
@@ -48,9 +48,9 @@ def check_range(view: memoryview, start: int, end: int | None) -> int:
 
 
 def raw_varint(view: memoryview | bytes, p: int, end: int, width: int) -> tuple[int, int]:
-    """Return the bits, without undoing zigzag, and the position after them.
+    """Return the bits of a varint, without undoing zigzag, and the position after the varint.
 
-    Raise IndexError if they do not end within `width` bytes.
+    Raise IndexError if the varint does not end within `width` bytes.
     """
     value = shift = 0
     for at in range(p, min(end, p + width)):

@@ -30,7 +30,7 @@ from .varint import raw_varint
 
 
 class Row(NamedTuple):
-    """One record as spans: a row of the columns, and `next`, the position of the next record."""
+    """One record as spans, like a row of the columns. `next` is the position of the next record."""
 
     offset: int
     timestamp: int
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 def as_int64(n: int) -> int:
-    """Return the value that Java's 64-bit arithmetic gives, which wraps around."""
+    """Wrap `n` around to 64 bits, as Java's arithmetic does."""
     return (n + 2**63) % 2**64 - 2**63
 
 
@@ -51,7 +51,7 @@ def fault(code: int, position: int, base_offset: int) -> StructureError:
 
 
 def varint(data: Any, p: int, end: int) -> tuple[int, int]:
-    """Read a zigzag varint; those of one byte, which are most, without a loop."""
+    """Read a zigzag varint. Varints of one byte, the most common ones, are read without a loop."""
     byte = data[p] if p < end else 0x80
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), p + 1
@@ -60,9 +60,9 @@ def varint(data: Any, p: int, end: int) -> tuple[int, int]:
 
 
 def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
-    """Read a length (negative for null) and that many bytes.
+    """Read a length, which is negative for null, and skip that many bytes.
 
-    Return their span and the position after them.
+    Return the span of these bytes and the position after them.
     """
     length, p = varint(data, p, end)
     if length > end - p:
@@ -125,14 +125,15 @@ def read_record(
 
 
 def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, headers: bool) -> Row | None:
-    """Read a plain record; return None for any other record and for a faulty one.
+    """Read a plain record. Return None if the record is faulty or not plain.
 
-    The varints of a plain record have one or two bytes. If headers are wanted, it has none. Nearly
-    all records are plain. The caller reads the others with `read_record`, which reports faults. The
-    code is written out, since calls take most of the time.
+    In a plain record, every varint has one or two bytes. A record with headers is plain only if
+    headers are not wanted. Nearly all records are plain. The caller reads other records with
+    `read_record`, which reports faults. The code is inlined, because function calls would take most
+    of the time.
     """
     p = start
-    if end - start < PLAIN_SIZE:  # the last record of a batch, if it is short
+    if end - start < PLAIN_SIZE:  # this can be a short record at the end of a batch
         return None
     byte = data[p]
     p += 1
@@ -198,7 +199,10 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
 
 
 PLAIN_SIZE = 16
-"""Most bytes that the varints of a plain record take, and that are read before a check."""
+"""Largest number of bytes that the varints of a plain record take.
+
+They are read without a check if the batch has this many bytes left.
+"""
 NO_HEADERS: list[tuple[int, int, int, int]] = []
 new_row: Callable[[type[Row], tuple[Any, ...]], Row] = tuple.__new__
 KEY_ONLY = frozenset({"key"})
@@ -207,7 +211,7 @@ BODY = frozenset({"key", "value", "headers"})
 
 
 class Batch:
-    """A row of a table of batches as Python integers, with derived values."""
+    """A row of a table of batches, as Python integers, and values derived from them."""
 
     def __init__(self, row: Any) -> None:
         self.magic = int(row["magic"])
@@ -219,14 +223,14 @@ class Batch:
         self.count = int(row["count"])
         self.payload_position = int(row["payload_position"])
         self.payload_end = self.payload_position + int(row["payload_size"])
-        # with these bases, no offset or timestamp of a record with small deltas overflows 64 bits
+        # if True, no offset or timestamp of a record with small deltas can overflow 64 bits
         self.never_wraps = abs(self.base_offset) < MAX_OFFSET // 2 and abs(self.base_timestamp) < MAX_OFFSET // 2
         self.timestamp_type = 1 if int(row["attributes"]) & LOG_APPEND_TIME_BIT else 0
 
     def timestamp(self, raw: int) -> int:
-        """Return a record's timestamp from the bits of its delta.
+        """Return the timestamp of a record, given the zigzag-encoded bits of its timestamp delta.
 
-        With LogAppendTime, the batch's maximum timestamp.
+        With LogAppendTime, this is the batch's maximum timestamp.
         """
         if self.timestamp_type:
             return self.max_timestamp
@@ -235,9 +239,9 @@ class Batch:
     def rows(
         self, data: Any, names: frozenset[str], record: int, position: int, last_delta: int, max_headers: int
     ) -> Iterator[Row]:
-        """Yield the records from a position on.
+        """Yield the records of the batch, beginning at a position.
 
-        Raise StructureError for a faulty record, and for bytes after the last one.
+        Raise StructureError for a faulty record, and for bytes after the last record.
         """
         end = self.payload_end
         plain = self.never_wraps and (names == BODY or names == KEY_AND_VALUE)

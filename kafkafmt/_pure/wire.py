@@ -1,8 +1,10 @@
 """Read and write messages of the wire protocol, field by field, as a `Layout` describes them.
 
-A layout is one structure in one version. Each field has a reader and a writer, functions that are
-chosen once, when the layout is made. In flexible versions (KIP-482), a length is an unsigned varint
-of the length plus one (0 is null), and every structure ends with its tagged fields.
+A layout describes one version of one structure. Each field has a reader function and a writer
+function, which are chosen once, when the layout is created.
+
+In flexible versions (KIP-482), a length is encoded as an unsigned varint of the length plus one, so
+that 0 means null. Every structure then ends with its tagged fields.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def _holds_records(field: tuple[Any, ...]) -> bool:
 
 
 class Layout:
-    """Read and write one structure of the wire protocol, in one version. See `_core.pyi`."""
+    """Read and write one version of a structure of the wire protocol. See `_core.pyi`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Make the readers of a layout's fields.
+"""Create the readers for the fields of a layout.
 
 A reader is a function that returns a field's value and the position after it.
 """
@@ -34,7 +34,7 @@ Read = Callable[[memoryview, int, int], tuple[Any, int]]
 
 
 class Readable(Protocol):
-    """A structure that can be read: a `Layout`."""
+    """Interface of an object that can read a structure, such as a `Layout`."""
 
     def read_from(self, view: memoryview, p: int, end: int) -> tuple[Any, int]: ...
 
@@ -93,9 +93,10 @@ def uuid_reader(name: str) -> Read:
 
 
 def length_reader(name: str, width: int, compact: bool, nullable: bool) -> Read:
-    """Make a reader of a length or count, which returns -1 for null.
+    """Create a reader for a length or count. The reader returns -1 for null.
 
-    It is an int16 or int32, or, if compact, a varint of the value plus 1.
+    The number is encoded as an int16 or int32, or, if `compact` is True, as a varint of the number
+    plus 1.
     """
     number = number_reader(name, WIRE_INT16 if width == 2 else WIRE_INT32)
 
@@ -113,7 +114,7 @@ def length_reader(name: str, width: int, compact: bool, nullable: bool) -> Read:
 
 
 def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
-    """Make a reader of a string, bytes or record data: a length and that many bytes."""
+    """Create a reader for a string, bytes or record data: a length, followed by that many bytes."""
     length_of = length_reader(name, 2 if kind == WIRE_STRING else 4, compact, nullable)
 
     def read(view: memoryview, start: int, end: int) -> tuple[Any, int]:
@@ -133,10 +134,10 @@ def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
 
 
 def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> Read:
-    """Make a reader of a structure.
+    """Create a reader for a structure.
 
-    Before a nullable structure, a byte says whether it is null: a negative one, or in a tagged
-    field 0.
+    A nullable structure is preceded by a byte that says whether it is null. The structure is null
+    if this byte is negative. In a tagged field, the structure is null if the byte is 0.
     """
 
     def read(view: memoryview, p: int, end: int) -> tuple[Any, int]:
@@ -151,12 +152,12 @@ def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> 
 
 
 class Budget(local):
-    """How many more objects the message that a thread reads may contain."""
+    """The number of objects that the current message may still contain, for each thread."""
 
     left = MAX_OBJECTS
 
     def take(self, name: str, count: int, start: int) -> None:
-        """Count `count` objects towards the limit of MAX_OBJECTS."""
+        """Subtract `count` objects from the budget. Raise TooLargeError if it is exceeded."""
         self.left -= count
         if self.left < 0:
             raise TooLargeError(TOO_MANY_OBJECTS.format(name=name, limit=MAX_OBJECTS), start)
@@ -166,7 +167,10 @@ BUDGET = Budget()
 
 
 def array_reader(name: str, element: Read, smallest: int, compact: bool, nullable: bool, numbers: bool) -> Read:
-    """Make a reader of an array: a count, and elements of at least `smallest` bytes."""
+    """Create a reader for an array: a count, followed by that many elements.
+
+    Each element has at least `smallest` bytes.
+    """
     count_of = length_reader(name, 4, compact, nullable)
 
     def read(view: memoryview, start: int, end: int) -> tuple[Any, int]:

@@ -1,4 +1,7 @@
-"""Make the writers of a layout's fields: functions that append a field's bytes to an `Output`."""
+"""Create the writers for the fields of a layout.
+
+A writer is a function that appends the encoded field to an `Output`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ MAX_FRAME = 2**31 - 1
 
 
 class Output:
-    """The encoded messages: a list of buffers, and the bytes after the last of them."""
+    """The encoded messages: a list of buffers, and the bytes written after the last one."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
@@ -41,7 +44,7 @@ Write = Callable[[Output, Any], None]
 
 
 class Writable(Protocol):
-    """A structure that can be written: a `Layout`."""
+    """Interface of an object that can write a structure, such as a `Layout`."""
 
     def write_to(self, out: Output, message: Any) -> None: ...
 
@@ -87,7 +90,7 @@ def uuid_writer(name: str) -> Write:
 
 
 def length_writer(name: str, width: int, compact: bool, nullable: bool) -> Write:
-    """Make a writer of a length or count; None is null."""
+    """Create a writer for a length or count, in which None means null."""
 
     def write(out: Output, length: int | None) -> None:
         if length is None and not nullable:
@@ -136,7 +139,7 @@ def bytes_writer(name: str, compact: bool, nullable: bool) -> Write:
 
 
 def records_writer(name: str, compact: bool, nullable: bool) -> Write:
-    """Make a writer of record data: a buffer, or a list of buffers, which are not copied."""
+    """Create a writer for record data: a buffer, or a list of buffers, which are not copied."""
     put_length = length_writer(name, 4, compact, nullable)
 
     def write(out: Output, value: Any) -> None:

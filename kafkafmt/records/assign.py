@@ -34,21 +34,21 @@ _FIRST_ROWS = 256
 
 
 def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
-    """Return the table of all batches of a buffer.
+    """Return a table of all batches in a buffer.
 
-    Raise the error of the first invalid batch. A batch that the end of the buffer truncates is
-    invalid.
+    Raise KafkaFormatError for the first batch that is invalid or incomplete.
     """
     size, position, rows = view_of(buffer).nbytes, 0, 0
     table = np.empty(_FIRST_ROWS, BATCH_DTYPE)
     while position < size:
         if rows == len(table):
-            # Estimate the number of remaining batches from the average size so far, plus an eighth.
-            # The table grows at most ninefold at once, in case the first batches are unusually
-            # small.
+            # Estimate the number of remaining batches from the average batch size so far, and add
+            # an eighth as a reserve. Limit the growth of the table to a factor of nine, in case the
+            # first batches are unusually small.
             expected = rows * (size - position) // position * 9 // 8 + _FIRST_ROWS
             larger = np.empty(rows + min(expected, 8 * rows), BATCH_DTYPE)
-            # Copy bytes: NumPy would copy the rows field by field, which is slower.
+            # Copy the table as bytes, because NumPy would copy its rows field by field, which is
+            # slower.
             larger.view(np.uint8)[: rows * BATCH_DTYPE.itemsize] = table.view(np.uint8)
             table = larger
         scan = core.scan_batches(buffer, table[rows:], position, None, check_crc)
@@ -78,9 +78,8 @@ def assign_offsets(
 ) -> int:
     """Assign consecutive offsets to the batches of a buffer, in place.
 
-    Only base offsets are written, and leader epochs if `leader_epoch` is given. Gaps between the
-    offsets inside a batch stay. All batches are checked first; if one is invalid, nothing is
-    changed.
+    Only the base offsets are written, and also the leader epochs if `leader_epoch` is given. Gaps
+    between the offsets in a batch are kept. If a batch is invalid, the buffer is left unchanged.
 
     Parameters
     ----------
@@ -89,10 +88,11 @@ def assign_offsets(
     next_offset : int
         Offset of the first record, 0 or higher.
     leader_epoch : int, optional
-        Partition leader epoch to write into every v2 batch. By default leader epochs stay.
+        Partition leader epoch to write into every v2 batch. By default, leader epochs are not
+        changed.
     check_crc : bool, default True
-        Check the CRC of each batch. The CRCs do not cover the fields that are written, so they stay
-        valid.
+        Check the CRC of each batch. The CRC does not cover the fields that are written, so it
+        remains valid.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression. Only wrapper messages are
         decompressed, to count their messages.
@@ -107,20 +107,21 @@ def assign_offsets(
     KafkaFormatError
         A batch is damaged or incomplete.
     InvalidError
-        A last offset delta is negative ("record_count"), a wrapper has magic 0, whose inner
-        messages contain absolute offsets ("format_0_wrapper"), or the last inner offset of a
-        wrapper is not 0 to 2**31 - 1 ("inner_offsets").
+        Offsets cannot be assigned to a batch. `InvalidError.rule` is "record_count" if a last
+        offset delta is negative, "format_0_wrapper" if a wrapper message has magic 0 (its inner
+        messages contain absolute offsets), or "inner_offsets" if the last inner offset of a wrapper
+        message is not from 0 to 2**31 - 1.
     OverflowError
         An offset would exceed 2**63 - 2 (`OffsetOverflowError`), or `leader_epoch` does not fit
-        int32.
+        into an int32.
     TypeError, ValueError
         Another argument is wrong, or the buffer is read-only.
 
     Notes
     -----
-    Kafka's counterpart is ``LogValidator.assignOffsetsNonCompressed`` with
-    ``MutableRecordBatch.setLastOffset`` and ``setPartitionLeaderEpoch``. To apply a broker's other
-    checks too, call `validate_and_assign_offsets`.
+    Kafka's counterparts are ``LogValidator.assignOffsetsNonCompressed``,
+    ``MutableRecordBatch.setLastOffset`` and ``MutableRecordBatch.setPartitionLeaderEpoch``. To run
+    a broker's other checks too, call `validate_and_assign_offsets`.
 
     Examples
     --------
@@ -139,9 +140,9 @@ def assign_offsets(
 
 
 def numbered(buffer: Buffer, next_offset: int, leader_epoch: int) -> BatchTable:
-    """Assign offsets and leader epochs, and return the resulting table of batches.
+    """Assign offsets and leader epochs, and return the updated table of batches.
 
-    See `assign_offsets`.
+    The offsets are assigned by `assign_offsets`.
     """
     assign_offsets(buffer, next_offset, leader_epoch)
     return scan_all(buffer, check_crc=False)
@@ -165,7 +166,7 @@ def _number(buffer: Buffer, table: BatchTable, next_offset: int, leader_epoch: i
 
 
 def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> None:
-    """Set the last offset delta of each wrapper message to its last inner offset."""
+    """Set each wrapper message's last offset delta in `table` to its last inner offset."""
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes, check_offsets=False)
     for i in np.flatnonzero(table["count"] < 0).tolist():
         row = table[i]

@@ -1,4 +1,4 @@
-"""Represent batches and messages as objects that read their fields from the buffer."""
+"""Iterate over the batches and messages in a buffer as `Batch` objects."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from .stream import read_records
 
 
 def _as_int32(n: int) -> int:
-    """Return the low 32 bits of `n` as a signed int, as Java's int arithmetic does."""
+    """Wrap `n` to a signed 32-bit integer, as Java's int arithmetic does."""
     return (n + 2**31) % 2**32 - 2**31
 
 
 @shared
 def iter_batches(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
-    """Iterate over the batches and messages of a buffer, without decompressing them.
+    """Iterate over the batches and messages in a buffer without decompressing them.
 
     Several threads can share the iterator.
 
@@ -52,8 +52,8 @@ def iter_batches(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
     Yields
     ------
     Batch
-        Each batch, wrapper message and plain message. A batch that the end of the buffer truncates
-        is not yielded, and is no error.
+        Each batch, wrapper message and plain message. An incomplete batch at the end of the buffer
+        is not yielded, and is not an error.
 
     Raises
     ------
@@ -74,11 +74,11 @@ def iter_batches(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
 class Batch:
     """A record batch (magic 2), or a message (magic 0 or 1).
 
-    A message can be a wrapper of a compressed message set.
+    A compressed message is a wrapper: its value is a compressed message set.
 
-    Create it with `iter_batches`. It refers to the buffer. Fields that the format does not have are
-    -1: leader_epoch, producer_id, producer_epoch and base_sequence of magic 0 and 1, timestamps of
-    magic 0.
+    Create instances with `iter_batches`. An instance keeps a reference to the buffer. Fields that
+    the record format does not have are -1. These are leader_epoch, producer_id, producer_epoch and
+    base_sequence in magic 0 and 1, and the timestamps in magic 0.
 
     Notes
     -----
@@ -113,26 +113,29 @@ class Batch:
 
     @property
     def attributes(self) -> int:
-        """Attribute bits. Of magic 0 and 1 only the bits that these formats define."""
+        """Attribute bits of the batch.
+
+        In magic 0 and 1, only the bits that these formats define are included.
+        """
         return self._int("attributes")
 
     @property
     def codec(self) -> str:
         """Name of the codec: "none", "gzip", "snappy", "lz4" or "zstd".
 
-        If Kafka defines no such codec, this is the id as text.
+        If Kafka does not define the codec id, this is the id as a string.
         """
         number = self.attributes & CODEC_MASK
         return CODEC_NAMES[number] if number < len(CODEC_NAMES) else str(number)
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the batch has a codec; a compressed message is a wrapper."""
+        """Whether the batch is compressed. A compressed message is a wrapper message."""
         return self.attributes & CODEC_MASK != CODEC_NONE
 
     @property
     def timestamp_type(self) -> int:
-        """Timestamp type: 0 CreateTime, 1 LogAppendTime, -1 none (magic 0)."""
+        """Timestamp type: 0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0)."""
         return TIMESTAMP_TYPE_NONE if self.magic == MAGIC_V0 else int(self.attributes & LOG_APPEND_TIME_BIT != 0)
 
     @property
@@ -147,9 +150,9 @@ class Batch:
 
     @property
     def base_offset(self) -> int:
-        """Offset of the first record. A wrapper message is decompressed to find it.
+        """Offset of the first record. To find it, a wrapper message is decompressed.
 
-        Raises KafkaFormatError if a wrapper message is damaged or empty.
+        Raises KafkaFormatError if the batch is a wrapper message that is damaged or empty.
         """
         if self.count is not None:
             return self._int("base_offset")
@@ -165,30 +168,30 @@ class Batch:
 
     @property
     def count(self) -> int | None:
-        """Number of records according to the header.
+        """Number of records, as stored in the header.
 
-        None for a wrapper message, whose header does not contain it.
+        None for a wrapper message, whose header does not store this number.
         """
         return None if self._int("count") < 0 and self.magic < MAGIC_V2 else self._int("count")
 
     @property
     def base_timestamp(self) -> int:
-        """Timestamp to which the records' timestamp deltas are added, in ms.
+        """Timestamp in ms to which the records' timestamp deltas are added.
 
-        If a delete horizon is set, the field contains the delete horizon instead.
+        If the batch has a delete horizon, this field contains the delete horizon.
         """
         return self._int("base_timestamp")
 
     @property
     def max_timestamp(self) -> int:
-        """Largest timestamp of the records in ms, according to the header; -1 if they have none."""
+        """Largest record timestamp in ms, as stored in the header; -1 if there is none."""
         return self._int("max_timestamp")
 
     @property
     def delete_horizon(self) -> int | None:
-        """Time from which compaction may remove tombstones and markers, in ms.
+        """Time in ms from which compaction may remove tombstones and transaction markers.
 
-        None if it is not set.
+        None if the batch has no delete horizon.
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
@@ -216,9 +219,9 @@ class Batch:
     def last_sequence(self) -> int:
         """Sequence number of the last offset; -1 if the base sequence is -1.
 
-        It is computed as by Kafka's ``DefaultRecordBatch.lastSequence``: from the base sequence and
-        the last offset delta only, with 0 after 2**31 - 1. The int32 arithmetic is that of Java,
-        also if a field of a corrupted batch is negative.
+        It is computed as in Kafka's ``DefaultRecordBatch.lastSequence``, from the base sequence and
+        the last offset delta. Sequence numbers wrap from 2**31 - 1 to 0. As in Java, the arithmetic
+        uses int32, even if a field of a corrupted batch is negative.
         """
         base, delta = self.base_sequence, self._int("last_offset_delta")
         if base == NO_SEQUENCE:
@@ -228,7 +231,7 @@ class Batch:
 
     @property
     def crc(self) -> int:
-        """Stored checksum: CRC-32C, or CRC-32 in magic 0 and 1."""
+        """Checksum that is stored in the batch: CRC-32C in magic 2, CRC-32 in magic 0 and 1."""
         return self._int("crc")
 
     @property
@@ -247,15 +250,16 @@ class Batch:
 
     @property
     def data(self) -> memoryview:
-        """All bytes of the batch, as a view of the buffer."""
+        """The complete batch, as a view into the buffer."""
         return self._buffer[self.position : self.position + self.size]
 
     @property
     def payload(self) -> memoryview:
-        """Bytes after the header, as a view of the buffer.
+        """Payload of the batch, as a view into the buffer.
 
-        In magic 2 these are the records, which can be compressed. In magic 0 and 1 this is the
-        value of the message, b"" for null; the value of a wrapper is the compressed message set.
+        In magic 2, the payload is the records, which may be compressed. In magic 0 and 1, it is the
+        value of the message, or b"" if the value is null. The value of a wrapper message is its
+        compressed message set.
         """
         if self.magic == MAGIC_V2:
             return self._buffer[self._int("payload_position") : self.position + self.size]
@@ -265,13 +269,13 @@ class Batch:
     def key(self) -> memoryview | None:
         """Key of a message (magic 0 and 1); None if it is null.
 
-        Always None in magic 2, where records have keys.
+        Always None in magic 2, where each record has its own key.
         """
         return None if self.magic == MAGIC_V2 else self._field(0)[1]
 
     @property
     def key_size(self) -> int:
-        """Length of the key of a message in bytes; -1 if it is null. Always -1 in magic 2."""
+        """Length of a message's key in bytes; -1 if the key is null, and always in magic 2."""
         return -1 if self.magic == MAGIC_V2 else self._field(0)[0]
 
     @property
@@ -280,9 +284,10 @@ class Batch:
         return len(self.payload) if self.magic == MAGIC_V2 else self._field(1)[0]
 
     def _field(self, index: int) -> tuple[int, memoryview | None]:
-        """Return the stored length and the bytes of a message's key (0) or value (1).
+        """Return the stored length and the bytes of a message's key or value (`index` 0 or 1).
 
-        The bytes end at the latest with the message.
+        Bytes after the end of the message are never included, even if the stored length is too
+        large.
         """
         data, at, size, field = self.data, LEGACY_KEY_AT[self.magic], -1, None
         for _ in range(index + 1):
@@ -305,12 +310,15 @@ class Batch:
     def records(
         self, *, views: bool = False, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     ) -> Iterator[core.Record[bytes | memoryview]]:
-        """Return an iterator of the batch's records; of a control batch the control records.
+        """Return an iterator over the records of the batch.
+
+        If the batch is a control batch, its control records are returned.
 
         Parameters
         ----------
         views : bool, default False
-            Return keys and values of an uncompressed batch as memoryviews of the buffer.
+            If the batch is uncompressed, return keys and values as memoryviews into the buffer
+            instead of bytes.
         max_batch_bytes : int, default 134217728 (128 MiB)
             Largest size of the batch in bytes after decompression.
 
@@ -321,6 +329,6 @@ class Batch:
         Raises
         ------
         KafkaFormatError
-            The records are damaged. The CRC is not checked.
+            The records are damaged. The CRC of the batch is not checked.
         """
         return read_records(self.data, control=True, check_crc=False, views=views, max_batch_bytes=max_batch_bytes)

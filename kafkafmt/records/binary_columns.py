@@ -1,4 +1,4 @@
-"""Convert columns of keys and values to spans, and recognize Arrow arrays."""
+"""Convert key and value columns to spans, and detect Arrow arrays."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MAX_LENGTH = 2**31 - 1
 
 
 def arrow_array(column: Any, name: str) -> Any:
-    """Return the column as one Arrow array without a dictionary.
+    """Return an Arrow or Polars column as a single Arrow array without dictionary encoding.
 
-    Return None if it is not an Arrow array.
+    Return None if the column is neither.
     """
-    if hasattr(column, "to_arrow"):  # Polars
+    if hasattr(column, "to_arrow"):  # a Polars Series
         column = column.to_arrow()
     if hasattr(column, "combine_chunks") and hasattr(column, "chunks"):
         column = column.combine_chunks()
@@ -45,14 +45,14 @@ def present(array: Any) -> np.ndarray:
 
 
 def starts_of(lengths: LengthArray) -> IntArray:
-    """Return the start of each span if spans of these lengths are stored back to back."""
+    """Return the start positions of spans with these lengths that are stored back to back."""
     starts = np.zeros(len(lengths), np.int64)
     np.cumsum(np.maximum(lengths[:-1], 0), out=starts[1:])
     return starts
 
 
 def binary_column(column: Any, name: str = "keys") -> Spans:
-    """Return a column of keys or values of any supported kind (see `columns_of`) as spans."""
+    """Convert a key or value column of any type that `columns_of` accepts to spans."""
     if isinstance(column, Spans):
         return exact_spans(column, name)
     array = arrow_array(column, name)
@@ -70,7 +70,7 @@ def binary_column(column: Any, name: str = "keys") -> Spans:
 
 
 def exact_spans(spans: Spans, name: str) -> Spans:
-    """Return `spans`, or a copy if its arrays do not have the dtypes that the core reads."""
+    """Return the spans with arrays of the dtypes that the core requires, converted if necessary."""
     positions = exact_integers(spans.positions, np.int64, f"{name} (positions)")
     lengths = exact_integers(spans.lengths, np.int32, f"{name} (lengths)")
     return (
@@ -79,10 +79,11 @@ def exact_spans(spans: Spans, name: str) -> Spans:
 
 
 def exact_integers(column: Any, dtype: Any, name: str) -> Any:
-    """Return integers of any size, sign, byte order and stride as a contiguous array of `dtype`.
+    """Convert integers of any size, sign, byte order and stride to a contiguous `dtype` array.
 
-    Such an array is returned itself. Raise TypeError if the elements are not integers or if there
-    are several dimensions, and ValueError if an integer does not fit `dtype`.
+    An array that already has this form is returned unchanged. Raise TypeError if the elements are
+    not integers or if the array has several dimensions, and ValueError if an integer does not fit
+    `dtype`.
     """
     if isinstance(column, np.ndarray) and column.dtype == dtype and column.ndim == 1 and column.flags.c_contiguous:
         return column
@@ -101,9 +102,10 @@ def exact_integers(column: Any, dtype: Any, name: str) -> Any:
 
 
 def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> Spans:
-    """Copy bytes-like objects and None into one buffer.
+    """Copy bytes-like objects into one buffer, and return their spans; None becomes a null span.
 
-    `rows` contains the row number of each object, for errors; by default this is its position.
+    `rows` contains the row number of each object, which error messages mention. By default, rows
+    are counted from 0.
     """
     parts: list[bytes | None] = []
     for o in column:
@@ -119,7 +121,8 @@ def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> S
 def _as_bytes(o: Any, name: str, row: int) -> bytes:
     """Return the bytes of a bytes-like object.
 
-    NumPy's numbers and text are rejected, although they provide a buffer.
+    NumPy scalars, such as numbers and text, are rejected although they support the buffer protocol.
+    Only `numpy.bytes_` is accepted.
     """
     try:
         view = None if isinstance(o, np.generic) and not isinstance(o, bytes) else memoryview(o)
@@ -148,7 +151,7 @@ def _fixed(column: np.ndarray) -> Spans:
 
 
 def arrow_binary(array: Any, name: str) -> Spans:
-    """Return an Arrow array of binary or string as spans that refer to its memory."""
+    """Return the spans of an Arrow binary or string array. They refer to the array's memory."""
     kind, n = str(array.type), len(array)
     if kind == "null":
         return Spans(b"", np.zeros(n, np.int64), np.full(n, -1, np.int32))

@@ -1,8 +1,8 @@
 """Build record batches from single records, lists of records, or columns.
 
-`BatchBuilder` checks what the format of a batch can contain. The core's `RecordBuffer` encodes the
-records. The rules are those of Kafka's ``MemoryRecordsBuilder``. Each rule has a name, the `rule`
-of the InvalidError.
+`BatchBuilder` checks that the record format supports the settings of a batch, and the core's
+`RecordBuffer` encodes the records. The rules are those of Kafka's ``MemoryRecordsBuilder``. If a
+setting or a record breaks a rule, `InvalidError.rule` is the name of that rule.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from ..codecs import Compressor
 
 DEFAULT_BATCH_BYTES = 16384
-"""Kafka's default of the producer setting ``batch.size``."""
+"""Default value of the producer setting ``batch.size`` in Kafka, in bytes."""
 _CHUNK_ROWS = 1024
-"""Records that are passed to the core at once."""
+"""Number of records that are passed to the core at once."""
 
 
 def codec_id(codec: str | int) -> int:
-    """Return the id of a codec that is given by name, as in ``compression.type``, or by id."""
+    """Return the id of a codec, given its name (as in ``compression.type``) or its id."""
     names: dict[Any, int] = {name: i for i, name in enumerate(CODEC_NAMES)} | {i: i for i in range(len(CODEC_NAMES))}
     if isinstance(codec, bool) or codec not in names:
         raise ValueError(f"codec is {codec!r}; it can be {', '.join(CODEC_NAMES)}")
@@ -61,44 +61,52 @@ def format_number(magic: int) -> int:
 
 
 class BatchBuilder:
-    """Build batches one after another: append records until the batch is full, then call `finish`.
+    """Build record batches one after another.
+
+    Append records until the batch is full. Then call `finish`, which returns the batch and starts
+    the next one.
 
     Parameters
     ----------
     magic : {2, 1, 0}, default 2
-        Record format. In formats 0 and 1 a batch is a wrapper message, or without a codec a
-        sequence of messages.
+        Record format. In formats 0 and 1, a compressed batch is a wrapper message, and an
+        uncompressed batch is a sequence of messages.
     codec : str or int, default "none"
         Name or id of the codec: none, gzip, snappy, lz4 or zstd (``compression.type``).
     level : int, optional
-        Compression level, as in ``compression.gzip.level`` and its counterparts. By default that of
-        the codec.
+        Compression level, as in ``compression.gzip.level`` and its counterparts. By default, the
+        default level of the codec.
     max_bytes : int, optional
-        Largest size of a batch in bytes. With a codec, this is the size that the batch would have
-        if nothing could be compressed. A single record that is larger gets a batch of its own, as
-        in Kafka's producer. By default the largest size that the format allows.
+        Largest size of a batch in bytes. A compressed batch does not exceed this size even if its
+        records turn out to be incompressible. A single record that is larger gets a batch of its
+        own, as in Kafka's producer. By default, the largest size that the format allows.
     base_offset : int, optional
-        Base offset of the first batch. By default the offset of its first record, or 0.
+        Base offset of the first batch. By default, the offset of the first record, or 0 if that
+        record has no offset.
     producer_id, producer_epoch, base_sequence : int, default -1
-        Producer of the batches, and sequence number of the first record. -1 means none.
+        Producer id and producer epoch of the batches, and sequence number of the first record. -1
+        means none.
     transactional, control : bool, default False
-        The transactional bit and the control bit of the batches.
+        Whether to set the transactional bit or the control bit of the batches.
     leader_epoch : int, default -1
         Partition leader epoch of the batches.
     log_append_time : int, optional
-        Time in ms; it makes the timestamp type of the batches LogAppendTime. By default CreateTime.
+        Log append time in ms. If it is given, the timestamp type of the batches is LogAppendTime,
+        otherwise CreateTime.
     delete_horizon : int, optional
-        Time from which compaction may remove tombstones and markers, in ms. By default none.
+        Time in ms from which compaction may remove tombstones and transaction markers. By default,
+        none.
 
     Attributes
     ----------
     append : ``append(key, value, timestamp=-1, headers=(), offset=None) -> bool``
-        Append a record, and return True; return False if the batch is full.
+        Append a record and return True. If the record does not fit the batch, return False.
     extend : ``extend(records, start=0) -> int``
-        Append the records of a list or tuple from index `start` on, and return the index of the
-        first one that does not fit, or the number of records.
+        Append the records of a list or tuple, beginning at index `start`. Return the index of the
+        first record that does not fit, or the number of records if all of them fit.
     has_room_for : ``has_room_for(key, value, timestamp=-1, headers=(), offset=None) -> bool``
-        Return what `append` would return, or raise what it would raise, without appending.
+        Return what `append` would return, or raise the error that it would raise, without appending
+        the record.
     magic : int
         Record format.
     codec : str
@@ -107,26 +115,27 @@ class BatchBuilder:
     Raises
     ------
     InvalidError
-        The format cannot contain what is given, for example zstd below format 2, or a record breaks
-        a rule of Kafka. `InvalidError.rule` is the name of the rule.
+        The record format does not support a setting, for example zstd in formats 0 and 1, or a
+        record breaks one of Kafka's rules. `InvalidError.rule` is the name of the rule.
     TypeError, ValueError, OverflowError
-        An argument or a field of a record is wrong or does not fit its field.
+        An argument or a field of a record has a wrong type or value, or is out of range.
 
     Notes
     -----
     Records are tuples ``(key, value[, timestamp[, headers[, offset]]])`` or `Record` objects.
-    Timestamps are in ms since 1970-01-01 UTC; -1 means none. Their offsets:
+    Timestamps are in ms since 1970-01-01 UTC; -1 means none. Records get their offsets as follows:
 
-    - A tuple with an offset, and a Record, keep their offset. Gaps stay.
+    - A tuple with an offset keeps this offset, and so does a Record. Gaps between offsets are kept.
     - A tuple without an offset, or with offset None, gets the next offset. So does a Record with
       offset -1, which means that the offset was not read.
-    - Offsets must increase. An offset that is not above the previous ones, or is below
-      `base_offset`, raises InvalidError ("offset_order").
-    - `extend` raises ValueError if some records are Records that keep their offsets, and others get
+    - Offsets must increase. An offset that is below `base_offset`, or not above all previous
+      offsets, raises InvalidError with the rule "offset_order".
+    - `extend` raises ValueError if Records that keep their offsets are mixed with records that get
       the next offset.
 
     Offsets and sequence numbers continue from batch to batch. Several threads can use one builder.
-    `finish` raises RuntimeError if another thread appends while the records are compressed.
+    `finish` raises RuntimeError if another thread appends records while the batch is being
+    compressed.
 
     Kafka's counterpart is ``MemoryRecordsBuilder``.
 
@@ -178,7 +187,7 @@ class BatchBuilder:
                 raise InvalidError(f"{name} is {time}; it cannot be negative", rule="timestamp")
         self.magic, self.codec = magic, CODEC_NAMES[number]
         self._compressor = _compressor(number, level)
-        self._finishing = RLock()  # only one thread at a time can use a compressor
+        self._finishing = RLock()  # because only one thread at a time can use a compressor
         attributes = number
         for bit, given in (
             (LOG_APPEND_TIME_BIT, log_append_time is not None),
@@ -199,8 +208,8 @@ class BatchBuilder:
             NO_TIMESTAMP if log_append_time is None else log_append_time,
             NO_TIMESTAMP if delete_horizon is None else delete_horizon,
         )
-        # These are the core's methods themselves, because a Python method in between would double
-        # the cost.
+        # Expose the core's methods directly, because a Python wrapper method would double the cost
+        # of a call.
         self.append, self.extend, self.has_room_for = (
             self._records.append,
             self._records.extend,
@@ -211,7 +220,7 @@ class BatchBuilder:
         return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {self.count} records, {self.size} bytes>"
 
     def _uncompressed(self, max_bytes: int) -> int:
-        """Return the largest uncompressed size with which a batch never exceeds `max_bytes`."""
+        """Return the largest uncompressed size at which a batch cannot exceed `max_bytes`."""
         integer("max_bytes", max_bytes, 1, "a number of bytes")
         if self._compressor is None:
             return min(max_bytes, MAX_BATCH_LENGTH + ENTRY_OVERHEAD)
@@ -230,18 +239,18 @@ class BatchBuilder:
     def size(self) -> int:
         """Size of the current batch in bytes before compression.
 
-        Without a codec, this is the size that `finish` returns.
+        Without a codec, this is also the size of the batch that `finish` returns.
         """
         return self._records.size
 
     @property
     def max_size(self) -> int:
-        """Largest size in bytes that `finish` can return for the current batch."""
+        """Largest size in bytes that the current batch can have after compression."""
         return self.size if self._compressor is None else self._compressor.max_size(self.size)
 
     @property
     def next_offset(self) -> int:
-        """Offset of the next record, unless the record has its own offset."""
+        """Offset that the next record gets if it does not have its own offset."""
         return self._records.next_offset
 
     def append_columns(self, columns: Columns, start: int = 0, stop: int | None = None) -> int:
@@ -254,23 +263,23 @@ class BatchBuilder:
         start : int, default 0
             First row to append.
         stop : int, optional
-            Row before which to stop. By default the number of rows.
+            Row at which to stop; this row is not appended. By default, all rows are appended.
 
         Returns
         -------
         int
-            The first row that does not fit, or `stop`.
+            Index of the first row that does not fit, or `stop` if all rows fit.
 
         Raises
         ------
         InvalidError
-            A record breaks a rule of Kafka. The rows before it have been appended.
+            A record breaks one of Kafka's rules. The rows before it have been appended.
         """
         end = columns.rows if stop is None else min(stop, columns.rows)
         return self._records.append_columns(*columns[1:], start, end)
 
     def append_many(self, columns: Columns, start: int = 0) -> tuple[int, list[bytes]]:
-        """Append rows of columns, finishing batches that are full.
+        """Append rows of columns, and finish each batch that becomes full.
 
         Parameters
         ----------
@@ -282,8 +291,8 @@ class BatchBuilder:
         Returns
         -------
         row : int
-            The first row that was not appended. Call the method again from this row on, until it is
-            the number of rows.
+            Index of the first row that was not appended. Call the method again with this index as
+            `start`, until it equals the number of rows.
         batches : list of bytes
             The batches that were finished.
         """
@@ -300,18 +309,18 @@ class BatchBuilder:
         Parameters
         ----------
         last_offset : int, optional
-            Last offset of the batch, if it is higher than that of the last record, as after
-            compaction. By default the offset of the last record.
+            Last offset of the batch. It can be higher than the offset of the last record, as it is
+            after compaction. By default, the offset of the last record.
 
         Returns
         -------
         bytes
-            The batch; b"" if it has no record.
+            The batch, or b"" if it has no records.
 
         Raises
         ------
         RuntimeError
-            Another thread has changed the batch while its records were compressed.
+            Another thread appended records while the batch was being compressed.
         """
         with self._finishing:
             records = self._records
@@ -330,7 +339,7 @@ def _compressor(codec: int, level: int | None) -> Compressor | None:
         if level is not None:
             raise ValueError(f"level is {level}, but codec is none, which has no levels")
         return None
-    from ..codecs import Compressor  # imported only if needed, because it imports the codecs' packages
+    from ..codecs import Compressor  # imported only if needed, because it imports the compression packages
 
     return Compressor(codec, level)
 
@@ -344,7 +353,7 @@ def _check_format(
     log_append_time: int | None,
     delete_horizon: int | None,
 ) -> None:
-    """Raise InvalidError for a setting that formats 0 and 1 cannot represent."""
+    """Raise InvalidError if formats 0 and 1 cannot represent one of the settings."""
     for rule, what, given in (
         ("codec_in_format", CODEC_NAMES[codec], codec >= CODEC_ZSTD),
         ("transactional_in_format", "transactions", transactional),
@@ -379,7 +388,7 @@ def _check_producer(
 
 
 def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]) -> bytes:
-    """Build one batch of all records.
+    """Build a single batch that contains all records.
 
     Parameters
     ----------
@@ -393,18 +402,18 @@ def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]
     Returns
     -------
     bytes
-        The batch; b"" if there is no record. In formats 0 and 1 a wrapper message, or without a
-        codec the messages.
+        The batch, or b"" if there are no records. In formats 0 and 1, the batch is a wrapper
+        message, or a sequence of messages if there is no codec.
 
     Raises
     ------
     InvalidError
-        A record breaks a rule of Kafka, or offsets do not increase.
+        A record breaks one of Kafka's rules, or offsets do not increase.
     TooLargeError
         The records do not fit into one batch.
     TypeError, ValueError, OverflowError
-        An argument is wrong, or some records are Records that keep their offsets and others have
-        none.
+        An argument is wrong, or Records that keep their offsets are mixed with records that have no
+        offset.
 
     Notes
     -----
@@ -427,7 +436,7 @@ def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]
 def build_batches(
     records: Iterable[RecordLike], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
 ) -> Iterator[bytes]:
-    """Build as many batches as needed from records, each as large as `max_bytes` allows.
+    """Build batches from records, each as large as `max_bytes` allows.
 
     Several threads can share the iterator.
 
@@ -435,10 +444,10 @@ def build_batches(
     ----------
     records : iterable of tuple or Record
         Tuples ``(key, value[, timestamp[, headers[, offset]]])``, or Record objects, which keep
-        their offsets; see `BatchBuilder`. They are read as the batches are built.
+        their offsets; see `BatchBuilder`. They are read lazily, while the batches are built.
     max_bytes : int, optional, default 16384
-        Largest size of a batch in bytes; see `BatchBuilder`. None means no limit but that of the
-        format.
+        Largest size of a batch in bytes; see `BatchBuilder`. If None, only the limit of the format
+        applies.
     **options
         Other keyword arguments of `BatchBuilder`.
 
@@ -450,11 +459,11 @@ def build_batches(
     Raises
     ------
     InvalidError
-        A record breaks a rule of Kafka, or offsets do not increase. Earlier batches have been
+        A record breaks one of Kafka's rules, or offsets do not increase. Earlier batches have been
         yielded.
     TypeError, ValueError, OverflowError
-        An argument is wrong, or some records are Records that keep their offsets and others have
-        none.
+        An argument is wrong, or Records that keep their offsets are mixed with records that have no
+        offset.
 
     Examples
     --------
@@ -469,8 +478,8 @@ def build_batches(
         if type(records) is list or type(records) is tuple
         else iter(lambda: list(itertools.islice(source, _CHUNK_ROWS)), [])
     )
-    # Each chunk is preceded by the last record of the previous one, because extend() checks that
-    # all records, or none, keep their offsets.
+    # Put the last record of the previous chunk in front of each chunk, because extend() compares it
+    # with the next record: either all records or none may keep their offsets.
     before: list[RecordLike] = []
     for chunk in chunks:
         given = [*before, *chunk] if before else chunk
@@ -486,7 +495,7 @@ def build_batches(
 def build_columns(
     columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
 ) -> Iterator[bytes]:
-    """Build as many batches as needed from columns, each as large as `max_bytes` allows.
+    """Build batches from columns, each as large as `max_bytes` allows.
 
     Several threads can share the iterator.
 
@@ -495,8 +504,8 @@ def build_columns(
     columns : Columns
         The result of `columns_of`.
     max_bytes : int, optional, default 16384
-        Largest size of a batch in bytes; see `BatchBuilder`. None means no limit but that of the
-        format.
+        Largest size of a batch in bytes; see `BatchBuilder`. If None, only the limit of the format
+        applies.
     **options
         Other keyword arguments of `BatchBuilder`.
 
@@ -508,7 +517,7 @@ def build_columns(
     Raises
     ------
     InvalidError
-        A record breaks a rule of Kafka. Earlier batches have been yielded.
+        A record breaks one of Kafka's rules. Earlier batches have been yielded.
     TypeError, ValueError, OverflowError
         An argument is wrong.
 

@@ -1,4 +1,4 @@
-"""Check batches as a reader receives them, and report all problems, not only the first one."""
+"""Check batches as a reader would, and report all problems instead of only the first one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .reader import RecordReader
 
 _TABLE_ROWS = 256
 _SEQUENCES = 2**31
-"""Number of sequence numbers; 0 follows 2**31 - 1."""
+"""Number of distinct sequence numbers. The number after 2**31 - 1 is 0."""
 
 
 class Problem(NamedTuple):
@@ -36,8 +36,8 @@ class Problem(NamedTuple):
     rule: str
     """Stable name of the problem.
 
-    The `code` of an error, or one of offset_order, offset_range, producer_epoch, base_sequence,
-    sequence_gap and sequence_duplicate.
+    This is the `code` of a KafkaFormatError, or one of the names offset_order, offset_range,
+    producer_epoch, base_sequence, sequence_gap and sequence_duplicate.
     """
     message: str
     """Description of the problem."""
@@ -47,37 +47,37 @@ class Check(NamedTuple):
     """Result of `check_batches`."""
 
     problems: list[Problem]
-    """All problems, by position."""
+    """All problems, ordered by position."""
     batches: int
     """Number of valid batches."""
     records: int
     """Number of valid records."""
     end: int
-    """Position after the last complete batch. A truncated batch after it is not a problem."""
+    """Position after the last complete batch. An incomplete batch after it is not a problem."""
 
     @property
     def ok(self) -> bool:
-        """Whether there is no problem."""
+        """Whether no problem was found."""
         return not self.problems
 
 
 def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Check:
-    """Check all batches of a buffer, and report all problems.
+    """Check all batches in a buffer, and report all problems.
 
-    The following is checked. After damage, the check continues with the next valid batch.
+    After damage, the check continues with the next valid batch. These conditions are checked:
 
-    - Each batch: length, magic, CRC, and the structure of its records.
-    - The offsets: they increase from batch to batch, and fit 64 bits.
-    - Each producer id, if `sequences` is True: epochs do not decrease, and sequence numbers
-      continue without a gap.
+    - Each batch has a valid length, magic and CRC, and its records are well-formed.
+    - Offsets increase from batch to batch, and fit into 64 bits.
+    - If `sequences` is True, the epochs of each producer id do not decrease, and its sequence
+      numbers continue without a gap.
 
     Parameters
     ----------
     buffer : bytes-like
-        Batches or messages (magic 0 to 2), back to back: record data of a fetch response, or the
-        content of a ``.log`` file.
+        Batches or messages (magic 0 to 2), back to back, for example the record data of a fetch
+        response or the content of a ``.log`` file.
     sequences : bool, default True
-        Check epochs and sequence numbers of producers. Use False for a compacted topic, in which
+        Check epochs and sequence numbers of producers. Use False for a compacted topic, because
         compaction leaves gaps in the sequence numbers.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression. A larger batch is a problem
@@ -95,7 +95,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
 
     Notes
     -----
-    A truncated batch at the end of the buffer is not a problem. The rules for producers are those
+    An incomplete batch at the end of the buffer is not a problem. The rules for producers are those
     of Kafka's ``ProducerAppendInfo``.
 
     Examples
@@ -115,7 +115,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
     def damaged(row: Any, failure: KafkaFormatError) -> None:
         failure.position = int(row["position"])
         invalid.add(failure.position)
-        # Impossible offsets are reported below, as offset_range.
+        # Skip impossible offsets here, because they are reported below as offset_range.
         if 0 <= int(row["last_offset_delta"]) <= MAX_OFFSET - int(row["base_offset"]):
             problems.append(_problem(failure))
 
@@ -124,7 +124,9 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
             problems.append(_problem(error))
             continue
         first = table["base_offset"].copy()
-        for i in np.flatnonzero(table["count"] < 0).tolist():  # the first offset of a wrapper is inside it
+        for i in np.flatnonzero(
+            table["count"] < 0
+        ).tolist():  # the first offset of a wrapper is that of its first inner message
             for chunk in reader.read(buffer, table[i : i + 1], lambda *_: None):
                 assert chunk.columns.offset is not None
                 first[i] = chunk.columns.offset[0]
@@ -156,7 +158,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
 
 
 def _walk(buffer: Buffer) -> Iterator[tuple[BatchTable, KafkaFormatError | None]]:
-    """Yield tables of valid batches, and the errors between them."""
+    """Yield tables of valid batches, and the errors of the damage between them, in order."""
     scanner, position = DamageScanner(buffer), 0
     size = scanner.size
     table = np.empty(_TABLE_ROWS, BATCH_DTYPE)
@@ -165,7 +167,9 @@ def _walk(buffer: Buffer) -> Iterator[tuple[BatchTable, KafkaFormatError | None]
         if scan.count:
             yield table[: scan.count], None
         error, position = scan.error, scan.position
-        if error is None and scan.count < len(table) and position < size:  # truncated, unless a valid batch follows
+        if (
+            error is None and scan.count < len(table) and position < size
+        ):  # the batch is incomplete, or its length is corrupted
             found = scanner.find(position + 1)
             if found is None:
                 return
@@ -187,11 +191,14 @@ def _problem(error: KafkaFormatError) -> Problem:
 
 
 class _Producers:
-    """Checks epochs and sequence numbers of producers from batch to batch."""
+    """Checks that the epochs and sequence numbers of producers continue from batch to batch."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[int, int | None]] = {}
-        """Epoch and last sequence number by producer id; None if any sequence number can follow."""
+        """Maps each producer id to its epoch and its last sequence number.
+
+        The sequence number is None if any sequence number may follow.
+        """
 
     def check(self, row: Any) -> Iterator[tuple[str, str]]:
         """Yield (rule, message) for each rule that a batch with a producer id breaks."""

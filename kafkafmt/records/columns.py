@@ -1,9 +1,9 @@
-"""Convert columns from lists, NumPy or Arrow to spans, from which the core builds batches.
+"""Convert lists, NumPy arrays and Arrow arrays to spans, from which the core builds batches.
 
-A column is converted exactly, or rejected with a TypeError or ValueError that names the column and
-the row. Keys and values are converted in binary_columns.py, timestamps and offsets in
+A column is either converted exactly, or rejected with a TypeError or ValueError that names the
+column and the row. Keys and values are converted in binary_columns.py, timestamps and offsets in
 number_columns.py, headers in header_columns.py. Arrow arrays are recognized by their methods, so
-pyarrow is not imported. Their keys, values and headers are not copied.
+pyarrow is not imported. Keys, values and headers in Arrow arrays are not copied.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Columns(NamedTuple):
     rows: int
     """Number of records."""
     keys: Spans | None
-    """Keys; None if all are null."""
+    """Keys of the records; None if all keys are null."""
     values: Spans | None
-    """Values; None if all are null."""
+    """Values of the records; None if all values are null."""
     timestamps: IntArray | None
-    """Timestamps in ms, -1 for none; None if no record has one."""
+    """Timestamps in ms, -1 if a record has none; None if no record has a timestamp."""
     offsets: IntArray | None
-    """Offsets; None if every record gets the next offset."""
+    """Offsets of the records; None if every record gets the next offset."""
     headers: HeaderSpans | None
-    """Headers; None if no record has any."""
+    """Headers of the records; None if no record has headers."""
 
     def __repr__(self) -> str:
         given = [name for name, column in self._asdict().items() if name != "rows" and column is not None]
@@ -49,44 +49,45 @@ def columns_of(
     Parameters
     ----------
     key, value : column, optional
-        Keys and values. By default all are null. Any of these:
+        Keys and values. By default, all are null. Each column is one of these:
 
         - a list, tuple or pandas Series of bytes-like objects and None
-        - a NumPy array of dtype object, of dtype S (whose values have no trailing zeros), or of
-          dtype uint8 with two dimensions, one row per record
-        - an Arrow array of binary or string: large, view, fixed-size, dictionary or chunked arrays
-          too
+        - a NumPy array of dtype object, of dtype S (which drops trailing zero bytes), or of dtype
+          uint8 with two dimensions and one row per record
+        - an Arrow array of binary or string type, including large, view, fixed-size,
+          dictionary-encoded and chunked arrays
         - a Polars Series
         - `Spans`
 
-        Text in Arrow and Polars is encoded as UTF-8. Python's str and NumPy's dtype U are rejected;
-        encode them first.
+        Text in Arrow and Polars columns is encoded as UTF-8. Python str objects and NumPy arrays of
+        dtype U are rejected; encode them first.
     timestamp : int, numpy.datetime64 or column, optional
-        Timestamps in ms since 1970-01-01 UTC; -1 or null means none. One timestamp for all records,
-        or a column of integers, or of NumPy's or Arrow's timestamps or dates. A time finer than
-        milliseconds is rounded down. A time before 1970 is rejected. By default none.
+        Timestamps in ms since 1970-01-01 UTC; -1 or null means none. This is either one timestamp
+        for all records, or a column of integers, NumPy datetimes, or Arrow timestamps or dates. A
+        time finer than milliseconds is rounded down. A time before 1970 is rejected. By default,
+        records have no timestamps.
     headers : column, optional
-        For each record (key, value) tuples, a dict, or None for no headers. Or an Arrow array of
-        maps, or of lists of structures with the fields "key" and "value" in any order. By default
-        none.
+        Headers of each record: (key, value) tuples, a dict, or None for no headers. An Arrow array
+        of maps is accepted too, and so is one of lists of structs with the fields "key" and "value"
+        in any order. By default, records have no headers.
     offset : column, optional
-        Offsets as integers without nulls. By default records get the next offsets.
+        Offsets as integers without nulls. By default, each record gets the next offset.
 
     Returns
     -------
     Columns
         Pass it to `build_columns` or `BatchBuilder.append_columns`. It refers to the memory of the
-        given arrays, so do not change them before the batches are built.
+        given arrays, so do not change these arrays before the batches are built.
 
     Raises
     ------
     TypeError
-        A column, or a value in it, has another type, such as text, float, boolean, decimal or
-        duration.
+        A column or one of its values has an unsupported type, such as text, float, boolean, decimal
+        or duration.
     ValueError
-        The columns differ in length, no column is given, or a value cannot be represented: an
-        integer of more than 64 bits, a time before 1970, a null offset, or a null structure among
-        the headers.
+        The columns differ in length, no column is given, or a value cannot be represented. Such
+        values are integers of more than 64 bits, times before 1970, null offsets, and null structs
+        among the headers.
 
     Examples
     --------
@@ -120,7 +121,7 @@ def columns_of(
 
 
 def decoded(source: Buffer, columns: RecordColumns) -> Columns:
-    """Return decoded records as `Columns`, with their offsets.
+    """Convert decoded records to `Columns` that include their offsets.
 
     Columns that were not decoded are None.
     """

@@ -1,8 +1,8 @@
 """Decode control records, and build transaction markers.
 
-The key of a control record is an int16 version and an int16 type. The value follows the schema of
-the type; all schemas start with an int16 version. A version that is higher than the known one is
-read as the known one, as in Kafka.
+The key of a control record consists of an int16 version and an int16 type. The type determines the
+schema of the value, which always starts with an int16 version. As in Kafka, data with a version
+higher than the known one is read as the known version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .reader import RecordReader
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 TYPE_NAMES = ("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS")
 UNKNOWN = "UNKNOWN"
-"""Name of a type that Kafka does not define; consumers skip such records."""
+"""Name of control record types that Kafka does not define. Consumers skip such records."""
 SCHEMAS = """
 EndTxnMarker, version 0
     Version           int16  0+
@@ -63,7 +63,7 @@ VotersRecord, version 0, flexible 0+
 """
 _VALUES = ("EndTxnMarker", "EndTxnMarker", "LeaderChangeMessage", "SnapshotHeaderRecord", "SnapshotFooterRecord", "KRaftVersionRecord",
            "VotersRecord")  # fmt: skip
-"""Schema of the value of each type."""
+"""Name of the value's schema, by number of the control record type."""
 _KEY = struct.Struct(">hh")
 _END_TXN = struct.Struct(">hi")
 
@@ -76,9 +76,9 @@ class ControlRecord(NamedTuple):
     name: str
     """Kafka's name of the type, such as "COMMIT"; "UNKNOWN" if Kafka does not define the type."""
     version: int
-    """Version of the key."""
+    """Version number in the key of the record."""
     value: dict[str, Any] | None
-    """Fields of the value, by the names of Kafka's JSON, as kafka-dump-log prints them.
+    """Fields of the value, with the names that kafka-dump-log uses in its JSON output.
 
     None if the type is unknown.
     """
@@ -103,8 +103,8 @@ def decode_control_record(key: Buffer | None, value: Buffer | None) -> ControlRe
 
     Notes
     -----
-    Kafka's counterparts are ``ControlRecordType`` and ``ControlRecordUtils``. A record of an
-    unknown type is no error, because consumers skip it.
+    Kafka's counterparts are ``ControlRecordType`` and ``ControlRecordUtils``. An unknown type is
+    not an error, because consumers skip such records.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _classes() -> dict[str, type[SchemaMessage]]:
 def marker_type(reader: RecordReader, buffer: Buffer, row: BatchTable) -> int | None:
     """Return the type of the first record of a control batch, or None if the batch is empty.
 
-    `row` is a table with only this batch.
+    `row` is a table that contains only this batch.
     """
     for source, columns in reader.read(buffer, row):
         assert columns.key_position is not None
@@ -172,7 +172,7 @@ def build_marker(
     Parameters
     ----------
     producer_id, producer_epoch : int
-        The producer.
+        Producer id and producer epoch of the transaction.
     commit : bool
         True builds a commit marker, False an abort marker.
     coordinator_epoch : int, default 0
@@ -180,7 +180,7 @@ def build_marker(
     base_offset : int, default 0
         Offset of the marker.
     timestamp : int, default -1
-        Timestamp of the marker in ms since 1970-01-01 UTC; -1 for none.
+        Timestamp of the marker in ms since 1970-01-01 UTC; -1 means none.
     leader_epoch : int, default -1
         Partition leader epoch of the batch.
 

@@ -1,9 +1,12 @@
 """Convert batches to another format, or to another codec.
 
-Formats are converted as Kafka did it: down for old consumers (``RecordsUtil``), up in the validator
-and the log cleaner. Records keep offsets, keys and values. A compressed batch stays one batch, by
-default with the same codec. What the other format cannot represent is lost, and counted.
-Recompression changes only the encoding of the records, and the header fields that depend on it.
+Formats are converted as Kafka used to convert them: down for old consumers (``RecordsUtil``), and
+up in the validator and the log cleaner. Records keep their offsets, keys and values. A compressed
+batch remains a single batch, and keeps its codec by default. Data that the target format cannot
+represent is dropped and counted.
+
+Recompression changes only the encoding of the records and the header fields that depend on this
+encoding.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ class _ConvertedFields(NamedTuple):
 
 
 class Converted(RecordBytes, _ConvertedFields):
-    """Result of `convert`. ``bytes(result)`` is the record data too.
+    """Result of `convert`. ``bytes(result)`` returns the record data.
 
     Attributes
     ----------
@@ -69,12 +72,13 @@ class Converted(RecordBytes, _ConvertedFields):
     kept : int
         Number of batches and messages that were kept unchanged.
     lost : dict of str to int
-        What the other format cannot represent; only counts above 0:
+        Number of losses, by kind, of data that the target format cannot represent. Counts of 0 are
+        omitted. The kinds are:
 
-        - "headers", "timestamps": records that lost these
-        - "control_batches", "empty_batches": batches that were dropped
+        - "headers", "timestamps": records that lost their headers or their timestamp
+        - "control_batches", "empty_batches": control batches and empty batches that were dropped
         - "producer_ids", "transactional", "leader_epochs", "delete_horizons": batches that lost
-          these
+          this header field
         - "below_start": records that were omitted because their offset is below `start`
     """
 
@@ -101,16 +105,16 @@ def convert(
     magic : {0, 1, 2}
         The target format.
     down : bool, default True
-        Convert batches of higher formats; otherwise they are kept.
+        Convert batches whose format is higher than `magic`. If False, they are kept unchanged.
     up : bool, default True
-        Convert batches of lower formats; otherwise they are kept. A broker that serves an old
-        consumer does not convert up.
+        Convert batches whose format is lower than `magic`. If False, they are kept unchanged, as in
+        a broker that serves an old consumer.
     codec : str or int, optional
-        Codec of the converted batches: none, gzip, snappy, lz4 or zstd, or its id. By default each
-        batch keeps its codec.
+        Codec of the converted batches: none, gzip, snappy, lz4 or zstd, or the id of a codec. By
+        default, each batch keeps its codec.
     start : int, optional
-        Omit records with lower offsets from uncompressed batches that become single messages. By
-        default none is omitted.
+        Omit records whose offset is below `start`. This applies only to uncompressed batches that
+        are converted to single messages. By default, no record is omitted.
     max_bytes : int, default 16384
         Largest size, in bytes, of the v2 batches that are built from uncompressed messages.
     max_batch_bytes : int, default 134217728 (128 MiB)
@@ -125,13 +129,14 @@ def convert(
     InvalidError
         The target format does not support the codec (zstd below magic 2).
     KafkaFormatError
-        A batch is damaged or incomplete. `UnsupportedError`, a subclass, if its codec is unknown.
+        A batch is damaged or incomplete. If its codec is unknown, the error is an
+        `UnsupportedError`.
     TypeError, ValueError
         An argument is wrong.
 
     Notes
     -----
-    Records keep their offsets. A compressed batch stays one batch. Kafka's counterparts are
+    Records keep their offsets. A compressed batch remains a single batch. Kafka's counterparts are
     ``RecordsUtil`` (down) and ``LogValidator.convertAndAssignOffsetsNonCompressed`` (up).
 
     Examples
@@ -173,14 +178,15 @@ def convert(
 
 
 def _runs(table: BatchTable) -> Iterator[BatchTable]:
-    """Yield the rows that are converted together.
+    """Yield groups of rows that are converted together.
 
     Each batch and wrapper is converted alone. Adjacent uncompressed messages of the same format and
     timestamp type are converted together.
     """
     append_time = (table["attributes"] & LOG_APPEND_TIME_BIT) != 0
     same = (table["magic"][1:] == table["magic"][:-1]) & (append_time[1:] == append_time[:-1])
-    # A batch has only one append time.
+    # Messages with different append times are converted separately, because a batch has only one
+    # append time.
     same &= ~append_time[1:] | (table["max_timestamp"][1:] == table["max_timestamp"][:-1])
     plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
     borders = np.flatnonzero(~(same & plain[1:] & plain[:-1])) + 1
@@ -188,7 +194,7 @@ def _runs(table: BatchTable) -> Iterator[BatchTable]:
 
 
 def _is_lost(row: Any, magic: int, lost: Counter[str]) -> bool:
-    """Count the header fields that a batch loses; return whether the whole batch is dropped."""
+    """Return whether the whole batch is dropped; if not, count the header fields that it loses."""
     if row["magic"] < MAGIC_V2 or magic == MAGIC_V2:
         return False
     attributes = int(row["attributes"])
@@ -213,9 +219,9 @@ def _rebuilt(
     first_offset: int,
     lost: Counter[str],
 ) -> Iterator[bytes]:
-    """Yield the records of `rows` in another format, as one batch.
+    """Yield one batch that contains the records of `rows` in another format.
 
-    If `limit` is given, yield batches of at most this size.
+    If `limit` is given, yield several batches of at most this size instead.
 
     Records with offsets below `first_offset` are omitted if the target format is 0 or 1.
     """
@@ -249,17 +255,17 @@ class _RecompressedFields(NamedTuple):
 
 
 class Recompressed(RecordBytes, _RecompressedFields):
-    """Result of `recompress`. ``bytes(result)`` is the record data too.
+    """Result of `recompress`. ``bytes(result)`` returns the record data.
 
     Attributes
     ----------
     records : bytes
         All batches, back to back.
     before, after : int
-        Size of the record data in bytes before and after.
+        Size of the record data in bytes, before and after recompression.
     sizes : list of (int, int)
-        Size in bytes before and after, in order, of each batch, each wrapper message, and each
-        sequence of adjacent uncompressed messages.
+        Sizes in bytes before and after recompression, in buffer order. There is one pair for each
+        batch, each wrapper message, and each sequence of adjacent uncompressed messages.
     """
 
     __slots__ = ()
@@ -270,19 +276,19 @@ def recompress(
 ) -> Recompressed:
     """Compress batches with another codec or level.
 
-    Each v2 batch stays one batch, with the same header except length, codec and CRC. Control
-    batches and empty batches are not changed. In formats 0 and 1 a wrapper stays a wrapper. If
-    `codec` is none, a wrapper becomes single messages. If messages are uncompressed, adjacent ones
-    become wrappers of up to 16 KiB.
+    Each v2 batch remains a single batch, and only the length, codec and CRC in its header change.
+    Control batches and empty batches are not changed. In formats 0 and 1, a wrapper message remains
+    a wrapper, unless `codec` is none; then it is unpacked into single messages. Adjacent
+    uncompressed messages are combined into wrappers of up to 16 KiB.
 
     Parameters
     ----------
     buffer : bytes-like
         Batches or messages (magic 0 to 2), back to back. It is not changed.
     codec : str or int
-        The target codec: none, gzip, snappy, lz4 or zstd, or its id.
+        The target codec: none, gzip, snappy, lz4 or zstd, or the id of a codec.
     level : int, optional
-        Compression level. By default that of the codec.
+        Compression level. By default, the default level of the codec.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression.
 
@@ -293,7 +299,7 @@ def recompress(
     Raises
     ------
     InvalidError
-        The codec is zstd, and a message has format 0 or 1.
+        `codec` is zstd, but the buffer contains a message of format 0 or 1.
     TooLargeError
         A batch would be larger than the format allows, or exceeds `max_batch_bytes`.
     KafkaFormatError
@@ -309,7 +315,7 @@ def recompress(
     (5073, True)
     """
     number = codec_id(codec)
-    BatchBuilder(codec=number, level=level)  # raises an error for a wrong level before any work is done
+    BatchBuilder(codec=number, level=level)  # raises an error for an invalid level before any work is done
     view, table = byte_view(buffer), scan_all(buffer)
     packer = _Packer(number, level, max_batch_bytes)
     reader = RecordReader(max_batch_bytes=max_batch_bytes)
@@ -340,7 +346,7 @@ def recompress(
 
 
 def _in_codec(reader: RecordReader, buffer: Buffer, rows: BatchTable, codec: int, level: int | None) -> Iterator[bytes]:
-    """Yield messages of format 0 or 1 in another codec, in the same format."""
+    """Yield messages of format 0 or 1 with another codec, without changing their format."""
     row = rows[0]
     has_append_time = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and row["magic"] > MAGIC_V0
     builder = BatchBuilder(
@@ -369,7 +375,7 @@ class _Packer:
         self._decompressor, self._arena = Decompressor(max_batch_bytes), Arena()
 
     def batch(self, whole: memoryview, row: Any) -> bytearray:
-        """Return a batch with its records in the other codec, and updated header fields."""
+        """Return a copy of a batch with recompressed records and updated header fields."""
         payload = whole[BATCH_HEADER_SIZE:]
         source, where = int(row["attributes"]) & CODEC_MASK, (int(row["position"]), int(row["base_offset"]))
         if source != CODEC_NONE:

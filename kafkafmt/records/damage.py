@@ -1,9 +1,9 @@
-"""Scan a buffer that may be corrupted, in time that is linear in its size.
+"""Scan a possibly corrupted buffer in time that is linear in the size of the buffer.
 
-A corrupted header can contain any length, and the CRC is computed over this length. If many headers
-claimed to reach the end of the buffer, checking them would take quadratic time. `DamageScanner`
-therefore limits the bytes of such CRCs to a small multiple of the buffer, and remembers the valid
-batches that it has found.
+A corrupted header can contain any length, and the CRC of the batch must be computed over this
+length. If many headers claimed that their batches reach the end of the buffer, checking them would
+take quadratic time. `DamageScanner` therefore limits the number of bytes that it reads for such
+CRCs to a small multiple of the buffer's size, and remembers the valid batches that it has found.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..errors import ChecksumError, KafkaFormatError, StructureError
 from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan, view_of
 
 CRC_BUDGET = 4
-"""Limit for the bytes of CRCs that do not match and of probes, as a multiple of the buffer's size.
+"""Limit for the bytes read for failed CRCs and for probes, as a multiple of the buffer's size.
 
-A batch with one corrupted byte takes its size twice.
+A batch with one corrupted byte uses up twice its own size.
 """
 FIRST_ROWS = 64
-"""Valid batches for which the first search has space."""
+"""Largest number of valid batches that the first search can find."""
 MAX_ROWS = 1 << 20
-"""Valid batches for which any search has space."""
+"""Largest number of valid batches that any search can find."""
 
 
 class DamageScanner:
@@ -41,7 +41,7 @@ class DamageScanner:
         self._rows = FIRST_ROWS
 
     def scan(self, table: BatchTable, position: int) -> Scan:
-        """Fill `table` with the batches from `position` on, as the core's `scan_batches` does."""
+        """Fill `table` with the batches that begin at `position`, as `core.scan_batches` does."""
         if self._budget <= 0:
             return self._scan_found(table, position)
         scan: Scan = core.scan_batches(self.buffer, table, position)
@@ -50,7 +50,7 @@ class DamageScanner:
         return scan
 
     def find(self, start: int) -> int | None:
-        """Return the position of the first valid batch from `start` on, or None."""
+        """Return the position of the first valid batch at or after `start`, or None."""
         if start < self._from or not self._to:
             self._found, self._from, self._to = self._found[:0], start, start
         at = int(np.searchsorted(self._found, start))
@@ -76,8 +76,8 @@ class DamageScanner:
     def _search(self) -> None:
         """Search the next part of the buffer for valid batches.
 
-        Each part contains more batches than the previous one, because each search can take a pass
-        over the rest of the buffer.
+        Each search can find more batches than the previous one. This keeps the number of searches
+        low, because any search can require a pass over the rest of the buffer.
         """
         rows, beyond = np.empty(self._rows, np.int64), np.empty((self._rows, 2), np.int64)
         self._rows = min(2 * self._rows, MAX_ROWS)
@@ -85,7 +85,10 @@ class DamageScanner:
         self._found = np.concatenate((self._found, rows[:count]))
 
     def _scan_found(self, table: BatchTable, position: int) -> Scan:
-        """Fill `table` as `scan` does, but from the batches found so far, without CRCs."""
+        """Fill `table` as `scan` does, but without computing CRCs.
+
+        Only batches that `find` returns are treated as valid.
+        """
         stop, count = position, 0
         while count < len(table) and self.find(stop) == stop:
             scan = core.scan_batches(self.buffer, table[count : count + 1], stop, None, False)
@@ -97,7 +100,7 @@ class DamageScanner:
         return Scan(count, stop, self._error_of(probe[0]) if scan.count else scan.error)
 
     def _error_of(self, row: Any) -> KafkaFormatError:
-        """Return the error of a complete batch that is not valid."""
+        """Return the error for a batch that is complete but not valid."""
         position, base_offset = int(row["position"]), int(row["base_offset"])
         resume = position + int(row["size"])
         if core.find_batch(self.buffer, position, min(position + BATCH_HEADER_SIZE, self.size), False) == position:

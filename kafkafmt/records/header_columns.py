@@ -1,4 +1,8 @@
-"""Convert columns of headers to spans: lists of pairs, and Arrow's maps and lists of structures."""
+"""Convert header columns to spans.
+
+A header column contains lists of pairs or dicts, or is an Arrow array of maps or of lists of
+structs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ _FIELDS = ["key", "value"]
 
 
 def header_column(column: Any) -> HeaderSpans:
-    """Return a column of headers of any supported kind (see `columns_of`) as spans."""
+    """Convert a header column of any type that `columns_of` accepts to spans."""
     if isinstance(column, HeaderSpans):
         return _exact(column)
     array = arrow_array(column, "headers")
@@ -22,7 +26,7 @@ def header_column(column: Any) -> HeaderSpans:
 
 
 def _exact(spans: HeaderSpans) -> HeaderSpans:
-    """Return header spans whose arrays have the dtypes that the core reads."""
+    """Return the header spans with arrays of the dtypes that the core requires."""
     starts = exact_integers(spans.starts, np.int64, "headers (starts)")
     counts = exact_integers(spans.counts, np.int32, "headers (counts)")
     return HeaderSpans(
@@ -47,7 +51,7 @@ def _of_arrow(array: Any) -> HeaderSpans:
 
 
 def _places(array: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the start and length of each list of an Arrow array."""
+    """Return the start and the length of each list in an Arrow array of lists or maps."""
     if kind.startswith(("list<", "large_list<", "map<")):
         ends = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
         return ends[:-1], np.diff(ends)
@@ -61,7 +65,7 @@ def _places(array: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fields(pairs: Any, starts: np.ndarray, counts: np.ndarray) -> tuple[Any, Any]:
-    """Return the fields "key" and "value" of an Arrow array of structures."""
+    """Return the fields "key" and "value" of an Arrow array of structs, as two arrays."""
     kind = pairs.type
     names = [kind.field(i).name for i in range(kind.num_fields)] if str(kind).startswith("struct<") else []
     if sorted(names) != _FIELDS:

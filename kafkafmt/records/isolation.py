@@ -1,9 +1,9 @@
 """Omit aborted batches from a stream, given the aborted transactions that a fetch response lists.
 
-This is the rule of Kafka's consumer (``CompletedFetch``). A listed transaction starts for its
-producer when a batch reaches its first offset, and ends with the producer's next abort marker. The
-producer's transactional batches in between are omitted. The last stable offset is not considered,
-because a broker returns nothing above it to a fetch with read_committed.
+The rules are those of Kafka's consumer (``CompletedFetch``). A listed transaction begins when a
+batch of the stream reaches the transaction's first offset. It ends with the next abort marker of
+the same producer. The producer's transactional batches in between are omitted. The last stable
+offset is not considered, because a broker returns no records above it to a read_committed consumer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AbortedTransactions:
     Parameters
     ----------
     aborted : iterable of (int, int)
-        Aborted transactions of the stream, each (producer id, first offset).
+        Aborted transactions of the stream, as pairs of producer id and first offset.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of a control batch in bytes after decompression.
 
@@ -48,7 +48,7 @@ class AbortedTransactions:
         self._reader = RecordReader(("key",), max_batch_bytes=max_batch_bytes)
 
     def committed(self, buffer: Buffer, table: BatchTable) -> BatchTable:
-        """Return `table` without the batches of aborted transactions. Control batches stay.
+        """Return `table` without the batches of aborted transactions. Control batches are kept.
 
         Call this once for each table, in the order of the stream.
 

@@ -1,8 +1,8 @@
-"""Correct the header checksum of the lz4 frames of format 0 (KAFKA-3160).
+"""Correct the header checksum of lz4 frames in messages of format 0 (KAFKA-3160).
 
-All clients and brokers of format 0 computed this checksum over the frame's magic bytes too, which
-is wrong. Kafka's Java does not check it in this format. An lz4 library does, so the checksum is
-corrected in a copy of the frame before decompression.
+Clients and brokers that write format 0 wrongly include the frame's magic bytes in this checksum.
+Kafka's Java code does not verify the checksum in this format, but lz4 libraries do. Therefore, the
+checksum is corrected in a copy of the frame before decompression.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ def _rotate(x: int, n: int) -> int:
 
 
 def xxh32_short(data: bytes) -> int:
-    """Return the xxHash-32 with seed 0 of fewer than 16 bytes.
+    """Return the xxHash-32, with seed 0, of up to 15 bytes.
 
-    The descriptor of a frame is always shorter than 16 bytes.
+    This is enough for frame descriptors, which are always shorter than 16 bytes.
     """
     if len(data) >= 16:
         raise ValueError(f"data has {len(data)} bytes; it must have fewer than 16")
@@ -35,9 +35,9 @@ def xxh32_short(data: bytes) -> int:
 
 
 def with_right_checksum(frame: memoryview) -> bytes | memoryview:
-    """Return the frame with the header checksum of the lz4 specification.
+    """Return the frame with the header checksum that the lz4 specification requires.
 
-    Return it unchanged if it is not an lz4 frame.
+    Data that is not an lz4 frame is returned unchanged.
     """
     return _with_checksum(frame, 4)
 
@@ -48,11 +48,13 @@ def with_wrong_checksum(frame: memoryview) -> bytes | memoryview:
 
 
 def _with_checksum(frame: memoryview, start: int) -> bytes | memoryview:
-    """Return the frame with a header checksum over the bytes of its header from `start` on."""
+    """Return the frame with a header checksum that covers the header from byte `start` onwards."""
     if frame[:4] != LZ4_MAGIC or len(frame) < 7:
         return frame
     flags = frame[4]
-    end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
+    end = (
+        6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+    )  # plus the optional content size and dictionary id
     if len(frame) <= end:
         return frame
     checksum = xxh32_short(bytes(frame[start:end])) >> 8 & 0xFF

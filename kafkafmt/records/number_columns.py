@@ -1,4 +1,7 @@
-"""Convert columns of timestamps and offsets to int64: integers that fit, and times in any unit."""
+"""Convert timestamp and offset columns to int64.
+
+The columns contain integers that fit into int64 or, for timestamps, times in any unit.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ from ..types import IntArray
 from .binary_columns import arrow_array, present
 
 OnNull = Callable[[IntArray, np.ndarray], None]
-"""Called with the numbers and a mask of the nulls, if there are any."""
+"""Function that is called with the numbers and a mask of the nulls if a column contains nulls."""
 
 _ARROW_INTEGER = re.compile(r"u?int(8|16|32|64)\Z")
 _ARROW_TIME = re.compile(r"timestamp\[(s|ms|us|ns)[],]|date(32|64)\[(day|ms)]\Z")
 _NULL_TYPES = ("NoneType", "NAType", "NaTType")
-"""Type names of None, pandas.NA and pandas.NaT."""
+"""Names of the types of None, pandas.NA and pandas.NaT."""
 
 
 def timestamp_column(column: Any, count: int) -> IntArray:
-    """Return timestamps in ms as int64, NO_TIMESTAMP for null.
+    """Return timestamps in ms as int64, with NO_TIMESTAMP for nulls.
 
-    A scalar is repeated `count` times.
+    If `column` is a scalar, it is repeated `count` times.
     """
     if not np.isscalar(column):
         return _column(column, "timestamp", _null_is_none, times=True)
@@ -52,7 +55,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
     array = arrow_array(column, name)
     if array is not None:
         return _of_arrow(array, name, on_null, times)
-    if hasattr(column, "to_numpy"):  # pandas: to_numpy() turns integers with nulls into floats
+    if hasattr(column, "to_numpy"):  # pandas, whose to_numpy() would turn integers with nulls into floats
         null = column.isna().to_numpy() if getattr(column.dtype, "kind", "") in ("i", "u") else np.zeros(0, bool)
         if null.any():
             numbers = _of_integers(column.fillna(0).to_numpy(), name).copy()
@@ -69,7 +72,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
         if null.any():
             on_null(numbers, null)
         return numbers
-    if len(column) == 0:  # any dtype, because an empty NumPy array is float64 by default
+    if len(column) == 0:  # accept any dtype, because an empty NumPy array is float64 by default
         return np.zeros(0, np.int64)
     if column.dtype.kind in "iu":
         return _of_integers(column, name)
@@ -87,7 +90,10 @@ def _fitting(number: int, name: str, row: int | None = None) -> int:
 
 
 def _of_integers(column: np.ndarray, name: str) -> IntArray:
-    """Return integers of any size and byte order as int64. Raise ValueError if one does not fit."""
+    """Convert integers of any size and byte order to int64.
+
+    Raise ValueError if an integer does not fit.
+    """
     if column.dtype.kind == "u" and len(column) and int(column.max()) > MAX_OFFSET:
         row = int(column.argmax())
         _fitting(int(column[row]), name, row)
@@ -95,7 +101,7 @@ def _of_integers(column: np.ndarray, name: str) -> IntArray:
 
 
 def _of_objects(column: list[Any], name: str, on_null: OnNull) -> IntArray:
-    """Return Python's and NumPy's integers as int64. Booleans are rejected."""
+    """Convert a list of Python and NumPy integers to int64. Booleans are rejected."""
     kinds = {type(n) for n in column}
     nulls = {kind for kind in kinds if kind.__name__ in _NULL_TYPES}
     wrong = {kind for kind in kinds - nulls if issubclass(kind, bool) or not issubclass(kind, int | np.integer)}
@@ -103,9 +109,9 @@ def _of_objects(column: list[Any], name: str, on_null: OnNull) -> IntArray:
         row = next(i for i, n in enumerate(column) if type(n) in wrong)
         raise TypeError(f"{name}, row {row}: expected an integer or None, not {type(column[row]).__name__}")
     null = np.array([type(n) in nulls for n in column], bool) if nulls else np.zeros(0, bool)
-    if kinds == {int, type(None)}:  # a fast path, which halves the time
+    if kinds == {int, type(None)}:  # a fast path for int and None, which halves the time
         column = [0 if n is None else n for n in column]
-    elif kinds - {int}:  # converted to int, because NumPy's integers would wrap silently
+    elif kinds - {int}:  # convert to int, because NumPy's integers would wrap silently
         column = [0 if type(n) in nulls else int(n) for n in column]
     try:
         numbers = np.array(column, np.int64)
@@ -129,7 +135,7 @@ def _of_arrow(array: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
         unit = match[1] or ("D" if match[3] == "day" else "ms")
         stored = array.cast("int32").cast("int64") if unit == "D" else array.cast("int64")
         values = (stored.fill_null(0) if array.null_count else stored).to_numpy(zero_copy_only=False)
-        # The lowest int64 is NaT in NumPy, but a valid time in Arrow.
+        # The lowest int64 value means NaT in NumPy, but is a valid time in Arrow.
         values = np.where(values == MIN_OFFSET, MIN_OFFSET + 1, values)
         numbers = _milliseconds(values.view(f"datetime64[{unit}]"), name)
     else:
@@ -141,9 +147,9 @@ def _of_arrow(array: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
 
 
 def _milliseconds(times: np.ndarray, name: str) -> IntArray:
-    """Return times, none of which is NaT, in milliseconds, rounded down.
+    """Convert times to milliseconds, rounding down. None of the times may be NaT.
 
-    Raise ValueError if a time is before 1970 or does not fit.
+    Raise ValueError if a time is before 1970 or does not fit into 64 bits.
     """
     try:
         found = times.astype("datetime64[ms]")
@@ -152,7 +158,8 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
         raise ValueError(f"timestamp: a time in {times.dtype} does not fit into 64 bits of milliseconds") from None
     numbers: IntArray = found.astype(np.int64)
     one = np.array([1], "datetime64[ms]").astype(times.dtype).astype(np.int64)
-    # Only a unit above milliseconds can overflow; in such a unit, `one` is 0.
+    # Only units coarser than milliseconds can overflow. In such a unit, one millisecond (`one`) is
+    # 0.
     wrong = numbers < 0 if one[0] else (numbers < 0) | (back != times)
     if wrong.any():
         row = int(np.argmax(wrong))

@@ -18,14 +18,14 @@ class Partitioner:
     """Assign keys of a topic to partitions as Kafka's default partitioner does.
 
     The partition of a key is the murmur2 hash of the key, without its sign bit, modulo the number
-    of partitions. Null keys get the partitions in turn.
+    of partitions. Null keys are assigned to the partitions in turn.
 
     Parameters
     ----------
     partitions : int
         Number of partitions of the topic, 1 to 2**31 - 1.
     first : int, default 0
-        Partition of the first null key, modulo `partitions`.
+        Partition of the first null key. It is taken modulo `partitions`.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class Partitioner:
     Notes
     -----
     Kafka's counterparts are ``BuiltInPartitioner.partitionForKey`` and ``Utils.murmur2``. For null
-    keys, Kafka's producers up to 2.3 used the partitions in turn too. Since 2.4 (KIP-480) they stay
-    with one partition until a batch is full, and since 3.3 (KIP-794) they also consider the load of
-    the brokers. Here the result depends only on the input.
+    keys, Kafka's producers up to version 2.3 used the partitions in turn too. Since 2.4 (KIP-480),
+    they use one partition until a batch is full, and since 3.3 (KIP-794), they also consider the
+    load of the brokers. The result of this class depends only on its input.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class Partitioner:
         Parameters
         ----------
         key : bytes-like or None
-            The serialized key. None gets the next partition in turn.
+            The serialized key. None is assigned to the next partition in turn.
 
         Returns
         -------
@@ -83,13 +83,13 @@ class Partitioner:
         return (hashed & _POSITIVE) % self.partitions
 
     def column(self, keys: Any) -> LengthArray:
-        """Return the partitions of a column of keys.
+        """Return the partition of each key in a column.
 
         Parameters
         ----------
         keys : column
-            Serialized keys, of any kind that `columns_of` takes. Null keys get the partitions in
-            turn.
+            Serialized keys, in any form that `columns_of` accepts. Null keys are assigned to the
+            partitions in turn.
 
         Returns
         -------

@@ -1,8 +1,8 @@
 """Scan the batches of a buffer into tables, and decode their records into columns.
 
-Many compressed batches are decompressed into one arena before a call of the core decodes them.
-Uncompressed batches are decoded in place. In both cases `Chunk.source` is the buffer to which the
-spans refer.
+Many compressed batches are decompressed into one arena, and then decoded by a single call of the
+core. Uncompressed batches are decoded in place. In both cases, the spans refer to the buffer
+`Chunk.source`.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
     from ..codecs import Arena, Decompressor
 
 ARENA_BYTES = 768 * 1024
-"""Decompressed bytes that are gathered before a call of the core; they fit in a CPU cache."""
+"""Number of decompressed bytes to collect before the core decodes them. They fit in a CPU cache."""
 TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
-"""Bytes that are scanned before they are decoded, so that they are still in the CPU cache."""
+"""Number of bytes to scan before they are decoded, while they are still in the CPU cache."""
 
 OnError = Callable[[Any, KafkaFormatError], None]
-"""Called with the row of a corrupted batch in the table of batches, and the error."""
+"""Function that is called with the table row of a corrupted batch, and with the error."""
 
 
 class Chunk(NamedTuple):
-    """Decoded records. Valid until the next chunk is requested, because both fields are reused.
+    """A chunk of decoded records. It is valid until the next chunk is requested.
 
-    If the columns collect rows (`CopiedColumns`), rows of earlier chunks that were not taken
-    precede the new ones.
+    Both fields are reused for the next chunk. If the columns accumulate rows (`CopiedColumns`), the
+    new rows follow the rows of earlier chunks that have not been taken yet.
     """
 
     source: Buffer
     """The buffer to which the spans in `columns` refer."""
     columns: RecordColumns
-    """The records, in the first `columns.rows` rows."""
+    """The decoded records, in the first `columns.rows` rows of the columns."""
 
 
 class RecordReader:
@@ -64,20 +64,20 @@ class RecordReader:
     Parameters
     ----------
     names : collection of str or RecordColumns
-        Names of the columns to decode, or the columns to fill. By default all columns.
+        Names of the columns to decode, or the columns to fill. By default, all columns are decoded.
     capacity : int, default 16384
-        Largest number of records in a chunk, if `names` are names.
+        Largest number of records in a chunk. Ignored if `names` is a RecordColumns.
     first_offset : int
-        Skip records with lower offsets. By default no record is skipped.
+        Skip records with offsets below this one. By default, no record is skipped.
     end_offset : int, optional
-        Skip records with this offset or a higher one. By default no record is skipped.
+        Skip records with this offset or a higher one. By default, no record is skipped.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression. It also limits the number of headers
-        of one record, to a 128th of it (by default 1,048,576), but not below 131,072. A header of 2
-        bytes takes about 100 bytes of memory.
+        of one record to ``max_batch_bytes // 128`` (by default 1,048,576), or to 131,072 if that is
+        more. This is necessary because a header of only 2 bytes takes about 100 bytes of memory.
     check_offsets : bool, default True
         Treat a batch as corrupted if its last offset delta is negative, or if its last offset does
-        not fit 64 bits.
+        not fit into 64 bits.
 
     Raises
     ------
@@ -114,7 +114,7 @@ class RecordReader:
 
     @cached_property
     def _decompressor(self) -> Decompressor:
-        from ..codecs import Decompressor  # imported only if needed, because it imports the codecs' packages
+        from ..codecs import Decompressor  # imported only if needed, because it imports the compression packages
 
         return Decompressor(self._max_batch_bytes)
 
@@ -123,10 +123,10 @@ class RecordReader:
         """Seconds spent on decompression."""
         return (
             self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
-        )  # not created for uncompressed data
+        )  # the decompressor does not exist if all data was uncompressed
 
     def read(self, buffer: Buffer, table: BatchTable, on_error: OnError | None = None) -> Iterator[Chunk]:
-        """Yield the records of batches, in order.
+        """Decode the records of a table of batches, in order.
 
         Parameters
         ----------
@@ -135,8 +135,9 @@ class RecordReader:
         table : BatchTable
             The batches.
         on_error : callable, optional
-            Called with the row and the error of each corrupted batch, which is then skipped
-            completely. All records before it have been yielded. By default the error is raised.
+            Function that is called with the row and the error of each corrupted batch. Such a batch
+            is skipped completely. All records before it have already been yielded. By default, the
+            error is raised.
 
         Yields
         ------
@@ -146,19 +147,20 @@ class RecordReader:
         Raises
         ------
         KafkaFormatError
-            A batch is corrupted or exceeds a limit, and `on_error` is not given. Its `position` is
-            the position of the error in the buffer; for a compressed batch, that of the batch.
+            A batch is corrupted or exceeds a limit, and `on_error` is not given. The error's
+            `position` is its position in the buffer, or the position of the batch if the batch is
+            compressed.
         """
         base_offset = table["base_offset"]
         last_offset = base_offset + table["last_offset_delta"]
         impossible = last_offset < base_offset  # the delta is negative, or the sum has wrapped
         if self.first_offset > MIN_OFFSET or self.end_offset is not None:
-            # Batches with a negative offset are corrupted; they are included so that they are
+            # Batches with a negative offset are corrupted. They are included, so that they are
             # reported.
             wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
-            wanted |= table["count"] < 0  # wrappers, because no CRC covers their offset
+            wanted |= table["count"] < 0  # all wrappers, because no CRC covers their offset
             table, impossible = table[wanted], impossible[wanted]
         begin = 0
         for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
@@ -181,10 +183,11 @@ class RecordReader:
                 yield from self._decode(buffer, table[start:end], table[start:end], on_error)
 
     def read_plain_batches(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
-        """Yield the records of plain batches from `start` on, without a table of batches.
+        """Yield the records of the plain batches that begin at `start`, without a table of batches.
 
-        Plain batches are complete, uncompressed and valid v2 batches that contain no control
-        records. Return the position of the first other batch.
+        A plain batch is a complete, valid and uncompressed v2 batch without control records.
+        Reading ends at the first batch that is not plain, and the position of that batch is
+        returned.
         """
         columns = self.columns
         columns.reset()
@@ -241,7 +244,7 @@ class RecordReader:
     ) -> Iterator[Chunk]:
         """Yield the records of batches that were decompressed into the arena, and empty the arena.
 
-        `placed` contains position and size of each batch's records in the arena.
+        `placed` contains the position and the size of each batch's records in the arena.
         """
         moved = table.copy()
         moved["payload_position"], moved["payload_size"] = zip(*placed, strict=True)
@@ -254,7 +257,7 @@ class RecordReader:
     ) -> Iterator[Chunk]:
         """Yield the records of batches whose uncompressed records are in `source`.
 
-        `original` is the table of the batches in the caller's buffer, for errors.
+        `original` is the table of the same batches in the caller's buffer, to which errors refer.
         """
         columns = self.columns
         columns.reset()
@@ -276,16 +279,16 @@ class RecordReader:
 
 
 def legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:
-    """Return the compressed value of a wrapper message as the codec's library accepts it."""
+    """Return a wrapper message's compressed value in the form that the codec's library accepts."""
     if codec > CODEC_LZ4:
         raise UnsupportedError(f"codec {codec} is not supported in format {magic}")
     return with_right_checksum(payload) if codec == CODEC_LZ4 and magic == MAGIC_V0 else payload
 
 
 def offset_range_error(row: Any) -> StructureError:
-    """Return the error of a batch whose offsets are impossible.
+    """Return the error for a batch whose offsets are impossible.
 
-    Its last offset delta is negative, or its last offset exceeds 64 bits.
+    Such a batch has a negative last offset delta, or a last offset that exceeds 64 bits.
     """
     first, delta = int(row["base_offset"]), int(row["last_offset_delta"])
     return StructureError(
@@ -295,10 +298,10 @@ def offset_range_error(row: Any) -> StructureError:
 
 
 def _fail(row: Any, error: KafkaFormatError, on_error: OnError | None, moved: bool = True) -> None:
-    """Add the batch of `row` to an error, and raise the error or pass it to `on_error`.
+    """Add the base offset and end of a batch to an error, then raise it or pass it to `on_error`.
 
-    If `moved`, the error's position is not one in the caller's buffer, and is replaced by that of
-    the batch.
+    If `moved` is True, the error's position does not refer to the caller's buffer, and is replaced
+    with the position of the batch.
     """
     if moved:
         error.position = int(row["position"])
@@ -310,7 +313,7 @@ def _fail(row: Any, error: KafkaFormatError, on_error: OnError | None, moved: bo
 
 
 def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> Iterator[BatchTable]:
-    """Yield tables of all batches of a buffer, without decoding their records.
+    """Yield tables of all batches in a buffer, without decoding their records.
 
     Parameters
     ----------
@@ -326,9 +329,9 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
     Yields
     ------
     BatchTable
-        The next batches. The array is reused, so it is valid until the next one is requested. A
-        batch that the end truncates is not included, and is no error; the last row is the last
-        complete batch.
+        The next batches. The array is reused, so it is valid only until the next table is
+        requested. An incomplete batch at `end` is not included, and is not an error. The last row
+        is the last complete batch.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Base of the results that contain record data and facts about it."""
+"""Define the base class for results that contain record data and information about it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class _Result(Protocol):
 
 
 class RecordBytes:
-    """Mixin for named tuples with a field `records`, which makes them usable as that record data.
+    """Mixin that lets a named tuple with a field `records` be used as record data itself.
 
-    ``bytes(result)`` is the record data. From Python 3.12 on, the result also provides the data as
-    a buffer.
+    ``bytes(result)`` returns the record data. From Python 3.12 onwards, the result also supports
+    the buffer protocol.
     """
 
     __slots__ = ()

@@ -1,7 +1,8 @@
 """Renumber the offset deltas of a batch whose deltas do not increase.
 
-No correct client sends such a batch, and in a log it would be inconsistent. But a broker that
-re-encodes a batch assigns new offsets without reading the old deltas, so it accepts the batch.
+No correct client sends such a batch, and it would be inconsistent if it were appended unchanged.
+But a broker that re-encodes a batch assigns new offsets without reading the old deltas, so it
+accepts the batch.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _renumbered(records: memoryview, count: int) -> bytearray | None:
 
 
 def _varint(n: int) -> bytes:
-    """Encode a number that is not negative as a zigzag varint."""
+    """Encode a non-negative number as a zigzag varint."""
     raw, out = 2 * n, bytearray()
     while raw >= 0x80:
         out.append(raw & 0x7F | 0x80)

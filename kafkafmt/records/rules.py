@@ -1,4 +1,4 @@
-"""Check batch headers and records against the rules by which a broker accepts record data."""
+"""Check batch headers and records against the rules that a broker applies to record data."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ KAFKA_ERRORS = {
     "transactional_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "producer_id_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "codec_in_format": "UNSUPPORTED_COMPRESSION_TYPE",
-    # Kafka has no error for these; they fail in a broker with an exception, mostly when it rebuilds
-    # the batch.
+    # Kafka has no error code for these rules. A broker fails with an exception instead, usually
+    # when it rebuilds the batch.
     **dict.fromkeys(
         ("codec", "timestamp", "headers_in_format", "control_in_format", "producer_id", "producer_epoch"),
         "UNKNOWN_SERVER_ERROR",
@@ -46,27 +46,27 @@ KAFKA_ERRORS = {
     "corrupt_structure": "INVALID_RECORD",
     "too_large": "MESSAGE_TOO_LARGE",
 }
-"""Name of the error with which a broker answers, by the `rule` of the error that validation raises.
+"""Maps the `rule` of a validation error to the name of the error that a broker returns.
 
-The names are those of Kafka's ``Errors``.
+The names are those of the constants in Kafka's enum ``Errors``.
 """
 _MAX_DESCRIBED = 3
-"""Records that the message of an error describes."""
+"""Largest number of records that an error message describes."""
 _MAX_LISTED = 1 << 16
-"""Records that one error lists.
+"""Largest number of records that one error lists.
 
-Each takes about 300 bytes of memory, and 7 bytes in a produce response.
+Each listed record takes about 300 bytes of memory, and 7 bytes in a produce response.
 """
 
 
 class Records(NamedTuple):
-    """Fields of all records that the rules check, one element per record."""
+    """The fields of records that the rules check, as arrays with one element per record."""
 
     offsets: np.ndarray
     timestamps: np.ndarray
     null_keys: np.ndarray
     ends: np.ndarray
-    """Number of records up to the end of each row of the table of batches."""
+    """For each batch, the number of records in that batch and all batches before it."""
 
 
 class Rules(NamedTuple):
@@ -81,16 +81,16 @@ class Rules(NamedTuple):
     client: bool
 
     def time_bounds(self, now: int) -> tuple[int, int]:
-        """Return the lowest and the highest CreateTime that is accepted."""
+        """Return the lowest and the highest CreateTime that are accepted."""
         return max(now - self.before, MIN_OFFSET), min(now + self.after, MAX_OFFSET)
 
     def certainly_accept(self, row: Any, earliest: int, latest: int, null_key: bool, now: int) -> bool:
-        """Return whether the records of a batch certainly comply with the rules.
+        """Return True if all records of a batch are certain to comply with the rules.
 
-        If not, each record has to be checked.
+        If the result is False, each record has to be checked.
 
-        earliest, latest: smallest and largest timestamp delta of the records. null_key: whether a
-        record has no key.
+        `earliest` and `latest` are the smallest and the largest timestamp delta of the records.
+        `null_key` says whether a record has a null key.
         """
         if self.compacted and null_key:
             return False
@@ -159,7 +159,7 @@ class Rules(NamedTuple):
                 raise InvalidError(message, int(row["position"]), int(row["base_offset"]), rule=rule)
 
     def check_records(self, table: BatchTable, seen: Records, now: int) -> None:
-        """Raise InvalidError if records break a rule; the error lists all of them."""
+        """Raise InvalidError if records break a rule. The error lists these records."""
         if not len(seen.offsets):
             return
         wrong: list[tuple[np.ndarray, str, Callable[[int], str]]] = []

@@ -1,4 +1,4 @@
-"""Define types of arguments: records to build, and the options of builders and the validator."""
+"""Define argument types, such as those of records to build and of the options of `LogValidator`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .._backend import core
 from ..types import Buffer
 
 Headers: TypeAlias = Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None
-"""Headers of a record to build: pairs of name and value, or a dict."""
+"""Headers of a record to build, as (name, value) pairs or as a dict."""
 RecordLike: TypeAlias = Union[
     "core.Record[bytes | memoryview]",
     tuple[Buffer | None, Buffer | None],
@@ -17,7 +17,7 @@ RecordLike: TypeAlias = Union[
     tuple[Buffer | None, Buffer | None, int, Headers],
     tuple[Buffer | None, Buffer | None, int, Headers, int | None],
 ]
-"""A record to build: a `Record`, or a tuple of key, value, timestamp (ms), headers and offset."""
+"""A record to build: a `Record`, or a tuple (key, value, timestamp in ms, headers, offset)."""
 
 
 class BatchOptions(TypedDict, total=False):

@@ -1,4 +1,4 @@
-"""Read the records of a buffer of batches, by default without control records."""
+"""Read the records of the batches in a buffer, by default without control records."""
 
 from __future__ import annotations
 
@@ -57,34 +57,35 @@ def read_records(
     columns: Collection[str] = COLUMNS,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[core.Record[bytes | memoryview]]:
-    """Return an iterator over the records of a buffer of batches.
+    """Return an iterator over the records of the batches in a buffer.
 
     Several threads can share the iterator.
 
     Parameters
     ----------
     buffer : bytes-like or None
-        Batches or messages (magic 0 to 2), back to back: record data of a fetch response, or the
-        content of a ``.log`` file. A batch that the end of the buffer truncates is ignored. None,
-        which a message can contain instead of record data, has no records.
+        Batches or messages (magic 0 to 2), back to back, for example the record data of a fetch
+        response or the content of a ``.log`` file. An incomplete batch at the end of the buffer is
+        ignored. None, which protocol messages can contain instead of record data, contains no
+        records.
     start, end : int, optional
-        Offsets, 0 or higher; `end` is exclusive. By default all records.
+        Range of offsets to read, 0 or higher; `end` is exclusive. By default, all records are read.
     control : bool, default False
         Include control records.
     aborted : iterable of (int, int), optional
-        Aborted transactions, each (producer id, first offset), as in a fetch response. Their
-        records are omitted. By default no record is omitted.
+        Aborted transactions, as pairs of producer id and first offset, as a fetch response lists
+        them. Their records are omitted. By default, no record is omitted.
     check_crc : bool, default True
         Check the CRC of each batch.
     views : bool, default False
-        Return keys and values of uncompressed batches as memoryviews of the buffer, instead of
+        Return keys and values of uncompressed batches as memoryviews into the buffer instead of
         bytes.
     columns : collection of str
-        The fields to decode: offset, timestamp, timestamp_type, key, value and headers. By default
-        all. Other fields of the records are -1, None or ().
+        The fields to decode: offset, timestamp, timestamp_type, key, value and headers. By default,
+        all fields are decoded. Fields that are not decoded are -1, None or ().
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression. It also limits the number of headers
-        of one record, to a 128th of it, but not below 131,072.
+        of one record to ``max_batch_bytes // 128``, or to 131,072 if that is more.
 
     Returns
     -------
@@ -119,7 +120,7 @@ def read_records(
         check_crc=check_crc,
         max_batch_bytes=max_batch_bytes,
     )
-    return core.RecordIterator(  # not a generator, which would cost 25 ns per record to resume
+    return core.RecordIterator(  # not a generator, because resuming it would cost 25 ns per record
         core.make_records(source, rows, views=views and source is buffer) for source, rows in chunks
     )
 
@@ -136,16 +137,16 @@ def read_chunks(
     check_crc: bool = True,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Chunk]:
-    """Return an iterator over the records of a buffer of batches as decoded columns.
+    """Return an iterator over the records of the batches in a buffer, as chunks of decoded columns.
 
     Parameters
     ----------
     buffer, start, end, control, aborted, check_crc, max_batch_bytes
         See `read_records`.
     names : collection of str or RecordColumns
-        Names of the columns to decode, or the columns to fill. By default all columns.
+        Names of the columns to decode, or the columns to fill. By default, all columns are decoded.
     capacity : int, default 16384
-        Largest number of records in a chunk, if `names` are names.
+        Largest number of records in a chunk. Ignored if `names` is a RecordColumns.
 
     Returns
     -------
@@ -176,7 +177,7 @@ def read_chunks(
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)
     if buffer is None:
         return iter(())
-    view_of(buffer)  # raises TypeError now, not at the first record, if `buffer` is not a buffer
+    view_of(buffer)  # if `buffer` is not a buffer, raises TypeError now instead of at the first record
     return _chunks(buffer, reader, transactions, control, check_crc)
 
 
@@ -194,8 +195,8 @@ def _chunks(
         wanted = table[: scan.count]
         if transactions is not None:
             wanted = transactions.committed(buffer, wanted)
-        # Rows are copied only if there is a control batch, because checking for one is much
-        # cheaper.
+        # Rows are copied only if there is a control batch, because checking for control batches is
+        # much cheaper than copying.
         if not control and int(np.bitwise_or.reduce(wanted["attributes"])) & CONTROL_BIT:
             wanted = wanted[(wanted["attributes"] & CONTROL_BIT) == 0]
         yield from reader.read(buffer, wanted)

@@ -2,15 +2,16 @@
 
 Kafka's counterpart is ``LogValidator``.
 
-Everything is checked before a byte is written. Then each batch is either changed in place or
+If a check fails, the buffer is left unchanged. Otherwise, each batch is either changed in place or
 rebuilt:
 
-- In place, its offset and leader epoch are written. If they change, the timestamp type and the
-  maximum timestamp are written too, and then also the CRC.
-- It is rebuilt if the topic has another codec or format, or if inner offsets do not count from 0.
+- A batch that is changed in place gets a new offset and leader epoch. If its timestamp type or
+  maximum timestamp changes, these fields and the CRC are written too.
+- A batch is rebuilt if the topic has another codec or format, or if the inner offsets of the batch
+  do not count from 0.
 
 The fast path handles v2 batches that are not rebuilt, in one pass of the core. All other data takes
-the slow path, which reports errors exactly.
+the slow path, which reports errors precisely.
 """
 
 from __future__ import annotations
@@ -52,11 +53,12 @@ from .signatures import ValidatorOptions
 ORIGINS = ("client", "coordinator", "raft_leader")
 TIMESTAMP_TYPES = {"CreateTime": CREATE_TIME, "LogAppendTime": LOG_APPEND_TIME}
 _READ_BATCHES = 64
-"""Batches that are read at a time, so that the data that the scan has read is still in the CPU
-cache.
+"""Number of batches to read at a time.
+
+It is small, so that the data is still in the CPU cache after it has been scanned.
 """
 _MAX_KEPT_BYTES = 1 << 22
-"""Largest decompression buffer, in bytes, that a validator keeps from call to call."""
+"""Size, in bytes, of the largest decompression buffer that a validator keeps between calls."""
 
 
 class _ValidatedFields(NamedTuple):
@@ -70,16 +72,16 @@ class _ValidatedFields(NamedTuple):
 
 
 class Validated(RecordBytes, _ValidatedFields):
-    """Record data ready to be appended. ``bytes(result)`` is the record data too.
+    """Validated record data, ready to be appended. ``bytes(result)`` returns the record data.
 
-    From Python 3.12 on, the result also provides the record data as a buffer.
+    From Python 3.12 onwards, the result also supports the buffer protocol.
 
     Attributes
     ----------
     records : bytes-like
         The given buffer if it was changed in place, else a bytearray.
     rebuilt : {"codec", "format", "inner_offsets"} or None
-        Why batches were rebuilt; None if no batch was.
+        Reason why batches were rebuilt; None if no batch was rebuilt.
     count : int
         Number of records.
     first_offset : int
@@ -102,32 +104,32 @@ class Validated(RecordBytes, _ValidatedFields):
 
 
 class _Groups(NamedTuple):
-    """Groups of rows of the table of batches, one array element per group.
+    """Groups of rows in the table of batches, with one array element per group.
 
-    If a group is rebuilt, it becomes one batch. A group is a batch or wrapper, or a sequence of
-    adjacent uncompressed messages.
+    A group is a single batch, a single wrapper message, or a sequence of adjacent uncompressed
+    messages. A group that is rebuilt becomes one batch.
     """
 
     start: np.ndarray
-    """First row."""
+    """First row of the group."""
     stop: np.ndarray
-    """Row after the last one."""
+    """Row after the last row of the group."""
     first: np.ndarray
-    """Index of the first record."""
+    """Index of the first record of the group."""
     end: np.ndarray
-    """Index after the last record."""
+    """Index after the last record of the group."""
     codec: np.ndarray
-    """Codec id of the result."""
+    """Id of the codec that the group gets."""
     reason: np.ndarray
-    """Why the group is rebuilt, as an index of REASONS; 0 if it is not."""
+    """Reason why the group is rebuilt, as an index into REASONS; 0 if it is not rebuilt."""
     offset: np.ndarray
-    """Offset of the first record of the result."""
+    """Offset that is assigned to the first record of the group."""
 
 
 class _RecordChecker:
     """Decompresses and checks the records of a batch.
 
-    Reuses its buffer; only one thread can use it at a time.
+    A checker reuses its decompression buffer, so only one thread can use it at a time.
     """
 
     def __init__(self, max_batch_bytes: int) -> None:
@@ -143,12 +145,12 @@ class _RecordChecker:
     def check(
         self, payload: memoryview, codec: int, count: int, last_offset_delta: int
     ) -> tuple[int, int, int, bool] | None:
-        """Check compressed records, and return facts about them.
+        """Check compressed records, and return a summary of them.
 
         Return None if the fast path cannot handle the records.
 
-        The facts are the smallest and the largest timestamp delta, the offset delta of the largest,
-        and whether a key is null.
+        The summary consists of the smallest and the largest timestamp delta, the offset delta of
+        the record with the largest timestamp delta, and whether a key is null.
         """
         self._arena.filled = 0
         size = self._decompressor.decompress(codec, payload, self._arena)
@@ -164,7 +166,7 @@ REASONS = (None, "codec", "format", "inner_offsets")
 def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Unpack[ValidatorOptions]) -> Validated:
     """Validate record batches as a broker does before it appends them, and assign their offsets.
 
-    To validate much data with the same settings, create a `LogValidator` once.
+    To validate a lot of data with the same settings, create one `LogValidator` and reuse it.
 
     Parameters
     ----------
@@ -179,7 +181,7 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
     Returns
     -------
     Validated
-        The record data with its offsets, and facts about it.
+        The record data with the assigned offsets, and information about it.
 
     Raises
     ------
@@ -193,8 +195,8 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
 
     Notes
     -----
-    Kafka's counterpart is ``org.apache.kafka.storage.internals.log.LogValidator``. See
-    `LogValidator` for the one rule that is stricter.
+    Kafka's counterpart is ``org.apache.kafka.storage.internals.log.LogValidator``. The
+    documentation of `LogValidator` describes the one rule that is stricter than in Kafka.
 
     Examples
     --------
@@ -214,10 +216,10 @@ class LogValidator:
     Parameters
     ----------
     codec : str or int, default "producer"
-        ``compression.type`` of the topic: none, gzip, snappy, lz4 or zstd, or its id. "producer"
-        keeps the codec of each batch.
+        ``compression.type`` of the topic: none, gzip, snappy, lz4 or zstd, or the id of a codec.
+        "producer" keeps the codec of each batch.
     level : int, optional
-        Compression level of `codec`. By default that of the codec.
+        Compression level of `codec`. By default, the default level of the codec.
     magic : {2, 1, 0}, default 2
         Record format of the topic, to which batches of other formats are converted.
     timestamp_type : {"CreateTime", "LogAppendTime"}, default "CreateTime"
@@ -229,19 +231,19 @@ class LogValidator:
     after_max_ms : int, default 3600000 (1 hour)
         ``message.timestamp.after.max.ms``: how far a CreateTime may be after `now_ms`.
     compacted : bool, default False
-        Whether the topic is compacted, so that every record must have a key.
+        Whether the topic is compacted. If it is, every record must have a key.
     leader_epoch : int, default 0
         Partition leader epoch to write into every v2 batch.
     max_message_bytes : int, optional
-        ``max.message.bytes``: largest size of a batch or message in bytes, including its first 12
-        bytes. By default there is no limit.
+        ``max.message.bytes``: largest size of a batch or message in bytes, including the offset and
+        length fields. By default, there is no limit.
     origin : {"client", "coordinator", "raft_leader"}, default "client"
-        Who appends. "client" requires what a produce request must contain: one v2 batch or one
-        wrapper message or uncompressed messages, a base offset of 0, and no control records. The
-        others accept any number of batches.
+        Who appends the data. "client" accepts only what a produce request may contain: one v2
+        batch, one wrapper message, or uncompressed messages, with a base offset of 0 and no control
+        records. The other values accept any number of batches.
     check_records : bool, default True
-        Check the records of v2 batches. False trusts their headers, for data that was validated
-        before.
+        Check the records of v2 batches. Use False to trust the batch headers, if the data has been
+        validated before.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression.
 
@@ -253,9 +255,9 @@ class LogValidator:
     Notes
     -----
     Kafka's counterpart is ``org.apache.kafka.storage.internals.log.LogValidator``. This class is
-    stricter in one point: in an uncompressed batch that is not rebuilt, offset deltas must increase
-    and may not exceed the last offset delta. Kafka does not check this, and appends the
-    inconsistent batch.
+    stricter than Kafka in one respect. In an uncompressed batch that is not rebuilt, offset deltas
+    must increase and may not exceed the last offset delta. Kafka does not check this, and appends
+    the inconsistent batch.
     """
 
     def __init__(
@@ -289,7 +291,7 @@ class LogValidator:
         if max_message_bytes is not None:
             max_message_bytes = min(integer("max_message_bytes", max_message_bytes, 0), MAX_OFFSET)
         if codec != "producer" or level is not None:
-            # Raises an error if the codec or the level is wrong.
+            # The builder is created only to raise an error if the codec or the level is wrong.
             BatchBuilder(codec=CODEC_NONE if codec == "producer" else codec, level=level)
         self._shown = f"codec={codec!r}, magic={magic}, timestamp_type={timestamp_type!r}, origin={origin!r}"
         self._codec = None if codec == "producer" else codec_id(codec)
@@ -300,13 +302,15 @@ class LogValidator:
         self._level, self._magic, self._now = level, magic, now_ms
         self._leader_epoch = fitting("leader_epoch", leader_epoch, 32)
         self._check_records, self._max_batch_bytes = check_records, max_batch_bytes
-        self._spare: list[_RecordChecker] = []  # at most one for each thread that has validated at the same time
+        self._spare: list[
+            _RecordChecker
+        ] = []  # at most one for each thread that has used the validator at the same time
 
     def __repr__(self) -> str:
         return f"<kafkafmt.LogValidator: {self._shown}>"
 
     def validate(self, buffer: Buffer, next_offset: int) -> Validated:
-        """Check record data, and assign offsets from `next_offset` on.
+        """Validate record data, and assign offsets beginning with `next_offset`.
 
         Parameters
         ----------
@@ -319,7 +323,7 @@ class LogValidator:
         Returns
         -------
         Validated
-            The record data with its offsets, and facts about it.
+            The record data with the assigned offsets, and information about it.
 
         Raises
         ------
@@ -327,8 +331,8 @@ class LogValidator:
             A broker would reject the data. ``records.KAFKA_ERRORS[error.rule]`` is the broker's
             error.
         KafkaFormatError
-            The data is damaged or incomplete. `KAFKA_ERRORS` contains the broker's error for its
-            `rule`.
+            The data is damaged or incomplete. ``records.KAFKA_ERRORS[error.rule]`` is the broker's
+            error.
         TypeError, ValueError, OverflowError
             An argument is wrong, or an assigned offset would exceed 2**63 - 2.
         """
@@ -364,8 +368,8 @@ class LogValidator:
     ) -> tuple[int, int, int, int] | None:
         """Check and change batches in one pass of the core.
 
-        Return the number of records, the next offset, the largest timestamp and its offset; None if
-        the core leaves the decision to the slow path.
+        Return the number of records, the next offset, the largest timestamp, and the offset of the
+        record with this timestamp. Return None if the core leaves the decision to the slow path.
         """
         return core.validate_buffer(
             buffer, next_offset, self._leader_epoch, self._client, self._codec, self._rules.max_message_bytes, check_records,
@@ -373,7 +377,10 @@ class LogValidator:
         )  # fmt: skip
 
     def _validate_compressed(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
-        """Check and change a single compressed v2 batch; return as `_validate_buffer` does."""
+        """Check and change a single compressed v2 batch.
+
+        The result is like that of `_validate_buffer`.
+        """
         table = np.empty(1, BATCH_DTYPE)
         row = table[0]
         if not core.scan_batches(buffer, table, 0, None, False).count or row["magic"] != MAGIC_V2:
@@ -403,7 +410,7 @@ class LogValidator:
         return (*facts[:3], next_offset + offset_delta_of_latest)
 
     def _slow_path(self, buffer: Buffer, next_offset: int, now: int) -> Validated:
-        """Validate any batches: report what is wrong, and rebuild the batches that need it."""
+        """Validate batches of any kind, report all errors, and rebuild the batches that need it."""
         table = scan_all(buffer)
         self._rules.check_batches(table)
         seen = self._read(buffer, table)
@@ -423,9 +430,9 @@ class LogValidator:
     def _renumbered(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
         """Validate a client's v2 batch again with its offset deltas renumbered.
 
-        Return None if the batch is not rebuilt for another codec or format, or still fails. A
-        broker that rebuilds a batch assigns new offsets without reading the deltas, so it accepts
-        wrong deltas.
+        Return None if the batch is not rebuilt for another codec or format, or if it is still
+        invalid. A broker that rebuilds a batch assigns new offsets without reading the deltas, so
+        it accepts wrong deltas.
         """
         table = scan_all(buffer)
         stays = self._magic == MAGIC_V2 and self._codec in (None, int(codecs_of(table)[0]))
@@ -440,9 +447,9 @@ class LogValidator:
             return None
 
     def _read(self, buffer: Buffer, table: BatchTable) -> Records:
-        """Return the fields of all records that the rules check.
+        """Return the fields of the records that the rules check.
 
-        Decoding them checks their structure.
+        Decoding the records also checks their structure.
         """
         counts = table["count"].astype(np.int64)
         empty = np.zeros(0, np.int64)
@@ -501,9 +508,9 @@ class LogValidator:
         return groups
 
     def _spans(self, table: BatchTable, groups: _Groups) -> np.ndarray:
-        """Return how many offsets each group takes.
+        """Return the number of offsets that each group takes up.
 
-        A v2 batch that is not rebuilt keeps its gaps.
+        A v2 batch that is not rebuilt keeps the gaps between its offsets.
         """
         stays = (table["magic"][groups.start] == MAGIC_V2) & (groups.reason == 0)
         spans: np.ndarray = np.where(
@@ -517,7 +524,7 @@ class LogValidator:
         where = int(row["position"]), int(row["base_offset"])
         try:
             return self._append_all(self._builder(row, groups, i, now), buffer, table[groups.start[i] : groups.stop[i]])
-        except InvalidError as error:  # the builder's position is one in the new batch
+        except InvalidError as error:  # the builder's position refers to the new batch
             error.position, error.base_offset = where
             raise
 
@@ -541,7 +548,7 @@ class LogValidator:
         for source, columns in reader.read(buffer, table):
             given = decoded(source, columns)._replace(offsets=None)
             assert given.timestamps is not None
-            if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():  # also if the new format has no timestamps
+            if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():  # even if the new format has no timestamps
                 raise InvalidError("a record's timestamp is negative, and not -1", rule="timestamp")
             if self._magic == MAGIC_V0:
                 given = given._replace(timestamps=None)
@@ -552,7 +559,8 @@ class LogValidator:
     def _write(self, buffer: Buffer, table: BatchTable, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
         """Write offsets and timestamps into the batches that are not rebuilt.
 
-        Return the largest timestamp of all batches, and its offset.
+        Return the largest timestamp of all batches, and the offset of the record with this
+        timestamp.
         """
         counts = np.diff(seen.ends, prepend=0)
         latest = table["max_timestamp"].copy()
@@ -582,7 +590,7 @@ class LogValidator:
     ) -> tuple[int, int]:
         """Return the largest timestamp, and the offset of the first record that has it.
 
-        -1 means none.
+        Either number is -1 if it does not exist or is unknown.
         """
         if not self._create_time and (self._magic > MAGIC_V0 or groups.reason.any()):
             return now, int(assigned[0])
@@ -590,7 +598,9 @@ class LogValidator:
             return NO_TIMESTAMP, -1
         best = int(latest.max())
         found = seen.timestamps == best
-        if best == NO_TIMESTAMP or not found.any():  # that of an empty batch, or the records were not checked
+        if (
+            best == NO_TIMESTAMP or not found.any()
+        ):  # an empty batch has this timestamp, or the records were not checked
             return best, -1
         i = int(np.argmax(found))
         row = int(np.searchsorted(seen.ends, i, "right"))
@@ -602,7 +612,7 @@ class LogValidator:
 
 
 def _joined(buffer: Buffer, table: BatchTable, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
-    """Return the groups in order: rebuilt ones from `parts`, the others from the buffer."""
+    """Join all groups in order, taking rebuilt ones from `parts` and the others from the buffer."""
     view, out = view_of(buffer), bytearray()
     for i, (start, stop) in enumerate(zip(groups.start.tolist(), groups.stop.tolist(), strict=True)):
         last = table[stop - 1]

@@ -1,7 +1,7 @@
 """Read the offsets of the messages inside wrapper messages (formats 0 and 1).
 
-The offset of a wrapper is that of its last message. The wrapper's CRC does not cover this field, so
-the field can be wrong although the CRC matches.
+The offset field of a wrapper contains the offset of its last inner message. The wrapper's CRC does
+not cover this field, so the field can be wrong even if the CRC matches.
 """
 
 from __future__ import annotations
@@ -21,30 +21,33 @@ if TYPE_CHECKING:
 
 
 class InnerOffsets(NamedTuple):
-    """Offsets and number of the messages inside wrapper messages, one element per wrapper.
+    """Offsets and number of the inner messages, with one array element per wrapper message.
 
-    If the offsets of the messages do not increase, `first` is 2**63 - 1 and `last` is -2**63.
+    If the offsets of the inner messages do not increase, `first` is 2**63 - 1 and `last` is -2**63.
     """
 
     first: IntArray
-    """First offset inside; the wrapper's own offset if the wrapper cannot be read."""
+    """First inner offset, or the wrapper's own offset if the wrapper cannot be read."""
     last: IntArray
-    """Highest offset inside; the wrapper's own offset if the wrapper cannot be read."""
+    """Highest inner offset, or the wrapper's own offset if the wrapper cannot be read."""
     count: IntArray  # type: ignore[assignment]  # hides tuple.count
-    """Number of messages inside; -1 if the wrapper cannot be read."""
+    """Number of inner messages, or -1 if the wrapper cannot be read."""
 
 
 class WrapperReader:
-    """Reads the offsets inside wrapper messages. Only one thread can use it at a time."""
+    """Reads the offsets inside wrapper messages. Only one thread can use a reader at a time."""
 
     def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
         self._max_batch_bytes = max_batch_bytes
         self._tools: tuple[Arena, Decompressor] | None = None
 
     def offsets(self, buffer: Buffer, table: BatchTable) -> InnerOffsets:
-        """Return the offsets inside each wrapper message of a table whose rows are in `buffer`."""
+        """Return the inner offsets of each wrapper message in `table`.
+
+        `buffer` contains the messages.
+        """
         if self._tools is None:
-            from ..codecs import Arena, Decompressor  # imported only if needed: it imports the codecs' packages
+            from ..codecs import Arena, Decompressor  # imported only if needed: it imports the compression packages
 
             self._tools = Arena(), Decompressor(self._max_batch_bytes)
         arena, decompressor = self._tools
@@ -75,7 +78,7 @@ class WrapperReader:
 
 
 def _read(arena: Arena, placed: BatchTable, rows: list[int], result: InnerOffsets) -> None:
-    """Read the messages in the arena into the results of their wrappers, and empty the arena."""
+    """Write the offsets of the messages in the arena into `result`, and empty the arena."""
     found = InnerOffsets(*(np.empty(len(rows), np.int64) for _ in range(3)))
     core.message_offsets(arena.view[: arena.filled], placed[rows], *found)
     for target, values in zip(result, found, strict=True):
