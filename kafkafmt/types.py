@@ -26,7 +26,7 @@ def view_of(buffer: Buffer) -> memoryview:
 
 def byte_view(buffer: Buffer) -> memoryview:
     """Return a one-dimensional memoryview of the bytes of a buffer."""
-    return memoryview(buffer).cast("B")  # type: ignore[arg-type]  # as in view_of, which is not called because the call would double the cost
+    return memoryview(buffer).cast("B")  # type: ignore[arg-type]  # as in view_of; a call of it would double the cost
 
 
 BATCH_DTYPE = np.dtype(
