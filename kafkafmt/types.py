@@ -14,7 +14,7 @@ from .errors import KafkaFormatError
 if TYPE_CHECKING:
     from typing_extensions import Buffer as _Buffer
 
-    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's stubs declare arrays as buffers only from Python 3.12 on
+    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's stubs declare arrays as buffers only since Python 3.12
 else:
     Buffer = Any
 
