@@ -183,7 +183,8 @@ the tuple of the record.
 """
 TOO_MANY_HEADERS = "a record has {count} headers, more than the limit of {limit}"
 
-# Reasons for which a record cannot be appended: the rule's name and the message. Both cores use these indexes.
+# The rules that a record to be appended can break, each with its name and message. Both cores use
+# these indexes.
 BUILD_FAULTS = (
     ("", ""),
     ("", ""),

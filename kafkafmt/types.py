@@ -14,7 +14,7 @@ from .errors import KafkaFormatError
 if TYPE_CHECKING:
     from typing_extensions import Buffer as _Buffer
 
-    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's stubs declare arrays as buffers only from Python 3.12 on
+    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's stubs declare arrays as buffers only since Python 3.12
 else:
     Buffer = Any
 
@@ -26,7 +26,7 @@ def view_of(buffer: Buffer) -> memoryview:
 
 def byte_view(buffer: Buffer) -> memoryview:
     """Return a one-dimensional memoryview of the bytes of a buffer."""
-    return memoryview(buffer).cast("B")  # type: ignore[arg-type]  # as in view_of, which is not called because the call would double the cost
+    return memoryview(buffer).cast("B")  # type: ignore[arg-type]  # as in view_of; a call of it would double the cost
 
 
 BATCH_DTYPE = np.dtype(

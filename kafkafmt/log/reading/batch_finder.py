@@ -61,7 +61,7 @@ class BatchFinder:
         self._found = np.empty(ROWS, np.int64)
         self._n_found = 0
         self._first = 0
-        """Index of the first position in `_found` that is not before `_from`."""
+        """Index in `_found` of the first position that is not before `_from`."""
         self._zero_tail: int | None = None
 
     @cached_property
@@ -100,7 +100,7 @@ class BatchFinder:
         return self._first + int(np.searchsorted(self._found[self._first : self._n_found], position))
 
     def _scan_on(self, end: int) -> None:
-        """Scan from the end of the last scan up to `end`, or to the end of a window."""
+        """Continue the scan up to `end` or to the end of the window, whichever comes first."""
         start, window = self._to, self._scanned
         self._around(window, start, BATCH_HEADER_SIZE)
         if start >= window.end:

@@ -117,9 +117,8 @@ def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
     append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
     if len(crcs) < FEW:
         return np.array([append(rest, crc, size) for crc in crcs.tolist()], np.int64)
-    result = np.full(
-        len(crcs), rest, np.int64
-    )  # the formula is linear in the CRC, so one table per byte of the CRC suffices
+    # The formula is linear in the CRC, so one table for each byte of the CRC is enough.
+    result = np.full(len(crcs), rest, np.int64)
     for shift in range(0, 32, 8):
         table = np.zeros(256, np.int64)
         for bit in range(8):

@@ -125,7 +125,7 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
 
 
 def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> tuple[Entry | None, Entry | None]:
-    """Return the last index entry whose first field is at most `value`, and the next entry.
+    """Return the last index entry whose first field is at most `value`, and the entry after it.
 
     The index is bisected, reading single entries, until one block of it remains. Zeros can follow
     the last entry in use. The bytes read are added to the counts of `log`.

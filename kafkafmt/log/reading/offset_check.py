@@ -20,8 +20,8 @@ def split_at_wrong_offsets(
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
     """Split a table of batches at each batch whose offsets are wrong.
 
-    For each part of the table, yield its rows, their first offsets, and the damaged span of the
-    batch that ends the part. The last part ends with no such batch, so its span is None.
+    For each part of the table, yield its rows, their first offsets, and the damaged span for the
+    wrong batch after it. No wrong batch follows the last part, so its damaged span is None.
 
     The offsets are wrong in a wrapper message if its offset is not the last one of its inner
     messages, or if these offsets do not increase. They are wrong in a batch if its last offset

@@ -132,9 +132,7 @@ class GroupReader:
         read this way, return None.
         """
         columns = self._columns[k : k + TABLE_ROWS]
-        position = max(
-            int(columns[0, 0]) - SMALL_EXTENT, 0
-        )  # if offsets are out of order, the extents that follow can be at lower positions
+        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)  # the next extents may be at lower positions
         near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
         if not near[0]:
             return None

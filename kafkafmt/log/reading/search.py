@@ -187,7 +187,7 @@ class Search(BatchFinder):
             return True
         offset = self.head(end)[:LENGTH_AT]
         distance = int.from_bytes(offset, "big") - next_offset
-        reach = 0xFFFF if magic < MAGIC_V2 else 0  # the offset of a wrapper message is that of its last inner message
+        reach = 0xFFFF if magic < MAGIC_V2 else 0  # a wrapper message has the offset of its last message
         return len(offset) == LENGTH_AT and 0 <= distance <= reach
 
     def _log_continues(self, position: int, expected: int) -> bool:
