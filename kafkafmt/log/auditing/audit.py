@@ -30,7 +30,7 @@ BEYOND = {
     RECOVERY_POINTS: "the offsets between were on disk once",
     HIGH_WATERMARKS: "the offsets between have been delivered to consumers",
 }
-"""The checkpoints whose offset cannot be after the log end offset, and what it means if it is."""
+"""Offset checkpoints that must not exceed the log end offset, and the consequence if one does."""
 
 
 class PartitionAudit:

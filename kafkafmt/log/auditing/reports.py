@@ -192,7 +192,7 @@ class VerifyReport:
 
 
 def unreadable_dict(unreadable: Sequence[UnreadablePartition]) -> dict[str, Any]:
-    """Return the entry `unreadable` of a report as a dict, which is empty if there are none."""
+    """Return a dict with the unreadable partitions for a report; it is empty if there are none."""
     return {"unreadable": [u.to_dict() for u in unreadable]} if unreadable else {}
 
 

@@ -153,7 +153,7 @@ class Run:
     def map(
         self, function: Callable[[Item], Result | None], items: Iterable[Item], threads: int | None, wait: bool = False
     ) -> list[Result]:
-        """Call a function for all items in threads; return the results in the order of the items.
+        """Call a function for all items in threads; return the results in item order.
 
         Results that are None are omitted. If a call fails or the user presses Ctrl-C, the other
         threads stop at their next call of `advance`. If `wait` is True, the error is raised only
