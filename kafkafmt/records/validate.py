@@ -302,9 +302,8 @@ class LogValidator:
         self._level, self._magic, self._now = level, magic, now_ms
         self._leader_epoch = fitting("leader_epoch", leader_epoch, 32)
         self._check_records, self._max_batch_bytes = check_records, max_batch_bytes
-        self._spare: list[
-            _RecordChecker
-        ] = []  # at most one for each thread that has used the validator at the same time
+        # Contains at most one checker for each thread that has used the validator concurrently.
+        self._spare: list[_RecordChecker] = []
 
     def __repr__(self) -> str:
         return f"<kafkafmt.LogValidator: {self._shown}>"
@@ -598,9 +597,8 @@ class LogValidator:
             return NO_TIMESTAMP, -1
         best = int(latest.max())
         found = seen.timestamps == best
-        if (
-            best == NO_TIMESTAMP or not found.any()
-        ):  # an empty batch has this timestamp, or the records were not checked
+        # If no record has the timestamp, it is that of an empty batch, or records were not checked.
+        if best == NO_TIMESTAMP or not found.any():
             return best, -1
         i = int(np.argmax(found))
         row = int(np.searchsorted(seen.ends, i, "right"))
