@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     position: int
     """Position of the problem in the buffer."""
     base_offset: int | None
-    """Base offset of the batch according to its header; None if it is unknown."""
+    """Base offset of the batch, as stored in its header; None if it is unknown."""
     rule: str
     """Stable name of the problem.
 

@@ -321,7 +321,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
     start : int, default 0
         Position of the first batch.
     end : int, optional
-        Position at which the batches end. By default the end of the buffer.
+        Position at which the batches end. By default, the end of the buffer.
     check_crc : bool, default True
         Check the CRC of each batch.
 

@@ -225,7 +225,7 @@ class LogValidator:
     timestamp_type : {"CreateTime", "LogAppendTime"}, default "CreateTime"
         ``message.timestamp.type`` of the topic.
     now_ms : int, optional
-        Current time in ms since 1970-01-01 UTC. By default the system clock.
+        Current time in ms since 1970-01-01 UTC. By default, the time of the system clock.
     before_max_ms : int, default 2**63 - 1
         ``message.timestamp.before.max.ms``: how far a CreateTime may be before `now_ms`.
     after_max_ms : int, default 3600000 (1 hour)
