@@ -187,9 +187,9 @@ def scan_batches(
       len(table)``.
     - A length field that no batch can have (StructureError), an unknown magic (UnsupportedError)
       or, with `check_crc`, a CRC that does not match (ChecksumError). The error is not raised, but
-      returned as `Scan.error`. Its position is that of the batch. Its `resume` is the end of the
-      batch, computed from the length field, or None if the length is impossible or the batch ends
-      after the range.
+      returned as `Scan.error`. Its position is the position of the batch. Its `resume` is the end
+      of the batch, computed from the length field, or None if the length is impossible or the batch
+      ends after the range.
 
     The length and magic of a batch are checked even if `table` has no row left for it. The CRC is
     not.
@@ -212,8 +212,8 @@ def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc
     the last offset delta and the count must not be negative. In magic 0 and 1, key and value must
     fill the message exactly.
 
-    The function takes time linear in the number of bytes, whatever lengths the headers claim. Runs
-    without the GIL.
+    The function takes time linear in the number of bytes, regardless of the lengths that the
+    headers claim. Runs without the GIL.
     """
 
 def find_batches(
@@ -247,7 +247,7 @@ def find_batches(
     Notes
     -----
     Headers are checked as in `find_batch`. The function takes time linear in the number of bytes,
-    whatever lengths the headers claim. Runs without the GIL.
+    regardless of the lengths that the headers claim. Runs without the GIL.
     """
 
 def scan_damaged(
@@ -274,8 +274,8 @@ def scan_damaged(
     start, end : int, optional
         Range of the buffer to scan. By default, the whole buffer.
     file_end : int, optional
-        Position at which the file ends, counted from the start of the buffer. By default the end of
-        the buffer.
+        Position at which the file ends, counted from the start of the buffer. By default, the end
+        of the buffer.
     expected : int, default 0
         Lowest offset that the first batch can have. It increases with each valid batch that
         continues the previous one.
@@ -475,8 +475,8 @@ def decode_records(
           after the last record, the position of the first such byte.
         - TooLargeError: headers are decoded, and a record has more than `columns.max_headers` of
           them.
-        - UnsupportedError: the magic of a batch is unknown. The error's position is that of the
-          batch.
+        - UnsupportedError: the magic of a batch is unknown. The error's position is the position of
+          the batch.
 
         Rows that were stored before the error are valid and belong to earlier batches.
         ``cursor[0]`` is the index of the faulty batch, and ``cursor[1]`` is 0. To continue after
@@ -716,9 +716,9 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
     payload : bytes-like
         The records of a batch of magic 2, uncompressed.
     count : int
-        Number of records according to the header.
+        Number of records, as stored in the header.
     last_offset_delta : int
-        Highest offset delta according to the header.
+        Highest offset delta, as stored in the header.
 
     Returns
     -------
@@ -897,7 +897,7 @@ def make_records(
     columns : RecordColumns
         Its spans refer to `buffer`. A field whose column is missing is -1, None or ().
     start, stop : int, optional
-        Rows to return; `stop` is exclusive. By default all rows.
+        Rows to return; `stop` is exclusive. By default, all rows are returned.
     views : bool, default False
         Return keys, values and header values as read-only memoryviews instead of bytes. Memoryviews
         keep the buffer alive, and prevent a bytearray from being resized.
@@ -966,7 +966,7 @@ class RecordBuffer:
         or of every message. They are not checked.
     max_size : int, optional
         Largest size of the open batch in bytes, header included, before compression. Its first
-        record is accepted whatever its size. By default the largest possible size, 2**31 - 1.
+        record is accepted even if it is larger. By default, the largest possible size, 2**31 - 1.
     base_offset : int, optional
         Base offset of the first batch. By default, and in every later batch, this is the offset of
         the first record.

@@ -139,8 +139,7 @@ def scan_batches(
         p += size
     if ENTRY_OVERHEAD <= last - p < MAGIC_END:
         (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
-        if (
-            not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH
-        ):  # the magic byte is missing, but no magic allows this length
+        # The magic byte is missing, but no magic allows a length outside these limits.
+        if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:
             return Scan(n, p, length_error(length, p, base_offset))
     return Scan(n, p, None)

@@ -240,10 +240,8 @@ def decode_records(
                     return None  # the next call stores the batch into empty columns
                 for _ in batch.rows(view, names, record, position, last_delta, max_headers):
                     pass
-        except (
-            StructureError,
-            TooLargeError,
-        ) as error:  # return a copy, because the traceback of the raised error would keep the buffer alive
+        except (StructureError, TooLargeError) as error:
+            # Return a copy, because the traceback of the raised error would keep the buffer alive.
             return type(error)(error.message, error.position, error.base_offset)
         output.store()
         if full:

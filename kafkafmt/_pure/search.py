@@ -145,9 +145,8 @@ def plausible_positions(view: memoryview, start: int, stop: int, end: int) -> It
 
     Only bytes before `end` can be read.
     """
-    for a in range(
-        start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK
-    ):  # copy a bounded chunk, in which the pattern finds magic bytes fast
+    # Copy one bounded chunk at a time, in which the pattern finds magic bytes fast.
+    for a in range(start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK):
         for hit in MAGICS.finditer(bytes(view[a : min(a + CHUNK, stop + MAGIC_AT, end)])):
             p = a + hit.start() - MAGIC_AT
             if header_plausible(view, p, end):

@@ -24,9 +24,8 @@ def view_of(buffer: Buffer) -> memoryview:
     view = memoryview(raw)
     if not view.c_contiguous:
         raise ValueError("a C-contiguous buffer is needed")
-    if (
-        view.ndim != 1 or len(view.format.lstrip("@")) != 1
-    ):  # for example a structured array, because memoryview.cast() supports simple formats only
+    # memoryview.cast() supports only simple formats, not structured arrays, for example.
+    if view.ndim != 1 or len(view.format.lstrip("@")) != 1:
         raw = np.frombuffer(view, np.uint8) if view.nbytes else b""
         view = memoryview(raw)
     return view.cast("B")

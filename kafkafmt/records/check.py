@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     position: int
     """Position of the problem in the buffer."""
     base_offset: int | None
-    """Base offset of the batch according to its header; None if it is unknown."""
+    """Base offset of the batch, as stored in its header; None if it is unknown."""
     rule: str
     """Stable name of the problem.
 
@@ -124,9 +124,8 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
             problems.append(_problem(error))
             continue
         first = table["base_offset"].copy()
-        for i in np.flatnonzero(
-            table["count"] < 0
-        ).tolist():  # the first offset of a wrapper is that of its first inner message
+        # The first offset of a wrapper message is that of its first inner message.
+        for i in np.flatnonzero(table["count"] < 0).tolist():
             for chunk in reader.read(buffer, table[i : i + 1], lambda *_: None):
                 assert chunk.columns.offset is not None
                 first[i] = chunk.columns.offset[0]
@@ -167,9 +166,8 @@ def _walk(buffer: Buffer) -> Iterator[tuple[BatchTable, KafkaFormatError | None]
         if scan.count:
             yield table[: scan.count], None
         error, position = scan.error, scan.position
-        if (
-            error is None and scan.count < len(table) and position < size
-        ):  # the batch is incomplete, or its length is corrupted
+        # The scan stopped at a batch that is incomplete, or whose length is corrupted.
+        if error is None and scan.count < len(table) and position < size:
             found = scanner.find(position + 1)
             if found is None:
                 return

@@ -52,9 +52,8 @@ def _with_checksum(frame: memoryview, start: int) -> bytes | memoryview:
     if frame[:4] != LZ4_MAGIC or len(frame) < 7:
         return frame
     flags = frame[4]
-    end = (
-        6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
-    )  # plus the optional content size and dictionary id
+    # The content size (8 bytes) and the dictionary id (4 bytes) are optional.
+    end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
     if len(frame) <= end:
         return frame
     checksum = xxh32_short(bytes(frame[start:end])) >> 8 & 0xFF

@@ -121,9 +121,8 @@ class RecordReader:
     @property
     def decompress_seconds(self) -> float:
         """Seconds spent on decompression."""
-        return (
-            self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
-        )  # the decompressor does not exist if all data was uncompressed
+        # The decompressor does not exist if all data was uncompressed.
+        return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
 
     def read(self, buffer: Buffer, table: BatchTable, on_error: OnError | None = None) -> Iterator[Chunk]:
         """Decode the records of a table of batches, in order.
@@ -322,7 +321,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
     start : int, default 0
         Position of the first batch.
     end : int, optional
-        Position at which the batches end. By default the end of the buffer.
+        Position at which the batches end. By default, the end of the buffer.
     check_crc : bool, default True
         Check the CRC of each batch.
 

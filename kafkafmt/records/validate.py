@@ -225,7 +225,7 @@ class LogValidator:
     timestamp_type : {"CreateTime", "LogAppendTime"}, default "CreateTime"
         ``message.timestamp.type`` of the topic.
     now_ms : int, optional
-        Current time in ms since 1970-01-01 UTC. By default the system clock.
+        Current time in ms since 1970-01-01 UTC. By default, the time of the system clock.
     before_max_ms : int, default 2**63 - 1
         ``message.timestamp.before.max.ms``: how far a CreateTime may be before `now_ms`.
     after_max_ms : int, default 3600000 (1 hour)
@@ -302,9 +302,8 @@ class LogValidator:
         self._level, self._magic, self._now = level, magic, now_ms
         self._leader_epoch = fitting("leader_epoch", leader_epoch, 32)
         self._check_records, self._max_batch_bytes = check_records, max_batch_bytes
-        self._spare: list[
-            _RecordChecker
-        ] = []  # at most one for each thread that has used the validator at the same time
+        # Contains at most one checker for each thread that has used the validator concurrently.
+        self._spare: list[_RecordChecker] = []
 
     def __repr__(self) -> str:
         return f"<kafkafmt.LogValidator: {self._shown}>"
@@ -598,9 +597,8 @@ class LogValidator:
             return NO_TIMESTAMP, -1
         best = int(latest.max())
         found = seen.timestamps == best
-        if (
-            best == NO_TIMESTAMP or not found.any()
-        ):  # an empty batch has this timestamp, or the records were not checked
+        # If no record has the timestamp, it is that of an empty batch, or records were not checked.
+        if best == NO_TIMESTAMP or not found.any():
             return best, -1
         i = int(np.argmax(found))
         row = int(np.searchsorted(seen.ends, i, "right"))
