@@ -1,0 +1,357 @@
+"""`open_log` and `Log`: the partitions under one or more paths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
+
+from .. import arguments
+from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
+from ..log import Damage, NoLogError, PartitionDir, discover
+from ..log.reading.discovery import Discovery
+from ..log.reading.follow import Follower
+from ..log.reading.following import POLL, Followers, paths_to_follow
+from ..log.reading.groups import GROUPS_TOPIC
+from ..log.reading.selection import like, select_partitions
+from ..notebook import html_table
+from ..scan import scan
+from ..sharing import SharedIterator
+from .groups import Groups
+from .partition import ON_ERROR, Partition, Selection, Time
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Log:
+    """The partitions of one or more log directories. Iterate over them, or get one with
+    ``log[topic, partition]``.
+
+    `kafkafmt.open` creates logs. Files are open only while they are read, so a log need not be
+    closed.
+
+    Attributes
+    ----------
+    messages : list of str
+        Messages about unusual names and about files that retention has removed. They are collected
+        when the log is opened and while it is read.
+    """
+
+    discovery: Discovery
+
+    def __init__(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        replicas: str | None = None,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        mapped: bool = False,
+    ) -> None:
+        self._paths = [os.fspath(path) for path in paths]
+        self._replicas = replicas
+        self.discovery = found = discover(self._paths, replicas)
+        self.messages: list[str] = found.messages
+        self._partitions = [Partition(d, max_batch_bytes, mapped, self.messages.append) for d in found.partitions]
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """The partitions that are live or whose own path was opened, ordered by topic and number."""
+        return [p for p in self._partitions if p.log.directory.readable]
+
+    @property
+    def not_live(self) -> list[Partition]:
+        """The partitions in ``-delete``, ``-stray`` and ``-future`` directories whose own path was
+        not opened.
+        """
+        return [p for p in self._partitions if not p.log.directory.readable]
+
+    @property
+    def topics(self) -> list[str]:
+        """Sorted names of the topics in `partitions`."""
+        return sorted({p.topic for p in self.partitions})
+
+    def groups(self, on_error: str = "fail") -> Groups:
+        """Read consumer groups and their committed offsets from ``__consumer_offsets``.
+
+        The log directory of a broker contains the groups for which this broker has a partition of
+        the topic. To get all groups of a cluster, open the directories of all brokers.
+
+        Parameters
+        ----------
+        on_error : {"fail", "skip"}, default "fail"
+            "fail" raises at damage. "skip" omits damaged spans and lists them in `Groups.damaged`.
+
+        Returns
+        -------
+        Groups
+
+        Raises
+        ------
+        NoLogError
+            There is no partition of ``__consumer_offsets``.
+        DamagedLogError
+            The topic is damaged and `on_error` is "fail".
+        ValueError
+            `on_error` is wrong.
+
+        Notes ----- In Kafka, ``GroupMetadataManager`` and ``GroupCoordinatorService`` load the
+        topic in the same way.
+        """
+        logs = [p.log for p in self.partitions if p.topic == GROUPS_TOPIC]
+        if not logs:
+            raise NoLogError(f"no partition of {GROUPS_TOPIC} was opened; consumer groups are stored there")
+        return Groups(logs, on_error)
+
+    def follow(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        start: int | None = None,
+        start_time: Time | None = None,
+        on_error: str = "fail",
+        control: bool = False,
+        below_log_start: bool = False,
+        isolation: str = "read_uncommitted",
+        poll: float = POLL,
+        idle_timeout: float | None = None,
+    ) -> Iterator[tuple[Partition, Any]]:
+        """Yield the records of growing partitions, and wait for more.
+
+        Partitions that are created later are followed too.
+
+        Parameters
+        ----------
+        topics : str or iterable of str, optional
+            Topic globs. By default all topics except Kafka's internal topics (``__…``).
+        start, start_time, on_error, control, below_log_start, isolation
+            Which records are selected in the partitions that exist now. `Partition.records`
+            describes these parameters. Partitions that are created later are read from their start.
+        poll : float, default 0.2
+            Seconds between two checks of the files. New partitions are found within about 3
+            seconds.
+        idle_timeout : float, optional
+            End after this many seconds without a new record. By default, never end.
+
+        Yields
+        ------
+        tuple of Partition and Record
+            Records of the same partition are in offset order. If `on_error` is "skip",
+            `Partition.damaged` lists the damaged spans that were skipped.
+
+        Raises
+        ------
+        DamagedLogError
+            Damage was found, and `on_error` is "fail".
+        OSError
+            A path cannot be read.
+        TypeError, ValueError
+            An argument is wrong.
+
+        Notes ----- A message about each new, truncated or deleted partition is added to `messages`.
+        """
+        arguments.one_of("on_error", on_error, ON_ERROR)
+        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
+        globs = () if topics is None else [topics] if isinstance(topics, str) else list(topics)
+        known = {(p.topic, p.partition): p for p in self.partitions}
+
+        def make(directory: PartitionDir, at_first: bool) -> Follower:
+            model = known.get(directory.key)
+            if model is None:
+                limit = next((p.log.max_batch_bytes for p in self._partitions), DEFAULT_MAX_BATCH_BYTES)
+                model = known[directory.key] = Partition(directory, limit, tell=self.messages.append)
+            model.damaged = []
+            return Follower(
+                directory,
+                paths_to_follow(directory, self._paths),
+                model._offset("start", start, start_time, below_log_start) if at_first else None,
+                committed=isolation == "read_committed",
+                control=control,
+                below_log_start=below_log_start,
+                max_batch_bytes=model.log.max_batch_bytes,
+                tell=self.messages.append,
+            )
+
+        def rescan() -> list[PartitionDir]:
+            return select_partitions(discover(self._paths, self._replicas).partitions, globs)
+
+        def on_damage(follower: Follower) -> Callable[[Damage], None] | None:
+            return known[follower.log.directory.key].damaged.append if on_error == "skip" else None
+
+        chosen = select_partitions(self.discovery.partitions, globs)
+        followers = Followers(chosen, make, rescan, self.messages.append)
+        records = followers.records(on_damage, poll, idle_timeout)
+        return ((known[follower.log.directory.key], record) for follower, record in records)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        threads: int | None = None,
+        ordered: bool = True,
+        **selection: Unpack[Selection],
+    ) -> Iterator[pa.RecordBatch]:
+        """Read all `partitions` in parallel, and return an iterator of Arrow record batches.
+
+        Each partition is read by one thread. Several threads may share the iterator.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names and order of the columns. By default the eight columns that `Partition.to_arrow`
+            lists.
+        threads : int, optional
+            Number of partitions that are read at the same time, 1 or higher. By default the number
+            of CPUs.
+        ordered : bool, default True
+            Return the batches of each partition after those of the partitions before it. If False,
+            return batches as they are read. The batches of one partition are in offset order in
+            both cases.
+        **selection
+            The keyword arguments that `Partition.records` describes, applied to every partition:
+            start, end, start_time, end_time, on_error, control, below_log_start and isolation.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+            Arrow record batches of about 8 MB, none of which is empty. Each contains records of one
+            partition. If the iterator is closed, the threads end at their next batch, and `close`
+            waits for them.
+
+        Raises
+        ------
+        DamagedLogError
+            A partition contains damage and `on_error` is "fail". The error is raised after the
+            batches of this partition that precede the damage. If `ordered` is True, all batches of
+            earlier partitions have been returned too.
+        TypeError, ValueError
+            An argument is wrong, a keyword or column is unknown, a datetime has no time zone, or an
+            offset and a time are both given for one end.
+
+        Notes ----- About four batches per thread are held in memory at most: two that wait, one
+        that was read, and one under construction. With ``on_error="skip"``, `Partition.damaged` of
+        each partition lists its damaged spans. Internal topics (``__consumer_offsets``) are
+        partitions too.
+        """
+        from .. import arrow
+
+        names = arrow.schema_of(columns).names
+        Partition._check(selection)
+        count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
+        sources = [partial(p.to_batches, names, **selection) for p in self.partitions]
+        return SharedIterator(scan(sources, count, bool(ordered)))
+
+    def __getitem__(self, key: tuple[str, int]) -> Partition:
+        """Return the partition with a given topic and number, such as ``log["orders", 0]``.
+
+        Raises
+        ------
+        KeyError
+            There is no such partition. The message names similar ones.
+        TypeError
+            The key is not a topic and a number.
+        """
+        if not isinstance(key, tuple) or len(key) != 2:
+            raise TypeError(f'log[...] takes a topic and a partition number, such as log["orders", 0], not {key!r}')
+        topic, partition = key[0], arguments.integer("partition", key[1])
+        for p in self.partitions:
+            if (p.topic, p.partition) == (topic, partition):
+                return p
+        known = sorted(p.partition for p in self.partitions if p.topic == topic)
+        hint = f"the topic has partitions {', '.join(map(str, known))}" if known else like(str(topic), self.topics)
+        raise KeyError(f"there is no partition {topic}-{partition}; {hint}")
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether `key` is a partition of this log, or its topic and number."""
+        return any(key == (p.topic, p.partition) or key is p for p in self.partitions)
+
+    def __len__(self) -> int:
+        """Return the number of `partitions`."""
+        return len(self.partitions)
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Return an iterator over `partitions`."""
+        return iter(self.partitions)
+
+    def __enter__(self) -> Log:
+        """Return the log itself, so that it can be used in a ``with`` statement. There is nothing
+        to close.
+        """
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing: files are open only while they are read."""
+
+    def __repr__(self) -> str:
+        return f"<kafkafmt.Log: {len(self.partitions)} partitions of {len(self.topics)} topics>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the partitions for notebooks. No file is read."""
+        rows = [
+            (
+                p.topic,
+                p.partition,
+                p.state,
+                p.log_start_offset,
+                len(p.log.segments),
+                f"{sum(s.size for s in p.log.segments):,}",
+            )
+            for p in self.partitions
+        ]
+        caption = f"{len(rows)} partitions of {len(self.topics)} topics"
+        return html_table(caption, ("topic", "partition", "state", "log start offset", "segments", "bytes"), rows)
+
+
+def open_log(
+    *paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    mapped: bool = False,
+) -> Log:
+    """Open Kafka log directories, partition directories or `.log` files for reading.
+
+    Parameters
+    ----------
+    *paths : str, os.PathLike, or a list or tuple of these
+        One or more paths. The result contains the partitions of all paths.
+    replicas : "longest", optional
+        If two paths contain the same partition, read the copy with the higher end offset. By
+        default, such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is reported as
+        damage, with the error "too_large". A batch is also reported as "too_large" if one of its
+        records has more than ``max_batch_bytes // 128`` headers and more than 131,072 headers.
+    mapped : bool, default False
+        Memory-map the files instead of reading them. Use this only for directories that no broker
+        writes to. If a mapped file is truncated while it is read, the operating system ends the
+        process with SIGBUS; Python cannot catch this. A file that was truncated before it was
+        mapped is reported as damage.
+
+    Returns
+    -------
+    Log
+        ``log[topic, partition]`` is a `Partition`. Files are open only while they are read, so
+        there is nothing to close.
+
+    Raises
+    ------
+    OSError
+        A path does not exist or cannot be read. If a path contains no Kafka log, the error is a
+        `NoLogError`.
+    TypeError, ValueError
+        An argument is wrong. If two paths contain the same partition and `replicas` is not given,
+        the error is a `DuplicatePartitionError`, which is a ValueError.
+
+    Notes ----- This function reads directories and checkpoints. Kafka's counterpart is
+    ``LogManager.loadLogs``. Batches are read later, when they are needed, except to compare
+    replicas.
+    """
+    given: list[str | os.PathLike[str]] = []
+    for path in paths:
+        for one in path if isinstance(path, list | tuple) else [path]:
+            if not isinstance(one, str | os.PathLike):
+                raise TypeError(f"a path must be a str or a Path, not {one!r}")
+            given.append(one)
+    if not given:
+        raise TypeError("at least one path is needed")
+    return Log(given, replicas, arguments.integer("max_batch_bytes", max_batch_bytes, 1), mapped)
