@@ -26,10 +26,7 @@ TOPICS = {
     "__transaction_state": "transaction_state",
     "__share_group_state": "share_group_state",
 }
-"""The topics that coordinators write to, with the name of the schema file of each.
-
-The names are without suffix.
-"""
+"""The topics that coordinators write to, each with the name of its schema file without suffix."""
 FRAME_VERSION = 1
 _CONTROL_CHARACTER = re.compile(r"\\u00[01][0-9a-f]")
 

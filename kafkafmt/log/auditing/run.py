@@ -124,7 +124,7 @@ class Run:
             raise
 
     def note(self, directory: PartitionDir | None, path: Path, why: str) -> None:
-        """Record a file that is not read.
+        """Record that a file is not read, and the reason.
 
         `directory` is the partition that the file belongs to, or None if it belongs to a log
         directory.

@@ -36,7 +36,7 @@ def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, act
     while 0 <= retention_ms and n < len(bases):
         path = path_of(folder, bases[n])
         largest = active_largest if n + 1 == len(bases) else _largest_timestamp(path, bases[n])
-        # If no record has a timestamp, the time of the last write to the file counts.
+        # If no record has a timestamp, the time of the last write to the file is used instead.
         if largest < 0:
             largest = path.stat().st_mtime_ns // 1_000_000
         if now - largest <= retention_ms:
