@@ -185,7 +185,7 @@ class DumpedProducer(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A problem in a file: either damage (data that cannot be delivered) or a finding (any other).
+    """A problem: either damage (data that cannot be delivered) or a finding (any other problem).
 
     Attributes
     ----------
@@ -464,7 +464,7 @@ class LogDump:
         """Yield items for a range of bytes that contains no valid batch, if possible.
 
         If the header and the size in it fit the file, the batch is yielded, marked as invalid.
-        Otherwise, if the range is at the end of the file, an `InvalidBytes` is yielded.
+        If they exceed it and the range is at the end of the file, an `InvalidBytes` is yielded.
         """
         head = view.read(position, BATCH_HEADER_SIZE)
         size = (

@@ -108,8 +108,8 @@ def find_open_transactions(log: PartitionLog, damaged: Iterable[Damage], copy: S
 def abort_transactions(output: Path, transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
     """Append an abort marker for each transaction.
 
-    Return the transactions, together with the offsets of their markers. `output` is a
-    complete log directory. Partitions whose topic name no broker accepts are left unchanged.
+    Return the transactions, with the offset of the marker in `aborted_at`. `output` is a complete
+    log directory. Partitions whose topic name no broker accepts are left unchanged.
     """
     given = {(t.topic, t.partition, t.producer_id): t for t in transactions}
     partitions = dict.fromkeys(key[:2] for key in given if is_topic_name(key[0]))

@@ -115,7 +115,7 @@ class Run:
     def _callback(self) -> Iterator[None]:
         """Remember an error that a caller's callback raises.
 
-        Without this, `reading` would treat an OSError of a callback as an error of the disk.
+        Without this, `reading` would treat an OSError raised by a callback as a disk error.
         """
         try:
             yield

@@ -58,7 +58,7 @@ class SalvagedPartition:
     next_offset : int
         Log end offset of the copy.
     open_transactions : tuple of OpenTransaction
-        Transactions that have no marker among the copied batches, sorted by age, the oldest first.
+        Transactions that have no marker among the copied batches, from the oldest to the newest.
     restored_markers : tuple of int
         Offsets of the lost abort markers that salvage has written again. Each of their
         transactions is listed in a transaction index of the source.

@@ -247,9 +247,9 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Da
 def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
     """Count the records in an extent (valid adjacent batches), starting at offset `low`.
 
-    Return two numbers: the number of data records and the number of control records. Both
-    are computed from the batch headers; only the batch that contains offset `low` is decoded. The
-    extent must contain no wrapper messages.
+    Return two numbers: the number of data records and the number of control records. Both are
+    computed from the batch headers; only the batch that contains offset `low` is decoded. The
+    extent must not contain wrapper messages.
     """
     counts = [0, 0]
     reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)

@@ -124,7 +124,7 @@ class VerifyPass:
     def _follow(self, plan: SegmentPlan) -> None:
         """Stop collecting transactions if a segment is missing before this one.
 
-        The collection itself does not notice such a gap.
+        The collected batches alone do not reveal such a gap.
         """
         for extent in plan.extents:
             if self._before is not None and misses_a_segment(

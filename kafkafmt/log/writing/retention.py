@@ -51,7 +51,7 @@ def _largest_timestamp(path: Path, base: int) -> int:
 
 
 def too_many(folder: Path, bases: Sequence[int], retention_bytes: int) -> int:
-    """Count the oldest segments that can be deleted so that at least `retention_bytes` remain.
+    """Count how many of the oldest segments can be deleted if `retention_bytes` must remain.
 
     If `retention_bytes` is -1, there is no limit, and the result is 0.
     """

@@ -279,7 +279,7 @@ class LogWriter:
     def open_transactions(self) -> list[ProducerEntry]:
         """State of each producer that has an open transaction, sorted by age of the transaction.
 
-        The oldest transaction comes first. Its first offset is ``txn_first_offset``.
+        The oldest comes first. ``txn_first_offset`` is the first offset of the transaction.
         """
         return self._state.producers.open_transactions
 
