@@ -219,7 +219,7 @@ def metadata_text(offset: int, value: bytes | None) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Serialize a value as JSON, with control characters in uppercase hex as Jackson writes them."""
+    """Serialize a value as JSON, with control characters escaped as in Jackson (uppercase hex)."""
     return _CONTROL_CHARACTER.sub(lambda m: "\\u" + m[0][2:].upper(), _ENCODER.encode(value))
 
 

@@ -110,7 +110,7 @@ class State:
     reader: RecordReader
     producers: Producers = field(default_factory=Producers)
     epoch_runs: list[tuple[int, int, int]] = field(default_factory=list)
-    """(epoch, first offset, last offset) for each sequence of batches with the same leader epoch."""
+    """(epoch, first offset, last offset) for each sequence of batches with the same epoch."""
 
     def copy(self) -> State:
         """Return an independent copy. Only the reader is shared."""

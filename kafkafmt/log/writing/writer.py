@@ -365,7 +365,7 @@ class LogWriter:
             view, begin = byte_view(data), 0
             starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
             for i, last in enumerate(lasts):
-                # Assume one index entry for each batch. The exact number is known only after writing.
+                # Assume one index entry per batch. The exact number is known only after writing.
 
                 if i > begin and i - begin >= self._free_index_entries():
                     self._write(view, table[begin:i])
