@@ -139,7 +139,7 @@ def _print(choice: Choice, printer: _Printer, max_batch_bytes: int, limit: int |
 def _follow(followers: Followers, printer: _Printer) -> None:
     """Print new records until the limit is reached.
 
-    Raise BrokenPipeError when the reader of the output has closed it.
+    Raise BrokenPipeError if the program that reads the output closes it.
     """
     wait = _waiter(sys.stdout.fileno())
     while True:
@@ -230,7 +230,7 @@ def why_nothing(chosen: list[PartitionDir], offsets: OffsetRange) -> str:
 def _report_undecided(log: PartitionLog) -> bool:
     """Report records that read_committed omits although no marker aborts their transaction.
 
-    Return True if the reason is damage that may hide the marker.
+    Return True if damage may have destroyed the marker.
     """
     found, name = log.transactions, f"{log.topic}-{log.partition}"
     if found.undecided:

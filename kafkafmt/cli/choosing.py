@@ -41,7 +41,7 @@ class Choice:
     offsets : OffsetRange
         The offsets to read in each partition.
     damaged : bool
-        Whether damage may hide newer committed offsets of the consumer group.
+        Whether newer committed offsets of the consumer group may be missing because of damage.
     """
 
     partitions: list[PartitionDir]
@@ -130,7 +130,7 @@ def _tell_start(directory: PartitionDir, group: str, offset: int | None) -> None
 
 
 def read_groups(found: Discovery) -> tuple[GroupState, bool]:
-    """Return the state of all consumer groups, and whether damage may hide a part of it.
+    """Return the state of all consumer groups, and whether damage may make it incomplete.
 
     Damage is reported on stderr.
     """

@@ -132,10 +132,10 @@ def _opened(path: str) -> Iterator[Any]:
 
 
 def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
-    """Yield the records in the record data of a message, as far as they can be read.
+    """Yield the readable records in the record data of a message.
 
-    If some cannot be read, an error message is added to `trouble`. Records are not collected in a
-    list, because a frame of a few kilobytes can contain millions of records.
+    If some records cannot be read, an error message is added to `trouble`. Records are not
+    collected in a list, because a frame of a few kilobytes can contain millions of records.
     """
     for data in record_data(body):
         where = data if data.topic else data._replace(topic=uuid_text(data.topic_id))

@@ -150,7 +150,7 @@ def _errors_as_usage() -> Iterator[None]:
 def _progress() -> Iterator[Any]:
     """Provide a function that shows progress in bytes on stderr.
 
-    If stderr is no terminal, the function shows nothing.
+    If stderr is not a terminal, the function shows nothing.
     """
     from rich.console import Console
     from rich.progress import (

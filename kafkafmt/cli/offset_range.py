@@ -32,8 +32,8 @@ def parse_time(text: str) -> int:
 def parse_offsets(text: str) -> OffsetRange:
     """Parse an offset range of the form `FROM:TO`. For any other text, raise ValueError.
 
-    FROM and TO are offsets, `-N` (N before the log end), `@ms` or `@ISO-TIME`. Either may be
-    omitted.
+    FROM and TO are offsets, `-N` (N before the log end), `@ms` or `@ISO-TIME`. Either of the two
+    may be omitted.
     """
     start, rest = _bound(text)
     if rest and not rest.startswith(":"):

@@ -26,7 +26,7 @@ BYTES: dict[str, Callable[[bytes], str]] = {
     "base64": lambda b: base64.b64encode(b).decode(),
     "hex": bytes.hex,
 }
-"""Functions that format keys and values, by value of the option `--bytes`."""
+"""Functions that format keys and values, for each value of the option `--bytes`."""
 
 
 def tell(message: str) -> None:
@@ -120,9 +120,9 @@ def show_table(
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that is called with bytes done and total bytes, and shows a progress bar.
+    """Yield a function that shows a progress bar. Call it with the bytes done and the total bytes.
 
-    The bar appears on stderr at the first call. If stderr is no terminal, no bar is shown.
+    The bar appears on stderr at the first call. If stderr is not a terminal, no bar is shown.
     """
     with ExitStack() as stack:
         bars: list[Any] = []

@@ -26,10 +26,7 @@ TOPICS = {
     "__transaction_state": "transaction_state",
     "__share_group_state": "share_group_state",
 }
-"""The topics that coordinators write to, with the name of the schema file of each.
-
-The names are without suffix.
-"""
+"""The topics that coordinators write to, each with the name of its schema file without suffix."""
 FRAME_VERSION = 1
 _CONTROL_CHARACTER = re.compile(r"\\u00[01][0-9a-f]")
 
@@ -222,7 +219,7 @@ def metadata_text(offset: int, value: bytes | None) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Serialize a value as JSON like Jackson: control characters are escaped in uppercase hex."""
+    """Serialize a value as JSON, with control characters escaped as in Jackson (uppercase hex)."""
     return _CONTROL_CHARACTER.sub(lambda m: "\\u" + m[0][2:].upper(), _ENCODER.encode(value))
 
 

@@ -30,7 +30,7 @@ BEYOND = {
     RECOVERY_POINTS: "the offsets between were on disk once",
     HIGH_WATERMARKS: "the offsets between have been delivered to consumers",
 }
-"""Offset checkpoints that must not exceed the log end offset, and the consequence if one does."""
+"""Maps each checkpoint that must not exceed the log end offset to the consequence if it does."""
 
 
 class PartitionAudit:
@@ -38,7 +38,7 @@ class PartitionAudit:
 
     For each segment, call `open`, add its batches with `add`, and call `close`.
 
-    Call `open` before the segment is planned. A running broker writes an index entry after the
+    Call `open` before the segment's plan is made. A running broker writes an index entry after the
     batch that it refers to, so the indexes must be read before the batches.
     """
 
@@ -82,7 +82,7 @@ class PartitionAudit:
             self._states.mark()
 
     def take_back(self) -> None:
-        """Discard the batches of the current segment that were added."""
+        """Discard all batches that were added for the current segment."""
         self._expected = self._before
         if self._states:
             self._states.take_back()
@@ -106,7 +106,7 @@ class PartitionAudit:
         if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
-            # The batches before the first gap can still be compared with the snapshots in full.
+            # Add the batches before the first gap separately, because their offsets have no gap.
             if len(gaps):
                 n = int(gaps[0]) + 1
                 self._add(segment, position, buffer, table[:n])
@@ -129,7 +129,7 @@ class PartitionAudit:
             self._states.add(segment, buffer, table)
 
     def close(self, plan: SegmentPlan) -> None:
-        """Finish a segment. Call this after all batches that its plan delivers were added."""
+        """Finish a segment. Call this after adding all batches that the segment's plan delivers."""
         if self._states and any(not d.empty for d in plan.damaged):
             self._states.incomplete()
         if not plan.extents:
@@ -150,14 +150,14 @@ class PartitionAudit:
         return found
 
     def read_committed_findings(self) -> list[Finding]:
-        """Return differences from the records that a broker delivers at read_committed.
+        """Return findings about records that either kafkafmt or a broker omits at read_committed.
 
         Call this after `findings`.
         """
         return self._states.read_committed(self._log.transactions) if self._states else []
 
     def _missing_indexes(self) -> list[Finding]:
-        """Return a finding for each segment without an index if other segments have one.
+        """If some segments have an index, return a finding for each segment that has none.
 
         If no segment has an index, the directory is a copy of the `.log` files alone, and there is
         no finding.

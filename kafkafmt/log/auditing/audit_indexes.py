@@ -95,14 +95,14 @@ class IndexAudit:
     def begin(self) -> None:
         """Discard all batches that were added."""
         n = len(self._offset)
-        # _first_of: for the batch at each entry's position, the offset after the previous batch
-        # _last_at: for the batch at each entry's position, the last offset of the batch
+        # `_first_of` and `_last_at` describe the batch at the position of each offset index entry:
+        # the offset after the previous batch, and the last offset of the batch itself.
         self._first_of = np.full(n, MANY)
         self._last_at = np.full(n, -1)
-        # _last_of: for each entry's offset, the position of the batch that ends with this offset
+        # `_last_of` is the position of the batch whose last offset is the offset of the entry.
         self._last_of = np.full(n, -1)
-        # _timestamp_of: for each entry, the timestamp of the batch that contains its offset
-        # _largest_upto: for each entry, the largest timestamp before and in that batch
+        # `_timestamp_of` is the timestamp of the batch with the offset of a time index entry.
+        # `_largest_upto` is the largest timestamp of all batches up to and including that batch.
         self._timestamp_of = np.full(len(self._time), -2)
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
@@ -139,7 +139,7 @@ class IndexAudit:
         holds = (table["base_offset"][at] <= offsets[here]) | (table["magic"][at] < MAGIC_V2)
         self._timestamp_of[here] = np.where(holds, table["max_timestamp"][at], self._timestamp_of[here])
         self._largest_upto[here] = np.where(holds, largest[at], self._largest_upto[here])
-        # Kafka 0.10 added time index entries even for messages of magic 0, without timestamps.
+        # Kafka 0.10 wrote time index entries even for messages of magic 0, which have no timestamp.
         self._untimed[here] |= holds & (table["magic"][at] == MAGIC_V0)
         self._largest, self._expected = int(largest[-1]), int(lasts[-1]) + 1
 
@@ -216,7 +216,7 @@ def _others(mask: np.ndarray) -> str:
 
 
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
-    """Return a mask of the entries that refer to damage or to an unfinished tail.
+    """Return a mask that is True for entries that refer to damage or to an unfinished tail.
 
     These entries cannot be checked.
     """
@@ -234,7 +234,7 @@ def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | Non
 
 
 def _inside(values: np.ndarray, low: list[int], high: list[int]) -> np.ndarray:
-    """Return a mask of the values that are in at least one of the ranges [low, high]."""
+    """Return a mask that is True for values in at least one of the ranges [low, high]."""
     lows, highs = np.array(low, np.int64), np.array(high, np.int64)
     order = np.argsort(lows, kind="stable")
     at = np.searchsorted(lows[order], values, "right") - 1

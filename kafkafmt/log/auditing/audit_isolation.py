@@ -105,7 +105,7 @@ class IsolationAudit:
         Parameters
         ----------
         ours : Transactions
-            The transactions as kafkafmt has computed them from the log.
+            The transactions that kafkafmt has found in the log.
         entries : iterable of Aborted
             The entries of all transaction indexes of the partition.
         """
@@ -126,7 +126,7 @@ class IsolationAudit:
 
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
-    """Split each transaction that continues past a missing marker at the offset of that marker."""
+    """Split each transaction that contains the offset of a missing marker in two at that offset."""
     for e in ended:
         at = bisect_right(borders, e.first)
         if 0 <= e.first and at < len(borders) and borders[at] < e.last:
@@ -181,7 +181,7 @@ def _of_producer(
                     "kafkafmt delivers them, but a consumer may drop them, because it drops this producer's records after an "
                     "aborted transaction that has lost its marker",
                 )  # fmt: skip
-        # An abort marker ends the effect of all the producer's index entries that start before it.
+        # An abort marker ends the effect of all index entries of its producer that start before it.
         if e.kind == CONTROL_ABORT:
             filtered, until = False, -1
             while at < len(named) and named[at].first <= e.marker:

@@ -1,8 +1,8 @@
 """Compare the snapshots, transaction indexes and leader epochs of a partition with its batches.
 
 The state of the producers is computed from the snapshot of the first segment and all batches of the
-log. If the log was compacted, or if damage hides batches, the comparison is limited to what the
-existing batches can prove or disprove.
+log. If batches are missing because of compaction or damage, only those facts are compared that the
+remaining batches can confirm or refute.
 """
 
 from __future__ import annotations
@@ -70,10 +70,9 @@ class StateAudit:
         self._epochs = epochs
         self._epochs_reported: set[int] = set()
         self.complete: bool = True
-        """Whether no batch is known so far to be missing because of compaction or damage."""
+        """True until a batch turns out to be missing because of compaction or damage."""
         self._undo: list[Callable[[], None]] = []
-        """Functions that restore the state saved by `mark`; they must be called in reverse order.
-        """
+        """Functions that restore the state saved by `mark`. They must be called last to first."""
 
     def _load(self, offset: int) -> list[ProducerEntry] | None:
         """Return the producer snapshot at `offset`, or None if it is missing or unreadable."""
@@ -193,7 +192,7 @@ class StateAudit:
             self._found.append(Finding(self._snapshots[offset], "snapshot_mismatch", message))
 
     def _why_wrong(self, theirs: ProducerEntry, offset: int) -> str | None:
-        """Return why an entry of the snapshot at `offset` is wrong, or None if it is not.
+        """Return why an entry of the snapshot at `offset` is wrong, or None if it is correct.
 
         The reason is the predicate of a sentence, such as "has epoch 3, but according to the log it
         is 4".

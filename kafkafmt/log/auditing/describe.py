@@ -197,8 +197,8 @@ def describe(
 
     Notes
     -----
-    Every batch header is read, and every CRC is checked. Of the records, only those in the batch
-    that contains the log start offset are decoded.
+    Every batch header is read, and every CRC is checked. The only records that are decoded are
+    those in the batch that contains the log start offset.
     """
     limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
     run = Run(progress, on_message)

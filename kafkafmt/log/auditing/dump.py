@@ -185,7 +185,7 @@ class DumpedProducer(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Damage, which is data that cannot be delivered, or a finding, which is any other problem.
+    """A problem: either damage (data that cannot be delivered) or a finding (any other problem).
 
     Attributes
     ----------
@@ -303,7 +303,7 @@ def dump(
         `.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot` and `.checkpoint` files, or
         directories that contain such files.
     deep : bool, default False
-        Yield the records of each batch too.
+        Also yield the records of each batch.
     indexes : {"entries", "findings", "sanity"}, default "entries"
         What to yield for `.index` and `.timeindex` files. "entries" yields all entries, and then a
         `Problem` for each disagreement with the log. "findings" yields only the problems. "sanity"
@@ -388,7 +388,7 @@ class LogDump:
     base_offset : int
         The base offset in the file name.
     deep : bool
-        Yield records too.
+        Also yield records.
     max_bytes : int or None
         Read only this many bytes from the start of the file.
     max_batch_bytes : int
@@ -442,8 +442,8 @@ class LogDump:
     def _judged(self, bad: list[Problem]) -> list[Problem]:
         """Return the problems that the plan of the segment reports.
 
-        Unlike the problems in `bad`, the plan includes offsets that contradict each other. It
-        classifies an unfinished tail or a repeated batch as a finding, not as damage.
+        Unlike `bad`, the result includes offsets that contradict each other. An unfinished tail or
+        a repeated batch is a finding in the result, not damage.
         """
         if self.path.suffix != ".log":
             return bad
@@ -461,10 +461,10 @@ class LogDump:
         return Problem("damage", self.path.name, error, message, position, length)
 
     def _bad(self, view: FileView, position: int, end: int) -> Iterator[Item]:
-        """Yield an item for a span that contains no valid batch, if one can be shown.
+        """Yield items for a range of bytes that contains no valid batch, if possible.
 
-        If the batch header fits the file, the item is that batch, marked as invalid. If the
-        header does not fit and the span is at the end of the file, the item is an `InvalidBytes`.
+        If the header and the size in it fit the file, the batch is yielded, marked as invalid.
+        If they exceed it and the range is at the end of the file, an `InvalidBytes` is yielded.
         """
         head = view.read(position, BATCH_HEADER_SIZE)
         size = (
@@ -564,9 +564,9 @@ def _inner_crcs(source: Any) -> list[int]:
 
 
 def index_items(path: Path, base_offset: int) -> Iterator[OffsetIndexEntry | TimeIndexEntry]:
-    """Yield the entries of a `.index` or `.timeindex` file, up to its tail of zeros.
+    """Yield the entries of a `.index` or `.timeindex` file, without the zeros at its end.
 
-    If the first entry consists of zeros, it is yielded too, as in DumpLogSegments.
+    The first entry is yielded even if it consists of zeros, as in DumpLogSegments.
     """
     data = files.read_bytes(path) or b""
     times = path.suffix == ".timeindex"
@@ -580,7 +580,7 @@ def index_items(path: Path, base_offset: int) -> Iterator[OffsetIndexEntry | Tim
 
 
 def index_sanity(path: Path, base_offset: int) -> list[Problem]:
-    """Check an index without its log, and return the problem if there is one.
+    """Check an index without its log. Return a list with the problem, or an empty list.
 
     The length of the file must be a multiple of the entry size, and the entries must increase.
     """
@@ -596,7 +596,7 @@ def index_sanity(path: Path, base_offset: int) -> list[Problem]:
 
 
 def index_findings(path: Path) -> list[Problem]:
-    """Compare an index with its log, and return the problems."""
+    """Compare an index with its log, and return the problems that were found."""
     log_file = path.with_suffix(".log")
     if not log_file.exists():
         return [_finding(path, "log_missing", f"{log_file.name} is missing, so the index cannot be checked")]

@@ -44,7 +44,7 @@ class OpenTransaction:
 
         - "damage": damage may have destroyed its marker.
         - "dropped": the copy ends at the first damage, and the marker may be after that damage.
-        - "open": the transaction is open in the source too, and no marker of it can have been lost.
+        - "open": the transaction is also open in the source, and its marker cannot have been lost.
     aborted_at : int or None
         Offset of the abort marker that salvage has appended. None if the transaction is still open.
     """
@@ -106,17 +106,17 @@ def find_open_transactions(log: PartitionLog, damaged: Iterable[Damage], copy: S
 
 
 def abort_transactions(output: Path, transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
-    """Append an abort marker for each transaction, and return the transactions with marker offsets.
+    """Append an abort marker for each transaction.
 
-    `output` is a complete log directory. Partitions whose topic name no broker accepts are left
-    unchanged.
+    Return the transactions, with the offset of the marker in `aborted_at`. `output` is a complete
+    log directory. Partitions whose topic name no broker accepts are left unchanged.
     """
     given = {(t.topic, t.partition, t.producer_id): t for t in transactions}
     partitions = dict.fromkeys(key[:2] for key in given if is_topic_name(key[0]))
     if not partitions:
         return list(given.values())
     with warnings.catch_warnings(), LogDirectory(output) as directory:
-        # Salvage itself reports the stray partitions of the whole directory.
+        # These warnings are redundant, because salvage itself reports all stray partitions.
         warnings.simplefilter("ignore", StrayPartitionWarning)
         for topic, partition in partitions:
             for producer, offset in directory.writer(topic, partition).abort_open_transactions():

@@ -109,8 +109,8 @@ class PartitionReport:
     def with_damage(self, damaged: Iterable[Damage], records: int) -> PartitionReport:
         """Return a copy of this report with additional damaged spans.
 
-        `records` is the number of data records in these spans. They were counted as recovered, and
-        the copy counts them as lost.
+        `records` is the number of data records in these spans. This report counts them as
+        recovered, and the copy counts them as lost.
         """
         spans = sorted([*self.damaged, *damaged], key=lambda d: (d.file, d.position))
         return replace(self, damaged=tuple(spans), records_recovered=self.records_recovered - records)
@@ -164,7 +164,7 @@ class VerifyReport:
 
     @property
     def damaged(self) -> bool:
-        """Whether a partition has damage. If `strict` is True, findings count as damage."""
+        """Whether any partition has damage. If `strict` is True, findings count as damage."""
         return any(p.damaged or (self.strict and p.findings) for p in self.partitions)
 
     @property

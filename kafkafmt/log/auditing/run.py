@@ -115,7 +115,7 @@ class Run:
     def _callback(self) -> Iterator[None]:
         """Remember an error that a caller's callback raises.
 
-        Without this, `reading` would treat an OSError of a callback as an error of the disk.
+        Without this, `reading` would treat an OSError raised by a callback as a disk error.
         """
         try:
             yield
@@ -124,7 +124,7 @@ class Run:
             raise
 
     def note(self, directory: PartitionDir | None, path: Path, why: str) -> None:
-        """Record a file that is not read.
+        """Record that a file is not read, and the reason.
 
         `directory` is the partition that the file belongs to, or None if it belongs to a log
         directory.

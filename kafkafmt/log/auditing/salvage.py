@@ -58,10 +58,10 @@ class SalvagedPartition:
     next_offset : int
         Log end offset of the copy.
     open_transactions : tuple of OpenTransaction
-        Transactions that have no marker among the copied batches, sorted by age, the oldest first.
+        Transactions that have no marker among the copied batches, from the oldest to the newest.
     restored_markers : tuple of int
-        Offsets of the abort markers that were lost and that salvage has written again, because a
-        transaction index of the source lists their transactions.
+        Offsets of the lost abort markers that salvage has written again. Each of their
+        transactions is listed in a transaction index of the source.
     """
 
     source: PartitionReport
@@ -147,7 +147,7 @@ def salvage(
     progress: Progress | None = None,
     on_message: OnMessage | None = None,
 ) -> SalvageReport:
-    """Copy all intact batches, byte for byte, into a new log directory that a broker can mount.
+    """Copy all intact batches unchanged into a new log directory that a broker can mount.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def salvage(
     Indexes, producer snapshots, leader epochs and checkpoints are rebuilt. If an error is raised,
     nothing is left in `output`. Symbolic links are followed only if they lead to places below
     `paths`. No copied or rebuilt file gets a permission that its source lacks. If a path contains
-    Kafka's metadata log, it is always copied too.
+    Kafka's metadata log, that log is always copied, even if it is not selected.
     """
     limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
     given = paths_of(paths)
@@ -282,7 +282,7 @@ def _is_output_error(error: OSError) -> bool:
 def _is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
     """Return whether a partition can be salvaged.
 
-    If the partition or some of its files are left out, report this.
+    Report the partition if it is left out, and report any of its files that are left out.
     """
     with run.reading(directory):
         bounds.check_partition(directory)

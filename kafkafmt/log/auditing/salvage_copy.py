@@ -1,4 +1,4 @@
-"""Copy the valid batches of one damaged partition, byte for byte, and rebuild its other files.
+"""Copy the valid batches of one damaged partition unchanged, and rebuild its other files.
 
 Each segment keeps its name. Its batches are copied in offset order, inside the kernel
 (``copy_file_range``). Then the copy is read once, to check every CRC again and to rebuild the
@@ -60,7 +60,7 @@ class Salvaged:
     next_offset : int
         Log end offset of the copy.
     offsets : dict
-        The copy's offset in each offset checkpoint, by name of the checkpoint.
+        The offset of the copy to write to each offset checkpoint, by checkpoint name.
     open : list of ProducerEntry
         Producers with a transaction that is open at the end of the copy, the oldest transaction
         first.
@@ -182,12 +182,12 @@ class _Copy:
         self.state = State(marker_reader(log.max_batch_bytes))
         self.bases: list[int] = []
         self.unsure = True
-        """Whether the copy may lack batches whose producers only a source snapshot records."""
+        """True if batches may be missing, so that some producers are known only from a snapshot."""
 
     def is_copied(self, source: SegmentFile, pieces: list[Piece], damaged: bool) -> bool:
         """Return whether the copy has a file for a segment.
 
-        It always has one for the last segment, because its name determines the end of the log.
+        It always has a file for the last segment, because its name determines the end of the log.
         """
         return bool(pieces) or source.last or not (damaged or source.size)
 
@@ -264,8 +264,8 @@ class _Copy:
     def _changed(self, view: FileView, source: SegmentFile, pieces: list[Piece], written: list[int]) -> bool:
         """Return whether the source has changed since it was planned.
 
-        The source has also changed if reading it again returns other bytes than those that were
-        copied.
+        This is also the case if reading the source again returns bytes that differ from the bytes
+        that were copied.
         """
         known = self.log.stamps.get(source.name)
         if known is not None and files.stamp(source.path) != known:
@@ -289,7 +289,7 @@ class _Copy:
     def _new(self, path: Path, data: bytes, mode: int) -> None:
         """Write a rebuilt file.
 
-        Its permissions are those that `mode` and the source's file of the same name have in common.
+        It gets only the permissions that both `mode` and the source file of the same name include.
         """
         mode = files.narrowed(mode & ALL_FILE_BITS, self.source / path.name)
         self.made.modes[path.name] = mode
@@ -383,7 +383,7 @@ class _Copy:
         return self.made
 
     def _epochs(self, start: int, end: int) -> Epochs:
-        """Return the leader epochs in the source's checkpoint and later ones in the batches.
+        """Return the leader epochs from the source's checkpoint, and later epochs from the batches.
 
         If the checkpoint and the batches contradict each other, return only the epochs from the
         batches.

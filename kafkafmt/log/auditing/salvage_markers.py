@@ -104,8 +104,9 @@ class _Search:
     def finish(self, lost: int) -> None:
         """Decide which markers to restore after the last batch of the copy.
 
-        `lost` is the number of bytes of the source after that batch. These bytes can hold at most
-        that many offsets. If an index entry has a larger offset, the entry is corrupted.
+        `lost` is the number of bytes of the source after that batch. They can contain at most that
+        many offsets. An index entry with a marker offset after this range is corrupted, and is
+        ignored.
         """
         for entry in self.entries[self.at :]:
             if entry.last - self._end <= lost:
@@ -115,7 +116,7 @@ class _Search:
 def restored_markers(
     log: PartitionLog, kept: Sequence[tuple[SegmentFile, list[Piece]]], to_the_end: bool
 ) -> dict[str, list[Restored]]:
-    """Return the markers to restore in a copy, by name of the segment that each belongs to.
+    """Return a dict that maps segment names to the markers to restore in each segment of a copy.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ class OutputPlaceError(ValueError):
 
 
 def output_directory(output: str | os.PathLike[str], sources: Iterable[PartitionDir]) -> Path:
-    """Return the absolute path of the output directory; raise `OutputPlaceError` if not allowed.
+    """Return the absolute path of the output; raise `OutputPlaceError` if it is not allowed.
 
     The output must not be inside a partition directory of the source. It must not be inside a log
     directory of the source either, unless the source's partition directories were given as paths.
@@ -134,7 +134,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 class Output:
-    """An output directory that is filled in a hidden subdirectory and published when complete.
+    """Builds an output directory in a hidden subdirectory, and publishes it when it is complete.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
 
 @dataclass
 class Batches:
-    """Positions, ends, first offsets and last offsets of batches, in the order of delivery."""
+    """Positions, ends, first offsets and last offsets of batches, in delivery order."""
 
     positions: list[int]
     ends: list[int]
@@ -106,9 +106,10 @@ def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, tabl
 
 
 def rising(batches: Batches) -> list[int]:
-    """Return the indexes of the longest chain of batches with increasing offsets.
+    """Return which batches form the longest sequence with increasing offsets.
 
-    The other batches contradict the offsets of this chain.
+    The result is a list of indexes into `batches`. The offsets of all other batches contradict
+    this sequence.
     """
     tops: list[int] = []
     ends: list[int] = []
@@ -132,7 +133,7 @@ def rising(batches: Batches) -> list[int]:
 def indexable(
     walker: Walker, name: str, pieces: Sequence[Piece], lower: int, next_base: int | None
 ) -> tuple[list[Piece], list[Damage]]:
-    """Return the batches that one offset index can hold; report the other batches as damage.
+    """Return the batches that one offset index can hold, and the other batches as damage.
 
     Parameters
     ----------
@@ -186,7 +187,7 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def insert(walker: Walker, pieces: Sequence[Piece], markers: Sequence[Restored]) -> Items:
-    """Return the pieces and markers in offset order."""
+    """Return a list of the pieces and markers in offset order."""
     items: Items = []
     waiting = list(markers)
     for piece in pieces:
@@ -235,7 +236,7 @@ def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tup
 
 
 def _single(walker: Walker, items: Items) -> Iterator[tuple[int, int, Piece | Restored]]:
-    """Yield the first offset, the last offset and the item for every batch."""
+    """Yield the first offset and the last offset of every batch, and the batch as an item."""
     for item in items:
         if isinstance(item, Restored):
             yield item.offset, item.offset, item

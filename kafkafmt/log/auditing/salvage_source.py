@@ -40,7 +40,7 @@ class Bounds:
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:
         given = [Path(os.path.abspath(path)) for path in paths]
-        # A `.log` file's indexes and snapshots are in the file's directory.
+        # The indexes and snapshots of a given `.log` file are in the directory of that file.
         given += [path.parent for path in given if path.suffix == ".log" and not path.is_dir()]
         self._roots = [Path(os.path.realpath(path)) for path in given]
 
@@ -58,8 +58,8 @@ class Bounds:
     def check_partition(self, directory: PartitionDir) -> None:
         """Raise OSError if a partition cannot be salvaged.
 
-        This is so if no broker accepts its name, or if it is a link to a place outside the given
-        paths.
+        A partition cannot be salvaged if no broker accepts its name, or if it is a link to a place
+        outside the given paths.
         """
         if not can_be_checkpointed(directory.topic, directory.partition):
             allowed = "1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
@@ -84,7 +84,7 @@ class Bounds:
         return left_out
 
     def foreign_files(self, folder: Path) -> list[LeftOut]:
-        """Return the files in a partition directory that are links out of the given paths."""
+        """Return the files in a partition directory that link to places outside the given paths."""
         paths = [folder / name for name in files.list_directory(folder)[1]]
         return [
             LeftOut(path, reason) for path in paths if path.is_symlink() and (reason := self.reason_to_leave_out(path))

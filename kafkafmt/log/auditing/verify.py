@@ -119,7 +119,7 @@ def verify_partition(
     Parameters
     ----------
     log : PartitionLog
-        The partition. Its plans and transactions are computed during the check, and kept.
+        The partition. It keeps the plans and transactions that the check computes.
     shallow : bool, default False
         Check batches and CRCs only. Do not check records or the files next to the segments.
     progress : callable, optional
@@ -192,7 +192,7 @@ def verify_partition(
 
 
 def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Damage]) -> PartitionReport:
-    """Return a copy of a report that includes damage found later.
+    """Return a copy of a report that includes damage found after the report was made.
 
     The records in the damaged spans count as lost.
     """
@@ -227,7 +227,7 @@ def _count_records(
 
 
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
-    """Return the number of data records of a segment, from offset `low` onwards.
+    """Count the data records of a segment, starting at offset `low`.
 
     The number is computed from the batch headers; only the batch that contains `low` is decoded.
     The headers of wrapper messages do not contain the number of records, so a segment with wrapper
@@ -245,10 +245,11 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Da
 
 
 def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
-    """Return the number of data records and of control records of an extent from `low` onwards.
+    """Count the records in an extent (valid adjacent batches), starting at offset `low`.
 
-    The numbers are computed from the batch headers; only the batch that contains offset `low` is
-    decoded. The extent must contain no wrapper messages.
+    Return two numbers: the number of data records and the number of control records. Both are
+    computed from the batch headers; only the batch that contains offset `low` is decoded. The
+    extent must not contain wrapper messages.
     """
     counts = [0, 0]
     reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)
@@ -277,13 +278,11 @@ def _lost_records(damaged: list[Damage], low: int) -> int | None:
 
 
 def _segment_gaps(log: PartitionLog) -> list[Finding]:
-    """Return a finding for each unexplained gap between two segments.
-
-    Neither compaction nor damage explains such a gap.
+    """Return a finding for each gap between two segments that compaction and damage do not explain.
 
     Only segments that are adjacent in the directory are compared. If only some of the `.log` files
     were given as paths, the files between them may exist. If no batch of a segment can be
-    delivered, the segment is taken to end where the previous one ended.
+    delivered, the segment is treated as if it ended where the previous segment ended.
     """
     if log.compacted:
         return []

@@ -26,8 +26,8 @@ from .audit import PartitionAudit
 class VerifyPass:
     """Collects data for verify during the first pass over one partition.
 
-    Call `begin` for each segment, pass `see` to its plan, and then call `is_complete`. Call
-    `finish` after the last segment.
+    For each segment, call `begin`, plan the segment with `see` as the callback, and then call
+    `is_complete`. Call `finish` after the last segment.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class VerifyPass:
         self._readable = False
 
     def _flush(self) -> None:
-        """Process the rows that were collected.
+        """Process the batch headers that were collected.
 
         One call for many rows is much faster than one call for each table.
         """
@@ -124,7 +124,7 @@ class VerifyPass:
     def _follow(self, plan: SegmentPlan) -> None:
         """Stop collecting transactions if a segment is missing before this one.
 
-        The collection itself does not notice such a gap.
+        The collected batches alone do not reveal such a gap.
         """
         for extent in plan.extents:
             if self._before is not None and misses_a_segment(
@@ -134,6 +134,6 @@ class VerifyPass:
             self._before = plan.segment, extent.last_offset + 1
 
     def finish(self) -> None:
-        """Store the state of the transactions in the log if `see` was called with every batch."""
+        """If `see` was called with every batch, store the state of the transactions in the log."""
         if self._walk is not None:
             self.log.transactions = settle(self._walk)

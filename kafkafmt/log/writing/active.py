@@ -103,7 +103,7 @@ class ActiveSegment:
         try:
             files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
         except OSError:
-            # The batches are in the log, and opening the partition again rebuilds the index.
+            # No batch is lost, and the index is rebuilt when the partition is opened again.
             self.broken = True
             raise
 

@@ -1,4 +1,4 @@
-"""Record atomic appends in a file of the log directory while they are in progress, and undo them.
+"""Record in a file which atomic appends are in progress, and undo them after a crash.
 
 The journal is the file `kafkafmt-append.json` in the log directory. Brokers ignore a file with this
 name. For each partition with an append in progress, the journal contains the next offset and the

@@ -63,7 +63,8 @@ def all_or_nothing(
                 writer.flush()
         except BaseException:
             if directory.is_owner:
-                # The journal stays, so the next process that opens the directory rolls back.
+                # If this fails, the journal is kept, and the next process to open the directory
+                # undoes the appends.
                 with suppress(OSError):
                     for topic, partition, offset, _ in ends:
                         writers[topic, partition].truncate_to(offset)

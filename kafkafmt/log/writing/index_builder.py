@@ -1,8 +1,9 @@
 """Build the indexes of a segment from its batches, as a broker does.
 
-Kafka's counterparts are ``LogSegment.append`` and ``LogSegment.recover``. A batch gets an entry in
-the offset index if more than `interval` bytes precede it since the last indexed batch or since the
-start of the file. So the first batch of a segment never has an entry.
+Kafka's counterparts are ``LogSegment.append`` and ``LogSegment.recover``. The offset index gets an
+entry for a batch if the batch starts more than `interval` bytes after the start of the last batch
+that has an entry. If there is none, the distance is measured from the start of the file. So the
+first batch of a segment never has an entry.
 
 When an entry is added to the offset index, the largest timestamp so far is compared with the last
 entry of the time index. If it is larger, an entry is added to the time index too. When the segment
@@ -109,7 +110,7 @@ class State:
     reader: RecordReader
     producers: Producers = field(default_factory=Producers)
     epoch_runs: list[tuple[int, int, int]] = field(default_factory=list)
-    """One (epoch, first offset, last offset) per run of adjacent batches with the same epoch."""
+    """(epoch, first offset, last offset) for each sequence of batches with the same epoch."""
 
     def copy(self) -> State:
         """Return an independent copy. Only the reader is shared."""
@@ -125,7 +126,7 @@ class State:
         return self.add_producers(buffer, table)
 
     def add_producers(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
-        """Update only the producers in the state; return the transactions that batches abort."""
+        """Update only the producers with the next batches; return the transactions they abort."""
         if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
             return []
         control = table[(table["attributes"] & CONTROL_BIT) != 0]

@@ -65,7 +65,7 @@ def _forget_locks() -> None:
     inherited descriptor would release the new lock.
     """
     global _taking
-    # Another thread of the parent may have held the lock during the fork.
+    # Replace the lock, because another thread of the parent may have held it during the fork.
     _taking = Lock()
     for handle in _locked.values():
         os.close(handle)
@@ -289,7 +289,7 @@ class LogDirectory:
         if start > writer.segments[0]:
             self._offsets[LOG_STARTS][key] = start
         elif self._offsets[LOG_STARTS].get(key, 0) >= start:
-            # Keep an entry below the first segment: data in tiered storage starts there.
+            # A lower entry is kept, because it is the start of the data in tiered storage.
             self._offsets[LOG_STARTS].pop(key, None)
 
     def _save(self) -> None:
@@ -328,7 +328,7 @@ class LogDirectory:
         StrayPartitionWarning
             A KRaft broker would not serve some of the partitions that were written. A broker
             renames a partition directory to `…-stray` if its metadata log does not contain the
-            directory's topic id. If no broker will mount the directory, filter this category.
+            directory's topic id. Filter this category if no broker will mount the directory.
 
         Notes
         -----
@@ -376,8 +376,8 @@ class LogDirectory:
 def _take_lock(path: Path) -> int:
     """Lock a file as Java's ``FileChannel.tryLock`` does, and return its file descriptor.
 
-    Do not open a file again that this process has locked: closing the second descriptor would
-    release the lock.
+    A file that this process has already locked is not opened again, because closing the second
+    descriptor would release the lock.
     """
     with _taking:
         try:

@@ -84,7 +84,7 @@ class Metadata:
 
 
 def read_metadata(root: Path) -> Metadata | None:
-    """Return what the metadata log in a log directory describes, or None if there is none."""
+    """Read the metadata log in a log directory. Return None if there is no metadata log."""
     folder = root / METADATA_LOG
     try:
         names = files.list_directory(folder)[1]
@@ -116,7 +116,7 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
 
 
 def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
-    """Return the metadata logs next to the chosen partitions, except those that are chosen."""
+    """Return the metadata logs that are next to chosen partitions and are not chosen themselves."""
     mine = list(chosen)
     roots = {d.path.parent for d in mine}
     live = (d for d in found.partitions if d.topic == CLUSTER_METADATA and d.state == "live" and d.path.parent in roots)
@@ -147,7 +147,10 @@ def _messages(root: Path, reasons: dict[str, list[str]]) -> Iterator[str]:
 
 
 def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int) -> str | None:
-    """Return why a broker would not serve a partition, as the start of a message, or None."""
+    """Return the reason why a broker would not serve a partition, as the start of a message.
+
+    Return None if a broker would serve the partition.
+    """
     if metadata is None:
         return f"there is no metadata log ({METADATA_LOG}) that names the topics"
     topic_id = metadata.topics.get(topic)

@@ -69,7 +69,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     log_start : int
         Log start offset. If there is no segment, the first one is created with this base offset.
     recovery_point : int or None
-        First offset that may not be on disk; None after a clean shutdown.
+        First offset that is possibly not on disk; None after a clean shutdown.
     interval : int
         ``index.interval.bytes``, used for indexes that are rebuilt.
     truncate_at_damage : bool
@@ -149,10 +149,10 @@ def _read_snapshot(path: Path) -> Producers | None:
 
 
 def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Producers, int]:
-    """Return the producers in the newest readable snapshot, and the segment at which it was taken.
+    """Find the newest readable snapshot that is not after the segment with index `first`.
 
-    Only snapshots up to the segment with index `first` are considered. The second result is the
-    index of the segment whose base offset the snapshot has.
+    Return two values: the producers in the snapshot, and the index of the segment with the same
+    base offset. If no snapshot is readable, return no producers and the index 0.
     """
     for i in range(first, 0, -1):
         if (known := _read_snapshot(path_of(folder, bases[i], ".snapshot"))) is not None:
@@ -201,7 +201,7 @@ def _epoch_checkpoint(folder: Path) -> Epochs | None:
 
 
 def _with_later(epochs: Epochs, state: State) -> Epochs:
-    """Add the later leader epochs that the batches contain to `epochs`; return the result."""
+    """Return `epochs`, followed by the later leader epochs that the batches contain."""
     for epoch, offset in epochs_from(believable_runs(state.epoch_runs)):
         if not epochs or epoch > epochs[-1][0]:
             epochs = assigned(epochs, epoch, offset)

@@ -36,7 +36,7 @@ def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, act
     while 0 <= retention_ms and n < len(bases):
         path = path_of(folder, bases[n])
         largest = active_largest if n + 1 == len(bases) else _largest_timestamp(path, bases[n])
-        # If no record has a timestamp, the time of the last write to the file counts.
+        # If no record has a timestamp, the time of the last write to the file is used instead.
         if largest < 0:
             largest = path.stat().st_mtime_ns // 1_000_000
         if now - largest <= retention_ms:
@@ -51,7 +51,7 @@ def _largest_timestamp(path: Path, base: int) -> int:
 
 
 def too_many(folder: Path, bases: Sequence[int], retention_bytes: int) -> int:
-    """Count the oldest segments that can be deleted so that at least `retention_bytes` remain.
+    """Count how many of the oldest segments can be deleted if `retention_bytes` must remain.
 
     If `retention_bytes` is -1, there is no limit, and the result is 0.
     """

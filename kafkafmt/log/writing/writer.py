@@ -137,8 +137,8 @@ class LogWriter:
     def _open(self, recovery_point: int | None) -> None:
         """Load the partition directory.
 
-        If the log ends before `log_start_offset`, all segments are deleted and the log continues at
-        `log_start_offset`, as in a broker.
+        If the log ends before `log_start_offset`, all segments are deleted, and the next record
+        gets the offset `log_start_offset`, as in a broker.
         """
         s = self.settings
         loaded = load(self.path, self.log_start_offset, recovery_point, s.index_interval_bytes, s.truncate_at_damage)
@@ -279,7 +279,7 @@ class LogWriter:
     def open_transactions(self) -> list[ProducerEntry]:
         """State of each producer that has an open transaction, sorted by age of the transaction.
 
-        The oldest transaction comes first. Its first offset is ``txn_first_offset``.
+        The oldest comes first. ``txn_first_offset`` is the first offset of the transaction.
         """
         return self._state.producers.open_transactions
 
@@ -292,7 +292,7 @@ class LogWriter:
         Returns
         -------
         list of (ProducerEntry, int)
-            The state of each producer before the call, with the offset of the producer's marker.
+            The state of each producer before the call, and the offset of the producer's marker.
 
         Raises
         ------
@@ -328,7 +328,8 @@ class LogWriter:
         Returns
         -------
         Appended
-            First and last offset of the batches. `first_offset` is `next_offset` before the call.
+            First and last offset of the batches. `first_offset` is the value that `next_offset` had
+            before the call.
 
         Raises
         ------
@@ -364,7 +365,7 @@ class LogWriter:
             view, begin = byte_view(data), 0
             starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
             for i, last in enumerate(lasts):
-                # How many index entries batches need is known only after they are written.
+                # Assume one index entry per batch. The exact number is known only after writing.
 
                 if i > begin and i - begin >= self._free_index_entries():
                     self._write(view, table[begin:i])
@@ -530,7 +531,7 @@ class LogWriter:
                 return self.next_offset
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)
-            # Saved before the truncation, so that recovery after a crash starts at `offset`.
+            # Save the offsets before truncating, so that recovery after a crash starts at `offset`.
             self._changed()
             kept = max(bisect_right(self._bases, offset - 1), 1)
             last = self._bases[kept - 1]
