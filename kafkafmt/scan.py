@@ -32,10 +32,10 @@ WAITING_PER_THREAD = 2
 def scan(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bool = True) -> Iterator[T]:
     """Yield the items of all sources, read by at most `threads` threads.
 
-    If a source raises an error, the error is raised after the items that the source has produced
-    before. If `ordered` is True, it is raised after all items of the previous sources too. After an
-    error, or if the generator is closed, the workers end at their next item, and the generator
-    waits for them.
+    If a source raises an error, the error is raised after the items that the source has already
+    produced. If `ordered` is True, all items of the previous sources are also yielded before the
+    error is raised. After an error, or if the generator is closed, the workers end at their next
+    item, and the generator waits for them.
     """
     workers = min(threads, len(sources))
     lanes = _Lanes(sources, WAITING_PER_THREAD * workers, ordered)

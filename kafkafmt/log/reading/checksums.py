@@ -28,7 +28,7 @@ STEP = 1 << 12
 longer than this is computed directly.
 """
 FEW = 8
-"""If fewer batches than this have the same end, scalar arithmetic is faster than a table."""
+"""If fewer batches than this end at the same position, scalar arithmetic is faster than a table."""
 
 
 class SpanCrcs:

@@ -74,7 +74,7 @@ class Bad:
 class RunColumns:
     """Runs as columns. `dense` is an array of bool; the other columns are arrays of int64.
 
-    If a number of records is not known, `records` contains -1.
+    If the number of records in a run is not known, `records` contains -1.
     """
 
     position: IntArray
@@ -109,7 +109,7 @@ class BadColumns:
     magic, crc, stored : list of int
         Magic, computed CRC and crc field of each batch whose CRC does not match.
     problems : dict of int to tuple of str
-        Error code and message of each span with another error, by its row.
+        Error code and message of each span that has an error other than a wrong CRC, by its row.
     """
 
     position: list[int]
