@@ -123,7 +123,8 @@ class Compressor:
     codec : int
         Codec id: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
     level : int, optional
-        Compression level; see LEVELS. By default, the default of Kafka. snappy has no levels.
+        Compression level; see LEVELS. By default, the level that Kafka uses by default. snappy has
+        no levels.
     """
 
     def __init__(self, codec: int, level: int | None = None) -> None:

@@ -71,7 +71,7 @@ class _Lanes(Generic[T]):
         lanes = len(sources) if ordered else min(len(sources), 1)
         self._lanes: list[deque[T | _Failure]] = [deque() for _ in range(lanes)]
         self._unfinished = [1] * len(sources) if ordered else [len(sources)]
-        """For each lane, the number of sources that can still add items."""
+        """The number of sources that can still add items to each lane."""
         self._next_source = 0
         self._current_lane = 0
         self._waiting = 0

@@ -97,7 +97,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction. If no transaction is open, `next_offset`.
+        """First offset of the oldest open transaction. If no transaction is open, this is
+        `next_offset`.
 
         The first use reads the whole log. Kafka's counterpart is ``UnifiedLog.lastStableOffset``.
         """
@@ -124,7 +125,7 @@ class Partition:
         Returns
         -------
         int
-            The offset. If no record has such a timestamp, `next_offset`.
+            The offset. If no record has such a timestamp, this is `next_offset`.
 
         Raises
         ------

@@ -109,7 +109,7 @@ class FileView:
         """Fill the buffer `view` with bytes of the file, starting at `position`. Return the number
         of bytes read.
 
-        The buffer is filled completely, unless the file ends before.
+        The buffer is filled completely, unless the file ends earlier.
         """
         target, got, started = memoryview(view).cast("B"), 0, perf_counter()
         while got < len(target):

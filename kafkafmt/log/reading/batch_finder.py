@@ -184,7 +184,7 @@ class BatchFinder:
 
     def zero_tail(self) -> int:
         """Return the position at which the zeros at the end of the file begin. If the file does not
-        end with zeros, return its size.
+        end with zeros, return the size of the file.
         """
         if self._zero_tail is None:
             end = self.size

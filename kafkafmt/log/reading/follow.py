@@ -56,7 +56,7 @@ class Follower:
     next : int
         The next offset to deliver.
     gone : bool
-        Whether the partition no longer exists.
+        True if the partition no longer exists.
     """
 
     def __init__(
@@ -243,8 +243,8 @@ class Follower:
         return error.code != "truncated" or before[1] != view.size
 
     def _judge(self, segment: SegmentFile) -> None:
-        """Plan the whole segment, to decide which of its bytes are damaged. Batches that the plan
-        delivers after the damage count as seen.
+        """Plan the whole segment, to decide which of its bytes are damaged. Batches that follow the
+        damage and are delivered by the plan count as seen.
         """
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size

@@ -118,7 +118,7 @@ def _largest(log: PartitionLog, segment: SegmentFile) -> int:
 def find_offset(log: PartitionLog, offset: int) -> Place | None:
     """Return the place of the first record at or after `offset`, or None if there is none.
 
-    Records below the log start offset and control records are not considered.
+    Control records, and records below the log start offset, are not considered.
     """
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low)

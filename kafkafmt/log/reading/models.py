@@ -10,14 +10,14 @@ from ...errors import KafkaFormatError
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A span of a `.log` file that cannot be delivered.
+    """A range of bytes in a `.log` file that cannot be delivered.
 
     Attributes
     ----------
     file : str
         Name of the file.
     position, length : int
-        Position and length of the span, in bytes.
+        Position and length of the range, in bytes.
     first_offset, last_offset : int or None
         The first and the last offset that may be missing. Each of them is None if it is not known.
         If no offset can be missing, `first_offset` is `last_offset` + 1.
@@ -26,7 +26,7 @@ class Damage:
     message : str
         What is wrong.
     records : int or None
-        Number of data records in the span. None if it is not known.
+        Number of data records in this range of bytes. None if it is not known.
     """
 
     file: str

@@ -40,8 +40,8 @@ from .segment_stats import Stats
 from .segment_walker import See, Walker
 
 MIN_ZERO_TAIL = 8
-"""If a file ends with at least this many zero bytes, a last batch with a wrong CRC counts as
-incomplete.
+"""If a file ends with at least this many zero bytes and the CRC of its last batch is wrong, this
+batch counts as incomplete.
 
 Such zeros belong to pages of the file that were never written.
 """

@@ -45,8 +45,8 @@ class Reached(NamedTuple):
     last : int
         Last offset before the batch found.
     before : int
-        Position of the batch before the one found. If the batch found is the first one, its own
-        position.
+        Position of the batch before the one found. If the batch found is the first one, this is its
+        own position.
     """
 
     position: int

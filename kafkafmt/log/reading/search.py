@@ -232,8 +232,8 @@ class Search(BatchFinder):
         return 0
 
     def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
-        """If the batch `find` and the valid batches after it are inside the damaged batch, return
-        the end of the last of them.
+        """If the valid batch `find` is inside the damaged batch, return the end of the last valid
+        batch that directly follows it there.
 
         Otherwise, return 0. The offset of a batch inside the damaged batch is between the first and
         the last offset in the header of the damaged batch. No later batch of the log can have such

@@ -195,8 +195,8 @@ class Walker:
         return size
 
     def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
-        """Check a batch that may be too large to read, and return the error, or None if there is
-        none.
+        """Check a batch that may be too large to read. Return the error, or None if there is no
+        error.
 
         It is an error if the file ends inside the batch, if the CRC does not match, or if the batch
         exceeds the size limit. The CRC is checked only if the batch is larger than the buffer. To
@@ -225,7 +225,8 @@ class Walker:
         return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
 
     def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Parts:
-        """Return all bytes of the segment, as runs and damaged spans in file order.
+        """Divide all bytes of the segment into runs and damaged spans, and return them in file
+        order.
 
         Parameters
         ----------

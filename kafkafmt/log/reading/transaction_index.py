@@ -19,7 +19,7 @@ from .partition_dir import PartitionDir
 class IndexEntries:
     """The entries of all transaction indexes of a partition.
 
-    The object also tracks which entries have a marker offset that is not in any batch of the log.
+    The object also tracks the entries whose marker offset is not in any batch of the log.
 
     Attributes
     ----------

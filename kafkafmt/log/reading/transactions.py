@@ -266,8 +266,8 @@ class TransactionWalk:
                     self.found.aborted[producer_id].append((first, base))
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
-        """End the open transaction of a producer if an index entry lists a marker that no batch
-        contains.
+        """If an index entry lists a marker of a producer that no batch contains, end the open
+        transaction of this producer.
 
         Only entries with a marker offset below `before` are used.
         """
