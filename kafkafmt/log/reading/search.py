@@ -210,10 +210,10 @@ class Search(BatchFinder):
         batches directly after it. Return 0 if these batches are not a record value.
 
         The bytes before a record value contain its length, which must equal the size of these
-        batches. In format 2 the length is a varint, which can match by chance. Therefore the bytes
-        after the value must not continue the log; in a real record, at least the header count
-        follows the value. In formats 0 and 1 the length has four bytes, so a match by chance is as
-        unlikely as with a CRC.
+        batches. In format 2 the length is a varint, which can match by chance. Therefore
+        `_log_continues` must return False for the end of the value. In a real record, at least the
+        header count follows the value, so the log does not continue there. In formats 0 and 1 the
+        length has four bytes, so a match by chance is as unlikely as with a CRC.
         """
         reach = min(5, find.position)
         before = self._bytes(find.position - reach, reach)
@@ -232,13 +232,13 @@ class Search(BatchFinder):
         return 0
 
     def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
-        """If the valid batch `find` is inside the damaged batch, return the end of the last valid
-        batch that directly follows it there.
+        """Return the end of the consecutive valid batches, starting with `find`, that are inside
+        the damaged batch.
 
-        Otherwise, return 0. The offset of a batch inside the damaged batch is between the first and
-        the last offset in the header of the damaged batch. No later batch of the log can have such
-        an offset. The header is trusted only if its first offset is `expected` and its fields agree
-        with each other.
+        Return 0 if `find` is not inside the damaged batch. It is inside if its first offset is in
+        the range of offsets that the header of the damaged batch states, because no later batch of
+        the log can have such an offset. The header is trusted only if its first offset is
+        `expected` and its fields agree with each other.
         """
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
