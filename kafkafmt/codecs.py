@@ -59,7 +59,9 @@ LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WBITS = 31
 GZIP_WINDOW = 128
-"""Number of bytes that are first passed to zlib from the second and every later gzip member."""
+"""Number of bytes of a gzip member that are passed to zlib first. This applies to the second and
+every later member.
+"""
 ZSTD_MAGIC, ZSTD_SKIPPABLE = 0xFD2FB528, 0x184D2A50
 ZSTD_SMALLEST = 8
 """Size of the smallest possible frame, in bytes: a skippable frame without content."""
@@ -121,7 +123,8 @@ class Compressor:
     codec : int
         Codec id: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
     level : int, optional
-        Compression level; see LEVELS. By default, the default of Kafka. snappy has no levels.
+        Compression level; see LEVELS. By default, the level that Kafka uses by default. snappy has
+        no levels.
     """
 
     def __init__(self, codec: int, level: int | None = None) -> None:

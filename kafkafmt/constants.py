@@ -72,7 +72,8 @@ MAX_BATCH_LENGTH = 2**31 - 1 - ENTRY_OVERHEAD
 includes the first 12 bytes, must fit into an int32.
 """
 MIN_LEGACY_LENGTH = 14
-"""Smallest value of any length field, which a message of magic 0 with null key and null value has.
+"""Smallest value of any length field. A message of magic 0 with a null key and a null value has
+this length.
 """
 MIN_LENGTHS = (MIN_LEGACY_LENGTH, 22, MIN_BATCH_LENGTH)
 """Smallest value of the length field of a message or batch, by magic."""

@@ -25,7 +25,8 @@ class KafkaFormatError(Exception):
     resume : int or None
         The next position at which reading may succeed. None if it is not known.
     code : str
-        Identifies the kind of error for programs. It does not change between releases.
+        Stable identifier of the kind of error, for use in programs. It does not change between
+        releases.
     rule : str
         For an `InvalidError`, the rule that the data breaks. Otherwise equal to `code`.
     """
@@ -109,8 +110,8 @@ class RecordError(NamedTuple):
     Attributes
     ----------
     batch_index : int
-        Index of the record among all records that were passed in the call, starting at 0. The name
-        is the one that Kafka uses.
+        Index of the record among all records that were passed in the call, starting at 0. Kafka
+        uses the same name for this index.
     rule : str
         The rule that the record breaks.
     message : str

@@ -42,8 +42,10 @@ def local_path(path: str | os.PathLike[str]) -> str:
         The path has another scheme (``s3://…``, ``dbfs:/…``), has a drive letter, or names another
         host.
 
-    Notes ----- If the name of a local file begins like a URL scheme, give its absolute path, or a
-    path such as ``./s3:/x``.
+    Notes
+    -----
+    If the name of a local file begins like a URL scheme, give its absolute path, or a path such as
+    ``./s3:/x``.
     """
     text = os.fspath(path)
     scheme = _scheme(text)

@@ -32,10 +32,10 @@ WAITING_PER_THREAD = 2
 def scan(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bool = True) -> Iterator[T]:
     """Yield the items of all sources, read by at most `threads` threads.
 
-    If a source raises an error, the error is raised after the items that the source has produced
-    before. If `ordered` is True, it is raised after all items of the previous sources too. After an
-    error, or if the generator is closed, the workers end at their next item, and the generator
-    waits for them.
+    If a source raises an error, the error is raised after the items that the source has already
+    produced. If `ordered` is True, all items of the previous sources are also yielded before the
+    error is raised. After an error, or if the generator is closed, the workers end at their next
+    item, and the generator waits for them.
     """
     workers = min(threads, len(sources))
     lanes = _Lanes(sources, WAITING_PER_THREAD * workers, ordered)
@@ -71,7 +71,7 @@ class _Lanes(Generic[T]):
         lanes = len(sources) if ordered else min(len(sources), 1)
         self._lanes: list[deque[T | _Failure]] = [deque() for _ in range(lanes)]
         self._unfinished = [1] * len(sources) if ordered else [len(sources)]
-        """For each lane, the number of sources that can still add items."""
+        """The number of sources that can still add items to each lane."""
         self._next_source = 0
         self._current_lane = 0
         self._waiting = 0

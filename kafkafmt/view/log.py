@@ -95,8 +95,10 @@ class Log:
         ValueError
             `on_error` is wrong.
 
-        Notes ----- In Kafka, ``GroupMetadataManager`` and ``GroupCoordinatorService`` load the
-        topic in the same way.
+        Notes
+        -----
+        In Kafka, ``GroupMetadataManager`` and ``GroupCoordinatorService`` load the topic in the
+        same way.
         """
         logs = [p.log for p in self.partitions if p.topic == GROUPS_TOPIC]
         if not logs:
@@ -118,7 +120,7 @@ class Log:
     ) -> Iterator[tuple[Partition, Any]]:
         """Yield the records of growing partitions, and wait for more.
 
-        Partitions that are created later are followed too.
+        Partitions that are created later are also followed.
 
         Parameters
         ----------
@@ -148,7 +150,9 @@ class Log:
         TypeError, ValueError
             An argument is wrong.
 
-        Notes ----- A message about each new, truncated or deleted partition is added to `messages`.
+        Notes
+        -----
+        A message about each new, truncated or deleted partition is added to `messages`.
         """
         arguments.one_of("on_error", on_error, ON_ERROR)
         arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
@@ -223,15 +227,16 @@ class Log:
         DamagedLogError
             A partition contains damage and `on_error` is "fail". The error is raised after the
             batches of this partition that precede the damage. If `ordered` is True, all batches of
-            earlier partitions have been returned too.
+            earlier partitions have also been returned.
         TypeError, ValueError
             An argument is wrong, a keyword or column is unknown, a datetime has no time zone, or an
             offset and a time are both given for one end.
 
-        Notes ----- About four batches per thread are held in memory at most: two that wait, one
-        that was read, and one under construction. With ``on_error="skip"``, `Partition.damaged` of
-        each partition lists its damaged spans. Internal topics (``__consumer_offsets``) are
-        partitions too.
+        Notes
+        -----
+        About four batches per thread are held in memory at most: two that wait, one that was read,
+        and one under construction. With ``on_error="skip"``, `Partition.damaged` of each partition
+        lists its damaged spans. Internal topics (``__consumer_offsets``) are also read.
         """
         from .. import arrow
 
@@ -342,9 +347,10 @@ def open_log(
         An argument is wrong. If two paths contain the same partition and `replicas` is not given,
         the error is a `DuplicatePartitionError`, which is a ValueError.
 
-    Notes ----- This function reads directories and checkpoints. Kafka's counterpart is
-    ``LogManager.loadLogs``. Batches are read later, when they are needed, except to compare
-    replicas.
+    Notes
+    -----
+    This function reads directories and checkpoints. Kafka's counterpart is ``LogManager.loadLogs``.
+    Batches are read later, when they are needed, except to compare replicas.
     """
     given: list[str | os.PathLike[str]] = []
     for path in paths:

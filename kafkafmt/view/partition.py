@@ -97,7 +97,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction. If no transaction is open, `next_offset`.
+        """First offset of the oldest open transaction. If no transaction is open, this is
+        `next_offset`.
 
         The first use reads the whole log. Kafka's counterpart is ``UnifiedLog.lastStableOffset``.
         """
@@ -119,12 +120,12 @@ class Partition:
         time : int or datetime
             Milliseconds since 1970-01-01 UTC, or a timezone-aware datetime.
         below_log_start : bool, default False
-            Consider records below the log start offset too.
+            Also consider records below the log start offset.
 
         Returns
         -------
         int
-            The offset. If no record has such a timestamp, `next_offset`.
+            The offset. If no record has such a timestamp, this is `next_offset`.
 
         Raises
         ------
@@ -167,8 +168,10 @@ class Partition:
         OSError
             The partition cannot be read.
 
-        Notes ----- As in a broker, a lookup by timestamp trusts the maximum timestamp in a batch
-        header, and also finds control batches and aborted records.
+        Notes
+        -----
+        As in a broker, a lookup by timestamp trusts the maximum timestamp in a batch header, and
+        also finds control batches and aborted records.
         """
         return seek(self.log, offset=offset, timestamp=timestamp)
 
@@ -211,9 +214,11 @@ class Partition:
         TypeError, ValueError
             An argument is wrong.
 
-        Notes ----- Only complete, valid batches are delivered. If the last batch is incomplete, a
-        broker may still be writing it, so it is delivered only when it is complete. With
-        "read_committed", records are delivered once their transaction has ended.
+        Notes
+        -----
+        Only complete, valid batches are delivered. If the last batch is incomplete, a broker may
+        still be writing it, so it is delivered only when it is complete. With "read_committed",
+        records are delivered once their transaction has ended.
         """
         first = self._offset("start", start, start_time, below_log_start)
         arguments.one_of("on_error", on_error, ON_ERROR)
@@ -257,8 +262,10 @@ class Partition:
             The epoch and its end offset (exclusive). None if neither the checkpoint nor the batches
             name such an epoch.
 
-        Notes ----- The epochs are read from the checkpoint ``leader-epoch-checkpoint``. If it is
-        missing or damaged, the headers of all batches are read. Kafka's counterparts are
+        Notes
+        -----
+        The epochs are read from the checkpoint ``leader-epoch-checkpoint``. If it is missing or
+        damaged, the headers of all batches are read. Kafka's counterparts are
         ``LeaderEpochFileCache.endOffsetFor`` and the request OffsetsForLeaderEpoch.
         """
         return end_offset_for(self.log.leader_epochs, arguments.integer("epoch", epoch), self.next_offset)
@@ -300,8 +307,10 @@ class Partition:
         OSError
             Reading or writing failed.
 
-        Notes ----- As in a broker, only headers are read, and CRCs are not checked. Kafka's
-        counterpart is ``FileRecords.writeTo``.
+        Notes
+        -----
+        As in a broker, only headers are read, and CRCs are not checked. Kafka's counterpart is
+        ``FileRecords.writeTo``.
         """
         first = self._offset("start", start, None, False)
         most = arguments.optional_integer("max_bytes", max_bytes)
@@ -335,9 +344,8 @@ class Partition:
             Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
             default the whole partition.
         start_time, end_time : int (milliseconds since 1970-01-01 UTC) or timezone-aware datetime,
-            optional
-            Replace `start` or `end` by the first offset whose record has this timestamp or a later
-            one. If no record has, it is the end of the log.
+            optional Replace `start` or `end` with the first offset whose record has this timestamp
+            or a later one. If there is no such record, the end of the log is used.
         on_error : {"fail", "skip"}, default "fail"
             "fail" raises at the first damaged span, after the records before it. "skip" omits
             damaged spans and lists them in `damaged`.
@@ -449,9 +457,8 @@ class Partition:
             Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
             default the whole partition.
         start_time, end_time : int (milliseconds since 1970-01-01 UTC) or timezone-aware datetime,
-            optional
-            Replace `start` or `end` by the first offset whose record has this timestamp or a later
-            one. If no record has, it is the end of the log.
+            optional Replace `start` or `end` with the first offset whose record has this timestamp
+            or a later one. If there is no such record, the end of the log is used.
         on_error : {"fail", "skip"}, default "fail"
             "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
             `damaged`.

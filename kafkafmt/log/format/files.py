@@ -109,7 +109,7 @@ class FileView:
         """Fill the buffer `view` with bytes of the file, starting at `position`. Return the number
         of bytes read.
 
-        The buffer is filled completely, unless the file ends before.
+        The buffer is filled completely, unless the file ends earlier.
         """
         target, got, started = memoryview(view).cast("B"), 0, perf_counter()
         while got < len(target):
@@ -251,7 +251,7 @@ def narrowed(mode: int, *sources: Path) -> int:
 def stamp(path: Path) -> tuple[int, int, int] | None:
     """Return the inode, size and modification time (in ns) of a file, or None if it does not exist.
 
-    At least one of these values changes if the file is changed.
+    If the file is changed, at least one of these values changes.
     """
     try:
         status = path.stat()
@@ -343,7 +343,7 @@ def list_directory(path: Path) -> tuple[list[str], list[str]]:
     """Return the sorted names of the subdirectories of a directory, and the sorted names of its
     files.
 
-    Broken links are returned as files. Pipes, sockets and devices are omitted; Kafka, too, omits
+    Broken links are returned as files. Pipes, sockets and devices are omitted. Kafka also omits
     everything that is not a regular file.
     """
     directories, names = [], []

@@ -77,8 +77,10 @@ def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, in
 
 
 def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
-    """Return the epochs in the longest sequence of changes in which epochs do not decrease, with
-    the first offset of each epoch.
+    """Return (epoch, first offset) for each plausible leader epoch.
+
+    The plausible epochs are those in the longest sequence of changes in which epochs never
+    decrease.
 
     Parameters
     ----------
@@ -136,7 +138,8 @@ def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
 def believable_runs(
     runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int, int]]:
-    """Return the sequence of runs that covers the most offsets and in which epochs do not decrease.
+    """Of all sequences of runs in which epochs never decrease, return the one that covers the most
+    offsets.
 
     The CRC of a batch does not cover its epoch, so a few batches can have a wrong epoch. Runs that
     agree with the checkpoint outweigh all other runs.
@@ -188,8 +191,8 @@ def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) 
     requests.
 
     The epoch returned is the largest known one that is not above `epoch`. If there is no such
-    epoch, it is `epoch` itself. The end offset is unknown if there are no epochs, or if `epoch` is
-    negative or above the latest epoch. In this case, return None.
+    epoch, `epoch` itself is returned. The end offset is unknown if there are no epochs, or if
+    `epoch` is negative or above the latest epoch. In this case, return None.
     """
     if not epochs or epoch > epochs[-1][0] or epoch < 0:
         return None

@@ -159,7 +159,8 @@ class Producers:
         self.entries = {i: e for i, e in self.entries.items() if e.timestamp >= before or i in self._open}
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[Aborted]:
-        """Update the state with the next batches, and return the transactions that they abort.
+        """Update the state with the next batches, and return the transactions that these batches
+        abort.
 
         Parameters
         ----------

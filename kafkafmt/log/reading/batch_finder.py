@@ -30,8 +30,8 @@ from .checksums import STEP, SpanCrcs, crc_covers
 FIRST_WINDOW = 1 << 16
 """Size of the first window, in bytes."""
 LARGEST_WINDOW = 1 << 20
-"""Size of the largest window, in bytes. A window that continues the previous one is twice as large
-as it.
+"""Size of the largest window, in bytes. If a window directly follows the previous one, it is twice
+as large.
 """
 ROWS = 1 << 16
 
@@ -61,7 +61,7 @@ class BatchFinder:
         self._found = np.empty(ROWS, np.int64)
         self._n_found = 0
         self._first = 0
-        """Index in `_found` of the first position that is not before `_from`."""
+        """Index in `_found` of the first position at or after `_from`."""
         self._zero_tail: int | None = None
 
     @cached_property
@@ -75,7 +75,7 @@ class BatchFinder:
     def find(self, start: int, end: int) -> Iterator[int]:
         """Yield the positions in [start, end) at which a valid batch begins.
 
-        If calls have increasing values of `start`, each part of the file is scanned only once.
+        If `start` increases from call to call, each part of the file is scanned only once.
         """
         if not self._from <= start <= self._to:
             self._from = self._to = start
@@ -96,7 +96,7 @@ class BatchFinder:
             i += self._first
 
     def _index_of(self, position: int) -> int:
-        """Return the index in `_found` of the first position that is not before `position`."""
+        """Return the index in `_found` of the first position at or after `position`."""
         return self._first + int(np.searchsorted(self._found[self._first : self._n_found], position))
 
     def _scan_on(self, end: int) -> None:
@@ -184,7 +184,7 @@ class BatchFinder:
 
     def zero_tail(self) -> int:
         """Return the position at which the zeros at the end of the file begin. If the file does not
-        end with zeros, return its size.
+        end with zeros, return the size of the file.
         """
         if self._zero_tail is None:
             end = self.size

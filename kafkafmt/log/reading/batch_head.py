@@ -71,18 +71,16 @@ class Head:
         self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 
     def may_be_right(self, expected: int) -> bool:
-        """Return whether the offset and the length are possible, ignoring the magic."""
+        """Return whether the offset and the length are possible. The magic is not checked."""
         return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
 
     def continues(self, expected: int) -> bool:
-        """Return whether this header has the offset `expected`, and its fields agree with each
-        other.
-        """
+        """Return whether the first offset is `expected` and `dense` is True."""
         return self.dense and self.first_offset == expected
 
 
 def whole_varint(raw: bytes) -> int | None:
-    """Return the value of `raw` if its bytes are exactly one varint, otherwise None."""
+    """If the bytes `raw` are exactly one varint, return its value. Otherwise, return None."""
     try:
         value, end = core.read_varint(raw)
     except KafkaFormatError:
@@ -91,8 +89,8 @@ def whole_varint(raw: bytes) -> int | None:
 
 
 def header_continues(head: bytes, expected: int) -> bool:
-    """Return whether a header can begin with `head` whose offset is `expected`, or at most
-    MAX_RELATIVE_OFFSET above it.
+    """Return whether `head` can be the beginning of a header whose offset is between `expected` and
+    `expected` + MAX_RELATIVE_OFFSET.
     """
     if not header_stands(head, expected):
         return False
@@ -100,7 +98,7 @@ def header_continues(head: bytes, expected: int) -> bool:
 
 
 def header_stands(head: bytes, expected: int) -> bool:
-    """Return whether a batch or message can begin with the bytes `head`.
+    """Return whether the bytes `head` can be the beginning of a batch or message.
 
     `head` has the size of a header, or fewer bytes at the end of a file. The fields that it
     contains are checked: the base offset must be at least `expected`, the length must be possible,

@@ -1,6 +1,6 @@
-"""Compute CRCs of spans of a file, in time that is linear in the size of the file.
+"""Compute CRCs of ranges of bytes in a file, in time that is linear in the size of the file.
 
-A span can extend beyond the bytes that are in memory.
+A range can extend beyond the bytes that are in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STEP = 1 << 12
 longer than this is computed directly.
 """
 FEW = 8
-"""If fewer batches than this have the same end, scalar arithmetic is faster than a table."""
+"""If fewer batches than this end at the same position, scalar arithmetic is faster than a table."""
 
 
 class SpanCrcs:

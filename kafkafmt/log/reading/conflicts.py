@@ -37,12 +37,12 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the runs that are a single batch directly after damage, with an offset that
-    is out of reach.
+    """Return a mask with True for each run that is a single batch, directly follows damage, and has
+    an offset that is out of reach.
 
     An offset is out of reach if its distance from the previous run exceeds the range of offsets of
-    a segment. Nothing confirms such a base offset. If the segment's base offset is 0, the first run
-    is not judged by it, because the file may be an excerpt of another segment.
+    a segment. Nothing confirms such a base offset. If the segment's base offset is 0, the mask is
+    always False for the first run, because the file may be an excerpt of another segment.
     """
     runs = parts.runs
     before = np.concatenate(([lower - 1], runs.last))[: len(runs)]
@@ -85,7 +85,7 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
 
 
 def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
-    """Return 1 for each pair of runs without a gap, -1 for each gap that nothing explains,
-    otherwise 0.
+    """For each pair of runs, return 1 if there is no gap between them, -1 if nothing explains the
+    gap, and otherwise 0.
     """
     return np.where(gap == 0, 1, np.where((gap == left_out) | damaged, 0, -1))

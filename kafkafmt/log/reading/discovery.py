@@ -107,10 +107,10 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
 
 
 def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
-    """Merge the entries that refer to the same directory, which several paths can name.
+    """Merge the entries that refer to the same directory.
 
-    Paths that name a directory are the directory itself, its log directory, a link to it, and each
-    of its files.
+    A user can name a directory by several paths: its own path, the path of its log directory, a
+    link to it, and the path of each file in it.
     """
     merged: dict[tuple[str, tuple[str, int], str], PartitionDir] = {}
     for p in found:
@@ -253,7 +253,7 @@ def _partition_in(
 ) -> PartitionDir | None:
     """Return the partition directory at `path`, or None if `path` is not a partition directory.
 
-    `parsed` is whether its name has the form `topic-partition`.
+    `parsed` is True if the name of the directory has the form `topic-partition`.
     """
     try:
         _, inner = files.list_directory(path)

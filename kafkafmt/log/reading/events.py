@@ -47,8 +47,8 @@ class Events:
 
 
 def _select(events: list[Event], start: int, end: int) -> tuple[list[Event], IntArray]:
-    """Return the extents or damaged spans that overlap the offsets [start, end), in offset order,
-    together with their first offsets.
+    """Return two items: the extents or damaged spans that overlap the offsets [start, end), in
+    offset order, and the first offset of each of them.
     """
     first = np.array([e.first_offset or 0 for e in events], np.int64)
     last = np.array([MAX_OFFSET if e.last_offset is None else e.last_offset for e in events], np.int64)

@@ -4,10 +4,11 @@ Each check reads the batches after those already seen, in the last segment and i
 accepts complete, valid batches. Its cost therefore depends only on the amount of new data. If the
 bytes at the end of the log are not a valid batch, a broker may still be writing them, so the
 follower waits. If these bytes stay invalid while the file grows, or if the segment is no longer the
-last, the whole segment is planned, which decides what is damaged.
+last one, the whole segment is planned. The plan determines which bytes are damaged.
 
-Records are then read as from any log, up to the last batch seen. At read_committed, they are read
-up to the last stable offset, and the follower tracks the state of transactions.
+Records are then read in the same way as from any other log, up to the last batch seen. With the
+isolation level read_committed, they are read up to the last stable offset, and the follower tracks
+the state of transactions.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Follower:
     next : int
         The next offset to deliver.
     gone : bool
-        Whether the partition no longer exists.
+        True if the partition no longer exists.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Follower:
         return (segments[0].base_offset or 0 if segments else 0) if self._below_log_start else self.log.log_start_offset
 
     def _begin(self) -> None:
-        """Accept the present state of the log: all its valid batches count as seen."""
+        """Mark all valid batches that the log contains now as seen."""
         self._walk = TransactionWalk(self.log)
         if self._committed:
             self._walk.found = self.log.transactions
@@ -210,8 +211,8 @@ class Follower:
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:
-        """Return the number of rows that continue the batches already seen, each with higher
-        offsets than the previous one.
+        """Return the number of rows at the start of the table that can be accepted. The offsets of
+        each such row are higher than those of the batch before it.
         """
         first, last = rows["base_offset"], last_offsets(rows)
         before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last
@@ -229,8 +230,9 @@ class Follower:
         self._position = start + int(rows[-1]["position"]) + int(rows[-1]["size"])
 
     def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:
-        """Return whether to judge the bytes after the last valid batch of the last segment. If not,
-        a broker may still be writing them.
+        """Return whether the bytes after the last valid batch of the last segment may be damaged.
+
+        If the result is False, a broker may still be writing these bytes.
         """
         here = self._position, view.size
         if not view.read(self._position, BATCH_HEADER_SIZE).strip(b"\0") or self._judged == here:
@@ -241,8 +243,8 @@ class Follower:
         return error.code != "truncated" or before[1] != view.size
 
     def _judge(self, segment: SegmentFile) -> None:
-        """Plan the whole segment, to decide which of its bytes are damaged. Batches that the plan
-        delivers after the damage count as seen.
+        """Plan the whole segment, to decide which of its bytes are damaged. Batches that follow the
+        damage and are delivered by the plan count as seen.
         """
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size

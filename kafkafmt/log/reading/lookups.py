@@ -42,12 +42,13 @@ class Place(NamedTuple):
 
 
 def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = False) -> Place | None:
-    """Return the place of the first record whose timestamp is at least `timestamp` (in ms), or
-    None.
+    """Return the place of the first record whose timestamp is at least `timestamp` (in ms).
+
+    Return None if there is no such record.
 
     The search starts at the log start offset, or at the first offset that exists if
-    `below_log_start` is True. The maximum timestamp in a batch's header is trusted. Control batches
-    and aborted records are considered, as in a broker. Damage is skipped. Kafka's counterpart is
+    `below_log_start` is True. The maximum timestamp in a batch's header is trusted. As in a broker,
+    control batches and aborted records are also searched. Damage is skipped. Kafka's counterpart is
     ``UnifiedLog.fetchOffsetByTimestamp``.
     """
     low = 0 if below_log_start else log.log_start_offset
@@ -117,7 +118,7 @@ def _largest(log: PartitionLog, segment: SegmentFile) -> int:
 def find_offset(log: PartitionLog, offset: int) -> Place | None:
     """Return the place of the first record at or after `offset`, or None if there is none.
 
-    Records below the log start offset and control records are not considered.
+    Control records, and records below the log start offset, are not considered.
     """
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low)

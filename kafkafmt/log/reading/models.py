@@ -10,23 +10,23 @@ from ...errors import KafkaFormatError
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A span of a `.log` file that cannot be delivered.
+    """A range of bytes in a `.log` file that cannot be delivered.
 
     Attributes
     ----------
     file : str
         Name of the file.
     position, length : int
-        Position and length of the span, in bytes.
+        Position and length of the range, in bytes.
     first_offset, last_offset : int or None
-        The widest range of offsets that may be missing. If one end of the range is not known, it is
-        None. If no offset can be missing, `first_offset` is `last_offset` + 1.
+        The first and the last offset that may be missing. Each of them is None if it is not known.
+        If no offset can be missing, `first_offset` is `last_offset` + 1.
     error : str
         Code of the error.
     message : str
         What is wrong.
     records : int or None
-        Number of data records in the span. None if it is not known.
+        Number of data records in this range of bytes. None if it is not known.
     """
 
     file: str
@@ -49,7 +49,7 @@ class Damage:
 
     @property
     def empty(self) -> bool:
-        """Whether no offset can be missing."""
+        """True if no offset can be missing, so that the range of missing offsets is empty."""
         return self.first_offset is not None and self.last_offset is not None and self.last_offset < self.first_offset
 
 

@@ -22,8 +22,10 @@ class Neighbours:
         self._held: dict[int, dict[tuple[int, int], int]] = {}
 
     def hold(self, walker: Walker, piece: Run) -> bool:
-        """Return whether the neighbour segment for the offsets of `piece` contains the same batch,
-        byte for byte.
+        """Return whether a neighbour of the segment contains an identical copy of the batch
+        `piece`.
+
+        Only the neighbour in which the first offset of `piece` belongs is searched.
         """
         base = self.segment.base_offset
         if base is None or piece.batches != 1:

@@ -20,12 +20,13 @@ def split_at_wrong_offsets(
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
     """Split a table of batches at each batch whose offsets are wrong.
 
-    For each part of the table, yield its rows, their first offsets, and the damaged span for the
-    wrong batch after it. No wrong batch follows the last part, so its damaged span is None.
+    For each part of the table, yield a tuple of three elements: its rows, the first offset of each
+    row, and a damaged span. The damaged span contains the wrong batch that directly follows the
+    part. For the last part, which no wrong batch follows, it is None.
 
-    The offsets are wrong in a wrapper message if its offset is not the last one of its inner
-    messages, or if these offsets do not increase. They are wrong in a batch if its last offset
-    delta is negative.
+    A wrapper message has wrong offsets if its own offset is not the offset of its last inner
+    message, or if the offsets of its inner messages do not increase. A batch has wrong offsets if
+    its last offset delta is negative.
     """
     firsts = table["base_offset"]
     wrappers = np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))

@@ -14,11 +14,13 @@ from .segment_stats import Stats
 TABLE_ROWS = 8192
 """Largest number of batches in a table."""
 CRC_INTERVAL = 4096
-"""Interval, as a number of consecutive damaged batches, at which a message can contain the CRCs of
-a batch.
+"""Number of consecutive damaged batches after which the error message for a batch can contain its
+CRCs again.
 """
 SINGLE_SPANS = 16
-"""If more damaged spans than this are consecutive, the spans after these are merged."""
+"""Number of consecutive damaged spans that are stored separately. The damaged spans that directly
+follow them are merged.
+"""
 MERGED_BYTES = 4 << 20
 """Largest size of a merged damaged span, in bytes. Merging limits the number of damaged spans."""
 
@@ -83,7 +85,7 @@ class PartBuilder:
             self._merge(1, bad.end)
 
     def _follows(self, row: int, position: int) -> bool:
-        """Return whether a damaged span is directly before `position`, with no batch between them."""
+        """Return whether a damaged span ends at `position`, with no batch after it."""
         return bool(self._bad_rows) and self._bad_rows[-1] == row and self._bads.end[-1] == position
 
     def _add_bad(self, bad: Bad) -> None:
@@ -91,7 +93,9 @@ class PartBuilder:
         self._bads.add(bad.position, bad.end, bad.code, bad.message, bad.records)
 
     def _merge(self, n: int, end: int) -> None:
-        """Merge `n` more damaged spans, the last of which ends at `end`, into the last span."""
+        """Extend the last damaged span to the position `end`, so that it includes `n` more damaged
+        spans.
+        """
         bads = self._bads
         i = len(bads) - 1
         self._merged += n
@@ -185,7 +189,7 @@ class PartBuilder:
         self._count = 0
 
     def _continue_last(self, runs: RunColumns) -> bool:
-        """If the first run of `runs` continues the last run added, merge it into that run, and
+        """If the first run of `runs` continues the run that was added last, merge the two runs and
         return True.
         """
         before = self._runs[-1]
@@ -214,8 +218,8 @@ class PartBuilder:
 
 
 def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
-    """Return the runs of a table of valid batches. `firsts` contains their first offsets, and
-    `start` is the file position of their buffer.
+    """Return the runs of a table of valid batches. `firsts` contains the first offset of each
+    batch, and `start` is the file position of the buffer that contains the batches.
     """
     if len(rows) == 1:
         return [_run_of_one(rows[0], int(firsts[0]), start)]
@@ -228,7 +232,8 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
 def columns_of(
     rows: BatchTable, firsts: IntArray, cut_gaps: bool, cut_at: IntArray = NOWHERE, cut_before: IntArray = NOWHERE
 ) -> tuple[IntArray, RunColumns]:
-    """Divide valid batches into runs. Return the row at which each run begins, and the runs.
+    """Divide valid batches into runs. Return two items: the row at which each run begins, and the
+    runs.
 
     Parameters
     ----------

@@ -57,8 +57,7 @@ class PartitionLog(PlannedLog):
         return find_transactions(self)
 
     def adopt(self, plan: SegmentPlan, transactions: Transactions | None = None) -> None:
-        """Use a plan for a segment, and outcomes of transactions, that another process or machine
-        has determined.
+        """Use a segment plan and transaction outcomes that another process or machine has computed.
 
         If the segment has changed since the plan was made, `parts` raises
         `UnavailableSegmentError`.
@@ -190,8 +189,9 @@ class PartitionLog(PlannedLog):
             Omit aborted records and end at the last stable offset, like a consumer at
             read_committed.
         past_open : bool, default False
-            If `committed` is True, read past the last stable offset too, and omit only the records
-            of open transactions. A coordinator loads its topic this way.
+            If `committed` is True, do not end at the last stable offset. After it, records of open
+            and aborted transactions are omitted, and all others are read. A coordinator loads its
+            topic in this way.
         capacity : int, default 16384
             Largest number of records in one chunk.
         see : callable, optional

@@ -27,7 +27,7 @@ class Run:
     Attributes
     ----------
     position, end : int
-        The span in the file, in bytes.
+        Start and end of the run in the file, in bytes.
     first_offset, last_offset : int
         The first and the last offset of the batches.
     batches : int
@@ -50,17 +50,17 @@ class Run:
 
 @dataclass(slots=True)
 class Bad:
-    """A span that does not consist of valid batches.
+    """A range of bytes in a segment that does not consist of valid batches.
 
     Attributes
     ----------
     position, end : int
-        The span in the file, in bytes.
+        Start and end of the range in the file, in bytes.
     code, message : str
         Code and message of the error.
     records : int or None
-        Number of data records in the span. None unless the count is confirmed, for example by the
-        CRC.
+        Number of data records in the range, if this number is confirmed, for example by the CRC.
+        Otherwise, None.
     """
 
     position: int
@@ -74,7 +74,7 @@ class Bad:
 class RunColumns:
     """Runs as columns. `dense` is an array of bool; the other columns are arrays of int64.
 
-    If a number of records is not known, `records` contains -1.
+    If the number of records in a run is not known, `records` contains -1.
     """
 
     position: IntArray
@@ -109,7 +109,7 @@ class BadColumns:
     magic, crc, stored : list of int
         Magic, computed CRC and crc field of each batch whose CRC does not match.
     problems : dict of int to tuple of str
-        Error code and message of each span with another error, by its row.
+        Error code and message of each span that has an error other than a wrong CRC, by its row.
     """
 
     position: list[int]

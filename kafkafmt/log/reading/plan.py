@@ -40,8 +40,8 @@ from .segment_stats import Stats
 from .segment_walker import See, Walker
 
 MIN_ZERO_TAIL = 8
-"""If a file ends with at least this many zero bytes, a last batch with a wrong CRC counts as
-incomplete.
+"""If a file ends with at least this many zero bytes and the CRC of its last batch is wrong, this
+batch counts as incomplete.
 
 Such zeros belong to pages of the file that were never written.
 """
@@ -199,7 +199,7 @@ _LAST_OFFSET: Callable[[Run], int] = attrgetter("last_offset")
 
 
 class _Bounds:
-    """Computes which offsets damage may have cost, from the delivered runs around the damage.
+    """Computes which offsets may be missing because of damage, from the delivered runs around it.
 
     Attributes
     ----------
@@ -217,8 +217,9 @@ class _Bounds:
         self._upper = None if segment.next_base is None else segment.next_base - 1
 
     def of(self, at: IntArray) -> tuple[list[int], list[int | None]]:
-        """Return the first and the last offset that the damaged parts with the indexes `at` may
-        have cost.
+        """Return the first and the last offset that may be missing because of each damaged part.
+
+        `at` contains the indexes of the damaged parts.
         """
         i = np.searchsorted(self._at, at)
         n = len(self._at)
@@ -333,8 +334,8 @@ class _Around:
         return block, bisect_right(self._offsets[block], offset)
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the last extent that begins at or before the first offset of `piece`, and the next
-        extent. Each can be None.
+        """Return the last extent that begins at or before the first offset of `piece`, and the
+        extent after it. If one of these extents does not exist, it is None.
         """
         number, at = self._find(piece.first_offset)
         block = self._blocks[number]
@@ -345,8 +346,8 @@ class _Around:
         return (block[at - 1] if at else None), after
 
     def gap_for(self, piece: Run, lower: int) -> bool:
-        """Return whether the offsets of `piece` exactly fill a gap between two extents, or the gap
-        before the first extent.
+        """Return whether the offsets of the run `piece` exactly fill a gap, either between two
+        extents or before the first extent.
         """
         before, after = self.before(piece)
         start = lower if before is None else before.last_offset + 1
@@ -366,7 +367,7 @@ class _Around:
 
 
 def _repeats(walker: Walker, piece: Run, around: _Around) -> bool:
-    """Return whether an extent contains the batch `piece` too, byte for byte."""
+    """Return whether an extent contains an identical copy of the batch `piece`."""
     extent, _ = around.before(piece)
     if extent is None or piece.last_offset > extent.last_offset:
         return False

@@ -90,7 +90,7 @@ class PlannedLog:
         self.bytes_read = self.reads = 0
         self.read_seconds: float = 0.0
         self.decompress_seconds: float = 0.0
-        """Time spent on decompressing records, by calls of `chunks` that were read to their end."""
+        """Time in seconds that completed calls of `chunks` have spent on decompressing records."""
         self._plans: dict[str, SegmentPlan] = {}
         self.stamps: dict[str, tuple[int, int, int] | None] = {}
 

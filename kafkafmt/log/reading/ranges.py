@@ -45,8 +45,8 @@ class Reached(NamedTuple):
     last : int
         Last offset before the batch found.
     before : int
-        Position of the batch before the one found. If the batch found is the first one, its own
-        position.
+        Position of the batch before the one found. If the batch found is the first one, this is its
+        own position.
     """
 
     position: int
@@ -162,7 +162,7 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
 def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
     """Return whether the header after a run shows that the run's last offsets are wrong.
 
-    `sure` is whether the batch before the last one confirms these offsets.
+    `sure` is True if the batch before the last one confirms these offsets.
     """
     if run.end == view.size:
         return False

@@ -100,7 +100,7 @@ def has_valid_batch(path: Path) -> bool:
     with view:
         search = Search(view)
         if packing_of_content(view.read(0, HEAD_BYTES)) and not search.valid(0):
-            return False  # a tar archive contains batches unchanged, but it is no log
+            return False  # a tar archive contains batches unchanged, but it is not a log
         return (
             any(search.valid(at) for at in _by_length(view))
             or next(search.find(0, min(view.size, SEARCHED)), None) is not None
@@ -110,8 +110,8 @@ def has_valid_batch(path: Path) -> bool:
 def _by_length(view: FileView) -> Iterator[int]:
     """Yield the positions of batches, found by following their length fields.
 
-    These positions are checked in addition, because the search does not find messages of formats 0
-    and 1.
+    These positions are checked in addition to those found by searching, because a search does not
+    find messages of formats 0 and 1.
     """
     position = 0
     for _ in range(FOLLOWED):

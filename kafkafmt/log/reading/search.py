@@ -2,16 +2,17 @@
 
 It is the first of these that exists:
 
-1. A valid batch such that the CRC of the damaged batch matches its bytes up to there. In this case,
-   only the length field of the damaged batch is corrupted, which the CRC does not cover.
+1. The start of a valid batch, if the CRC of the damaged batch matches its bytes up to this
+   position. In this case, only the length field of the damaged batch is corrupted, which the CRC
+   does not cover.
 2. The end of the damaged batch as given by its length field, if a plausible header, only zeros, or
    the end of the file follows, and no valid batch spans this position.
 3. A valid batch, found by scanning, that is confirmed by the bytes after it (see
    `Search._confirmed`).
 4. The end of the file.
 
-A record value can itself contain batches. A batch inside a value or inside a wrapper message is not
-a candidate if it can be recognized as such. Rule 3 excludes the others.
+A record value can itself contain batches. If a batch can be recognized as being inside a value or a
+wrapper message, it is not a candidate. Rule 3 excludes all other batches inside values.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder, OwnCrc
 from .batch_head import Head, header_continues, header_stands, whole_varint
 
 OWN_CRC_FINDS = 64
-"""Number of valid batches for which the CRC of the damaged batch is checked up to their start,
-before its length field is trusted.
+"""Number of valid batches that are tested before the length field of the damaged batch is trusted.
+The test is whether the CRC of the damaged batch matches its bytes up to the valid batch.
 """
 LATER_FINDS = 16
-"""Number of valid batches after the first confirmed one for which the CRC of the damaged batch is
-checked up to their start.
+"""Number of valid batches that are tested after the first confirmed one. The test is whether the
+CRC of the damaged batch matches its bytes up to the valid batch.
 """
 SPANNING_FINDS = 256
 """To find a valid batch that spans a position, this many valid batches before the position are
@@ -80,8 +81,10 @@ class Search(BatchFinder):
             self.among_plain = not ((rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0)).any()
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
-        """Return the position at which reading resumes after the damaged batch at `position`, and
-        whether the CRC of the damaged batch matches its bytes up to there.
+        """Find the position at which reading resumes after the damaged batch at `position`.
+
+        Return two values: the position found, and whether the CRC of the damaged batch matches its
+        bytes up to that position.
 
         `expected` is the lowest offset that the damaged batch can have.
         """
@@ -100,8 +103,8 @@ class Search(BatchFinder):
         return end, own.matches(end)
 
     def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
-        """Return the result of `resume` in common cases that need only the last window, otherwise
-        None.
+        """Return the result of `resume` if the last window is sufficient to find it, as in common
+        cases. Otherwise, return None.
         """
         window = self._scanned
         self._first += int(np.searchsorted(self._found[self._first : self._n_found], position + 1))
@@ -143,8 +146,9 @@ class Search(BatchFinder):
         return self.view.size
 
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
-        """Return the position of a valid batch after `find` if the CRC and the offsets of the
-        damaged batch show that it ends there. Otherwise, return the position of `find`.
+        """If the CRC and the offsets of the damaged batch show that it ends at a valid batch after
+        `find`, return the position of that valid batch. Otherwise, return the position of the batch
+        `find`.
         """
         if find.first_offset == bad.next_offset:
             return find.position
@@ -161,14 +165,14 @@ class Search(BatchFinder):
         The valid batch must be followed by one of these:
 
         - the end of the file, or zeros up to the end
-        - a plausible header whose offset continues the log
-        - the next offset, in its first eight bytes
+        - a plausible header with an offset that can follow the valid batch
+        - eight bytes that are the next offset
         - a valid batch
 
-        Sometimes a valid batch after it is not enough: if the header of the damaged batch continues
-        the log, but `find` does not have the next offset after the damaged batch. In this case, the
-        last of the consecutive valid batches must be followed by one of the others, or these
-        batches must be longer than LONG_CHAIN.
+        A valid batch is not enough if the header of the damaged batch has the expected offset, but
+        the batch `find` does not have the next offset after the damaged batch. In this case, one of
+        the first three must follow the last of the consecutive valid batches, or these batches must
+        be longer than LONG_CHAIN.
         """
         if bad.continues(expected) and find.first_offset != bad.next_offset:
             ends, last_offset = self._chain_from(find, LARGEST_WINDOW)
@@ -180,8 +184,10 @@ class Search(BatchFinder):
         return self._continued(end, next_offset, find.magic) or (end == find.end and self.valid(end))
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
-        """Return whether the bytes at `end` continue the log, as defined by `_log_continues`, or
-        begin with the next offset.
+        """Return whether the log continues or ends at `end`.
+
+        This is the case if `_log_continues` returns True, or if the first eight bytes at `end` are
+        the next offset.
         """
         if self._log_continues(end, next_offset):
             return True
@@ -193,21 +199,21 @@ class Search(BatchFinder):
     def _log_continues(self, position: int, expected: int) -> bool:
         """Return whether the log continues or ends at `position`.
 
-        The file must end there, have only zeros after that position, or have a plausible header
-        there whose offset continues the log.
+        One of these must follow: the end of the file, zeros up to the end of the file, or a
+        plausible header whose offset is between `expected` and `expected` + MAX_RELATIVE_OFFSET.
         """
         head = self.head(position)
         return self._ends_at(position) or (len(head) >= LENGTH_AT and header_continues(head, expected))
 
     def _value_end(self, find: Head) -> int:
-        """Return the end of the record value that consists of `find` and the valid batches directly
-        after it, or 0 if they are not a record value.
+        """Return the end of the record value that consists of the batch `find` and the valid
+        batches directly after it. Return 0 if these batches are not a record value.
 
         The bytes before a record value contain its length, which must equal the size of these
-        batches. In format 2 the length is a varint, which can match by chance. Therefore the bytes
-        after the value must not continue the log; in a real record, at least the header count
-        follows the value. In formats 0 and 1 the length has four bytes, so a match by chance is as
-        unlikely as with a CRC.
+        batches. In format 2 the length is a varint, which can match by chance. Therefore
+        `_log_continues` must return False for the end of the value. In a real record, at least the
+        header count follows the value, so the log does not continue there. In formats 0 and 1 the
+        length has four bytes, so a match by chance is as unlikely as with a CRC.
         """
         reach = min(5, find.position)
         before = self._bytes(find.position - reach, reach)
@@ -226,11 +232,13 @@ class Search(BatchFinder):
         return 0
 
     def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the batches that start at `find` if the header of the damaged batch
-        claims their offsets, otherwise 0.
+        """Return the end of the consecutive valid batches, starting with `find`, that are inside
+        the damaged batch.
 
-        No later batch of the log can have these offsets, so these batches are inside the damaged
-        batch. Its header is trusted if it continues the log.
+        Return 0 if `find` is not inside the damaged batch. It is inside if its first offset is in
+        the range of offsets that the header of the damaged batch states, because no later batch of
+        the log can have such an offset. The header is trusted only if its first offset is
+        `expected` and its fields agree with each other.
         """
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
@@ -243,8 +251,8 @@ class Search(BatchFinder):
         return 0
 
     def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the messages that start at `find` if they can be inside a damaged
-        wrapper message, otherwise 0.
+        """If the messages that start with `find` can be inside a damaged wrapper message, return
+        the end of the last of them. Otherwise, return 0.
 
         Compressed data can contain inner messages unchanged. In format 1, their offsets start at 0.
         In format 0, their offsets are absolute, so such a message has a valid offset and a valid
@@ -264,8 +272,10 @@ class Search(BatchFinder):
         return self._plain_end(find, highest) if find.first_offset <= highest else 0
 
     def _plain_end(self, find: Head, highest: int) -> int:
-        """Return the end of the messages that start at `find`, are not compressed, and have
-        consecutive offsets up to `highest`.
+        """Return the end of the sequence of messages that starts with `find`.
+
+        The messages in the sequence are not compressed and have consecutive offsets up to
+        `highest`.
         """
         self._chain_from(find, LARGEST_WINDOW)
         rows = self._chain[: self._chained]
@@ -275,8 +285,8 @@ class Search(BatchFinder):
         return int(rows["position"][-1]) + int(rows["size"][-1]) + self._looked.at if len(rows) else find.end
 
     def _chain_from(self, find: Head, reach: int) -> tuple[npt.NDArray[np.int64], int]:
-        """Return the end positions of `find` and of the valid batches directly after it, and the
-        last offset of the last batch.
+        """Return two items: the end positions of the batch `find` and of the valid batches directly
+        after it, and the last offset of the last of these batches.
 
         At most the batches of one window are checked. If the first window is too small for `reach`
         bytes, a larger one is used.

@@ -195,11 +195,12 @@ class Walker:
         return size
 
     def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
-        """Return the error for a batch that is too large to read, or None.
+        """Check a batch that may be too large to read. Return the error, or None if there is no
+        error.
 
-        The errors are that the file ends inside the batch, that the CRC does not match, and that
-        the batch exceeds the limit. The CRC is checked only if the batch is larger than the buffer,
-        and without reading the whole batch into memory.
+        It is an error if the file ends inside the batch, if the CRC does not match, or if the batch
+        exceeds the size limit. The CRC is checked only if the batch is larger than the buffer. To
+        check it, the whole batch need not be in memory.
         """
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
@@ -224,18 +225,19 @@ class Walker:
         return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
 
     def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Parts:
-        """Return all bytes of the segment, as runs and damaged spans in file order.
+        """Divide all bytes of the segment into runs and damaged spans, and return them in file
+        order.
 
         Parameters
         ----------
         cut_gaps : bool, default False
-            End a run also at each gap in the offsets. By default, a run ends only if the offsets do
+            Also end a run at each gap in the offsets. By default, a run ends only if the offsets do
             not increase.
         cut_at : set of int, optional
             Start a new run at each batch whose first offset is in this set.
         see : callable, optional
             Called with the file position of each buffer, the buffer, and a table of the valid
-            batches in it. Damaged spans can be between these batches.
+            batches in it. There can be damaged spans between these batches.
         """
         self.stats = Stats()
         self.search.among_plain = None
@@ -295,7 +297,8 @@ class Walker:
     ) -> tuple[BatchTable, IntArray, int, int, int | None, KafkaFormatError | None]:
         """Scan the rest of the buffer with `core.scan_damaged`.
 
-        The positions returned are file positions. Only the rows contain positions in the buffer.
+        The positions in the returned rows are positions in the buffer. All other positions returned
+        are file positions.
         """
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
@@ -333,8 +336,8 @@ class Walker:
         return Bad(position, end, error.code, error.message, self._count(position) if known else None)
 
     def _count(self, position: int) -> int | None:
-        """Return the number of data records in the header at `position`, or None if this number is
-        impossible.
+        """Return the number of data records, as stated in the header at `position`. Return None if
+        the header states no count or an impossible one.
         """
         head = self.view.read(position, BATCH_HEADER_SIZE)
         if head[MAGIC_AT] < MAGIC_V2:
@@ -376,11 +379,12 @@ class _Seen:
 
 
 def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: int) -> tuple[int, int]:
-    """Return the lowest offset to expect after a table of batches, and the last offset of the
-    table.
+    """Return two offsets: the lowest offset to expect after a table of batches, and the last offset
+    in the table.
 
     If the last batch does not directly follow the previous batch, its base offset may be corrupted.
-    In this case, the lower one of their last offsets is used.
+    In this case, the lowest offset to expect is computed from the lower of the last offsets of the
+    two batches.
 
     Parameters
     ----------

@@ -53,7 +53,8 @@ class _Range(NamedTuple):
     next_offset : int
         The offset after the last batch.
     full : bool
-        Whether sending ends here, because the size limit or the end offset was reached.
+        Whether sending ends after these batches, because the size limit or the end offset was
+        reached.
     """
 
     start: int

@@ -19,7 +19,7 @@ from .partition_dir import PartitionDir
 class IndexEntries:
     """The entries of all transaction indexes of a partition.
 
-    The object also tracks which entries have a marker offset that is not in any batch of the log.
+    The object also tracks the entries whose marker offset is not in any batch of the log.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class IndexEntries:
             _, names = files.list_directory(directory.path)
         except FileNotFoundError:
             names = []
-        for name in names:  # transaction indexes of missing segments are read too
+        for name in names:  # transaction indexes of missing segments are also read
             base = None if name in directory.ignored else index_base_of(name)
             data = None if base is None else files.read_bytes(directory.path / name)
             for version, *values in read_transaction_index(data).tolist() if data else ():
@@ -56,8 +56,9 @@ class IndexEntries:
             self.waiting[entry.producer_id].append(i)
 
     def cover(self, table: BatchTable) -> None:
-        """Register that batches contain the marker offsets of some entries. These batches show
-        whether they are markers, so the entries are not needed.
+        """Register the entries whose marker offset is in one of the batches of `table`.
+
+        These entries are not needed, because the batch itself shows whether it is a marker.
         """
         if not len(self._lasts) or not len(table):
             return

@@ -4,12 +4,12 @@ The log is read once, in offset order. A producer's transaction is open from its
 batch to its marker (Kafka: ``ProducerStateManager``). Aborted transactions are omitted. The last
 stable offset is the first offset of the oldest open transaction.
 
-Damage or a missing segment may hide a marker. In this case, the transaction index is consulted,
-which lists every aborted transaction. If the index does not show how the transaction ended, its
-records before the damage are omitted, and a `Doubt` reports this.
+A marker may be in a damaged span or in a missing segment. In this case, the transaction index is
+consulted, which lists every aborted transaction. If the index does not show how the transaction
+ended, its records before the damage are omitted, and a `Doubt` reports this.
 
 A transaction index may also list a marker at an offset that no batch contains, although nothing is
-damaged. Brokers trust such an entry, so this module does too: the entry ends the transaction.
+damaged. Brokers trust such an entry. This module also trusts it, so the entry ends the transaction.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .plan import SegmentPlan
 from .transaction_index import IndexEntries
 
 MARKER_SIZE = 78
-"""Size of a batch that ends a transaction, in bytes. A longer batch is no marker."""
+"""Size of a batch that ends a transaction, in bytes. A longer batch is not a marker."""
 
 
 class Batches(Protocol):
@@ -79,7 +79,8 @@ class ReadableLog(Protocol):
 
 @dataclass(frozen=True)
 class Doubt:
-    """A transaction whose end may be hidden by damage. Its records are omitted at read_committed.
+    """A transaction whose outcome is not known, because its marker may be in a damaged span or a
+    missing segment. Its records are omitted at read_committed.
 
     Attributes
     ----------
@@ -90,7 +91,8 @@ class Doubt:
     file : str
         Name of the damaged segment. If a segment is missing, name of the segment after it.
     hidden_by : str
-        What may hide the end of the transaction: "damage" or "a missing segment".
+        The reason why the marker of the transaction may be missing: "damage" or "a missing
+        segment".
     """
 
     producer_id: int
@@ -164,7 +166,9 @@ class Transactions:
 
     @property
     def undecided(self) -> str:
-        """Message that read_committed ends at an open transaction. Empty if no transaction is open."""
+        """A message for the user that reading at read_committed ends at an open transaction. Empty
+        if no transaction is open.
+        """
         if not self.open:
             return ""
         holder = min(self.open, key=lambda producer: self.open[producer])
@@ -262,8 +266,8 @@ class TransactionWalk:
                     self.found.aborted[producer_id].append((first, base))
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
-        """End the open transaction of a producer if an index entry lists a marker that no batch
-        contains.
+        """If an index entry lists a marker of a producer that no batch contains, end the open
+        transaction of this producer.
 
         Only entries with a marker offset below `before` are used.
         """
@@ -324,7 +328,8 @@ def settle(walk: TransactionWalk) -> Transactions:
 
 
 def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
-    """Decide the transactions whose end has been hidden so far. The walk can continue afterwards.
+    """Decide the outcome of each transaction whose marker may have been in a damaged span or in a
+    missing segment so far. The walk can continue afterwards.
 
     Return the transactions that are still in doubt.
     """
@@ -337,7 +342,7 @@ def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
 
 
 def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
-    """Return whether offsets that compaction did not remove are missing between two segments.
+    """Return whether offsets are missing between two segments for a reason other than compaction.
 
     `end` is the offset after the segment `before`. `segment` is the next segment that exists, and
     `first_offset` is its first offset.
@@ -346,7 +351,8 @@ def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: S
 
 
 def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
-    """Consult the transaction indexes about the transactions whose end may be hidden.
+    """Consult the transaction indexes about the transactions whose marker may be damaged or
+    missing.
 
     An index lists aborted transactions. A transaction that is in no index was committed if there is
     evidence that it ended. Such evidence is a later marker of its producer, or a later abort whose
