@@ -188,8 +188,8 @@ def scan_batches(
     - A length field that no batch can have (StructureError), an unknown magic (UnsupportedError)
       or, with `check_crc`, a CRC that does not match (ChecksumError). The error is not raised, but
       returned as `Scan.error`. Its position is the position of the batch. Its `resume` is the end
-      of the batch, computed from the length field, or None if the length is impossible or the batch
-      ends after the range.
+      of the batch, computed from the length field. If the length is impossible, or if the batch
+      ends after the range, `resume` is None.
 
     The length and magic of a batch are checked even if `table` has no row left for it. The CRC is
     not.
@@ -331,8 +331,8 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
     extent_count : int
         Number of extents that were scanned. Scanning stops at the first extent that does not match
         its row in `extents`, or whose batches do not fit into the rest of `table`. An extent
-        matches if all its batches are valid, the last one ends at its end position, and their
-        number and last offset are as given.
+        matches if all its batches are valid, the last batch ends at the given end position, and the
+        number of batches and the last offset are as given.
     row_count : int
         Number of rows of `table` that were filled for these extents.
 
@@ -1132,8 +1132,8 @@ class RecordBuffer:
 
         Notes
         -----
-        Runs without the GIL. In the native core, other calls of methods of this buffer raise
-        RuntimeError during this call.
+        Runs without the GIL. In the native core, all other method calls on this buffer
+        raise RuntimeError while this call is running.
         """
     def records(self) -> bytes:
         """Return the records of the open batch without its header: the bytes to compress."""
@@ -1160,8 +1160,8 @@ class RecordBuffer:
         Raises
         ------
         RuntimeError
-            The number of records is not `count`: another thread has appended records since they
-            were compressed.
+            The number of records is not `count`, because another thread has appended records since
+            the records were compressed.
         ValueError
             `last_offset` is too low or too high, or `compressed` is missing or not allowed.
         TooLargeError

@@ -127,7 +127,7 @@ def plausible_batch(view: memoryview, p: int) -> bool:
 
 
 def plausible_message(view: memoryview, p: int, readable: int, length: int, magic: int) -> bool:
-    """Return whether the key and value end exactly where the message ends. This is rare by chance."""
+    """Return whether key and value exactly fill the message, which is rare in random bytes."""
     attributes, key_at = view[p + LEGACY_ATTRIBUTES_AT], LEGACY_KEY_AT[magic]
     (key_length,) = INT32.unpack_from(view, p + key_at)
     if attributes & 0xF0 or attributes & CODEC_MASK > CODEC_LZ4 or not -1 <= key_length <= length - MIN_LENGTHS[magic]:
@@ -145,8 +145,8 @@ def plausible_positions(view: memoryview, start: int, stop: int, end: int) -> It
 
     Only bytes before `end` can be read.
     """
-    # Copy one chunk of limited size at a time, because the pattern finds magic bytes fast in a
-    # copy.
+    # Copy one chunk of limited size at a time, because searching a copy for magic bytes is
+    # faster.
     for a in range(start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK):
         for hit in MAGICS.finditer(bytes(view[a : min(a + CHUNK, stop + MAGIC_AT, end)])):
             p = a + hit.start() - MAGIC_AT
@@ -254,7 +254,8 @@ def after_corrupted(view: memoryview, p: int, stop: int, file_end: int, expected
     """Check whether the length of a batch can be trusted although its CRC does not match.
 
     Return two values. The first is the end of the batch, or None if its length cannot be trusted.
-    The second is True if the batch contains a header whose length leads beyond the end of the file.
+    The second is True if the length can be trusted, and the batch contains a header whose length
+    leads beyond the end of the file.
     """
     if stop - p < BATCH_HEADER_SIZE or not continues_log(view, p, expected) or not whole(view, p, stop):
         return None, False
@@ -325,7 +326,7 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
 CHAIN_REACH = 1 << 16
 LATER_REACH = 1 << 20
 LATER_FINDS = 16
-"""Same limits as LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS in log/reading/search.py."""
+"""LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS in log/reading/search.py are the same limits."""
 HIGHEST = MAX_OFFSET - (1 << 32)
 """Highest offset of a header for which `resume_after` makes a decision."""
 

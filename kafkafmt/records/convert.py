@@ -1,9 +1,10 @@
 """Convert batches to another format, or to another codec.
 
-The conversion of formats is the same as in older versions of Kafka. These converted batches to
-older formats for old consumers (``RecordsUtil``), and to newer formats in the validator and the log
-cleaner. Records keep their offsets, keys and values. A compressed batch remains a single batch, and
-keeps its codec by default. Data that the target format cannot represent is dropped and counted.
+The conversion of formats is the same as in older versions of Kafka. These versions converted
+batches to older formats for old consumers (``RecordsUtil``), and to newer formats in the validator
+and the log cleaner. Records keep their offsets, keys and values. A compressed batch remains a
+single batch, and keeps its codec by default. Data that the target format cannot represent is
+dropped and counted.
 
 Recompression changes only the encoding of the records and the header fields that depend on this
 encoding.

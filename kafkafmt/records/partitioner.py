@@ -42,7 +42,8 @@ class Partitioner:
     Kafka's counterparts are ``BuiltInPartitioner.partitionForKey`` and ``Utils.murmur2``. Up to
     version 2.3, Kafka's producers also assigned null keys to the partitions in turn. Since 2.4
     (KIP-480), they use one partition until a batch is full, and since 3.3 (KIP-794), they also
-    consider the load of the brokers. The result of this class depends only on its input.
+    consider the load of the brokers. The partitions that this class assigns depend only on its
+    input.
 
     Examples
     --------

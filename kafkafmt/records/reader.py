@@ -160,7 +160,7 @@ class RecordReader:
             wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
-            wanted |= table["count"] < 0  # all wrappers, because no CRC covers their offset
+            wanted |= table["count"] < 0  # include all wrappers, because no CRC covers their offset
             table, impossible = table[wanted], impossible[wanted]
         begin = 0
         for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
