@@ -548,7 +548,7 @@ class LogValidator:
         for source, columns in reader.read(buffer, table):
             given = decoded(source, columns)._replace(offsets=None)
             assert given.timestamps is not None
-            # Negative timestamps are rejected even if the new format has no timestamps.
+            # Timestamps below -1 are rejected even if the new format has no timestamps.
             if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():
                 raise InvalidError("a record's timestamp is negative, and not -1", rule="timestamp")
             if self._magic == MAGIC_V0:
