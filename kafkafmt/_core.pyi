@@ -90,7 +90,7 @@ def read_unsigned_varint(buffer: Buffer, start: int = 0, end: int | None = None)
     """
 
 def crc32c(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
-    """Return the CRC-32C (Castagnoli) of some bytes, as it is used in batches of magic 2.
+    """Return the CRC-32C (Castagnoli) of bytes in a buffer. It is used in batches of magic 2.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def crc32c(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = Non
     """
 
 def crc32(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
-    """Return the CRC-32 of some bytes, as it is used in gzip and in messages of magic 0 and 1.
+    """Return the CRC-32 of bytes in a buffer. It is used in gzip and in messages of magic 0 and 1.
 
     Parameters
     ----------
@@ -188,8 +188,8 @@ def scan_batches(
     - A length field that no batch can have (StructureError), an unknown magic (UnsupportedError)
       or, with `check_crc`, a CRC that does not match (ChecksumError). The error is not raised, but
       returned as `Scan.error`. Its position is the position of the batch. Its `resume` is the end
-      of the batch, computed from the length field, or None if the length is impossible or the batch
-      ends after the range.
+      of the batch, computed from the length field. If the length is impossible, or if the batch
+      ends after the range, `resume` is None.
 
     The length and magic of a batch are checked even if `table` has no row left for it. The CRC is
     not.
@@ -209,17 +209,17 @@ def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc
     Notes
     -----
     In the header, the magic, base offset, length, codec and attribute bits are checked. In magic 2,
-    the last offset delta and the count must not be negative. In magic 0 and 1, key and value must
-    fill the message exactly.
+    the last offset delta and the count must not be negative. In magic 0 and 1, the key and the
+    value must end exactly at the end of the message.
 
-    The function takes time linear in the number of bytes, regardless of the lengths that the
-    headers claim. Runs without the GIL.
+    The function takes time linear in the number of bytes, regardless of the lengths stated in the
+    headers. Runs without the GIL.
     """
 
 def find_batches(
     buffer: Buffer, found: IntArray, beyond: IntArray, start: int = 0, end: int | None = None, lowest_offset: int = 0
 ) -> tuple[int, int, int]:
-    """Find every valid batch or message that begins in a range, even inside another one.
+    """Find every valid batch or message that begins in a range, even inside another batch.
 
     Parameters
     ----------
@@ -227,15 +227,15 @@ def find_batches(
         Gets the positions of the batches that are complete in the buffer and whose CRC matches.
     beyond : int64 array of shape (n, 2)
         Gets one row for each plausible header whose batch ends after the buffer. The row contains
-        the position of the header, and the CRC of the bytes that its crc field covers up to the end
-        of the buffer.
+        two numbers: the position of the header, and the CRC of the bytes from the first byte that
+        the crc field covers to the end of the buffer.
     start, end : int, optional
         Range in which batches must begin. They may end after `end`, but not after the end of the
         buffer.
     lowest_offset : int, default 0
         Lowest offset of a header in `beyond`; the highest is `lowest_offset` + 2**31 - 1. This
-        limit is necessary because in ordinary data, many positions look like a header with some
-        other offset.
+        limit is necessary because many positions in ordinary data look like a header with an offset
+        outside this range.
 
     Returns
     -------
@@ -247,7 +247,7 @@ def find_batches(
     Notes
     -----
     Headers are checked as in `find_batch`. The function takes time linear in the number of bytes,
-    regardless of the lengths that the headers claim. Runs without the GIL.
+    regardless of the lengths stated in the headers. Runs without the GIL.
     """
 
 def scan_damaged(
@@ -268,17 +268,17 @@ def scan_damaged(
         Gets one row per valid batch.
     spans : int64 array of shape (n, 7)
         Gets one row per skipped batch. The row contains the position and the end of the batch, the
-        number of valid batches before it, its magic, the CRC of its bytes and its crc field. The
-        last item is 1 if a plausible header inside the batch claims a batch that ends after the
-        file, else 0.
+        number of valid batches before it, its magic, its computed CRC and its stored CRC. The last
+        item is 1 if the batch contains a plausible header whose length field leads beyond the end
+        of the file, otherwise 0.
     start, end : int, optional
         Range of the buffer to scan. By default, the whole buffer.
     file_end : int, optional
         Position at which the file ends, counted from the start of the buffer. By default, the end
         of the buffer.
     expected : int, default 0
-        Lowest offset that the first batch can have. It increases with each valid batch that
-        continues the previous one.
+        Lowest offset that the first batch can have. It increases with each valid batch whose
+        offsets directly follow those of the previous batch.
     last : int, optional
         Last offset of the valid batch directly before `start`. None if there is damage before
         `start`.
@@ -302,9 +302,9 @@ def scan_damaged(
 
     - Its header and the header after it have offsets from `expected` to `expected` + 2**31 - 1, a
       known magic and a possible length.
-    - Between the two headers, there is no valid batch, and no plausible header with an offset in
-      this range whose batch ends after the second header. A batch that would end after `file_end`
-      is not valid, and its header does not count.
+    - There is no valid batch between the two headers. There is also no plausible header between
+      them that has an offset in this range and whose batch ends after the second header. Batches
+      that would end after `file_end` are ignored.
 
     The scan ends before the first of these batches:
 
@@ -317,7 +317,7 @@ def scan_damaged(
     """
 
 def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
-    """Scan the batches of planned extents, and check that these match the plan.
+    """Scan extents (ranges of adjacent batches), and check that they match the expected values.
 
     Parameters
     ----------
@@ -329,9 +329,10 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
     Returns
     -------
     extent_count : int
-        Number of extents before the first extent that does not match the plan or does not fit
-        `table`. An extent matches if all its batches are valid, the last one ends at its end
-        position, and their number and last offset are as given.
+        Number of extents that were scanned. Scanning stops at the first extent that does not match
+        its row in `extents`, or whose batches do not fit into the rest of `table`. An extent
+        matches if all its batches are valid, the last batch ends at the given end position, and the
+        number of batches and the last offset are as given.
     row_count : int
         Number of rows of `table` that were filled for these extents.
 
@@ -359,8 +360,8 @@ def resume_after(
     buffer : bytes-like
         Bytes of the file from position `origin` onwards. All positions are positions in the file.
     found : int64 array
-        Positions of the valid batches that begin between `position` and `scanned_to`, in order.
-        Lower positions are ignored.
+        Positions of the valid batches that begin between `position` and `scanned_to`, in ascending
+        order. Lower positions are ignored.
     position : int
         Position of the damaged batch.
     origin : int
@@ -368,7 +369,8 @@ def resume_after(
     scanned_to : int
         Position up to which the file was searched for valid batches.
     file_end, zero_tail : int
-        End of the file, and position of the first of the zeros at its end.
+        Position at which the file ends, and position at which the zero bytes at the end of the file
+        begin.
     expected : int
         Lowest offset that the damaged batch can have.
 
@@ -377,8 +379,8 @@ def resume_after(
     position : int
         Position at which reading resumes.
     own : bool
-        Whether the damaged batch's own CRC matches if the batch ends at that position. Then only
-        its length field is corrupted.
+        True if the damaged batch's own CRC matches when the batch is assumed to end at that
+        position. In this case, only its length field is corrupted.
 
     None is returned instead if the case is not a common one, or if more of the file has to be
     searched. A case is not common if one of these conditions is met:
@@ -386,7 +388,7 @@ def resume_after(
     - The damaged batch's length field leads to a possible header or to the end of the file.
     - A batch of magic 0 or 1 is involved.
     - A batch that was found may be inside another one.
-    - The bytes that decide the case are not in the buffer.
+    - The decision depends on bytes that are not in the buffer.
 
     Notes
     -----
@@ -404,7 +406,7 @@ def heaviest_chain(
     score: IntArray,
     reach: int,
 ) -> None:
-    """Compute the heaviest chain that ends with each extent.
+    """For each extent, compute the heaviest chain that ends with this extent.
 
     A chain is a sequence of extents (runs of batches) whose offsets increase. The heaviest chain
     decides which extents to trust if their offsets contradict each other.
@@ -412,11 +414,12 @@ def heaviest_chain(
     Parameters
     ----------
     first, last : int64 array of n items
-        First and last offset of each extent, in position order.
+        First and last offset of each extent, ordered by the positions of the extents.
     weight : int64 array of n items
         Score that each extent adds to its chain.
     left_out : int64 array of n + 1 items
-        Number of offsets that were left out before each extent, followed by their total number.
+        Number of offsets that were left out before each extent. The last item is the total number
+        of offsets that were left out.
     damage : int64 array of n items
         Number of damaged spans before each extent.
     start_bonus : int64 array of n items
@@ -460,8 +463,8 @@ def decode_records(
         at `columns.cursor`, and updates this cursor.
     first_offset, end_offset : int, optional
         Only records with ``first_offset <= offset < end_offset`` are stored; the others are
-        checked. If `end_offset` is None, there is no upper limit. This is necessary because an
-        exclusive end could not include the offset 2**63 - 1.
+        checked. If `end_offset` is None, there is no upper limit. Only None includes the offset
+        2**63 - 1, because `end_offset` is exclusive.
 
     Returns
     -------
@@ -524,7 +527,7 @@ def decode_plain_batches(
     end_offset: int | None = None,
     check_crc: bool = True,
 ) -> int:
-    """Decode plain batches directly into columns: a fast path that scans and decodes in one step.
+    """Scan plain batches and decode them directly into columns, in one fast step.
 
     A batch is plain if it has magic 2, no codec and no control bit, its CRC matches, all its
     records are valid, and all its offsets are in ``first_offset <= offset < end_offset``. If keys
@@ -552,8 +555,8 @@ def decode_plain_batches(
 
     Notes
     -----
-    `scan_batches` and `decode_records` read the batch at the returned position, or report its
-    error. Runs without the GIL.
+    To read the batch at the returned position, or to get its error, call `scan_batches` and
+    `decode_records`. Runs without the GIL.
     """
 
 def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
@@ -583,7 +586,7 @@ def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader
     """Assign consecutive offsets to the batches of a table, and write them into the buffer.
 
     A batch takes up ``last_offset_delta + 1`` offsets. A wrapper message, which has a negative
-    `count`, gets the last of its offsets.
+    `count`, is assigned the last of the offsets that it takes up.
 
     Parameters
     ----------
@@ -640,8 +643,8 @@ def number_buffer(
     Notes
     -----
     The native core writes the fields of a batch while the batch is in the CPU cache, and restores
-    them if a later batch fails. Other threads can see offsets that are then restored. Runs without
-    the GIL.
+    the old values if a later batch is rejected. Other threads can therefore see new offsets
+    temporarily, even if the function returns None. Runs without the GIL.
     """
 
 def validate_buffer(
@@ -696,16 +699,17 @@ def validate_buffer(
     Returns
     -------
     tuple of int, or None
-        Number of records, offset after the last batch, maximum timestamp (ms), and offset of the
-        first record with this timestamp (-1 without `check_records`, or if there are no
-        timestamps). With `append_time`, the last two items are `append_time` and `next_offset`. The
-        result is None, and the buffer is unchanged, if a rule is broken or this function cannot
-        decide. In this case, the data can still be valid.
+        Four numbers: the number of records, the offset after the last batch, the maximum timestamp
+        (ms), and the offset of the first record with this timestamp. This offset is -1 without
+        `check_records`, and if there are no timestamps. With `append_time`, the last two items are
+        `append_time` and `next_offset`. The result is None, and the buffer is unchanged, if a rule
+        is broken, or if this function cannot decide whether a rule is broken. Therefore, the data
+        can be valid even if the result is None.
 
     Notes
     -----
-    As in `number_buffer`, other threads can see changed fields that are then restored. Runs without
-    the GIL.
+    As in `number_buffer`, other threads can see changed fields temporarily, even if the function
+    returns None. Runs without the GIL.
     """
 
 def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tuple[int, int, int, bool] | None:
@@ -723,10 +727,12 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
     Returns
     -------
     tuple or None
-        The lowest and the highest timestamp delta (ms), the offset delta of the first record with
-        the highest timestamp delta, and whether a key is null. None if `payload` does not consist
-        of exactly `count` valid records with increasing offset deltas up to `last_offset_delta`, or
-        if `count` is 0 or less.
+        Four items: the lowest timestamp delta (ms), the highest timestamp delta (ms), the offset
+        delta of the first record with the highest timestamp delta, and a bool that is True if any
+        key is null.
+
+        The result is None if `payload` does not consist of exactly `count` valid records with
+        increasing offset deltas up to `last_offset_delta`, or if `count` is 0 or less.
 
     Notes
     -----
@@ -766,12 +772,12 @@ def gather(
     row : int, default 0
         Index of the first row to fill.
     filled : int, default 0
-        Bytes of `data` already in use.
+        Number of bytes of `data` that are already in use.
 
     Returns
     -------
     filled : int
-        Bytes of `data` now in use.
+        Number of bytes of `data` that are in use after the call.
     nulls : int
         Number of copied spans that are null.
 
@@ -787,7 +793,7 @@ def gather(
     """
 
 def murmur2(buffer: Buffer) -> int:
-    """Return the murmur2 hash of a key, an int32, as Kafka's producers compute it.
+    """Return the murmur2 hash of a key as an int32, computed as in Kafka's producers.
 
     Kafka's counterpart is ``org.apache.kafka.common.utils.Utils.murmur2``.
     """
@@ -878,9 +884,9 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
 
     Notes
     -----
-    If the messages of a row are corrupted, or the row has another magic, its count is -1 and both
-    offsets are the row's `base_offset`. If the offsets of the messages do not increase, `first` is
-    2**63 - 1 and `last` is -2**63.
+    If the messages of a row are corrupted, or if the row's magic is not 0 or 1, its count is -1 and
+    both offsets are the row's `base_offset`. If the offsets of the messages do not increase,
+    `first` is 2**63 - 1 and `last` is -2**63.
 
     Runs without the GIL.
     """
@@ -917,8 +923,8 @@ class RecordIterator(Generic[BytesT]):
 
     Several threads can share the iterator.
 
-    Each record is returned to one thread. A thread that needs the next list waits while another
-    thread gets it. An exception ends the iteration.
+    Each record is returned to exactly one thread. A thread that needs the next list waits while
+    another thread gets it. An exception ends the iteration.
 
     Parameters
     ----------
@@ -926,8 +932,8 @@ class RecordIterator(Generic[BytesT]):
 
     Notes
     -----
-    ``itertools.chain`` is not used, because CPython's implementation drops a generator that is
-    running in another thread, and crashes.
+    ``itertools.chain`` is not used, because CPython's implementation crashes: it releases a
+    generator that is still running in another thread.
     """
 
     def __init__(self, lists: Iterable[list[Record[BytesT]]]) -> None: ...
@@ -1126,8 +1132,8 @@ class RecordBuffer:
 
         Notes
         -----
-        Runs without the GIL. In the native core, other calls of methods of this buffer raise
-        RuntimeError during this call.
+        Runs without the GIL. In the native core, all other method calls on this buffer
+        raise RuntimeError while this call is running.
         """
     def records(self) -> bytes:
         """Return the records of the open batch without its header: the bytes to compress."""
@@ -1154,8 +1160,8 @@ class RecordBuffer:
         Raises
         ------
         RuntimeError
-            The number of records is not `count`: another thread has appended records since they
-            were compressed.
+            The number of records is not `count`, because another thread has appended records since
+            the records were compressed.
         ValueError
             `last_offset` is too low or too high, or `compressed` is missing or not allowed.
         TooLargeError
@@ -1189,8 +1195,8 @@ class Layout:
         - nullable: bool, whether the field can be null; elements of an array cannot be null
         - compact: bool, whether lengths are encoded as varints
         - layout: Layout of the structure if the field is a structure, else None
-        - default: value of the field in a new message; if it is a type, it is called to make the
-          value
+        - default: value of the field in a new message; if it is a type, the type is called to
+          create the value
     tagged : sequence of (tag, field), optional
         Tagged fields. Record data cannot be tagged.
     absent : sequence of (name, default, ignorable), optional
@@ -1229,8 +1235,8 @@ class Layout:
             A field is null and must not be, a string has more than MAX_STRING bytes, or tags do not
             increase.
         TooLargeError
-            The number of arrays, array elements other than numbers, and unknown tagged fields in
-            the message is more than MAX_OBJECTS in total.
+            The message contains more than MAX_OBJECTS objects. Arrays, array elements other than
+            numbers, and unknown tagged fields count as objects.
 
         Notes
         -----
@@ -1249,19 +1255,20 @@ def write_messages(
         One layout for each message.
     messages : sequence of message objects
     framed : bool, default False
-        Put an int32 before the first message: the total size of the messages in bytes.
+        Write the total size of the messages in bytes, as an int32, before the first message.
 
     Returns
     -------
     list of bytes and memoryview
-        The encoded messages, as a list of pieces. Record data is not copied: each buffer of record
-        data that a message contains is one piece, a memoryview.
+        The encoded messages, as a list of pieces. Record data is not copied. Each buffer of record
+        data in a message is a separate piece, a memoryview.
 
     Raises
     ------
     ValueError
-        A value cannot be represented in this version: None, a number or string out of range, or the
-        value of an absent field that is neither ignorable nor at its default.
+        A value cannot be represented in this version. It is None, it is a number or string that is
+        out of range, or it is the value of an absent field that is not ignorable and differs from
+        its default.
     TypeError
         A value has the wrong type.
 

@@ -1,4 +1,4 @@
-"""Read batch headers into a table and check the CRCs (Kafka: shallow iteration)."""
+"""Read batch headers into a table and check the CRCs. Kafka calls this shallow iteration."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def message_row(view: memoryview, p: int, length: int, magic: int) -> tuple[int,
     """Return the table row for a message of magic 0 or 1.
 
     The payload of a plain message is the message itself, as `decode_records` expects. The payload
-    of a wrapper message is its compressed value. The size of this payload is 0 if key and value do
-    not fill the message exactly.
+    of a wrapper message is its compressed value. The size of this payload is 0 if the key and the
+    value do not end exactly at the end of the message.
     """
     (offset,), (crc,) = INT64.unpack_from(view, p), UINT32.unpack_from(view, p + LEGACY_CRC_AT)
     size, attributes = length + ENTRY_OVERHEAD, view[p + LEGACY_ATTRIBUTES_AT] & LEGACY_ATTRIBUTES
@@ -139,7 +139,7 @@ def scan_batches(
         p += size
     if ENTRY_OVERHEAD <= last - p < MAGIC_END:
         (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
-        # The magic byte is missing, but no magic allows a length outside these limits.
+        # The magic byte cannot be read, but no magic allows a length outside these limits.
         if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:
             return Scan(n, p, length_error(length, p, base_offset))
     return Scan(n, p, None)

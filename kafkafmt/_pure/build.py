@@ -1,8 +1,8 @@
 """Define `RecordBuffer`, which encodes records into a growing buffer, batch by batch.
 
 Space is reserved before the records of the open batch, and filled when the batch is closed. In
-magic 2, it is for the header of the batch. In magic 0 and 1 with a codec, it is for the wrapper
-message without its value.
+magic 2, this space is for the header of the batch. In magic 0 and 1 with a codec, it is for the
+part of the wrapper message before its value.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ class RecordBuffer:
     def _place(self, record: Fields, dry: bool = False) -> bool:
         """Append a record.
 
-        Return False if the record does not fit. If `dry` is True, return the same without appending
-        it.
+        Return True, or False if the record does not fit. If `dry` is True, return the same result
+        without appending the record.
         """
         encoded, offset, base = self._encode(record)
         if len(encoded) > self._max_size - self.size:

@@ -1,9 +1,9 @@
-"""Fast path of validation and assign_offsets(): check all batches, then assign their offsets.
+"""Implement the fast path of validation and assign_offsets().
 
-Offsets are written in place. If a check fails, the buffer stays unchanged, and the caller takes its
-slow path (records/validate.py, records/assign.py), which reports the error or re-encodes the batch.
-The native core checks and writes in one pass, and restores the fields that it has changed if a
-check fails.
+It checks all batches, and then writes their offsets in place. If a check fails, the buffer stays
+unchanged, and the caller takes its slow path (records/validate.py, records/assign.py), which
+reports the error or re-encodes the batch. The native core checks and writes in one pass, and
+restores the fields that it has changed if a check fails.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Column:
 
 
 def header_pairs(headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None, bytes | None]]:
-    """Return the headers of row `i`, up to the first one whose key is null.
+    """Return the headers of row `i`, up to and including the first header whose key is null.
 
     Raise IndexError if a span is outside its buffer, or if the headers of the row are outside the
     header columns.

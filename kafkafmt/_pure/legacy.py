@@ -111,7 +111,8 @@ class MessageSet:
     def check(self, view: memoryview) -> tuple[int, int]:
         """Check all messages.
 
-        Return their number, and the number to add to their stored offsets.
+        Return two numbers: the number of messages, and the number that must be added to their
+        stored offsets to get absolute offsets.
         """
         p, count, last = self.start, 0, 0
         while p < self.end:

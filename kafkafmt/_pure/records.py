@@ -49,7 +49,7 @@ class Output:
         return self.columns.header_capacity - self.columns.headers - self.headers
 
     def take_data(self, key_length: int, value_length: int) -> bool:
-        """Reserve space for copies of a key and a value; return False if it is too small."""
+        """Reserve space for copies of a key and a value. Return False if there is no room."""
         if key_length > self.key_room or value_length > self.value_room:
             return False
         self.key_room -= max(key_length, 0)

@@ -1,6 +1,6 @@
 """Find valid batches in arbitrary bytes.
 
-A header can claim any length, so computing one CRC per header could take quadratic time. Instead,
+A header can contain any length, so computing one CRC per header could take quadratic time. Instead,
 the CRC of a long span is derived from the CRCs of two prefixes of the buffer, as in zlib's
 `crc32_combine`. The CRCs of the prefixes are computed only once.
 """
@@ -42,7 +42,7 @@ CHUNK = 1 << 20
 MAGICS = re.compile(rb"[\x00-\x02]")
 SMALLEST_MESSAGE = 26
 FAR_FUTURE = 1 << 53
-"""A timestamp in ms that is too high for a real record, in the year 287396."""
+"""Timestamp in ms, in the year 287396. Real records have lower timestamps."""
 PREFIX_STEP = 1 << 12
 DIRECT_LENGTH = 1 << 14
 POLYNOMIALS = {True: 0x82F63B78, False: 0xEDB88320}
@@ -73,7 +73,7 @@ class PrefixCrcs:
         return _of_rest(castagnoli, self.prefix(castagnoli, end), self.prefix(castagnoli, start), end - start)
 
     def of_batch(self, p: int, end: int) -> int:
-        """Return the CRC of the bytes up to `end` that the crc field of the batch at `p` covers."""
+        """Return the CRC of the batch at `p`, computed only over its bytes before `end`."""
         castagnoli = self.view[p + MAGIC_AT] == MAGIC_V2
         return self.span(castagnoli, p + (CRC_START if castagnoli else MAGIC_AT), end)
 
@@ -127,7 +127,7 @@ def plausible_batch(view: memoryview, p: int) -> bool:
 
 
 def plausible_message(view: memoryview, p: int, readable: int, length: int, magic: int) -> bool:
-    """Return whether key and value fill the message exactly, which rarely happens by chance."""
+    """Return whether key and value exactly fill the message, which is rare in random bytes."""
     attributes, key_at = view[p + LEGACY_ATTRIBUTES_AT], LEGACY_KEY_AT[magic]
     (key_length,) = INT32.unpack_from(view, p + key_at)
     if attributes & 0xF0 or attributes & CODEC_MASK > CODEC_LZ4 or not -1 <= key_length <= length - MIN_LENGTHS[magic]:
@@ -145,7 +145,8 @@ def plausible_positions(view: memoryview, start: int, stop: int, end: int) -> It
 
     Only bytes before `end` can be read.
     """
-    # Copy one bounded chunk at a time, in which the pattern finds magic bytes fast.
+    # Copy one chunk of limited size at a time, because searching a copy for magic bytes is
+    # faster.
     for a in range(start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK):
         for hit in MAGICS.finditer(bytes(view[a : min(a + CHUNK, stop + MAGIC_AT, end)])):
             p = a + hit.start() - MAGIC_AT
@@ -209,16 +210,15 @@ def find_batches(
 
 
 def in_reach(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether the offset in the header at `p` is at most 2**31 - 1 above `expected`.
+    """Return whether the offset in the header at `p` is from `expected` to `expected` + 2**31 - 1.
 
-    A lower offset than `expected` is not in reach either. Larger gaps do not occur within one
-    segment.
+    Larger gaps do not occur within one segment.
     """
     return bool(0 <= INT64.unpack_from(view, p)[0] - expected <= MAX_RELATIVE_OFFSET)
 
 
 def continues_log(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether a possible header begins at `p` whose offset is in reach of `expected`."""
+    """Return whether `possible` and `in_reach` are both True for the header at `p`."""
     return in_reach(view, p, expected) and possible(view, p)
 
 
@@ -234,13 +234,14 @@ def possible(view: memoryview, p: int) -> bool:
 
 
 def may_begin(view: memoryview, p: int, following: int, file_end: int, expected: int) -> tuple[bool, bool]:
-    """Return whether the plausible header at `p` can begin a batch of the log.
+    """Check whether the plausible header at `p` can be the header of a batch in the log.
 
-    This is the case if the batch ends by `following` and is valid, or if it ends later and
-    continues the log.
+    Return two bools. The first is True if the batch is valid and ends at or before `following`. It
+    is also True if the batch ends after `following`, but not after `file_end`, and `continues_log`
+    is True for its header.
 
-    A batch that would end after `file_end` does not count. The second returned value is True if a
-    header that would otherwise count claims such an end.
+    The second bool is True if the header is rejected only because its batch would end after
+    `file_end`.
     """
     if not whole(view, p, following):
         continued, beyond = continues_log(view, p, expected), batch_end(view, p) > file_end
@@ -250,10 +251,11 @@ def may_begin(view: memoryview, p: int, following: int, file_end: int, expected:
 
 
 def after_corrupted(view: memoryview, p: int, stop: int, file_end: int, expected: int) -> tuple[int | None, bool]:
-    """Return the end of a batch whose CRC does not match, or None if its length cannot be trusted.
+    """Check whether the length of a batch can be trusted although its CRC does not match.
 
-    The second returned value says whether a header inside the batch claims a batch that ends after
-    the file.
+    Return two values. The first is the end of the batch, or None if its length cannot be trusted.
+    The second is True if the length can be trusted, and the batch contains a header whose length
+    leads beyond the end of the file.
     """
     if stop - p < BATCH_HEADER_SIZE or not continues_log(view, p, expected) or not whole(view, p, stop):
         return None, False
@@ -324,7 +326,7 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
 CHAIN_REACH = 1 << 16
 LATER_REACH = 1 << 20
 LATER_FINDS = 16
-"""Same limits as LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS in log/reading/search.py."""
+"""LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS in log/reading/search.py are the same limits."""
 HIGHEST = MAX_OFFSET - (1 << 32)
 """Highest offset of a header for which `resume_after` makes a decision."""
 
@@ -355,7 +357,7 @@ def varint_before(view: memoryview, p: int, size: int) -> int:
 
 
 def batch_offsets(view: memoryview, p: int) -> tuple[int, int]:
-    """Return the first offset of the batch of magic 2 at `p`, and the offset after its last one."""
+    """Return the first offset of the v2 batch at `p`, and the offset after its last offset."""
     (first,), (delta,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LAST_OFFSET_DELTA_AT)
     return first, first + max(delta, 0) + 1
 
@@ -363,12 +365,14 @@ def batch_offsets(view: memoryview, p: int) -> tuple[int, int]:
 def chain_end(
     view: memoryview, candidates: list[int], i: int, scanned_to: int, reach: int, lengths: list[int]
 ) -> tuple[int, int] | None:
-    """Return the end of the chain of batches that begins with candidate `i`, and its next offset.
+    """Follow the chain of batches that begins with candidate `i`.
 
-    In a chain, batches follow each other without a gap. Following stops once the chain has more
-    than `reach` bytes. Return None if the chain contains another format, or if the size of a part
-    of it is one of `lengths`. Also return None if the chain may continue with a batch that was not
-    searched for or that the search does not find.
+    In a chain, batches follow each other without a gap. The chain is followed until it has more
+    than `reach` bytes. Return the position at which it ends, and the offset after its last offset.
+
+    Return None if the chain contains another format, or if the number of bytes from its beginning
+    to the end of one of its batches is in `lengths`. Also return None if the next batch of the
+    chain may exist but was not searched for, or is a batch that the search does not find.
     """
     known, start = set(candidates[i:]), candidates[i]
     p = start

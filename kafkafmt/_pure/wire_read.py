@@ -152,7 +152,7 @@ def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> 
 
 
 class Budget(local):
-    """The number of objects that the current message may still contain, for each thread."""
+    """Counts, for each thread, how many more objects the current message may contain."""
 
     left = MAX_OBJECTS
 

@@ -61,7 +61,7 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
 
 
 def next_offset_of(value: Any) -> int:
-    """Return the argument `next_offset` as an int, after checking that it is 0 to 2**63 - 1."""
+    """Return `next_offset` as an int. Raise an error if it is not from 0 to 2**63 - 1."""
     next_offset = integer("next_offset", value, 0)
     if next_offset > MAX_OFFSET:
         raise OffsetOverflowError(next_offset)
@@ -78,7 +78,7 @@ def assign_offsets(
 ) -> int:
     """Assign consecutive offsets to the batches of a buffer, in place.
 
-    Only the base offsets are written, and also the leader epochs if `leader_epoch` is given. Gaps
+    Only the base offsets are changed and, if `leader_epoch` is given, the leader epochs. Gaps
     between the offsets in a batch are kept. If a batch is invalid, the buffer is left unchanged.
 
     Parameters
@@ -110,7 +110,7 @@ def assign_offsets(
         Offsets cannot be assigned to a batch. `InvalidError.rule` is "record_count" if a last
         offset delta is negative, "format_0_wrapper" if a wrapper message has magic 0 (its inner
         messages contain absolute offsets), or "inner_offsets" if the last inner offset of a wrapper
-        message is not from 0 to 2**31 - 1.
+        message is outside the range from 0 to 2**31 - 1.
     OverflowError
         An offset would exceed 2**63 - 2 (`OffsetOverflowError`), or `leader_epoch` does not fit
         into an int32.
@@ -140,10 +140,7 @@ def assign_offsets(
 
 
 def numbered(buffer: Buffer, next_offset: int, leader_epoch: int) -> BatchTable:
-    """Assign offsets and leader epochs, and return the updated table of batches.
-
-    The offsets are assigned by `assign_offsets`.
-    """
+    """Call `assign_offsets`, and return a table of the batches with their new offsets."""
     assign_offsets(buffer, next_offset, leader_epoch)
     return scan_all(buffer, check_crc=False)
 
@@ -193,10 +190,7 @@ def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> N
 
 
 def set_timestamp(view: memoryview, row: Any, append_time: bool, timestamp: int) -> None:
-    """Write timestamp type and maximum timestamp of a batch in place, and update its CRC.
-
-    The batch can also be a v1 message.
-    """
+    """Write the timestamp type and maximum timestamp into a batch or v1 message; update its CRC."""
     position, size = int(row["position"]), int(row["size"])
     v2 = view[position + MAGIC_AT] == MAGIC_V2
     low_attributes = position + (ATTRIBUTES_AT + 1 if v2 else LEGACY_ATTRIBUTES_AT)

@@ -150,7 +150,7 @@ class Batch:
 
     @property
     def base_offset(self) -> int:
-        """Offset of the first record. To find it, a wrapper message is decompressed.
+        """Offset of the first record. A wrapper message is decompressed to find this offset.
 
         Raises KafkaFormatError if the batch is a wrapper message that is damaged or empty.
         """
@@ -245,7 +245,7 @@ class Batch:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the stored checksum matches the computed one. The records are not checked."""
+        """True if the stored checksum matches the computed one. The records are not checked."""
         return self.crc == self.computed_crc
 
     @property
@@ -275,7 +275,7 @@ class Batch:
 
     @property
     def key_size(self) -> int:
-        """Length of a message's key in bytes; -1 if the key is null, and always in magic 2."""
+        """Length of a message's key in bytes. It is -1 if the key is null, and in magic 2."""
         return -1 if self.magic == MAGIC_V2 else self._field(0)[0]
 
     @property
@@ -284,7 +284,9 @@ class Batch:
         return len(self.payload) if self.magic == MAGIC_V2 else self._field(1)[0]
 
     def _field(self, index: int) -> tuple[int, memoryview | None]:
-        """Return the stored length and the bytes of a message's key or value (`index` 0 or 1).
+        """Return the stored length and the bytes of a message's key or value.
+
+        `index` is 0 for the key and 1 for the value.
 
         Bytes after the end of the message are never included, even if the stored length is too
         large.

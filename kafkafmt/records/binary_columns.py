@@ -70,7 +70,7 @@ def binary_column(column: Any, name: str = "keys") -> Spans:
 
 
 def exact_spans(spans: Spans, name: str) -> Spans:
-    """Return the spans with arrays of the dtypes that the core requires, converted if necessary."""
+    """Convert the arrays of the spans to the dtypes that the core requires, if necessary."""
     positions = exact_integers(spans.positions, np.int64, f"{name} (positions)")
     lengths = exact_integers(spans.lengths, np.int32, f"{name} (lengths)")
     return (
@@ -79,10 +79,11 @@ def exact_spans(spans: Spans, name: str) -> Spans:
 
 
 def exact_integers(column: Any, dtype: Any, name: str) -> Any:
-    """Convert integers of any size, sign, byte order and stride to a contiguous `dtype` array.
+    """Convert an array of integers to a contiguous array of `dtype`.
 
-    An array that already has this form is returned unchanged. Raise TypeError if the elements are
-    not integers or if the array has several dimensions, and ValueError if an integer does not fit
+    The integers can have any size, signedness, byte order and stride. An array that is already a
+    contiguous array of `dtype` is returned unchanged. Raise TypeError if the elements are not
+    integers or if the array has several dimensions, and ValueError if an integer does not fit
     `dtype`.
     """
     if isinstance(column, np.ndarray) and column.dtype == dtype and column.ndim == 1 and column.flags.c_contiguous:
@@ -102,10 +103,10 @@ def exact_integers(column: Any, dtype: Any, name: str) -> Any:
 
 
 def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> Spans:
-    """Copy bytes-like objects into one buffer, and return their spans; None becomes a null span.
+    """Copy bytes-like objects into one buffer, and return their spans. None becomes a null span.
 
-    `rows` contains the row number of each object, which error messages mention. By default, rows
-    are counted from 0.
+    `rows` contains the row number of each object, for use in error messages. By default, rows are
+    counted from 0.
     """
     parts: list[bytes | None] = []
     for o in column:

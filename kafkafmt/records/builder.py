@@ -54,7 +54,7 @@ def codec_id(codec: str | int) -> int:
 
 
 def format_number(magic: int) -> int:
-    """Return the argument `magic` as an int, after checking that it is 0, 1 or 2."""
+    """Return `magic` as an int. Raise an error if it is not 0, 1 or 2."""
     if isinstance(magic, bool) or not hasattr(magic, "__index__") or magic not in (0, 1, 2):
         raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
     return int(magic)
@@ -220,7 +220,10 @@ class BatchBuilder:
         return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {self.count} records, {self.size} bytes>"
 
     def _uncompressed(self, max_bytes: int) -> int:
-        """Return the largest uncompressed size at which a batch cannot exceed `max_bytes`."""
+        """Return the largest uncompressed size of a batch.
+
+        A batch of this size cannot exceed `max_bytes` after compression.
+        """
         integer("max_bytes", max_bytes, 1, "a number of bytes")
         if self._compressor is None:
             return min(max_bytes, MAX_BATCH_LENGTH + ENTRY_OVERHEAD)
@@ -478,8 +481,8 @@ def build_batches(
         if type(records) is list or type(records) is tuple
         else iter(lambda: list(itertools.islice(source, _CHUNK_ROWS)), [])
     )
-    # Put the last record of the previous chunk in front of each chunk, because extend() compares it
-    # with the next record: either all records or none may keep their offsets.
+    # Each chunk begins with the last record of the previous chunk. This lets extend() check, across
+    # chunks, that either all records keep their offsets or none do.
     before: list[RecordLike] = []
     for chunk in chunks:
         given = [*before, *chunk] if before else chunk

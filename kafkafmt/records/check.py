@@ -34,7 +34,7 @@ class Problem(NamedTuple):
     base_offset: int | None
     """Base offset of the batch, as stored in its header; None if it is unknown."""
     rule: str
-    """Stable name of the problem.
+    """Stable identifier of the problem.
 
     This is the `code` of a KafkaFormatError, or one of the names offset_order, offset_range,
     producer_epoch, base_sequence, sequence_gap and sequence_duplicate.
@@ -53,11 +53,11 @@ class Check(NamedTuple):
     records: int
     """Number of valid records."""
     end: int
-    """Position after the last complete batch. An incomplete batch after it is not a problem."""
+    """Position after the last complete batch. A following incomplete batch is not a problem."""
 
     @property
     def ok(self) -> bool:
-        """Whether no problem was found."""
+        """True if no problem was found."""
         return not self.problems
 
 
@@ -124,7 +124,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
             problems.append(_problem(error))
             continue
         first = table["base_offset"].copy()
-        # The first offset of a wrapper message is that of its first inner message.
+        # The first offset of a wrapper message is the offset of its first inner message.
         for i in np.flatnonzero(table["count"] < 0).tolist():
             for chunk in reader.read(buffer, table[i : i + 1], lambda *_: None):
                 assert chunk.columns.offset is not None
@@ -157,7 +157,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
 
 
 def _walk(buffer: Buffer) -> Iterator[tuple[BatchTable, KafkaFormatError | None]]:
-    """Yield tables of valid batches, and the errors of the damage between them, in order."""
+    """Yield tables of valid batches, and an error for each damaged range, in buffer order."""
     scanner, position = DamageScanner(buffer), 0
     size = scanner.size
     table = np.empty(_TABLE_ROWS, BATCH_DTYPE)

@@ -68,8 +68,8 @@ def columns_of(
         records have no timestamps.
     headers : column, optional
         Headers of each record: (key, value) tuples, a dict, or None for no headers. An Arrow array
-        of maps is accepted too, and so is one of lists of structs with the fields "key" and "value"
-        in any order. By default, records have no headers.
+        of maps is also accepted, and so is an Arrow array of lists of structs with the fields "key"
+        and "value" in any order. By default, records have no headers.
     offset : column, optional
         Offsets as integers without nulls. By default, each record gets the next offset.
 

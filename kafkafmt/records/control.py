@@ -2,7 +2,7 @@
 
 The key of a control record consists of an int16 version and an int16 type. The type determines the
 schema of the value, which always starts with an int16 version. As in Kafka, data with a version
-higher than the known one is read as the known version.
+that is higher than the highest known version is read as the highest known version.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ VotersRecord, version 0, flexible 0+
 """
 _VALUES = ("EndTxnMarker", "EndTxnMarker", "LeaderChangeMessage", "SnapshotHeaderRecord", "SnapshotFooterRecord", "KRaftVersionRecord",
            "VotersRecord")  # fmt: skip
-"""Name of the value's schema, by number of the control record type."""
+"""Names of the schemas of the values. The index is the number of the control record type."""
 _KEY = struct.Struct(">hh")
 _END_TXN = struct.Struct(">hi")
 

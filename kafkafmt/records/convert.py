@@ -1,9 +1,10 @@
 """Convert batches to another format, or to another codec.
 
-Formats are converted as Kafka used to convert them: down for old consumers (``RecordsUtil``), and
-up in the validator and the log cleaner. Records keep their offsets, keys and values. A compressed
-batch remains a single batch, and keeps its codec by default. Data that the target format cannot
-represent is dropped and counted.
+The conversion of formats is the same as in older versions of Kafka. These versions converted
+batches to older formats for old consumers (``RecordsUtil``), and to newer formats in the validator
+and the log cleaner. Records keep their offsets, keys and values. A compressed batch remains a
+single batch, and keeps its codec by default. Data that the target format cannot represent is
+dropped and counted.
 
 Recompression changes only the encoding of the records and the header fields that depend on this
 encoding.
@@ -72,8 +73,8 @@ class Converted(RecordBytes, _ConvertedFields):
     kept : int
         Number of batches and messages that were kept unchanged.
     lost : dict of str to int
-        Number of losses, by kind, of data that the target format cannot represent. Counts of 0 are
-        omitted. The kinds are:
+        Maps each kind of loss to the number of times that it occurred. Losses that did not occur
+        are omitted. The kinds are:
 
         - "headers", "timestamps": records that lost their headers or their timestamp
         - "control_batches", "empty_batches": control batches and empty batches that were dropped
@@ -194,7 +195,7 @@ def _runs(table: BatchTable) -> Iterator[BatchTable]:
 
 
 def _is_lost(row: Any, magic: int, lost: Counter[str]) -> bool:
-    """Return whether the whole batch is dropped; if not, count the header fields that it loses."""
+    """Return True if the batch is dropped. Otherwise, count the header fields that it loses."""
     if row["magic"] < MAGIC_V2 or magic == MAGIC_V2:
         return False
     attributes = int(row["attributes"])
@@ -346,7 +347,7 @@ def recompress(
 
 
 def _in_codec(reader: RecordReader, buffer: Buffer, rows: BatchTable, codec: int, level: int | None) -> Iterator[bytes]:
-    """Yield messages of format 0 or 1 with another codec, without changing their format."""
+    """Yield messages of format 0 or 1, recompressed with another codec in the same format."""
     row = rows[0]
     has_append_time = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and row["magic"] > MAGIC_V0
     builder = BatchBuilder(

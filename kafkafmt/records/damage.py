@@ -1,9 +1,9 @@
 """Scan a possibly corrupted buffer in time that is linear in the size of the buffer.
 
 A corrupted header can contain any length, and the CRC of the batch must be computed over this
-length. If many headers claimed that their batches reach the end of the buffer, checking them would
-take quadratic time. `DamageScanner` therefore limits the number of bytes that it reads for such
-CRCs to a small multiple of the buffer's size, and remembers the valid batches that it has found.
+length. If the lengths in many headers led to the end of the buffer, checking the CRCs would take
+quadratic time. `DamageScanner` therefore limits the number of bytes that it reads for such CRCs to
+a small multiple of the buffer's size, and remembers the valid batches that it has found.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ..errors import ChecksumError, KafkaFormatError, StructureError
 from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan, view_of
 
 CRC_BUDGET = 4
-"""Limit for the bytes read for failed CRCs and for probes, as a multiple of the buffer's size.
+"""Limit for the bytes that are read for failed CRCs and probes, in multiples of the buffer's size.
 
-A batch with one corrupted byte uses up twice its own size.
+A batch with one corrupted byte uses up twice its own size of this limit.
 """
 FIRST_ROWS = 64
 """Largest number of valid batches that the first search can find."""

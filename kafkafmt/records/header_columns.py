@@ -26,7 +26,7 @@ def header_column(column: Any) -> HeaderSpans:
 
 
 def _exact(spans: HeaderSpans) -> HeaderSpans:
-    """Return the header spans with arrays of the dtypes that the core requires."""
+    """Convert the arrays of the header spans to the dtypes that the core requires."""
     starts = exact_integers(spans.starts, np.int64, "headers (starts)")
     counts = exact_integers(spans.counts, np.int32, "headers (counts)")
     return HeaderSpans(

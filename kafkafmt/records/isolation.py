@@ -2,8 +2,9 @@
 
 The rules are those of Kafka's consumer (``CompletedFetch``). A listed transaction begins when a
 batch of the stream reaches the transaction's first offset. It ends with the next abort marker of
-the same producer. The producer's transactional batches in between are omitted. The last stable
-offset is not considered, because a broker returns no records above it to a read_committed consumer.
+the same producer. The producer's transactional batches between these two points are omitted. The
+last stable offset is not considered, because a broker returns no records above it to a
+read_committed consumer.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class AbortedTransactions:
         Returns
         -------
         BatchTable
-            The remaining rows; `table` itself if all remain.
+            The remaining rows. If no row is omitted, `table` itself is returned.
 
         Raises
         ------

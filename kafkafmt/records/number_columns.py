@@ -16,7 +16,7 @@ from ..types import IntArray
 from .binary_columns import arrow_array, present
 
 OnNull = Callable[[IntArray, np.ndarray], None]
-"""Function that is called with the numbers and a mask of the nulls if a column contains nulls."""
+"""Function that is called if a column has nulls. It gets the numbers and a mask of the nulls."""
 
 _ARROW_INTEGER = re.compile(r"u?int(8|16|32|64)\Z")
 _ARROW_TIME = re.compile(r"timestamp\[(s|ms|us|ns)[],]|date(32|64)\[(day|ms)]\Z")

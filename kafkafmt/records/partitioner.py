@@ -39,10 +39,11 @@ class Partitioner:
 
     Notes
     -----
-    Kafka's counterparts are ``BuiltInPartitioner.partitionForKey`` and ``Utils.murmur2``. For null
-    keys, Kafka's producers up to version 2.3 used the partitions in turn too. Since 2.4 (KIP-480),
-    they use one partition until a batch is full, and since 3.3 (KIP-794), they also consider the
-    load of the brokers. The result of this class depends only on its input.
+    Kafka's counterparts are ``BuiltInPartitioner.partitionForKey`` and ``Utils.murmur2``. Up to
+    version 2.3, Kafka's producers also assigned null keys to the partitions in turn. Since 2.4
+    (KIP-480), they use one partition until a batch is full, and since 3.3 (KIP-794), they also
+    consider the load of the brokers. The partitions that this class assigns depend only on its
+    input.
 
     Examples
     --------

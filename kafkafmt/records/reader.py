@@ -37,7 +37,7 @@ ARENA_BYTES = 768 * 1024
 """Number of decompressed bytes to collect before the core decodes them. They fit in a CPU cache."""
 TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
-"""Number of bytes to scan before they are decoded, while they are still in the CPU cache."""
+"""Number of bytes to scan before decoding them. They are then still in the CPU cache."""
 
 OnError = Callable[[Any, KafkaFormatError], None]
 """Function that is called with the table row of a corrupted batch, and with the error."""
@@ -72,9 +72,10 @@ class RecordReader:
     end_offset : int, optional
         Skip records with this offset or a higher one. By default, no record is skipped.
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch in bytes after decompression. It also limits the number of headers
-        of one record to ``max_batch_bytes // 128`` (by default 1,048,576), or to 131,072 if that is
-        more. This is necessary because a header of only 2 bytes takes about 100 bytes of memory.
+        Largest size of one batch in bytes after decompression. It also determines the largest
+        number of headers of one record. This number is ``max_batch_bytes // 128`` (by default
+        1,048,576), but at least 131,072. The limit is necessary because a header of only 2 bytes
+        takes about 100 bytes of memory.
     check_offsets : bool, default True
         Treat a batch as corrupted if its last offset delta is negative, or if its last offset does
         not fit into 64 bits.
@@ -159,7 +160,7 @@ class RecordReader:
             wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
-            wanted |= table["count"] < 0  # all wrappers, because no CRC covers their offset
+            wanted |= table["count"] < 0  # include all wrappers, because no CRC covers their offset
             table, impossible = table[wanted], impossible[wanted]
         begin = 0
         for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():

@@ -90,7 +90,7 @@ class Rules(NamedTuple):
         If the result is False, each record has to be checked.
 
         `earliest` and `latest` are the smallest and the largest timestamp delta of the records.
-        `null_key` says whether a record has a null key.
+        `null_key` is True if a record has a null key.
         """
         if self.compacted and null_key:
             return False

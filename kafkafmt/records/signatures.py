@@ -1,4 +1,4 @@
-"""Define argument types, such as those of records to build and of the options of `LogValidator`."""
+"""Define types for arguments, such as records to build and the options of `LogValidator`."""
 
 from __future__ import annotations
 

@@ -66,15 +66,15 @@ def read_records(
     buffer : bytes-like or None
         Batches or messages (magic 0 to 2), back to back, for example the record data of a fetch
         response or the content of a ``.log`` file. An incomplete batch at the end of the buffer is
-        ignored. None, which protocol messages can contain instead of record data, contains no
-        records.
+        ignored. None is treated as an empty buffer, because record data in protocol messages can be
+        null.
     start, end : int, optional
         Range of offsets to read, 0 or higher; `end` is exclusive. By default, all records are read.
     control : bool, default False
         Include control records.
     aborted : iterable of (int, int), optional
-        Aborted transactions, as pairs of producer id and first offset, as a fetch response lists
-        them. Their records are omitted. By default, no record is omitted.
+        Aborted transactions that a fetch response lists, as pairs of producer id and first offset.
+        Their records are omitted. By default, no record is omitted.
     check_crc : bool, default True
         Check the CRC of each batch.
     views : bool, default False
@@ -84,8 +84,9 @@ def read_records(
         The fields to decode: offset, timestamp, timestamp_type, key, value and headers. By default,
         all fields are decoded. Fields that are not decoded are -1, None or ().
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch in bytes after decompression. It also limits the number of headers
-        of one record to ``max_batch_bytes // 128``, or to 131,072 if that is more.
+        Largest size of one batch in bytes after decompression. It also determines the largest
+        number of headers of one record. This number is ``max_batch_bytes // 128``, but at least
+        131,072.
 
     Returns
     -------

@@ -99,7 +99,7 @@ class Validated(RecordBytes, _ValidatedFields):
 
     @property
     def in_place(self) -> bool:
-        """Whether no batch was rebuilt."""
+        """True if no batch was rebuilt."""
         return self.rebuilt is None
 
 
@@ -119,7 +119,7 @@ class _Groups(NamedTuple):
     end: np.ndarray
     """Index after the last record of the group."""
     codec: np.ndarray
-    """Id of the codec that the group gets."""
+    """Id of the group's codec in the result."""
     reason: np.ndarray
     """Reason why the group is rebuilt, as an index into REASONS; 0 if it is not rebuilt."""
     offset: np.ndarray
@@ -149,8 +149,9 @@ class _RecordChecker:
 
         Return None if the fast path cannot handle the records.
 
-        The summary consists of the smallest and the largest timestamp delta, the offset delta of
-        the record with the largest timestamp delta, and whether a key is null.
+        The summary has four items: the smallest timestamp delta, the largest timestamp delta, the
+        offset delta of the record with the largest timestamp delta, and a bool that is True if a
+        key is null.
         """
         self._arena.filled = 0
         size = self._decompressor.decompress(codec, payload, self._arena)
@@ -367,8 +368,8 @@ class LogValidator:
     ) -> tuple[int, int, int, int] | None:
         """Check and change batches in one pass of the core.
 
-        Return the number of records, the next offset, the largest timestamp, and the offset of the
-        record with this timestamp. Return None if the core leaves the decision to the slow path.
+        Return four numbers: the number of records, the next offset, the largest timestamp, and the
+        offset of the record with this timestamp. If the slow path has to decide, return None.
         """
         return core.validate_buffer(
             buffer, next_offset, self._leader_epoch, self._client, self._codec, self._rules.max_message_bytes, check_records,
@@ -378,7 +379,7 @@ class LogValidator:
     def _validate_compressed(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
         """Check and change a single compressed v2 batch.
 
-        The result is like that of `_validate_buffer`.
+        The result has the same form as the result of `_validate_buffer`.
         """
         table = np.empty(1, BATCH_DTYPE)
         row = table[0]
@@ -409,7 +410,7 @@ class LogValidator:
         return (*facts[:3], next_offset + offset_delta_of_latest)
 
     def _slow_path(self, buffer: Buffer, next_offset: int, now: int) -> Validated:
-        """Validate batches of any kind, report all errors, and rebuild the batches that need it."""
+        """Validate batches of any kind, report all errors, and rebuild batches if necessary."""
         table = scan_all(buffer)
         self._rules.check_batches(table)
         seen = self._read(buffer, table)
@@ -427,7 +428,7 @@ class LogValidator:
         )
 
     def _renumbered(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
-        """Validate a client's v2 batch again with its offset deltas renumbered.
+        """Renumber the offset deltas of a client's v2 batch, and validate the batch again.
 
         Return None if the batch is not rebuilt for another codec or format, or if it is still
         invalid. A broker that rebuilds a batch assigns new offsets without reading the deltas, so
@@ -446,7 +447,7 @@ class LogValidator:
             return None
 
     def _read(self, buffer: Buffer, table: BatchTable) -> Records:
-        """Return the fields of the records that the rules check.
+        """Return those fields of the records that the rules check.
 
         Decoding the records also checks their structure.
         """
@@ -547,7 +548,8 @@ class LogValidator:
         for source, columns in reader.read(buffer, table):
             given = decoded(source, columns)._replace(offsets=None)
             assert given.timestamps is not None
-            if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():  # even if the new format has no timestamps
+            # Timestamps below -1 are rejected even if the new format has no timestamps.
+            if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():
                 raise InvalidError("a record's timestamp is negative, and not -1", rule="timestamp")
             if self._magic == MAGIC_V0:
                 given = given._replace(timestamps=None)
@@ -597,7 +599,7 @@ class LogValidator:
             return NO_TIMESTAMP, -1
         best = int(latest.max())
         found = seen.timestamps == best
-        # If no record has the timestamp, it is that of an empty batch, or records were not checked.
+        # No record has this timestamp if it is from an empty batch, or if records were not checked.
         if best == NO_TIMESTAMP or not found.any():
             return best, -1
         i = int(np.argmax(found))
@@ -610,7 +612,7 @@ class LogValidator:
 
 
 def _joined(buffer: Buffer, table: BatchTable, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
-    """Join all groups in order, taking rebuilt ones from `parts` and the others from the buffer."""
+    """Join all groups in order. Rebuilt groups are in `parts`, the others in the buffer."""
     view, out = view_of(buffer), bytearray()
     for i, (start, stop) in enumerate(zip(groups.start.tolist(), groups.stop.tolist(), strict=True)):
         last = table[stop - 1]
