@@ -128,8 +128,8 @@ def read_paths(
     ----------
     column : str, default "path"
         Name of the column that contains the paths. Each path is the path of a `.log` file, a
-        partition directory or a log directory. Every executor must be able to access the paths. A null value
-        yields no records.
+        partition directory or a log directory. Every executor must be able to access the paths. A
+        null value yields no records.
     keep : mapping of str to str, optional
         Other input columns to repeat before the columns of each record, as a mapping from column
         name to Spark type. By default, no column is repeated.

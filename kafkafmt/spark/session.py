@@ -88,8 +88,8 @@ def prepare_environment() -> None:
     """Set environment variables so that pyspark finds Java and its workers run this Python.
 
     JAVA_HOME is set only if Spark would not find a suitable Java by itself. PYSPARK_PYTHON is set
-    unless it already has a value, because the workers would otherwise run the first python3 on the PATH.
-    Raise SparkMissingError if pyspark or Java is missing.
+    unless it already has a value, because the workers would otherwise run the first python3 on the
+    PATH. Raise SparkMissingError if pyspark or Java is missing.
     """
     try:
         import pyspark  # noqa: F401
@@ -131,8 +131,8 @@ def make_session(
     Notes
     -----
     The function looks for Java in JAVA_HOME, on the PATH and in the current Python environment. It
-    sets JAVA_HOME if Spark would not find Java otherwise. The workers run the current Python unless PYSPARK_PYTHON is
-    set.
+    sets JAVA_HOME if Spark would not find Java otherwise. The workers run the current Python unless
+    PYSPARK_PYTHON is set.
     """
     prepare_environment()
     from pyspark.sql import SparkSession

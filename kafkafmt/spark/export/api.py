@@ -58,7 +58,8 @@ def export(
     paths : str, os.PathLike, or an iterable of these
         Log directories, partition directories or `.log` files.
     output : str or os.PathLike
-        Directory to create, with its parents. The directory is not visible until the export is complete.
+        Directory to create, with its parents. The directory is not visible until the export is
+        complete.
     topics : str or iterable of str, optional
         Glob patterns for topic names, such as "orders*". By default, all topics except Kafka's
         internal topics are exported.
@@ -100,9 +101,9 @@ def export(
         Largest size of one batch, in bytes after decompression. A larger batch is reported as
         damage, with the error "too_large".
     progress : callable, optional
-        Function to call several times per second with three arguments: the name of the step, the number of
-        bytes done and the total number of bytes. The steps are "starting Spark" (both numbers are
-        0), "planning" and "exporting".
+        Function to call several times per second with three arguments: the name of the step, the
+        number of bytes done and the total number of bytes. The steps are "starting Spark" (both
+        numbers are 0), "planning" and "exporting".
     on_message : callable, optional
         Function to call with each message about the input, such as a message about a file that
         retention removed. The report contains all messages.

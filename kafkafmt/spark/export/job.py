@@ -243,7 +243,7 @@ class Export:
         tasks = group_tasks(
             items, lambda item: _size(item[1]), _share(total, context.defaultParallelism, SMALLEST_TASK, PLAN_BYTES)
         )
-        # A job with empty tasks makes Spark start a Python worker on every core before one is needed.
+        # Because of the empty tasks, Spark starts a Python worker on every core before it is needed.
         tasks += [[] for _ in range(context.defaultParallelism - len(tasks))]
         for i, plan in run_job(
             context, tasks, walk, lambda item, _: JobProgress(_size(item[1])), "kafkafmt: planning", progress

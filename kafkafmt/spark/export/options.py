@@ -38,8 +38,8 @@ class ExportOptions:
     internal: bool = False
     offsets: OffsetRange = field(default_factory=OffsetRange)
     group: str | None = None
-    """Name of a consumer group. The export starts at the offsets that this group has committed. This
-    option is only copied to the report.
+    """Name of a consumer group. The export starts at the offsets that this group has committed.
+    This option is only copied to the report.
     """
     below_log_start: bool = False
     isolation: str = "read_uncommitted"

@@ -3,10 +3,10 @@
     key, value, offset, timestamp, timestampType, headers
 
 The topic and the partition are not columns. They are in the directory names (layout.py) and in the
-key-value metadata of each file. Offsets and timestamps are delta-encoded and have statistics. `timestampType` is
-dictionary-encoded. The other columns have neither dictionaries nor statistics, because these would
-cost more time than they save. A row group has at most ROW_GROUP_BYTES before compression, to limit
-the memory that a worker needs.
+key-value metadata of each file. Offsets and timestamps are delta-encoded and have statistics.
+`timestampType` is dictionary-encoded. The other columns have neither dictionaries nor statistics,
+because these would cost more time than they save. A row group has at most ROW_GROUP_BYTES before
+compression, to limit the memory that a worker needs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Manifest:
 
     split: int
     file: str | None = None
-    """Name of the Parquet file in the directory `TaskSettings.attempts`, or None if there is none."""
+    """Name of the Parquet file in the directory `TaskSettings.attempts`, or None if there is none.
+    """
     rows: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
@@ -65,8 +66,8 @@ class Manifest:
     timestamps_out_of_range: int = 0
     damaged: list[Damage] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    """Paths of the segment files that were missing when the task tried to read them. The list contains
-    only files that, as far as this host can see, retention removed.
+    """Paths of the segment files that were missing when the task tried to read them. The list
+    contains only files that, as far as this host can see, retention removed.
     """
     host: str = ""
     seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))

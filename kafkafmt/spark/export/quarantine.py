@@ -17,8 +17,8 @@ from .options import ExportOptions
 from .parquet import open_writer
 
 MAX_SPAN_BYTES = 16 << 20
-"""Largest number of damaged bytes in one row. If a damaged range is longer, only its first bytes are
-written, and the message in the row says so.
+"""Largest number of damaged bytes in one row. If a damaged range is longer, only its first bytes
+are written, and the message in the row says so.
 """
 
 SCHEMA = pa.schema(

@@ -5,8 +5,8 @@
 `owner` identifies the driver process: <boot and pid namespace>-<pid>-<start time of the process>. A
 later job on the same machine uses it to check whether the driver is still running. `job` is random
 for a batch query. For a stream, `job` is derived from an identifier that stays the same across
-restarts. Therefore, the writer that commits a micro-batch finds the rows that the tasks have staged.
-Later runs of the query also find them.
+restarts. Therefore, the writer that commits a micro-batch finds the rows that the tasks have
+staged. Later runs of the query also find them.
 """
 
 from __future__ import annotations

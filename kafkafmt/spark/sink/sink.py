@@ -131,8 +131,8 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
             raise OptionError(
                 "txnVersion is only for batch queries; the version of a stream is the number of the micro-batch"
             )
-        # The query id is preferred to the path of the checkpoint, because a different checkpoint can
-        # have the same path on another machine.
+        # The query id is preferred to the path of the checkpoint, because on another machine, a
+        # different checkpoint can have the same path.
         super().__init__(options, schema, options.app_id or query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

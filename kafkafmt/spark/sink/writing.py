@@ -179,7 +179,7 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
 
 
 def append_file(writer: LogWriter, path: Path, size: int) -> None:
-    """Append the batches in a file to a log, a few MB at a time. The file must have `size` bytes."""
+    """Append the batches in a file of `size` bytes to a log, a few MB at a time."""
     with FileView(path) as view:
         if view.size != size:
             raise OSError(

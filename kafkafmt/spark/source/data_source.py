@@ -211,5 +211,8 @@ class KafkaLogReader(DataSourceReader):
         return as_partitions(make_plan(self.options, say), self.options.mode)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the record batches of one task. Raise DamagedLogError for damage in mode FAILFAST."""
+        """Return the record batches of one task.
+
+        Raise DamagedLogError if there is damage and the mode is FAILFAST.
+        """
         return read_task(partition, self.options, self.names, say)
