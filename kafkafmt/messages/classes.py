@@ -103,7 +103,7 @@ def _shown(value: Any) -> str:
 
 
 def _default(field: Field, struct_class: type[SchemaMessage] | None) -> Any:
-    """Return the default value of a field, or a type whose call creates it."""
+    """Return the default value of a field, or a type that creates the value when it is called."""
     if field.default == "null":
         return None
     if field.array:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ._classes import ApiVersionsResponse, ProduceRequest, RequestHeader, ResponseHeader
 
 SIZE_BYTES, MAX_FRAME = 4, 2**31 - 1
-"""Size of the size field of a frame, in bytes, and the largest value of this field."""
+"""Number of bytes in a frame's size field, and the largest value that the field can contain."""
 FIXED_HEADER_BYTES = 8
 """Total size of the API key, version and correlation id at the start of a request, in bytes."""
 CORRELATION_ID_BYTES = 4
@@ -113,7 +113,7 @@ class Request(_FrameContent, Generic[Body]):
 
     @property
     def client_id(self) -> str | None:
-        """Name that the client chose for itself."""
+        """The client id, which is a name that the client chooses for itself."""
         return self.header.client_id
 
     @property
@@ -176,7 +176,7 @@ def make_request(body: Body, api_version: int, correlation_id: int = 0, client_i
     correlation_id : int, default 0
         Number that matches the response to the request.
     client_id : str, optional
-        Name that the client chose for itself.
+        The client id, which is a name that the client chooses for itself.
 
     Raises
     ------

@@ -88,7 +88,7 @@ class FrameSplitter:
             raise self._error
 
     def _split(self, data: Buffer, frames: list[memoryview]) -> None:
-        """Append each frame that is complete with `data` to `frames`. Buffer the rest of `data`."""
+        """Append each frame that ends in `data` to `frames`. Buffer the rest of `data`."""
         view = byte_view(data)
         if not isinstance(view.obj, bytes):
             view = memoryview(bytes(view))

@@ -41,8 +41,8 @@ RUN_BYTES = 8 << 20
 SMALLEST_SPLIT = 16 << 20
 SMALLEST_TASK = 1 << 20
 PLAN_BYTES = 512 << 20
-"""Largest size of the input of one planning task, in bytes. It can be large, because planning only
-checks CRCs.
+"""Maximum input size of one planning task, in bytes. It can be large, because planning only checks
+CRCs.
 """
 SPLITS_PER_CORE = 4
 """Number of splits per core. It is greater than one so that a core that finishes a split early can
@@ -243,7 +243,7 @@ class Export:
         tasks = group_tasks(
             items, lambda item: _size(item[1]), _share(total, context.defaultParallelism, SMALLEST_TASK, PLAN_BYTES)
         )
-        # Because of the empty tasks, Spark starts a Python worker on every core before it is needed.
+        # Empty tasks make Spark start a Python worker on every core before the next job needs it.
         tasks += [[] for _ in range(context.defaultParallelism - len(tasks))]
         for i, plan in run_job(
             context, tasks, walk, lambda item, _: JobProgress(_size(item[1])), "kafkafmt: planning", progress
@@ -350,7 +350,7 @@ def _size(directory: PartitionDir) -> int:
 
 
 def _share(total: int, cores: int, least: int, most: int) -> int:
-    """Return the size of a task or file, in bytes, with which each core processes several of them.
+    """Return a size in bytes that lets each core process several tasks or files of this size.
 
     `least` and `most` are the limits of the result.
     """

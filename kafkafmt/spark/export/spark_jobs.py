@@ -225,7 +225,7 @@ def spark_errors() -> Iterator[None]:
 
 
 def _simplified(error: BaseException) -> BaseException:
-    """Convert an error that Spark raised to a TaskOSError or a SparkError.
+    """Convert a Spark error to a TaskOSError or a SparkError.
 
     If Spark wrapped an OSError from a task, the result is a TaskOSError. Errors that are not from
     Spark are returned unchanged.

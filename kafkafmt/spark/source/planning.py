@@ -32,8 +32,8 @@ class DataLossError(RuntimeError):
 
 
 OPEN_COST = 1 << 20
-"""Number of bytes that is added to the size of a split when the cost of a task is calculated.
-Opening the partition of a split takes about as long as reading this many bytes.
+"""Cost of opening a partition, expressed in bytes. It is added to the size of each split, because
+opening the partition takes about as long as reading this many bytes.
 """
 RUNS_A_SPLIT = 8
 """Approximate number of extents (groups of consecutive batches) in a split. It is greater than one

@@ -184,7 +184,10 @@ def may_hold(segment: SegmentFile, low: int, high: int) -> bool:
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return the first extents whose total size reaches `most` bytes, but at least one extent."""
+    """Return extents from the start of the list until their total size reaches `most` bytes.
+
+    At least one extent is returned, unless the list is empty.
+    """
     size, n = 0, 0
     while n < len(extents) and (n == 0 or size < most):
         size += extents[n].end - extents[n].position
