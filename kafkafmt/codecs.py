@@ -392,7 +392,7 @@ def _check_zstd_frames(data: memoryview) -> bool:
         frames += 1
         if magic != ZSTD_MAGIC:
             if magic & 0xFFFFFFF0 != ZSTD_SKIPPABLE:
-                raise StructureError("zstd data contains bytes that are no frame")
+                raise StructureError("zstd data contains bytes that are not part of a frame")
             p += 8 + int.from_bytes(data[p + 4 : p + 8], "little")
             frames += 1
             continue

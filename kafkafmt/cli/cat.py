@@ -53,7 +53,8 @@ TYPES = {0: "", 1: " (append)"}
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help="On damaged data: fail stops after the records before it; skip reports it and continues. Both exit with 1.",
+    help='What to do at damaged data. "fail" prints the records before it, and stops. "skip" reports the damage and '
+    "continues. Both exit with 1.",
 )
 @click.option("--control", is_flag=True, help="Include control records, such as transaction markers.")
 @bytes_option

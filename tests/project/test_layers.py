@@ -174,7 +174,11 @@ def violations(path: str, source: str) -> list[str]:
                 found.append(f"{where}: {imported.target}: {layers}")
             elif my_rank and rank and my_rank[0] == rank[0] and rank[1] > my_rank[1]:
                 found.append(f"{where}: {imported.target}: is in a folder above")
-            elif path.startswith(WITHOUT_ARROW) and target == "arrow" and not (imported.in_function or imported.for_types):
+            elif (
+                path.startswith(WITHOUT_ARROW)
+                and target == "arrow"
+                and not (imported.in_function or imported.for_types)
+            ):
                 found.append(f"{where}: import arrow inside a function here, because pyarrow is optional")
         elif (
             top in sys.stdlib_module_names or top in EVERYWHERE or imported.for_types or (not python and top in C_LEVEL)

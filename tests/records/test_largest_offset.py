@@ -121,7 +121,7 @@ def test_offsets_beyond_the_last_are_an_error(package: object) -> None:
     """A corrupted base offset makes later offsets wrap."""
     data = simple_batch([b"a", b"b"], LAST)
     for bounds in ({}, {"start": 5}):
-        with pytest.raises(kafkafmt.StructureError, match=f"from {LAST} to {LAST + 1}"):
+        with pytest.raises(kafkafmt.StructureError, match=f"offsets {LAST} to {LAST + 1}"):
             list(read_records(data, **bounds))
     assert [p.rule for p in check_batches(data).problems] == ["offset_range"]
 

@@ -27,6 +27,9 @@ class Events:
         spans. A damaged span with the same offset as an extent counts as before it.
     """
 
+    extents: list[Run]
+    damaged: list[Damage]
+
     def __init__(self, plan: SegmentPlan, start: int, end: int) -> None:
         self.plan = plan
         self.extents, offsets = _select(plan.extents, start, end)

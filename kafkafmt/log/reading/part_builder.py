@@ -32,7 +32,7 @@ class PartBuilder:
         self.stats = stats
         self.run_bytes = run_bytes
         self.cut_gaps = cut_gaps
-        self.cut_at = cut_at or set()
+        self.cut_at: set[int] = cut_at or set()
         self._cut_at = np.array(sorted(o for o in self.cut_at if o <= MAX_OFFSET), np.int64)
         self._count = 0
         self._rows = np.empty(TABLE_ROWS, BATCH_DTYPE)

@@ -34,6 +34,11 @@ FEW_EXTENTS = 4
 class PartitionLog(PlannedLog):
     """Reads the segments of one partition. Its parameters are those of `PlannedLog`."""
 
+    bytes_read: int
+    reads: int
+    read_seconds: float
+    decompress_seconds: float
+
     @property
     def leader_epochs(self) -> Epochs:
         """The leader epochs of the partition with their first offsets, from the checkpoint.

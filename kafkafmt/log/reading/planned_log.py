@@ -65,6 +65,8 @@ class PlannedLog:
 
     bytes_read: int
     reads: int
+    read_seconds: float
+    decompress_seconds: float
 
     def __init__(
         self,
