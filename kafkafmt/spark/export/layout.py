@@ -43,12 +43,12 @@ class OutputLayout:
 
     @property
     def quarantine(self) -> Path:
-        """Directory that contains the damaged spans."""
+        """Directory that contains the damaged bytes of the logs."""
         return self.root / "quarantine"
 
     @property
     def quarantine_file(self) -> Path:
-        """Parquet file with one row per damaged span."""
+        """Parquet file that contains one row for each damaged range of bytes."""
         return self.quarantine / "00000.parquet"
 
     @property

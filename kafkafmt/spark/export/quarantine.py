@@ -68,7 +68,7 @@ def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
 
 
 def write_quarantine(path: Path, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> None:
-    """Write one row per damaged span, sorted by topic, partition, file and position."""
+    """Write one row for each damaged range, in order of topic, partition, file and position."""
     path.parent.mkdir(exist_ok=True)
     ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))
     with open_writer(path, SCHEMA, options.compression, options.compression_level) as writer:

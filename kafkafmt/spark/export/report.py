@@ -60,7 +60,7 @@ class PartitionQuarantined:
     spans: int
     bytes: int
     records: int | None
-    """Number of lost records. None if the number is unknown for one of the spans."""
+    """Number of lost records. None if it is unknown for at least one damaged range of bytes."""
     damaged: tuple[Damage, ...]
 
 
@@ -119,7 +119,7 @@ class TotalQuarantined:
     spans: int
     bytes: int
     records: int | None
-    """Number of lost records. None if the number is unknown for one of the spans."""
+    """Number of lost records. None if it is unknown for at least one damaged range of bytes."""
 
 
 @dataclass(frozen=True)

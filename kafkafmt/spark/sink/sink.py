@@ -91,7 +91,7 @@ class _Writer:
             stage.close()
 
     def put(self, messages: list[Any], version: int | None) -> None:
-        """Append the staged rows of all tasks. Do nothing if `version` was already appended."""
+        """Append the staged rows of all tasks, unless `version` was already appended."""
         try:
             commit(self.options, [m.staged for m in messages if m is not None], version)
         finally:

@@ -108,7 +108,7 @@ def say(message: str) -> None:
 
 
 def warn(directory: PartitionDir, damage: Damage) -> None:
-    """Log a warning about a damaged span whose records are omitted."""
+    """Log a warning about a damaged range of bytes whose records are omitted."""
     lost = (
         "no offset is missing"
         if damage.empty
