@@ -20,7 +20,7 @@ from .schema import Field
 
 
 def to_json(message: SchemaMessage, version: int) -> dict[str, Any]:
-    """Convert a message to JSON values, with the fields that the version has.
+    """Convert a message to JSON values. Include only the fields that `version` has.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 """Create Python classes from message schemas, such as `FetchRequest` and `FetchRequest.FetchTopic`.
 
-Each class is a dataclass with slots and keyword-only parameters. It has the fields of all versions
-of the message, with Kafka's defaults. The field names are Kafka's names in snake case. The classes
-of nested structures are attributes of the message class.
+Each class is a dataclass with slots and keyword-only parameters. It has every field that occurs in
+any version of the message, with Kafka's default value. The field names are Kafka's names in snake
+case. The classes of nested structures are attributes of the message class.
 
-The wire format of one version of a message is a `Layout` of the core. A layout is compiled when
-that version is first read or written.
+A `Layout`, which the core uses, describes the wire format of one version of a message. It is
+compiled when that version is first read or written.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ ZERO_UUID = UUID(int=0)
 RecordBytes = Buffer | list[Buffer]
 """Type of a field that contains record data.
 
-A field that was read from a frame is a memoryview of the frame. If a field is a list, its buffers
-are written one after another.
+If the field was read from a frame, it is a memoryview of the frame. If it is a list of buffers,
+they are written one after another.
 """
 _PYTHON_TYPES: dict[str, Any] = {
     "bool": bool, "float64": float, "uuid": UUID, "string": str, "bytes": bytes, "records": RecordBytes,
@@ -36,15 +36,15 @@ _ZEROS: dict[str, Any] = {"bool": False, "float64": 0.0, "uuid": ZERO_UUID, "str
 
 
 class SchemaMessage:
-    """Base class of the classes that are created from a schema.
+    """Base class of all classes that are created from a schema.
 
-    These are the classes of messages and of the structures inside messages.
+    A schema describes a message or a structure inside a message.
 
     Attributes
     ----------
     unknown_tagged_fields : tuple of (int, bytes)
-        Tag and content of each tagged field that the schema does not have. These fields are written
-        unchanged.
+        Tag and content of each tagged field that the schema does not contain. When the message is
+        written, these fields are written unchanged.
     """
 
     __slots__ = ()
@@ -52,8 +52,8 @@ class SchemaMessage:
     SCHEMA: ClassVar[Struct]
     """Schema of this message or structure."""
     DEFAULTS: ClassVar[dict[str, Any]]
-    """Default value of each field, by field name. A default that is a type is called to create the
-    value for each message.
+    """Default value of each field, by field name. If the default is a type, a new value is
+    created for each message by calling the type.
     """
     STRUCTS: ClassVar[dict[str, type[SchemaMessage]]]
     """Classes of all structures inside the message, by name."""
@@ -81,7 +81,7 @@ class SchemaMessage:
         return None, {name: _owned(getattr(self, name)) for name in names}
 
     def default(self, name: str) -> Any:
-        """Return the default value of a field. A list or structure is a new object in each call."""
+        """Return the default value of a field. Each call creates a new list or structure."""
         default = self.DEFAULTS[name]
         return default() if isinstance(default, type) else default
 
@@ -103,7 +103,7 @@ def _shown(value: Any) -> str:
 
 
 def _default(field: Field, struct_class: type[SchemaMessage] | None) -> Any:
-    """Return the default value of a field, or a type that is called to create it."""
+    """Return the default value of a field, or a type that creates the value when it is called."""
     if field.default == "null":
         return None
     if field.array:
@@ -134,7 +134,7 @@ def make_class(struct: Struct, versions: Versions, flexible: Versions, base: typ
     Returns
     -------
     type
-        The class. The classes of the structures are its attributes.
+        The class of the message. Its attributes include the classes of the structures inside it.
     """
     made: dict[str, type[M]] = {}
     common = {"STRUCTS": made, "VERSIONS": versions, "FLEXIBLE": flexible, "__module__": module}
@@ -147,7 +147,8 @@ def make_class(struct: Struct, versions: Versions, flexible: Versions, base: typ
 def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, common: dict[str, Any]) -> type[M]:
     """Create the class of a structure.
 
-    The classes of the structures inside it are created first and added to `made` by name.
+    The classes of nested structures are created first. Each class is added to `made` under the name
+    of its structure.
     """
     namespace: dict[str, Any] = {}
     fields: list[tuple[str, Any, Any]] = []
@@ -178,7 +179,7 @@ def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, c
 
 
 def _second_name(name: str) -> property:
-    """Return a property that reads and writes the field `name`."""
+    """Return a property that is a second name for the field `name`."""
 
     def get(message: SchemaMessage) -> Any:
         return getattr(message, name)
@@ -202,12 +203,12 @@ def layout_of(message: type[SchemaMessage], version: int, of_core: ModuleType | 
     version : int
         Version of the message.
     of_core : module, optional
-        The core whose `Layout` is returned. By default, the core that is in use.
+        The core module that provides the class `Layout`. By default, the core that is in use.
 
     Returns
     -------
     Layout
-        The layout. It is cached, so the next call with the same arguments returns the same object.
+        The layout. It is cached, so another call with the same arguments returns the same object.
 
     Raises
     ------
@@ -230,7 +231,8 @@ def _make_layout(message: type[SchemaMessage], version: int, core: Any) -> Any:
 def _compile(part: type[SchemaMessage], version: int, flexible: bool, core: Any, done: dict[str, Any]) -> Any:
     """Return the layout of a message or structure.
 
-    The layouts of the structures inside it are compiled first and added to `done` by name.
+    The layouts of nested structures are compiled first. Each layout is added to `done` under the
+    name of its structure.
     """
     fields, tagged, absent = [], [], []
     for f in part.SCHEMA.fields:

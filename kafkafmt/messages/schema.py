@@ -4,14 +4,11 @@
 
 The first line contains a number, the name, the versions, and the flexible versions (KIP-482) of the
 message. Each further line describes a field: its name, its type, its versions and its options. If
-the type of a field is a structure, the fields of the structure are indented below the field. A line
-with ``struct`` starts a structure that several fields can use.
+the type of a field is a structure, the next lines describe the fields of the structure and are
+indented. A line with ``struct`` starts a structure that several fields can use.
 
 The type of a field is one of `TYPES` or the name of a structure. The prefix `[]` makes it an array,
 and the suffix `?` allows null. The options of a field are:
-
-The type is one of `TYPES` or the name of a structure. `[]` before it makes an array, and `?` after
-it allows null. The options are:
 
 - ``null 1+``: null is allowed only in these versions.
 - ``tag 0``: the field is a tagged field with tag 0.
@@ -29,7 +26,7 @@ from dataclasses import dataclass, field
 
 TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes", "records")
 NEWEST = 32767
-"""Last version of a range without an upper end, such as ``12+``."""
+"""Value of `Versions.last` for a range without an upper limit, such as ``12+``."""
 OPTION = re.compile(r"(null|tag|=|as|also) (\S+)|ignorable|plain")
 HEADING = re.compile(r"(?:(\d+) )?(\w+), versions? (\S+?)(?:, flexible (\S+))?")
 WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -37,7 +34,10 @@ WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @dataclass(frozen=True)
 class Versions:
-    """A range of versions that includes both ends. It is empty if `last` is less than `first`."""
+    """A range of versions that includes `first` and `last`.
+
+    If `last` is less than `first`, the range is empty.
+    """
 
     first: int
     last: int
@@ -72,7 +72,7 @@ class Field:
     type : str
         One of `TYPES`, or the name of a structure. For an array, the type of its elements.
     array : bool
-        Whether the field is an array.
+        True if the field is an array.
     versions : Versions
         Versions of the message that have the field.
     nullable : Versions
@@ -82,9 +82,10 @@ class Field:
     default : str, optional
         Default value as text. None means zero or empty.
     ignorable : bool
-        Whether the value is dropped without an error if the version does not have the field.
+        True if no error is raised when a version without this field is written. The value is then
+        omitted.
     plain : bool
-        Whether the field never has a compact type.
+        True if the field has no compact type, even in flexible versions.
     second_name : str, optional
         A second Python name.
     struct : Struct, optional
@@ -125,7 +126,7 @@ class Heading:
     Attributes
     ----------
     number : int, optional
-        API key or record type, if the message has one.
+        API key or record type. None if the message has no number.
     name : str
         Kafka's name of the message.
     versions, flexible : Versions
@@ -157,7 +158,7 @@ def snake_case(name: str) -> str:
 
 
 def parse_field(line: str) -> Field:
-    """Parse the line of a field. `parse_message` sets `Field.struct` later."""
+    """Parse a line that describes a field. `parse_message` sets `Field.struct` later."""
     kafka_name, type_, versions, *rest = line.split(maxsplit=3)
     present = Versions.parse(versions)
     nullable = type_.endswith("?")
@@ -213,7 +214,7 @@ def parse_message(name: str, lines: list[str]) -> Struct:
 
 
 def parse_messages(text: str) -> list[tuple[Heading, Struct]]:
-    """Parse several message schemas. Each has a first line and indented lines for its fields."""
+    """Parse several schemas. Each consists of a first line and of indented lines for its fields."""
     parts: list[tuple[Heading, list[str]]] = []
     for line in text.splitlines():
         if line[:1].strip():

@@ -1,7 +1,7 @@
 """Read the definitions of Kafka's APIs from the files in `schemas/`.
 
 Each file describes one API: its key, its name, its versions, the request and the response. The file
-name consists of the key and the API's name in snake case, as in ``03_metadata.txt``.
+name consists of the API key and the API name in snake case, as in ``03_metadata.txt``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Api:
     Attributes
     ----------
     key : int
-        Kafka's number for the API. It is -1 for a header.
+        Kafka's number for the API, or -1 if this object describes a header.
     name : str
         Kafka's name for the API, such as "ApiVersions".
     versions, flexible : Versions
@@ -47,7 +47,7 @@ class Api:
 
 @cache
 def keys() -> dict[str, int]:
-    """Return the keys of all APIs, by API name in snake case and in key order."""
+    """Return a dict that maps API names in snake case to API keys. It is sorted by key."""
     names = (file.name.removesuffix(".txt").partition("_") for file in files(__package__).joinpath("schemas").iterdir())
     return dict(sorted(((name, int(key)) for key, _, name in names if key.isdigit()), key=lambda item: item[1]))
 
@@ -58,8 +58,8 @@ def key_of(given: int | str) -> int:
     Parameters
     ----------
     given : int or str
-        The key or the name of an API. A key is returned unchanged. In a name, case and underscores
-        are ignored.
+        The key or the name of an API. If it is a key, it is returned unchanged. If it is a name,
+        case and underscores are ignored.
 
     Raises
     ------
@@ -94,14 +94,14 @@ def _load(file: str) -> Api:
 
 @cache
 def api(key: int) -> Api | None:
-    """Return the API with this key, or None if no API has this key."""
+    """Return the API with this key, or None if there is no such API."""
     return next((_load(f"{key:02}_{name}.txt") for name, known in keys().items() if known == key), None)
 
 
 def header(kind: str) -> Api:
     """Return the definition of the header of requests or responses.
 
-    `kind` is "request" or "response". The file of a header has the same form as the file of an API,
-    so the result is an `Api` too.
+    `kind` is "request" or "response". The result is an `Api`, because the schema file of a header
+    has the same form as the schema file of an API.
     """
     return _load(f"{kind}_header.txt")

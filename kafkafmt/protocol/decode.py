@@ -1,4 +1,4 @@
-"""Decode the frames that each side of a connection sent."""
+"""Decode the requests and responses that were sent through a connection."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from .streams import Correlation, FrameSplitter
 
 CHUNK = 1 << 20
 MAX_FRAME = 2**31 - 1
-"""Largest frame size that the protocol allows, in bytes. Only bytes that were read are kept, so a
-large size field alone uses no memory.
+"""Largest frame size that the protocol allows, in bytes. Memory is used only for bytes that were
+read, so a damaged size field with a large value uses no memory.
 """
 
 
 @dataclass
 class DecodedFrame:
-    """A frame of a stream. Fields that could not be decoded are None.
+    """A decoded frame from a stream. Fields that could not be decoded are None.
 
     Attributes
     ----------
     direction : {"request", "response"}
-        Whether the frame is from the stream of requests or the stream of responses.
+        Whether the frame contains a request or a response.
     position, size : int
         Position of the frame in the stream, and its size including the size field, in bytes.
     api_key, api_version, correlation_id : int or None
-        Values from the header. A response has the API key and version of its request.
+        Values from the header. For a response, the API key and version are those of its request.
     api : str or None
         Name of the API. None if the API key is unknown.
     header : dict
@@ -49,9 +49,9 @@ class DecodedFrame:
     body : object
         The body, in the form that Kafka's JsonConverter writes. None if there is an error.
     error : str or None
-        Reason why the frame could not be decoded.
+        Reason why the frame could not be decoded. None if it was decoded.
     unmatched : bool
-        Whether the frame is a response that matches no request.
+        True if the frame is a response that matches no request.
     trailing_bytes : int
         Number of bytes in the frame after the body.
     undecoded_bytes : int or None
@@ -107,10 +107,11 @@ class DecodedFrame:
 
 
 def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
-    """Yield the position, the size, the frame and "" for each frame in a stream.
+    """Yield a tuple (position, size, frame, error) for each frame in a stream.
 
-    If the rest of the stream is not a valid frame, the last item contains None instead of a frame,
-    and an error message instead of "".
+    For a complete frame, `error` is "". If the stream ends inside a frame or a size field is wrong,
+    the last tuple describes the rest of the stream. In this tuple, `frame` is None and `error` is
+    an error message.
     """
     splitter, position = FrameSplitter(MAX_FRAME), 0
     try:
@@ -134,7 +135,8 @@ def decode_requests(stream: BinaryIO, waiting: Correlation) -> Iterator[DecodedF
     stream : binary stream with a method ``read1``
         Frames, each of which starts with its size.
     waiting : Correlation
-        The requests are added to it, so that `decode_responses` can match responses to them.
+        Object to which the requests are added, so that `decode_responses` can match responses to
+        them.
 
     Yields
     ------
@@ -172,7 +174,7 @@ def decode_responses(
     stream : binary stream with a method ``read1``
         Frames, each of which starts with its size.
     waiting : Correlation
-        The requests to which the responses are matched, by correlation id.
+        Requests to which the responses are matched by correlation id.
     api : int or str, optional
         Key or name of the API to assume for responses that match no request. By default, such a
         response is an error.

@@ -1,4 +1,4 @@
-"""Kafka's error codes, with their names, their meanings, and whether a retry may succeed."""
+"""Kafka's error codes. Each has a name, a meaning, and a flag for whether a retry may succeed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class ErrorCode(IntEnum):
     message : str
         The meaning of the code.
     retriable : bool
-        Whether the same request may succeed later.
+        True if the same request may succeed later.
 
     Notes
     -----
-    The names are those in Kafka's ``Errors``. A code that has no name in this release is accepted:
-    its name contains the number, as in UNKNOWN_999, and it is not retriable.
+    The names are those in Kafka's ``Errors``. An unknown code is also accepted. Its name
+    contains the number, as in UNKNOWN_999, and it is not retriable.
     """
 
     message: str

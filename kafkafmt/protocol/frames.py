@@ -2,13 +2,14 @@
 
 A frame consists of a size field of four bytes, a header and a body. The header of a request
 contains the API key and the version. The header of a response contains only the correlation id of
-its request, so the caller must pass the API key and the version. In flexible versions (KIP-482),
-headers have tagged fields. The headers of ApiVersions responses never have tagged fields, because a
-client must be able to read these responses before it has learned the broker's versions.
+its request, so a caller who reads a response must pass the API key and the version. In flexible
+versions (KIP-482), headers have tagged fields. The headers of ApiVersions responses never have
+tagged fields, because a client must be able to read these responses before it has learned the
+broker's versions.
 
-Kafka's parser ignores bytes after a message, and librdkafka sends such bytes. They are kept in
-`trailing` and written unchanged. If the API or the version is not supported, the body is kept as an
-`UnknownBody`.
+Some clients, such as librdkafka, send additional bytes after a message, and Kafka's parser ignores
+them. This module keeps such bytes in `trailing` and writes them unchanged. If the API or the
+version is not supported, the body is kept as an `UnknownBody`.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
     from ._classes import ApiVersionsResponse, ProduceRequest, RequestHeader, ResponseHeader
 
 SIZE_BYTES, MAX_FRAME = 4, 2**31 - 1
-"""Size of a frame's size field in bytes, and the largest value that the field can hold."""
+"""Number of bytes in a frame's size field, and the largest value that the field can contain."""
 FIXED_HEADER_BYTES = 8
-"""Size in bytes of the API key, version and correlation id, with which every request starts."""
+"""Total size of the API key, version and correlation id at the start of a request, in bytes."""
 CORRELATION_ID_BYTES = 4
 
 BODIES = (Message, UnknownBody)
@@ -51,7 +52,7 @@ Body = TypeVar("Body", bound=Message | UnknownBody)
 class _FrameContent:
     """Base class of `Request` and `Response`.
 
-    The fields of the body are attributes of the object too.
+    The fields of the body are also attributes of this object.
     """
 
     __slots__ = ()
@@ -61,7 +62,10 @@ class _FrameContent:
     trailing: bytes
 
     def __getattr__(self, name: str) -> Any:
-        """Return a field of the body. Its type is Any; fields of `body` itself are typed."""
+        """Return a field of the body.
+
+        For type checkers, its type is Any. The fields of `body` itself have precise types.
+        """
         if name.startswith("__") or name in ("header", "body"):
             raise AttributeError(name)
         return getattr(self.body, name)
@@ -85,7 +89,7 @@ class _FrameContent:
 
 @dataclass(slots=True)
 class Request(_FrameContent, Generic[Body]):
-    """A request. The fields of its body are attributes of this object too.
+    """A request. The fields of its body are also attributes of this object.
 
     Attributes
     ----------
@@ -109,15 +113,15 @@ class Request(_FrameContent, Generic[Body]):
 
     @property
     def client_id(self) -> str | None:
-        """Name by which the client identifies itself."""
+        """The client id, which is a name that the client chooses for itself."""
         return self.header.client_id
 
     @property
     def has_response(self) -> bool:
         """Whether a broker responds to this request.
 
-        The value is False only for a Produce request with acks 0. It is True if the body is an
-        `UnknownBody`.
+        The value is False only for a Produce request with acks 0. It is True if the body could not
+        be decoded and is an `UnknownBody`.
         """
         return (
             self.api_key != apis.PRODUCE
@@ -128,7 +132,7 @@ class Request(_FrameContent, Generic[Body]):
 
 @dataclass(slots=True)
 class Response(_FrameContent, Generic[Body]):
-    """A response. The fields of its body are attributes of this object too.
+    """A response. The fields of its body are also attributes of this object.
 
     Attributes
     ----------
@@ -172,7 +176,7 @@ def make_request(body: Body, api_version: int, correlation_id: int = 0, client_i
     correlation_id : int, default 0
         Number that matches the response to the request.
     client_id : str, optional
-        Name by which the client identifies itself.
+        The client id, which is a name that the client chooses for itself.
 
     Raises
     ------
@@ -209,7 +213,7 @@ def make_response(body: Body, api_version: int, correlation_id: int = 0) -> Resp
 
 
 def header_version(kind: Kind, key: int, version: int) -> int:
-    """Return the version of the header that precedes a body with this API key and version."""
+    """Return the header version that is used for messages with this API key and API version."""
     api = apis.api(key)
     flexible = api is not None and version in api.flexible
     if kind == RESPONSE:
@@ -234,9 +238,10 @@ def _view_of_frame(frame: Buffer) -> memoryview:
 def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """Read the header of a request frame. Return the header and the position after it.
 
-    If the API version is newer than the supported versions, the header is read in the form of the
-    API's newest versions, as in Kafka. If the API is not supported, it is not known whether the
-    version has tagged fields. Therefore, any tagged fields of the header are left in the body.
+    If the API version is too new to be supported, the header is read as in the API's newest
+    supported version, as in Kafka. If the API is not supported, it is not known whether the header
+    has tagged fields. In this case, the body starts with the tagged fields of the header, if there
+    are any.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
@@ -266,7 +271,7 @@ def read_request(frame: Buffer) -> Request[Message | UnknownBody]:
     Returns
     -------
     Request
-        The request. Its record data is a view of `frame`; everything else is copied. The body is an
+        The request. Its record data is a view of `frame`. All other data is copied. The body is an
         `UnknownBody` if this release does not support its API or version. `trailing` contains the
         bytes after the body.
 
@@ -304,7 +309,8 @@ def read_response_body(
 ) -> tuple[Message | UnknownBody, int, bytes]:
     """Read the response body at `position`. Return the body, its version and the bytes after it.
 
-    The version is `api_version` or, for some ApiVersions responses, 0. See `read_response`.
+    The version is usually `api_version`. It is 0 for some ApiVersions responses. See
+    `read_response`.
     """
     try:
         body, trailing = _read_body(frame, position, RESPONSE, api_key, api_version)
@@ -345,7 +351,7 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
     Returns
     -------
     Response
-        The response. Its record data is a view of `frame`; everything else is copied. The body is
+        The response. Its record data is a view of `frame`. All other data is copied. The body is
         an `UnknownBody` if this release does not support its API or version. `trailing` contains
         the bytes after the body.
 
@@ -381,7 +387,7 @@ def _read_body(frame: Buffer, position: int, kind: Kind, key: int, version: int)
 
 
 def write_request(request: Request[Any]) -> list[bytes | memoryview]:
-    """Convert a request to a frame, which is returned as a list of buffers.
+    """Convert a request to a frame, and return the frame as a list of buffers.
 
     Parameters
     ----------
@@ -391,8 +397,8 @@ def write_request(request: Request[Any]) -> list[bytes | memoryview]:
     Returns
     -------
     list of bytes and memoryview
-        The parts of the frame, for ``socket.sendmsg`` or ``writelines``. Record data is not copied:
-        its parts are views of the buffers in the body. The last bytes of the frame are
+        The parts of the frame, for ``socket.sendmsg`` or ``writelines``. Record data is not copied.
+        Instead, the list contains views of the buffers in the body. The last bytes of the frame are
         `request.trailing`.
 
     Raises
@@ -400,8 +406,8 @@ def write_request(request: Request[Any]) -> list[bytes | memoryview]:
     TypeError
         `request` is not a `Request`, or a field has a value of a wrong type.
     ValueError
-        A field has a value that this version cannot represent, such as None, a value out of range,
-        or a value of a field that the version does not have.
+        The version cannot represent the value of a field. For example, the value is None or out of
+        range, or the version does not have this field.
     UnsupportedError
         This release does not support the version.
     """
@@ -410,7 +416,7 @@ def write_request(request: Request[Any]) -> list[bytes | memoryview]:
 
 
 def write_response(response: Response[Any]) -> list[bytes | memoryview]:
-    """Convert a response to a frame, which is returned as a list of buffers.
+    """Convert a response to a frame, and return the frame as a list of buffers.
 
     Parameters
     ----------
@@ -420,8 +426,8 @@ def write_response(response: Response[Any]) -> list[bytes | memoryview]:
     Returns
     -------
     list of bytes and memoryview
-        The parts of the frame, for ``socket.sendmsg`` or ``writelines``. Record data is not copied:
-        its parts are views of the buffers in the body. The last bytes of the frame are
+        The parts of the frame, for ``socket.sendmsg`` or ``writelines``. Record data is not copied.
+        Instead, the list contains views of the buffers in the body. The last bytes of the frame are
         `response.trailing`.
 
     Raises
@@ -429,8 +435,8 @@ def write_response(response: Response[Any]) -> list[bytes | memoryview]:
     TypeError
         `response` is not a `Response`, or a field has a value of a wrong type.
     ValueError
-        A field has a value that this version cannot represent, such as None, a value out of range,
-        or a value of a field that the version does not have.
+        The version cannot represent the value of a field. For example, the value is None or out of
+        range, or the version does not have this field.
     UnsupportedError
         This release does not support the version.
     """

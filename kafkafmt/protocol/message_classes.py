@@ -1,7 +1,7 @@
 """Create the classes of the protocol's messages, such as `FetchRequest`, when they are first used.
 
-For type checkers and IDEs, the types of these classes are in `_classes.pyi`, which `make stubs`
-writes.
+Type checkers and IDEs read the types of these classes from `_classes.pyi`. The command `make stubs`
+generates this file.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class UnknownBody:
         API key and version from the header of the request.
     data : bytes
         Everything after the header. If the API is not supported, `data` starts with the tagged
-        fields of the header, if it has any. They cannot be separated, because it is not known
-        whether the version is flexible.
+        fields of the header, if it has any. The tagged fields cannot be separated from the body,
+        because it is not known whether the version is flexible.
     """
 
     kind: Kind
@@ -58,14 +58,14 @@ class UnknownBody:
 
     @property
     def KIND(self) -> Kind:
-        """The same value as `kind`, under the name that `Message` uses."""
+        """The value of `kind`. `Message` also has an attribute with this name."""
         return self.kind
 
     def __repr__(self) -> str:
         return f"UnknownBody({self.kind}, api_key={self.api_key}, api_version={self.api_version}, <{len(self.data)} bytes>)"
 
     def why(self) -> str:
-        """Return a message that says why the body was not decoded, and how large it is."""
+        """Return a message with the size of the body and the reason why it was not decoded."""
         known = apis.api(self.api_key)
         if known is None:
             reason = f"API key {self.api_key} is not supported"
@@ -141,7 +141,7 @@ def header_class(kind: Kind) -> type[Message]:
 
 
 def class_names() -> list[str]:
-    """Return the names of all message classes: headers first, then all APIs in key order."""
+    """Return the names of all message classes: first the headers, then the APIs in key order."""
     names = [api.name for key in apis.keys().values() if (api := apis.api(key))]
     return ["RequestHeader", "ResponseHeader", *(name + kind.title() for name in names for kind in (REQUEST, RESPONSE))]
 

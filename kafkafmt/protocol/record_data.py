@@ -22,16 +22,16 @@ class RecordData(NamedTuple):
     Attributes
     ----------
     topic : str
-        Name of the topic. It is empty if the message identifies the topic only by its id.
+        Name of the topic. It is empty if the message contains only the topic's id.
     topic_id : UUID
-        Id of the topic. It is zero if the message identifies the topic only by its name.
+        Id of the topic. It is zero if the message contains only the topic's name.
     partition : int
     records : bytes-like
         Record batches. If the message was read from a frame, this is a view of the frame.
     aborted : list of (int, int), optional
-        Producer id and first offset of each aborted transaction that a Fetch response lists. Pass
-        this list to `read_records` or `to_arrow` as the argument `aborted`. It is None if the
-        request did not ask for read_committed.
+        Producer id and first offset of each aborted transaction in a Fetch response. Pass this list
+        to `read_records` or `to_arrow` as the argument `aborted`. It is None if the isolation level
+        of the request was not read_committed.
     """
 
     topic: str
@@ -42,10 +42,10 @@ class RecordData(NamedTuple):
 
 
 class BatchesEnd(NamedTuple):
-    """The position and the offset after the complete batches in record data.
+    """Describes where the last complete batch in record data ends.
 
-    A broker truncates the last batch if the response is full. Any bytes after the complete batches
-    are therefore the start of another batch.
+    If a response is full, the broker truncates its last batch. Therefore, any bytes after the
+    complete batches are the start of another batch.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class BatchesEnd(NamedTuple):
 
 @shared
 def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
-    """Yield the record data of each partition in a message, in the order of the message.
+    """Yield the record data of each partition in a message, in the order in which it occurs.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
     Yields
     ------
     RecordData
-        One item for each partition whose records are not null.
+        One object for each partition whose records are not null.
     """
     if isinstance(body, UnknownBody):
         return
@@ -101,7 +101,7 @@ def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
 
 
 def batches_end(records: Buffer) -> BatchesEnd:
-    """Return the position and the offset after the complete batches in record data.
+    """Return the position and the offset after the last complete batch in record data.
 
     Parameters
     ----------

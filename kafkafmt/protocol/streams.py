@@ -20,7 +20,7 @@ DEFAULT_MAX_SIZE = 100 << 20
 
 
 class FrameSplitter:
-    """Splits a stream of bytes into frames. The stream is fed in pieces of any size.
+    """Splits a stream of bytes into frames. The caller feeds the stream in pieces of any size.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class FrameSplitter:
     position : int
         Position of the next frame in the stream, in bytes.
     buffered : int
-        Number of bytes of the next frame that have already been fed.
+        Number of bytes of the next, incomplete frame that have already been fed.
     """
 
     def __init__(self, max_size: int = DEFAULT_MAX_SIZE) -> None:
@@ -48,11 +48,11 @@ class FrameSplitter:
 
     @property
     def buffered(self) -> int:
-        """Number of bytes of the next frame that have already been fed."""
+        """Number of bytes of the next, incomplete frame that have already been fed."""
         return len(self._held)
 
     def feed(self, data: Buffer) -> Iterator[memoryview]:
-        """Feed a piece of the stream, and yield the frames that it completes.
+        """Feed the next piece of the stream, and yield the frames that are now complete.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class FrameSplitter:
             raise self._error
 
     def _split(self, data: Buffer, frames: list[memoryview]) -> None:
-        """Append the frames that `data` completes to `frames`, and buffer the rest of `data`."""
+        """Append each frame that ends in `data` to `frames`. Buffer the rest of `data`."""
         view = byte_view(data)
         if not isinstance(view.obj, bytes):
             view = memoryview(bytes(view))
@@ -105,7 +105,7 @@ class FrameSplitter:
         self._held += view[start:]
 
     def _complete(self, view: memoryview, frames: list[memoryview]) -> int:
-        """Add bytes from `view` to the buffered start of a frame; return how many were added."""
+        """Add bytes from `view` to the buffered start of a frame. Return how many were added."""
         start = max(0, min(SIZE_BYTES - len(self._held), len(view)))
         self._held += view[:start]
         if len(self._held) < SIZE_BYTES:
@@ -120,7 +120,7 @@ class FrameSplitter:
         return end
 
     def _whole_size(self, head: memoryview | bytearray) -> int:
-        """Return the size of a frame, including its size field, from its first bytes."""
+        """Read the size field of a frame. Return the size of the frame including this field."""
         size = int.from_bytes(head, "big", signed=True)
         if size < 0:
             raise StructureError(f"the frame's size field is {size}; it cannot be negative", self.position)
@@ -130,9 +130,10 @@ class FrameSplitter:
 
 
 class Correlation:
-    """Match the responses of one connection to its requests, by correlation id.
+    """Matches the responses on one connection to the requests, by correlation id.
 
-    Two threads can share an instance: one that sends requests and one that reads responses.
+    Two threads can share an object of this class: a thread that sends requests and a thread that
+    reads responses.
     """
 
     def __init__(self) -> None:
@@ -148,7 +149,7 @@ class Correlation:
             return sum(map(len, self._waiting.values()))
 
     def sent(self, request: Request[Any]) -> None:
-        """Add a request that was sent, unless it gets no response."""
+        """Add a request that was sent. Ignore it if the broker sends no response to it."""
         if request.has_response:
             self.expect(request.correlation_id, request.api_key, request.api_version)
 
@@ -159,7 +160,7 @@ class Correlation:
             self._waiting[correlation_id].append(expected)
 
     def forget(self, correlation_id: int) -> None:
-        """Remove the last request with this correlation id, because it gets no response."""
+        """Remove the last request with this correlation id. Use this if no response will follow."""
         with self._lock:
             self._waiting[correlation_id].pop()
             if not self._waiting[correlation_id]:
@@ -169,7 +170,7 @@ class Correlation:
         """Remove the request to which a response belongs, and return its API key and version.
 
         If several requests have this correlation id, the oldest one is removed, because a broker
-        responds in request order. The result is None if no request has this correlation id.
+        responds in request order. Return None if no request has this correlation id.
         """
         with self._lock:
             waiting = self._waiting.get(correlation_id)

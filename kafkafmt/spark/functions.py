@@ -6,17 +6,17 @@
     rdd.mapPartitions(decode_partition())
 
 Record data is what a Fetch response, a Produce request or a `.log` file contains: consecutive
-record batches. The last batch may be truncated, which is not an error. mapInArrow is much faster
-than mapPartitions, because it creates no Python objects for records. mapPartitions yields Record
-objects or tuples, at about 100,000 records per second through Spark.
+record batches. It is not an error if the last batch is truncated. mapInArrow is much faster than
+mapPartitions, because it creates no Python objects for records. mapPartitions yields Record objects
+or tuples. In Spark, it processes about 100,000 records per second.
 
 The argument `on_error` decides what happens to damage:
 
 - "fail" raises an error that names the input row.
 - "skip" omits the damaged data and logs a warning in the task.
-- "column" omits the damaged data and adds a row for each damaged span, in its place among the
-  records. In this row, the last column, `error`, contains the reason, and the record columns are
-  null. In all other rows, `error` is null.
+- "column" omits the damaged data. In its place among the records, it adds one row for each damaged
+  range of bytes. In this row, the last column, `error`, contains the reason, and the record columns
+  are null. In all other rows, `error` is null.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from .source.reading import say
 
 OnFault = Callable[[Exception], None]
 Found = Iterator[tuple[str, int, Iterator[Chunk]]]
-"""Iterator of topic, partition and decoded records. The records of an item must be read before the
-next item is requested.
+"""Iterator of tuples of a topic, a partition and decoded records. The caller must read the records
+in a tuple before it requests the next tuple.
 """
 CHUNK_ROWS = 4096
 
@@ -50,8 +50,8 @@ ERROR = "error"
 BLOB_COLUMNS = tuple(n for n in WITH_HEADERS if n not in ("topic", "partition"))
 TUPLE_COLUMNS = tuple("timestampMillis" if n == "timestamp" else n for n in WITH_HEADERS)
 TUPLE_SCHEMA = ddl_of(TUPLE_COLUMNS)
-"""Schema, for toDF, of the tuples that `decode_partition(tuples=True)` yields. Timestamps are in
-milliseconds.
+"""Schema of the tuples that `decode_partition(tuples=True)` yields. It can be passed to `toDF`.
+Timestamps are in milliseconds.
 """
 
 
@@ -127,9 +127,9 @@ def read_paths(
     Parameters
     ----------
     column : str, default "path"
-        Name of the column that contains the paths. A path is that of a `.log` file, a partition
-        directory or a log directory. Every executor must be able to access the paths. A null value
-        yields no records.
+        Name of the column that contains the paths. Each path is the path of a `.log` file, a
+        partition directory or a log directory. Every executor must be able to access the paths. A
+        null value yields no records.
     keep : mapping of str to str, optional
         Other input columns to repeat before the columns of each record, as a mapping from column
         name to Spark type. By default, no column is repeated.
@@ -258,7 +258,7 @@ class _Output:
         self.batch: pa.RecordBatch | None = None
         self.fields = schema_of(function.columns)
         self.builder = ArrowBuilder("", 0, self.fields)
-        self.origins = np.empty(0, np.int64)  # input row of each record in the builder
+        self.origins = np.empty(0, np.int64)  # number of the input row that contained each record
         self.partition = "", 0
         self.ready: list[pa.RecordBatch] = []
 
@@ -278,7 +278,7 @@ class _Output:
             self.ready.append(self._with_kept(self.builder.flush()))
 
     def error(self, row: int, text: str) -> None:
-        """Add an error row for damage, after the records that precede the damage."""
+        """Add a row that reports damage, after the records that precede the damage."""
         self.flush()
         records = [pa.nulls(1, field.type) for field in self.fields]
         self.ready.append(self._batch(np.array([row]), records, pa.array([text], pa.string())))
@@ -315,9 +315,9 @@ def decode_partition(
     Parameters
     ----------
     column : str or int, optional
-        Field of each element that contains the record data (bytes-like) or a path (str or
-        os.PathLike), if the elements of the RDD are Rows or tuples. By default, the element itself
-        is the record data or the path. None yields no records.
+        If the elements of the RDD are Rows or tuples, the name or index of the field that contains
+        the record data (bytes-like) or a path (str or os.PathLike). By default, each element itself
+        is the record data or the path. A field or element that is None yields no records.
     tuples : bool, default False
         Yield tuples that match `TUPLE_SCHEMA` instead of `Record` objects. For record data, the
         topic and the partition in a tuple are None.
@@ -388,7 +388,7 @@ def _rows(chunk: Chunk, topic: str | None, partition: int | None, tuples: bool) 
 
 
 class _Blobs:
-    """Decodes one value of record data after another, always into the same columns."""
+    """Decodes the values of a column of record data, one after another."""
 
     def __init__(self, columns: RecordColumns, control: bool, max_batch_bytes: int) -> None:
         self.reader = RecordReader(columns, max_batch_bytes=max_batch_bytes)
@@ -398,7 +398,8 @@ class _Blobs:
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
         """Yield the records of the complete batches in `blob`.
 
-        Damage is passed to `fault`. If `fault` returns, decoding continues after the damage.
+        Call `fault` with each error that damage causes. If `fault` does not raise it, decoding
+        continues after the damage.
         """
         scanner, position = DamageScanner(blob), 0
         while position < scanner.size:
@@ -418,9 +419,10 @@ class _Blobs:
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
     """Return the position at which decoding resumes after a corrupt batch.
 
-    This is the end of the batch according to its length field, if another header or the end of the
-    data is there. Otherwise it is the position of the next batch found by scanning, or the end of
-    the data if there is none.
+    The length field of the corrupt batch states where that batch ends. If another batch header or
+    the end of the data is found at this position, decoding resumes there. Otherwise, the rest of
+    the data is scanned, and decoding resumes at the next batch. If no batch follows, the result is
+    the size of the data.
     """
     after = error.resume
     if after is not None and after > position:
@@ -457,7 +459,7 @@ def _read_path(
 
 
 def _in_row(error: Exception, row: int, column: str | int | None) -> Exception:
-    """Return a copy of `error` whose message names the input row."""
+    """Return a copy of `error` with the number of the input row in its message."""
     where = f"row {row} of this task" + ("" if column is None else f", column {column!r}")
     if isinstance(error, KafkaFormatError):
         return KafkaFormatError(f"{where}: {error.message}", error.position, error.base_offset, error.resume)

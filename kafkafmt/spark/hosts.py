@@ -1,6 +1,6 @@
-"""Add the name of the host to errors about files.
+"""Add the name of the host to error messages about files.
 
-Under the same path, an executor may see other files than the driver does.
+The same path may lead to different files on the driver and on an executor.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class OptionError(ValueError):
 def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence[str] = ()) -> None:
     """Raise OptionError for an unknown option. Names that start with `kafka.` are always accepted.
 
-    Names in `others` are accepted too, but the error message never suggests them.
+    Names in `others` are also accepted, but the error message never suggests them.
     """
     known, accepted = {name.lower(): name for name in names}, {name.lower() for name in others}
     for name in given:
@@ -35,9 +35,10 @@ def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence
 
 
 def path_of(text: str) -> str:
-    """Return the absolute local path that an option names.
+    """Return the value of an option as an absolute local path.
 
-    The path is made absolute because executors have other working directories than the driver.
+    The path must be absolute because the working directory of an executor differs from that of the
+    driver.
     Raise OptionError if the path is not local.
     """
     try:
@@ -67,7 +68,7 @@ def whole_number(name: str, text: str, least: int) -> int:
 
 
 def size_of(options: Mapping[str, str], name: str, default: int) -> int:
-    """Return the value of an option in bytes, such as 64k, 64m, 1g or a number without a unit."""
+    """Parse a size such as 64k, 64m, 1g or 65536, and return the number of bytes."""
     if name not in options:
         return default
     found = re.fullmatch(r"(\d+)\s*([kmg]?)i?b?", options[name].strip().lower())
@@ -85,7 +86,7 @@ milliseconds.
 
 
 def seconds_of(options: Mapping[str, str], name: str, default: str) -> float:
-    """Return the value of an option in seconds. The option is a time such as 500ms, 30s or 15m."""
+    """Parse a time such as 500ms, 30s or 15m, and return the number of seconds."""
     given = options.get(name, default)
     found = re.fullmatch(r"(\d+)\s*([a-z]*)", given.strip().lower())
     if not found or found[2] not in UNITS:
@@ -94,14 +95,14 @@ def seconds_of(options: Mapping[str, str], name: str, default: str) -> float:
 
 
 def flag_of(options: Mapping[str, str], name: str) -> bool:
-    """Return the value of an option that is true or false. The default is False."""
+    """Return the value of a boolean option as a bool. Return False if the option is not given."""
     return word_of(options, name, ("false", "true")) == "true"
 
 
 def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
-    """Return the one of `words` that is the value of an option, ignoring case.
+    """Return the word in `words` that equals the value of an option, ignoring case.
 
-    If the option is not given, return the first of `words`.
+    If the option is not given, return the first word.
     """
     given = options.get(name, words[0])
     for allowed in words:

@@ -2,9 +2,9 @@
 
 No Java setting suppresses the warning "Using incubator modules".
 
-Java inherits stderr when it starts. While it starts, stderr is a pipe. A thread copies all lines
-except the warning from the pipe to the real stderr. All other output of Java and its workers is
-kept.
+Java inherits stderr from this process. Therefore, while Java starts, stderr is replaced with a
+pipe. A thread copies every line from the pipe to the real stderr, except the warning. All other
+output of Java and its workers is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STDERR = 2
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Remove the warning from stderr while the caller starts Java inside the context.
+    """Provide a context in which the caller can start Java without the warning on stderr.
 
     Code that writes to the terminal inside the context, such as a progress bar, should use a
     duplicate of stderr.

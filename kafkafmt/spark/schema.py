@@ -1,8 +1,8 @@
-"""Define the columns of `arrow.py` as Spark types, and check schemas that users pass.
+"""Define Spark types for the columns in `arrow.py`, and check schemas that users pass.
 
-Spark requires a data source to yield exactly the schema that it declared. Spark reports a
-difference with a message of 2 KB. Therefore, a user's schema is checked first, field by field, and
-an error message is one line.
+Spark requires the rows from a data source to match the declared schema exactly. If they do not,
+Spark prints an error message of 2 KB. To give users an error message of one line instead, this
+module checks a user's schema first, field by field.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def ddl_of(names: Iterable[str]) -> str:
 
 
 def checked_names(schema: StructType) -> list[str]:
-    """Return the column names of a schema that a user passed to select columns.
+    """Return the column names in a schema with which a user selected columns.
 
     Raise ValueError if a column is unknown, occurs twice, is NOT NULL or has the wrong type.
     """

@@ -68,9 +68,9 @@ def java_version(java: str) -> int:
 def find_java() -> Path:
     """Return the path of the first `java` executable that is new enough for Spark.
 
-    The executable in JAVA_HOME is tried first, then the one on the PATH, and then the one that
-    `make setup` installs into this Python environment. Raise SparkMissingError if none of them is
-    new enough.
+    The function first tries the executable in JAVA_HOME, then the executable on the PATH, and then
+    the executable that `make setup` installs into this Python environment. Raise SparkMissingError
+    if no executable is new enough.
     """
     tried = []
     home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
@@ -87,9 +87,9 @@ def find_java() -> Path:
 def prepare_environment() -> None:
     """Set environment variables so that pyspark finds Java and its workers run this Python.
 
-    JAVA_HOME is set only if Spark would not find the right Java itself. PYSPARK_PYTHON is set
-    unless it is already set, because the workers would otherwise run the first python3 on the PATH.
-    Raise SparkMissingError if pyspark or Java is missing.
+    JAVA_HOME is set only if Spark would not find a suitable Java by itself. PYSPARK_PYTHON is set
+    unless it already has a value, because the workers would otherwise run the first python3 on the
+    PATH. Raise SparkMissingError if pyspark or Java is missing.
     """
     try:
         import pyspark  # noqa: F401
@@ -117,7 +117,7 @@ def make_session(
         Name of the Spark application.
     **conf
         Spark settings, such as ``**{"spark.driver.memory": "2g"}``. They override the defaults of
-        this function, which are no web UI, no progress bar, and only errors in the log.
+        this function, which disable the web UI and the progress bar and log only errors.
 
     Returns
     -------
@@ -130,9 +130,9 @@ def make_session(
 
     Notes
     -----
-    Java is taken from JAVA_HOME, the PATH or the current Python environment. JAVA_HOME is set if
-    Spark would not find Java otherwise. The workers run the current Python unless PYSPARK_PYTHON is
-    set.
+    The function looks for Java in JAVA_HOME, on the PATH and in the current Python environment. It
+    sets JAVA_HOME if Spark would not find Java otherwise. The workers run the current Python unless
+    PYSPARK_PYTHON is set.
     """
     prepare_environment()
     from pyspark.sql import SparkSession
@@ -167,7 +167,8 @@ def active_session() -> SparkSession | None:
 def stop_quietly(spark: SparkSession) -> None:
     """Stop a Spark session without printing log messages.
 
-    Tasks of a cancelled job may still be running. They would log that Spark is gone.
+    Tasks of a cancelled job may still be running and would otherwise log errors, because they can
+    no longer reach Spark.
     """
     spark.sparkContext.setLogLevel("OFF")
     spark.stop()

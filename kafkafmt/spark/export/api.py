@@ -58,19 +58,21 @@ def export(
     paths : str, os.PathLike, or an iterable of these
         Log directories, partition directories or `.log` files.
     output : str or os.PathLike
-        Directory to create, with its parents. It appears only when the export is complete.
+        Directory to create, with its parents. The directory is not visible until the export is
+        complete.
     topics : str or iterable of str, optional
         Glob patterns for topic names, such as "orders*". By default, all topics except Kafka's
         internal topics are exported.
     partitions : int or iterable of int, optional
-        Partition numbers. By default all partitions.
+        Partition numbers. By default, all partitions are exported.
     start, end : int, optional
         Range of offsets to export; `end` is exclusive. A negative value counts back from the end of
         each log. By default, the whole log is exported.
     start_time, end_time : int or timezone-aware datetime, optional
         Timestamps to use instead of `start` and `end`. An int is in milliseconds since 1970-01-01
-        UTC. In each partition, the bound is the offset of the first record that has this timestamp
-        or a later one. If there is no such record, the bound is the end of the log.
+        UTC. Each timestamp is converted to an offset in each partition: the offset of the first
+        record with this timestamp or a later one. If there is no such record, the end of the log is
+        used.
     isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
         "read_committed" omits aborted records and ends at the last stable offset.
     below_log_start : bool, default False
@@ -93,18 +95,18 @@ def export(
         `output`. If the process already has an active Spark session, that session is used, and it
         is not stopped.
     replicas : "longest", optional
-        If two paths contain the same partition, read the copy with the higher end offset. By
-        default, such a partition is an error.
+        "longest" means that if two paths contain the same partition, the copy with the higher end
+        offset is read. By default, an error is raised for such a partition.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression. A larger batch is reported as
         damage, with the error "too_large".
     progress : callable, optional
-        Called several times per second with three arguments: the name of the step, the number of
-        bytes done and the total number of bytes. The steps are "starting Spark" (both numbers are
-        0), "planning" and "exporting".
+        Function to call several times per second with three arguments: the name of the step, the
+        number of bytes done and the total number of bytes. The steps are "starting Spark" (both
+        numbers are 0), "planning" and "exporting".
     on_message : callable, optional
-        Called with each message about the input, for example if retention removed a file. The
-        report contains all messages.
+        Function to call with each message about the input, such as a message about a file that
+        retention removed. The report contains all messages.
 
     Returns
     -------
@@ -139,10 +141,10 @@ def export(
 
     Notes
     -----
-    The files are ``output/data/topic=…/partition=…/<first offset>.parquet``. The directories are
-    named as by Spark's ``partitionBy("topic", "partition")``. The columns are those of Spark's
-    Kafka source. If a task fails and is repeated, it leaves no partial file and no duplicate
-    record.
+    The paths of the files are ``output/data/topic=…/partition=…/<first offset>.parquet``. The
+    directories have the same names as with Spark's ``partitionBy("topic", "partition")``. The
+    columns are the columns of Spark's Kafka source. If a task fails and is repeated, the output
+    contains no partial file and no duplicate record.
 
     Examples
     --------
@@ -192,8 +194,8 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """Provide the active Spark session, or a new one that is stopped when the context ends.
 
-    Inside the context, Ctrl-C never interrupts a call to Java. Errors that Spark raises while it
-    starts are raised as SparkError.
+    Inside the context, Ctrl-C never interrupts a call to Java. If Spark fails to start, a
+    SparkError is raised.
     """
     from ..quiet import quiet_start
     from ..session import active_session, make_session, stop_quietly

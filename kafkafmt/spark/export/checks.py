@@ -15,7 +15,7 @@ from ...paths import local_path
 def check_place(output: Path, inputs: Iterable[str | PathLike[str]]) -> None:
     """Raise OutputPlaceError if writing `output` would affect an input or an important directory.
 
-    An input may be neither inside `output` nor contain it. `output` may not contain the current
+    No input may be inside `output` or contain `output`. Nor may `output` contain the current
     directory or the home directory.
     """
     for path in dict.fromkeys(Path(local_path(p)).resolve() for p in inputs):

@@ -1,8 +1,8 @@
 """Compare the files and records that export tasks read with those that the driver planned.
 
-An executor may see an outdated or empty directory under a path that the driver reads. Its tasks
-report the files that are missing there. Only the driver decides whether retention explains a
-missing file.
+On an executor, a path may lead to an outdated or empty directory, although the driver can read the
+logs at this path. The tasks on such an executor report the files that they cannot find. Only the
+driver decides whether retention removed a missing file.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .parquet import Manifest
 
 
 def plan_in_task(directory: PartitionDir, max_batch_bytes: int, run_bytes: int) -> SegmentPlan | str:
-    """Plan the only segment of `directory`.
+    """Return the plan of the only segment in `directory`.
 
-    If the segment file is missing on this host and retention explains that, return the name of this
-    host instead of a plan.
+    If the segment file is missing on this host because retention may have removed it, return the
+    name of this host instead of a plan.
 
     Raise an OSError that names this host if the file is missing for another reason, or if it is
     smaller than when the driver listed it.
@@ -56,7 +56,7 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
     """Raise an OSError if a task wrote too few or too many records for its split.
 
-    Missing records are accepted if damage or retention explains them.
+    It is not an error if records are missing because of damage or retention.
     """
     least, most = 0, 0
     for piece in split.pieces:

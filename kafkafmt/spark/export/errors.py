@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class OutputExistsError(ValueError):
-    """Raised if the output exists and may not be replaced, or if it was created during the export.
+    """Raised if the output already exists, or if another process creates it during the export.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Export partitions to Parquet as a Spark job.
 
-1. A Spark job walks the segments and checks their CRCs.
-2. The driver divides the planned extents into splits.
+1. A Spark job reads the batch headers in the segments and checks the CRCs of the batches.
+2. The driver divides the valid parts of the segments into splits.
 3. A second Spark job decodes each split and writes it to a Parquet file. The Python workers write
    these files themselves with pyarrow, because Spark's Parquet writer and the transfer from Python
    to the JVM are several times slower. The tasks send only manifests back to the driver.
@@ -41,10 +41,12 @@ RUN_BYTES = 8 << 20
 SMALLEST_SPLIT = 16 << 20
 SMALLEST_TASK = 1 << 20
 PLAN_BYTES = 512 << 20
-"""Largest input of one planning task, in bytes. It can be large, because planning only checks CRCs.
+"""Maximum input size of one planning task, in bytes. It can be large, because planning only checks
+CRCs.
 """
 SPLITS_PER_CORE = 4
-"""Number of splits per core. It is more than one so that a core that finishes early has work left.
+"""Number of splits per core. It is greater than one so that a core that finishes a split early can
+process another split.
 """
 
 WriteSplit = Callable[[int, Split, TaskSettings], Manifest]
@@ -58,7 +60,7 @@ class _Work:
     start: int | None = None
     end: int | None = None
     planned: set[str] = field(default_factory=set)
-    """Names of the segments that have been walked."""
+    """Names of the segments that planning has read."""
     plans: list[SegmentPlan] = field(default_factory=list)
     """Plans of the segments that may contain selected offsets."""
     splits: list[int] = field(default_factory=list)
@@ -66,9 +68,9 @@ class _Work:
     damaged: list[Damage] = field(default_factory=list)
 
     def of(self, every: list[Any]) -> list[Any]:
-        """Return the items of a list that belong to this partition.
+        """Return the items of `every` that belong to this partition.
 
-        The list `every` has one item per split of all partitions.
+        The list `every` contains one item for each split of each partition.
         """
         return [every[i] for i in self.splits]
 
@@ -192,11 +194,11 @@ class Export:
         return report
 
     def _plan(self, context: Any, show: Progress) -> list[_Work]:
-        """Walk the segments that may contain selected offsets, and resolve the selection's bounds.
+        """Plan the segments that may contain selected offsets, and convert the bounds to offsets.
 
-        The executors walk the segments. A bound that counts back from the end of the log can be
-        resolved after the last segment was walked. A bound that is a time can be resolved after all
-        segments were walked.
+        The executors plan the segments. A bound that counts back from the end of the log can be
+        converted to an offset only after the last segment has been planned. A bound that is a time
+        can be converted only after all segments have been planned.
         """
         options = self.options
         limits: dict[str, Any] = {"max_batch_bytes": options.max_batch_bytes, "run_bytes": self._run_bytes}
@@ -262,8 +264,8 @@ class Export:
     def _check_transactions(self, works: list[_Work]) -> None:
         """Report the transactions that "read_committed" omits although they were not aborted.
 
-        Raise TransactionInDoubtError if damage or a missing segment may hide the outcome of a
-        transaction and `on_error` is "fail".
+        If `on_error` is "fail", raise TransactionInDoubtError if the outcome of a transaction is
+        not known because of damage or a missing segment.
         """
         for log in (work.log for work in works):
             lines = [log.transactions.undecided, *(doubt.message for doubt in log.transactions.doubts)]
@@ -348,8 +350,8 @@ def _size(directory: PartitionDir) -> int:
 
 
 def _share(total: int, cores: int, least: int, most: int) -> int:
-    """Return a size for tasks or files, in bytes, that gives each core several of them.
+    """Return a size in bytes that lets each core process several tasks or files of this size.
 
-    The size is at least `least` and at most `most`.
+    `least` and `most` are the limits of the result.
     """
     return min(max(total // (cores * SPLITS_PER_CORE), least), most)

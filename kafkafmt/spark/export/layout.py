@@ -5,8 +5,7 @@
     report.json
     _SUCCESS
 
-The directories in `data` have the names that Spark's ``partitionBy("topic", "partition")`` would
-give them.
+The directories in `data` have the same names as with Spark's ``partitionBy("topic", "partition")``.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ class OutputLayout:
 
     @property
     def empty_data_file(self) -> Path:
-        """File without rows, which is written only if the export contains no record.
+        """Parquet file without rows. It is written only if the export contains no records.
 
-        Readers get the schema from this file.
+        Programs that read the export can read the schema from this file.
         """
         return self.data / "empty.parquet"
 
     @property
     def quarantine(self) -> Path:
-        """Directory that contains the damaged spans."""
+        """Directory that contains the damaged bytes of the logs."""
         return self.root / "quarantine"
 
     @property
     def quarantine_file(self) -> Path:
-        """Parquet file with one row per damaged span."""
+        """Parquet file that contains one row for each damaged range of bytes."""
         return self.quarantine / "00000.parquet"
 
     @property

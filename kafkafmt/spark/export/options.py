@@ -38,8 +38,8 @@ class ExportOptions:
     internal: bool = False
     offsets: OffsetRange = field(default_factory=OffsetRange)
     group: str | None = None
-    """Name of the consumer group at whose committed offsets the export starts. It is only copied to
-    the report.
+    """Name of a consumer group. The export starts at the offsets that this group has committed.
+    This option is only copied to the report.
     """
     below_log_start: bool = False
     isolation: str = "read_uncommitted"
@@ -71,11 +71,11 @@ class ExportOptions:
 
     @property
     def committed(self) -> bool:
-        """Whether `isolation` is "read_committed"."""
+        """True if `isolation` is "read_committed"."""
         return self.isolation == "read_committed"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the options as a dict, in the form in which `report.json` contains them."""
+        """Return the options as the dict that is written to `report.json`."""
         return {
             "paths": [str(path) for path in self.paths],
             "offsets": {"from": _bound(self.offsets.start), "to": _bound(self.offsets.end)},

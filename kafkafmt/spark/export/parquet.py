@@ -2,11 +2,11 @@
 
     key, value, offset, timestamp, timestampType, headers
 
-The topic and the partition are in the directory names (layout.py) and in the key-value metadata of
-each file. Offsets and timestamps are delta-encoded and have statistics. `timestampType` is
-dictionary-encoded. The other columns have neither dictionaries nor statistics, because these would
-cost more time than they save. A row group has at most ROW_GROUP_BYTES before compression, which
-limits the memory that a worker needs.
+The topic and the partition are not columns. They are in the directory names (layout.py) and in the
+key-value metadata of each file. Offsets and timestamps are delta-encoded and have statistics.
+`timestampType` is dictionary-encoded. The other columns have neither dictionaries nor statistics,
+because these would cost more time than they save. A row group has at most ROW_GROUP_BYTES before
+compression, to limit the memory that a worker needs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TaskSettings:
     level: int | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     stop_at_damage: bool = False
-    """Whether a task stops at the first damage and leaves no file."""
+    """If True, a task that finds damage stops at once and leaves no file."""
 
 
 @dataclass
@@ -53,7 +53,8 @@ class Manifest:
 
     split: int
     file: str | None = None
-    """File name in the directory `TaskSettings.attempts`. None if no file was written."""
+    """Name of the Parquet file in the directory `TaskSettings.attempts`, or None if there is none.
+    """
     rows: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
@@ -65,8 +66,8 @@ class Manifest:
     timestamps_out_of_range: int = 0
     damaged: list[Damage] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    """Paths of the segment files that were missing when the task read them, if this host finds that
-    retention removed them.
+    """Paths of the segment files that were missing when the task tried to read them. The list
+    contains only files that, as far as this host can see, retention removed.
     """
     host: str = ""
     seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))
@@ -128,7 +129,7 @@ def write_split(number: int, split: Split, settings: TaskSettings) -> Manifest:
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Combine Arrow record batches into tables of about the size of a Parquet row group."""
+    """Combine Arrow record batches into tables that are about as large as a Parquet row group."""
     held: list[pa.RecordBatch] = []
     size = rows = 0
     for batch in batches:
@@ -194,7 +195,7 @@ def _discard(writer: pq.ParquetWriter | None, path: Path) -> None:
 def write_empty(path: Path, compression: str, level: int | None) -> None:
     """Write a Parquet file without rows.
 
-    The columns have the same order as when an export with records is read.
+    Its columns have the order that a reader gets for an export with records.
     """
     path.parent.mkdir(exist_ok=True)
     schema = pa.schema([*schema_of(COLUMNS), SCHEMA.field("topic"), SCHEMA.field("partition")])

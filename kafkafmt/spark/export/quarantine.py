@@ -17,8 +17,8 @@ from .options import ExportOptions
 from .parquet import open_writer
 
 MAX_SPAN_BYTES = 16 << 20
-"""Largest number of bytes that is kept of a damaged span. If a span is longer, the message in its
-row says so.
+"""Largest number of damaged bytes in one row. If a damaged range is longer, only its first bytes
+are written, and the message in the row says so.
 """
 
 SCHEMA = pa.schema(
@@ -47,10 +47,9 @@ def damage_in_range(plans: Iterable[SegmentPlan], low: int, high: int) -> Iterat
 
 
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
-    """Narrow the offset range of damage that a task found, using the neighbouring extents.
+    """Narrow the offset range of damage that a task found, using the batches around the damage.
 
-    A task gets only some of the extents of a segment, so it does not see the extents before and
-    after them.
+    The task itself cannot do this, because it reads only a part of the segment.
     """
     plan = next(p for p in plans if p.segment.name == damage.file)
     end = damage.position + damage.length
@@ -69,7 +68,7 @@ def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
 
 
 def write_quarantine(path: Path, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> None:
-    """Write one row per damaged span, sorted by topic, partition, file and position."""
+    """Write one row for each damaged range, in order of topic, partition, file and position."""
     path.parent.mkdir(exist_ok=True)
     ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))
     with open_writer(path, SCHEMA, options.compression, options.compression_level) as writer:

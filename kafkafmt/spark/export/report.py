@@ -19,7 +19,9 @@ from .options import ExportOptions
 
 @dataclass(frozen=True)
 class PartitionRead:
-    """Counts of what was read from one partition. A wrapper message counts as one batch."""
+    """Numbers of segments, batches, records and bytes that were read from one partition. A wrapper
+    message counts as one batch.
+    """
 
     segments: int
     """Number of segments that are not empty."""
@@ -30,7 +32,7 @@ class PartitionRead:
 
 @dataclass(frozen=True)
 class PartitionWritten:
-    """Counts and ranges of what was written for one partition.
+    """Describes the Parquet files that were written for one partition.
 
     Offsets and timestamps are None if no record was written.
     """
@@ -53,12 +55,12 @@ class PartitionWritten:
 
 @dataclass(frozen=True)
 class PartitionQuarantined:
-    """Damage in one partition that may affect the selected offsets."""
+    """Summary of the damage in one partition that may affect the selected offsets."""
 
     spans: int
     bytes: int
     records: int | None
-    """Number of lost records. None if the number is unknown for one of the spans."""
+    """Number of lost records. None if it is unknown for at least one damaged range of bytes."""
     damaged: tuple[Damage, ...]
 
 
@@ -117,7 +119,7 @@ class TotalQuarantined:
     spans: int
     bytes: int
     records: int | None
-    """Number of lost records. None if the number is unknown for one of the spans."""
+    """Number of lost records. None if it is unknown for at least one damaged range of bytes."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class TotalSkipped:
     segments: int
     partitions: tuple[LeftOutPartition, ...]
     messages: tuple[str, ...]
-    """Messages about the input, such as one about a file that retention removed."""
+    """Messages about the input, for example that retention removed a file."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class Codec:
 
 @dataclass(frozen=True)
 class TaskSeconds:
-    """Time that all tasks together spent on each activity, in seconds."""
+    """Time that the tasks spent on each activity, in seconds, added up over all tasks."""
 
     reading: float
     """Time spent in system calls that read files."""
@@ -197,10 +199,10 @@ class ExportReport:
     output : Path
         The output directory.
     read, written, quarantined, skipped, in_doubt
-        Totals over all items of `partitions`. `skipped` also lists the partitions that were not
+        Totals for all partitions in `partitions`. `skipped` also lists the partitions that were not
         exported.
     partitions : tuple of PartitionExport
-        One result for each exported partition, in order of topic and partition.
+        One result for each exported partition, sorted by topic and partition.
     codec : Codec
         Compression codec of the Parquet files.
     seconds : Seconds
@@ -211,8 +213,8 @@ class ExportReport:
         Options of the export. `options.master` is the master URL of the Spark session that was
         used.
     versions : dict of str to str or None
-        Versions of kafkafmt, its core, Python, and the libraries; None for a library that is not
-        installed.
+        Versions of kafkafmt, its core, Python and the libraries, by name. The version of a library
+        that is not installed is None.
     """
 
     ok: bool

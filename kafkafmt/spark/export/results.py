@@ -176,7 +176,7 @@ def _seconds(
 
 
 def _total(numbers: Iterable[int | None]) -> int | None:
-    """Return the sum, or None if one of the numbers is None."""
+    """Return the sum of the numbers, or None if one of them is None."""
     known = list(numbers)
     return None if None in known else sum(n or 0 for n in known)
 

@@ -2,7 +2,7 @@
 
 A job runs in a separate thread. Meanwhile, the calling thread checks the progress, handles Ctrl-C
 and cancels the job if the progress callback asks for it. Tasks report their progress through an
-accumulator. Spark adds the progress of a task only once, even if the task was tried several times.
+accumulator. Spark counts the progress of each task only once, even if the task ran several times.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class JobProgress:
     bytes : int
         Number of bytes that the tasks have processed.
     found : list
-        What the tasks have found, such as damage. The caller may cancel the job because of it.
+        What the tasks have found, such as damage. The caller can cancel the job if this list
+        contains damage.
     """
 
     def __init__(self, bytes_done: int = 0, found: Iterable[Any] = ()) -> None:
@@ -79,11 +80,12 @@ def run_job(
     ----------
     context : SparkContext
     tasks : sequence of sequences
-        The items of each Spark task.
+        One sequence of items for each Spark task.
     function : callable
-        Called with an item, in a task. Returns the result for the item.
+        Function that a task calls with each item. It returns the result for the item.
     describe : callable
-        Called with an item and its result, in a task. Returns what they add to the progress.
+        Function that a task calls with each item and its result. It returns the amount by which the
+        progress increases.
     name : str
         Name of the Spark job.
     progress : callable, optional
@@ -167,8 +169,9 @@ def in_thread(function: Callable[[], T]) -> T:
 def interruptible() -> Iterator[None]:
     """Delay Ctrl-C in the main thread while a call to Java is in progress.
 
-    Without this delay, py4j prints a traceback and loses its connection. The context does nothing
-    if SIGINT is ignored, as in a background job, or if the caller has its own handler for it.
+    Without this delay, py4j prints a traceback and loses its connection. The context has no
+    effect if the process ignores SIGINT, as a background job does, or if the caller has installed a
+    handler for SIGINT.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -222,7 +225,7 @@ def spark_errors() -> Iterator[None]:
 
 
 def _simplified(error: BaseException) -> BaseException:
-    """Return a TaskOSError or SparkError in place of an error that Spark raised.
+    """Convert a Spark error to a TaskOSError or a SparkError.
 
     If Spark wrapped an OSError from a task, the result is a TaskOSError. Errors that are not from
     Spark are returned unchanged.
@@ -237,10 +240,10 @@ def _simplified(error: BaseException) -> BaseException:
 
 
 def _cause(text: str) -> str:
-    """Return the cause of a Spark error, extracted from its text.
+    """Extract the cause of a Spark error from the text of the error.
 
-    The cause is the exception that a Python worker raised. If there is none, it is the first line
-    of the text from Java.
+    If a Python worker raised an exception, this exception is the cause. Otherwise, the cause is the
+    first line of the text from Java.
     """
     before, traceback, frames = text.rpartition(TRACEBACK)
     if traceback:
@@ -271,6 +274,6 @@ def _raised(frames: str) -> str:
 
 
 def _worker_host(text: str) -> str:
-    """Return " (on host …)" for the host of the failed task, or "" if `text` names no host."""
+    """Return the host of the failed task as " (on host …)", or "" if `text` names no host."""
     hosts = re.findall(r"\(TID \d+\) \((\S+) executor", text)
     return f" (on host {hosts[-1]})" if hosts else ""

@@ -1,19 +1,19 @@
 """Publish an export atomically.
 
 All files are written into a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`.
-The export locks this directory with flock. The lock is released when the process ends. Each attempt
-to run a task writes a file with a unique name. For each split, the driver moves the file of one
-attempt to its final path and deletes the files of the other attempts. `_SUCCESS` is written last.
+The export locks this directory with flock. The lock is released when the process ends. Every time
+a task is run, it writes a file with a unique name. For each split, the driver moves one of
+these files to its final path and deletes the others. `_SUCCESS` is written last.
 Then a single rename turns the staging directory into the output.
 
 With `overwrite`, the staging directory and the old output exchange their names (renameat2,
 RENAME_EXCHANGE). If the file system does not support this, the old output is renamed to
 `.OUT.kafkafmt-old-<8 hex digits>` before the staging directory is renamed.
 
-If the process is killed, the output is therefore either the old one or the complete new one. There
-is no output only if the process is killed between the two renames. The next export removes
-staging directories that no process has locked. If there is no output, it restores the renamed old
-output.
+Therefore, even if the process is killed, the output is either the old output or the complete new
+output. The only exception is a process that is killed between the two renames, which leaves no
+output. In this case, the next export restores the renamed old output. It also removes staging
+directories that no process has locked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NOT_SUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 class Staging:
     """Context manager for the staging directory of one export.
 
-    When the context ends, the directory is removed, unless `publish` has turned it into the output.
+    When the context ends, the directory is removed, unless `publish` has renamed it to the output.
     """
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -86,14 +86,15 @@ class Staging:
                 parent.rmdir()
 
     def place(self, attempt: str, target: Path) -> None:
-        """Move the file of an attempt to `target`, and create the parent directory if needed."""
+        """Move a file that a task wrote to `target`, and create the parent directory if needed."""
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(self.layout.attempts / attempt, target)
 
     def close_attempts(self) -> None:
-        """Delete the files of all attempts that were not moved to their final paths.
+        """Delete all files that tasks wrote and that were not moved to their final paths.
 
-        A task that is still running then has no directory to write into.
+        The directory of these files is deleted as well, so a task that is still running cannot
+        write another file.
         """
         attempts = self.layout.attempts
         closed = attempts.with_name(f"{attempts.name}-closed")
@@ -101,7 +102,7 @@ class Staging:
         _remove(closed)
 
     def publish(self) -> None:
-        """Write `_SUCCESS` and turn the staging directory into the output."""
+        """Write `_SUCCESS` and rename the staging directory to the output."""
         with open(self.layout.success, "x"):
             pass
         if not os.path.lexists(self.output):
@@ -135,7 +136,7 @@ class Staging:
 def clean_up(output: Path) -> list[Path]:
     """Remove the directories that killed exports left next to the output, and return their paths.
 
-    If there is no output, an old output that was renamed is restored instead of removed.
+    If there is no output, a renamed old output is not removed, but becomes the output again.
     """
     removed = []
     pattern = re.compile(re.escape(f".{output.name}.kafkafmt-") + r"(old-)?[0-9a-f]{8}")
@@ -196,7 +197,7 @@ def _remove(path: Path) -> None:
 
 
 def _rename_new(source: Path, target: Path) -> None:
-    """Rename `source` to `target`; raise OutputExistsError if `target` exists."""
+    """Rename `source` to `target`. Raise OutputExistsError if `target` exists."""
     try:
         if not _renameat2(source, target, RENAME_NOREPLACE):
             os.rename(source, target)
@@ -214,7 +215,7 @@ def _find_renameat2() -> Callable[..., int] | None:
 
 
 def _renameat2(source: Path, target: Path, flags: int) -> bool:
-    """Rename with Linux flags; return False if the kernel or file system does not support them."""
+    """Rename with Linux flags. Return False if the kernel or file system does not support them."""
     function = _find_renameat2()
     if function is None:
         return False

@@ -14,7 +14,7 @@ from .report import TaskSeconds
 class Stopwatch:
     """Measures the time that a task spends on each activity, starting when the object is created.
 
-    File views and decompressors measure their own time, which is added with `add`.
+    File views and decompressors measure their own times. The method `add` adds these times.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Stopwatch:
         self._decompressing += log.decompress_seconds
 
     def stop(self) -> TaskSeconds:
-        """Return the seconds spent on each activity. Unmeasured time counts as decoding."""
+        """Return the seconds spent on each activity. All other time counts as decoding."""
         measured = self._reading + self._decompressing + self._writing
         decoding = max(perf_counter() - self._started - measured, 0.0)
         return TaskSeconds(self._reading, self._decompressing, decoding, self._writing)

@@ -1,12 +1,12 @@
-"""Name the staging directories of write jobs, and remove those that no job uses any more.
+"""Choose names for the staging directories of write jobs, and remove unused staging directories.
 
     .<log directory>.kafkafmt-write-<owner>-<job>
 
 `owner` identifies the driver process: <boot and pid namespace>-<pid>-<start time of the process>. A
 later job on the same machine uses it to check whether the driver is still running. `job` is random
 for a batch query. For a stream, `job` is derived from an identifier that stays the same across
-restarts. Therefore, the writer that commits a micro-batch and later runs of the query find what the
-tasks have staged.
+restarts. Therefore, the writer that commits a micro-batch finds the rows that the tasks have
+staged. Later runs of the query also find them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ JVM = "java"
 def staging_of(directory: Path, query: str | None = None) -> Path:
     """Return the path of a job's staging directory, which is next to the log directory.
 
-    The directory is not created. `query` identifies a streaming query across restarts. It is None
-    for a job that runs only once.
+    The directory is not created. `query` is an identifier of a streaming query that stays the same
+    across restarts. It is None for a job that runs only once.
     """
     job = uuid.uuid4().hex[:12] if query is None else _job_of(query)
     pid = _driver()
@@ -38,7 +38,8 @@ def staging_of(directory: Path, query: str | None = None) -> Path:
 def remove_staging(directory: Path, used: Iterable[Path]) -> None:
     """Remove the staging directories of a job that has ended.
 
-    A path in `used` is ignored if it is not a staging directory next to `directory`.
+    `used` contains their paths. If a path is not a staging directory next to `directory`, it is
+    ignored.
     """
     for path in set(used):
         if path.parent == directory.parent and _parsed(directory, path.name):
@@ -48,9 +49,9 @@ def remove_staging(directory: Path, used: Iterable[Path]) -> None:
 def remove_leftovers(directory: Path, own: Path) -> None:
     """Remove the staging directories that earlier jobs left next to a log directory.
 
-    A directory is removed if its driver no longer runs, or if an earlier run of the query that owns
-    `own` left it. The directory of a running driver is kept. A directory of another machine is kept
-    unless it belongs to the same query.
+    If a driver on this machine is still running, its directory is kept. If it has ended, its
+    directory is removed. A directory from another machine is removed only if it belongs to the same
+    query as the directory `own`.
     """
     try:
         names = os.listdir(directory.parent)
@@ -111,7 +112,7 @@ def _driver() -> int:
 
 
 def _started(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot, or None if it has ended."""
+    """Return the start time of a process in clock ticks since boot, or None if it has ended."""
     status = _status(pid)
     return None if status is None or status[1] in "ZX" else int(status[20])
 

@@ -8,9 +8,9 @@ topic (string) and partition (int) are optional. In addition to the columns of S
 the column timestamp or timestampMillis (bigint) is accepted. Other columns are ignored, so rows
 from the data source can be written unchanged.
 
-If a task is repeated, a job fails, or the driver is killed, no row is written twice, and no row of
-a failed job is visible. Each micro-batch of a stream is written only once, because the log
-directory stores the number of the last micro-batch of each query. The option txnAppId identifies a
+No row is written twice, and no row of a failed job is visible, even if a task is repeated or the
+driver is killed. Each micro-batch of a stream is written only once, because the log directory
+stores the number of the last micro-batch of each query. The option txnAppId identifies a
 query. By default, the id in the query's checkpoint is used. If there is no txnAppId and the
 checkpoint is not on a local path, a micro-batch may be repeated after a crash.
 """
@@ -38,7 +38,7 @@ TEXT_TOO = ("key", "value")
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Raise ValueError if rows with this schema cannot be written."""
+    """Raise ValueError if the sink cannot write rows with this schema."""
     types = {f.name: f.dataType.simpleString() for f in schema.fields}
     for name in WRITTEN:
         allowed = [TYPES[name].simpleString(), *(["string"] if name in TEXT_TOO else [])]
@@ -69,7 +69,7 @@ class _Writer:
     schema : StructType
         Schema of the rows.
     query : str, optional
-        Identifies the stream in both writers. None for a batch query.
+        Identifier of the stream, which is the same in both writers. None for a batch query.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, query: str | None = None) -> None:
@@ -91,14 +91,14 @@ class _Writer:
             stage.close()
 
     def put(self, messages: list[Any], version: int | None) -> None:
-        """Append the rows that all tasks have staged, unless `version` was appended before."""
+        """Append the staged rows of all tasks, unless `version` was already appended."""
         try:
             commit(self.options, [m.staged for m in messages if m is not None], version)
         finally:
             self.discard(messages)
 
     def discard(self, messages: list[Any]) -> None:
-        """Remove the staging directories of this job, and those that earlier jobs left."""
+        """Remove the staging directories of this job and any that earlier jobs left."""
         directory, staged = Path(self.options.path), [Path(m.staged.folder).parent for m in messages if m is not None]
         remove_staging(directory, [self.staging, *staged])
         remove_leftovers(directory, self.staging)
@@ -131,12 +131,12 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
             raise OptionError(
                 "txnVersion is only for batch queries; the version of a stream is the number of the micro-batch"
             )
-        # The id is preferred to the path of the checkpoint. On another machine, the same path can
-        # contain a different checkpoint.
+        # The query id is preferred to the path of the checkpoint, because on another machine, a
+        # different checkpoint can have the same path.
         super().__init__(options, schema, options.app_id or query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Append a micro-batch, unless it was appended before."""
+        """Append a micro-batch, unless it was already appended."""
         self.put(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

@@ -1,7 +1,7 @@
 """Parse the options of the data sink.
 
-The options are those of Spark's Kafka sink, producer settings with the prefix `kafka.`, and a few
-more.
+The data sink accepts the options of Spark's Kafka sink, producer settings with the prefix `kafka.`,
+and some options of its own.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ rows have the column `headers`.
 """
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
-"""Default batch size, in bytes. The default of a producer is smaller, because its records wait
-until a batch is full.
+"""Default batch size, in bytes. The default of a Kafka producer is smaller, because a producer
+delays records until their batch is full.
 """
 
 
@@ -43,20 +43,20 @@ class WriteOptions:
     topic: str | None
     """Topic of all rows. If it is None, the column `topic` contains the topic of each row."""
     partitions: int
-    """Number of partitions of a topic that does not exist yet. Rows without a partition number are
-    distributed among them.
+    """Number of partitions to assume for a topic that does not exist yet. Rows without a partition
+    number are distributed among these partitions.
     """
     codec: str
     level: int | None
     batch_bytes: int
     segment_bytes: int
     app_id: str | None
-    """Identifier of the query that writes. A `version` of the same query is appended only once."""
+    """Identifier of the query. Rows with the same `app_id` and `version` are appended only once."""
     version: int | None
 
 
 def is_write(given: Mapping[str, str]) -> bool:
-    """Return whether the options may be those of a query that writes.
+    """Return whether the options may belong to a query that writes.
 
     Spark does not indicate whether a query reads or writes.
     """

@@ -2,11 +2,11 @@
 
     .<log directory>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>
 
-Each task builds batches, with offsets that start at 0, and stages them next to the log directory. A
-broker therefore never sees unknown files. The driver then appends the batches of the successful
-tasks, in order and atomically. It copies the batches and assigns offsets, which changes only a few
-fields of each batch. Rows that an application identifies by txnAppId and txnVersion, as in Delta
-Lake, are appended only once.
+Each task builds batches, with offsets that start at 0. It stages the batches next to the log
+directory and not inside it, so that a broker never sees unknown files. The driver then appends the
+batches of the successful tasks, in order and atomically. To assign the final offsets, it changes a
+few fields of each batch. As in Delta Lake, an application can identify rows by txnAppId and
+txnVersion, which are then appended only once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .write_options import Key, WriteOptions
 
 @dataclass
 class Staged:
-    """The files of batches that one task has staged.
+    """Describes the files in which one task has staged its batches.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Staged:
 
 
 def partition_counts(directory: Path) -> dict[str, int]:
-    """Return the number of partitions of each topic in a log directory."""
+    """Return the number of partitions for each topic in a log directory."""
     counts: dict[str, int] = {}
     for name in files.list_directory(directory)[0] if directory.is_dir() else []:
         topic, partition, state, _ = parse_partition_name(name)
@@ -96,8 +96,8 @@ class Stage:
     def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield each partition number with its rows.
 
-        Rows without a partition number are distributed as by Kafka's producer: by key, or in turn
-        if the key is null.
+        Rows without a partition number get one as in Kafka's producer. The key determines the
+        number. Rows with a null key are distributed among the partitions in turn.
         """
         numbers = self._numbers(topic, rows)
         found = np.unique(numbers)
@@ -179,7 +179,7 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
 
 
 def append_file(writer: LogWriter, path: Path, size: int) -> None:
-    """Append a file of batches to a log, a few MB at a time. The file must have `size` bytes."""
+    """Append the batches in a file of `size` bytes to a log, a few MB at a time."""
     with FileView(path) as view:
         if view.size != size:
             raise OSError(
@@ -197,7 +197,7 @@ def append_file(writer: LogWriter, path: Path, size: int) -> None:
 
 
 def new_attempt(staging: Path) -> Path:
-    """Return a unique path for the directory of one attempt to run a task.
+    """Return a unique path for the directory in which a task stages its batches.
 
     The directory is not created.
     """
@@ -207,7 +207,7 @@ def new_attempt(staging: Path) -> Path:
 def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None) -> bool:
     """Atomically append the batches that the tasks have staged.
 
-    Return True if they were appended, and False if `version` was appended before.
+    Return True if the batches were appended. Return False if `version` was already appended.
     """
     every = list(staged)
     keys = {key for s in every for key in s.files}

@@ -8,7 +8,7 @@ The options and columns are those of Spark's Kafka source.
 The module `stream` implements streams.
 
 Spark creates the source and then a reader, in Python processes on the driver. The reader plans
-tasks, and each task decodes its extents into Arrow record batches of about 8 MB. Sending these
+tasks. Each task decodes its part of the logs into Arrow record batches of about 8 MB. Sending these
 batches to the JVM takes longer than decoding them. Therefore, the options and the schema of a query
 should select only the records and columns that it needs. Filters are not pushed down, because in
 Spark 4.3 the filters of one query also reach the plan of the next query.
@@ -89,16 +89,16 @@ class KafkaLogSource(DataSource):
     Raises
     ------
     OptionError
-        An option is unknown or invalid. `load()` raises this error. Options that are only for batch
-        queries or only for streams are checked when Spark creates the reader.
+        An option is unknown or invalid. `load()` raises this error. Options that are valid
+        only for batch queries or only for streams are checked when Spark creates the reader.
 
     Notes
     -----
     The option `mode` decides what happens to damage:
 
-    - PERMISSIVE (default): deliver all intact records and warn about each damaged span. Damage that
-      planning finds is reported on the driver. Damage inside compressed data is reported in the
-      task that finds it.
+    - PERMISSIVE (default): deliver all intact records and log a warning for each damaged range of
+      bytes. If planning finds the damage, the driver logs the warning. If a task finds damage
+      inside compressed data, the task logs the warning.
     - DROPMALFORMED: deliver the same records without warnings.
     - FAILFAST: fail the query at the first damage. The error names its file, position and offsets.
     """
@@ -126,7 +126,7 @@ class KafkaLogSource(DataSource):
         return parse(_without(given, WRITE_NAMES, READ_NAMES) if for_table else given)
 
     def schema(self) -> StructType:
-        """Return the columns that a query has if the user passes no schema."""
+        """Return the default schema, which applies if the user passes no schema."""
         schema = struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
         return schema if self.table is None else with_options(schema, self.table)
 
@@ -137,7 +137,7 @@ class KafkaLogSource(DataSource):
     def _for_reading(self, schema: StructType) -> Options:
         """Return the options of a query that reads.
 
-        If the query names no path, it reads a table, and the options of that table are added.
+        A query without a path reads a table. In this case, the options of the table are added.
         """
         if self._names_path:
             return self.parsed
@@ -149,9 +149,9 @@ class KafkaLogSource(DataSource):
     def _for_writing(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of a query that writes.
 
-        Raise OptionError if the rows were read from a table. The metadata of their columns contains
-        the options of that table, and saveAsTable would keep these options for the new table. Spark
-        does not indicate to which table the rows are written.
+        Raise OptionError if the rows were read from a table. The column metadata of such rows
+        contains the options of that table, and saveAsTable would use these options for the new
+        table. Spark does not indicate to which table the rows are written.
         """
         if not self._names_path:
             raise OptionError(NO_TABLE_TO_WRITE)
@@ -190,7 +190,7 @@ class KafkaLogSource(DataSource):
 
 
 def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]) -> CaseInsensitiveDict:
-    """Return the options except those in `names`. Options that are also in `kept` are kept."""
+    """Return the options without those in `names`. Options in both `names` and `kept` are kept."""
     dropped = {name.lower() for name in names} - {name.lower() for name in kept}
     return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 
@@ -198,7 +198,7 @@ def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]
 class KafkaLogReader(DataSourceReader):
     """The reader for a batch query.
 
-    `partitions` plans the query on the driver. `read` decodes the part of the query that belongs to
+    The method `partitions` plans the query on the driver. The method `read` decodes the records of
     one task.
     """
 
@@ -211,5 +211,8 @@ class KafkaLogReader(DataSourceReader):
         return as_partitions(make_plan(self.options, say), self.options.mode)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the record batches of one task. Damage raises DamagedLogError in mode FAILFAST."""
+        """Return the record batches of one task.
+
+        Raise DamagedLogError if there is damage and the mode is FAILFAST.
+        """
         return read_task(partition, self.options, self.names, say)

@@ -1,11 +1,12 @@
 """Parse the options of the data source.
 
-The options have the same names and rules as in Spark's Kafka source. Some options exist only here.
+The options have the same names and rules as in Spark's Kafka source. There are also some additional
+options.
 
 All options are checked before any file is opened. Each error message is one line and names the
-option. An unknown option is an error. Otherwise, a query with a misspelt bound would read
-everything. Options that start with `kafka.` are ignored, because they configure a connection, which
-does not exist here. The only exception is kafka.isolation.level, which selects records.
+option. An unknown option is an error, because a query with a misspelt option for its bounds would
+otherwise read everything. Options that start with `kafka.` are ignored, because they configure a
+connection to a broker. The only exception is kafka.isolation.level, which selects records.
 """
 
 from __future__ import annotations
@@ -73,10 +74,10 @@ class Bound:
         return self.value if isinstance(self.value, int) else self.value[key]
 
     def check(self, keys: Collection[Key]) -> None:
-        """Raise OptionError unless this bound has a value for exactly the partitions that are read.
+        """Raise OptionError if the partitions of this bound differ from those that the query reads.
 
-        A bound with a single value for all partitions is always accepted. Spark's Kafka source has
-        the same rule.
+        As in Spark's Kafka source, a bound with a single value for all partitions is always
+        accepted.
         """
         if isinstance(self.value, int):
             return
@@ -99,7 +100,7 @@ class Options:
     assigned: frozenset[Key] | None = None
     start: Bound | None = None
     end: Bound | None = None
-    """End of the range that is read. The end itself is excluded."""
+    """End of the range that the query reads (exclusive)."""
     late_start_is_error: bool = True
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -118,7 +119,7 @@ class Options:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def check_batch(self) -> None:
-        """Raise OptionError for bounds with which a batch query would read nothing."""
+        """Raise OptionError if a batch query would read nothing because of its bounds."""
         for bound, end, word in ((self.start, LATEST, "latest"), (self.end, EARLIEST, "earliest")):
             if bound is None or bound.kind != "offset":
                 continue
@@ -142,7 +143,7 @@ class Options:
         Raise OptionError if an option names a topic or partition that does not exist.
 
         Kafka's internal topics (`__…`) are selected only if an option names them, if the pattern
-        starts with `__`, or if a path is that of their partition directory.
+        starts with `__`, or if a path leads directly to their partition directory.
         """
         there = [p for p in partitions if p.readable]
         if self.assigned is not None:
@@ -215,10 +216,11 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
-    """Return the start or the end of the range that is read, or None if no option sets it.
+    """Return the start or the end of the range that a query reads, or None if no option sets it.
 
-    As in Spark's Kafka source, an option with one time for all partitions is preferred to an option
-    with one time for each partition, which is preferred to an option with offsets.
+    If several options set it, their order of precedence is the same as in Spark's Kafka source: an
+    option with one time for all partitions, an option with one time for each partition, and an
+    option with offsets.
     """
     name = f"{side}Timestamp"
     if name in options:
@@ -283,7 +285,7 @@ def _listed(keys: Iterable[Key], most: int = 3) -> str:
 
 
 def _existing(partitions: Iterable[PartitionDir]) -> str:
-    """Return a list of the existing topics as text for an error message."""
+    """Return the names of the existing topics as text for an error message."""
     topics = sorted({p.topic for p in partitions})
     more = " and others" if len(topics) > 10 else ""
     return f"the topics are {', '.join(topics[:10])}{more}" if topics else "there is no live partition"

@@ -1,10 +1,10 @@
-"""Plan a query: select partitions, resolve bounds, plan segments and form tasks.
+"""Plan a query: select partitions, convert bounds to offsets, plan segments and create tasks.
 
-A query is planned once, on the driver, with one thread per core. Each segment that the bounds touch
-is walked shallowly, and its CRCs are checked, without the GIL. Damage is therefore found before any
-task runs, and tasks read only their own extents. A task reads some tens of MB: a part of a large
-partition, or several small partitions. Smaller tasks would be inefficient, because Spark needs
-about 30 ms even for a task that does nothing.
+A query is planned once, on the driver, with one thread per core. Planning reads the batch headers
+in each segment within the bounds and checks the CRCs of the batches, without the GIL. This finds
+damage before any task runs, and each task then reads only its own part of a segment. A task reads
+some tens of MB, which are a part of a large partition or several small partitions. Smaller tasks
+would be inefficient, because Spark needs about 30 ms even for a task that does nothing.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from .splits import Split, make_splits, may_hold
 class DataLossError(RuntimeError):
     """Raised if a query names offsets that do not exist or no longer exist.
 
-    If the option failOnDataLoss is false, the query continues instead.
+    If the option failOnDataLoss is false, this error is not raised and the query continues.
     """
 
 
 OPEN_COST = 1 << 20
-"""Cost of opening the partition of a split, in bytes. It is added to the size of the split, because
-opening a partition takes about as long as reading this many bytes.
+"""Cost of opening a partition, expressed in bytes. It is added to the size of each split, because
+opening the partition takes about as long as reading this many bytes.
 """
 RUNS_A_SPLIT = 8
-"""Number of extents in a split. It is greater than one so that all splits have about the same size.
+"""Approximate number of extents (groups of consecutive batches) in a split. It is greater than one
+so that all splits have about the same size.
 """
 
 
 @dataclass
 class Task:
-    """The splits that one Spark task reads, in order. They belong to one or several partitions."""
+    """The splits that one Spark task reads, in order. They can belong to several partitions."""
 
     splits: list[Split] = field(default_factory=list)
     cost: int = 0
@@ -57,7 +58,7 @@ class Plan:
     damaged: list[tuple[PartitionDir, Damage]]
     """Damage that planning found within the bounds of the query."""
     doubts: list[tuple[PartitionDir, Doubt]] = field(default_factory=list)
-    """Transactions whose outcome is not known, with records within the bounds of the query.
+    """Transactions that have records within the bounds of the query and whose outcome is not known.
     "read_committed" omits these records.
     """
 
@@ -69,9 +70,10 @@ class Plan:
 
 @dataclass
 class _Selected:
-    """A selected partition that is being planned.
+    """The planning state of one selected partition.
 
-    If `start` or `end` is None, the start or end of the log applies.
+    If `start` is None, the query reads from the start of the log. If `end` is None, it reads to the
+    end of the log.
     """
 
     log: PartitionLog
@@ -82,11 +84,11 @@ class _Selected:
 
     @property
     def high(self) -> int:
-        """The first offset after the selected offsets."""
+        """The end of the selected offsets (exclusive)."""
         return NO_END if self.end is None else self.end
 
     def segments(self) -> list[SegmentFile]:
-        """Return the segments that may contain selected offsets, judging by the file names."""
+        """Return the segments that, judging by their file names, may contain selected offsets."""
         return [s for s in self.log.segments if may_hold(s, self.low, self.high)]
 
 
@@ -118,7 +120,7 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
             bound.check(keys)
     timed = any(bound is not None and bound.kind == "time" for bound in (options.start, options.end))
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        if timed:  # a time can be resolved only after all segments were planned
+        if timed:  # a time can be converted only after all segments were planned
             _plan_segments(pool, ((s.log, segment) for s in selected for segment in s.log.segments))
         list(pool.map(lambda s: _resolve(s, options), selected))
         for s in selected:
@@ -149,9 +151,9 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
 
 
 def _with_min_partitions(options: Options, selected: Iterable[_Selected]) -> Options:
-    """Return options whose splits are small enough for at least `minPartitions` tasks.
+    """Return options with a split size that is small enough for at least `minPartitions` tasks.
 
-    If batches are large, there can still be fewer tasks.
+    There can still be fewer tasks if batches are large.
     """
     if options.min_partitions is None:
         return options
@@ -167,8 +169,8 @@ def _with_min_partitions(options: Options, selected: Iterable[_Selected]) -> Opt
 def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) -> None:
     """Raise OptionError for bounds in the wrong order, and DataLossError for offsets that do not exist.
 
-    If failOnDataLoss is false, a message is reported in place of the DataLossError. As in Spark's
-    Kafka source, only bounds that are given as offsets can be out of range.
+    If failOnDataLoss is false, a message is reported and no DataLossError is raised. As in Spark's
+    Kafka source, a bound can be out of range only if it is an offset. A time cannot.
     """
     start, end, key = options.start, options.end, (s.log.topic, s.log.partition)
     name = f"{key[0]}-{key[1]}"
@@ -212,7 +214,7 @@ def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
 
 
 def run_bytes_of(options: Options) -> int:
-    """Return the size of the extents from which splits are formed."""
+    """Return the maximum size, in bytes, of the extents that are combined into splits."""
     return max(options.split_bytes // RUNS_A_SPLIT, 1)
 
 
@@ -233,11 +235,10 @@ def _resolve(s: _Selected, options: Options) -> None:
 
 
 def offset_of(log: PartitionLog, start: Bound, options: Options) -> int | None:
-    """Return the offset at which reading starts.
+    """Return the offset at which reading starts, or None for the start of the log.
 
-    Return None if reading starts at the start of the log, or if `start` is a time after all
-    records. Raise OptionError for such a time unless startingOffsetsByTimestampStrategy is
-    "latest".
+    If `start` is a time after all records, the result depends on the option
+    startingOffsetsByTimestampStrategy. Return None if it is "latest". Otherwise, raise OptionError.
     """
     offset = _offset(log, start, EARLIEST, options.below_log_start)
     if offset is None and start.kind == "time" and options.late_start_is_error:
@@ -248,9 +249,9 @@ def offset_of(log: PartitionLog, start: Bound, options: Options) -> int | None:
 
 
 def _offset(log: PartitionLog, bound: Bound, own: int, below_log_start: bool) -> int | None:
-    """Return the offset of a bound.
+    """Convert a bound to an offset.
 
-    Return None if the bound is the offset `own`, or if it is a time after all records.
+    If the bound equals the offset `own`, or if it is a time after all records, return None.
     """
     value = bound.of((log.topic, log.partition))
     if bound.kind == "offset":

@@ -25,7 +25,7 @@ log: logging.Logger = logging.getLogger("kafkafmt.spark")
 
 
 class TaskPartition(InputPartition):
-    """A task in the form in which Spark sends it to an executor."""
+    """A task as Spark sends it to an executor."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(None)
@@ -33,9 +33,9 @@ class TaskPartition(InputPartition):
 
 
 def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
-    """Return the tasks of a plan.
+    """Return the tasks of a plan as Spark input partitions.
 
-    The mode decides whether damage in the plan raises an error, is reported or is ignored.
+    `mode` decides whether damage in the plan raises an error, is reported or is ignored.
     """
     if plan.damaged and mode == "FAILFAST":
         directory, damage = plan.damaged[0]
@@ -55,7 +55,7 @@ def read_task(
 ) -> Iterator[pa.RecordBatch]:
     """Return the record batches of one task. In mode FAILFAST, damage raises DamagedLogError.
 
-    `tell` is called with a message if a file was removed.
+    If a segment file was removed, `tell` is called with a message.
     """
     if not isinstance(partition, TaskPartition):  # Spark runs an empty task if the plan has no tasks
         return iter(())
@@ -82,10 +82,10 @@ def _batches(
 
 
 def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordBatch]:
-    """Yield the same batches, but decode them in a thread.
+    """Yield `batches` unchanged, but decode them in a separate thread.
 
-    While a batch is sent to the JVM, the thread decodes the next batch. Decoding does not need the
-    GIL.
+    While one batch is sent to the JVM, the thread already decodes the next batch. Decoding does not
+    need the GIL.
     """
     with ThreadPoolExecutor(1) as thread:
         try:
@@ -108,7 +108,7 @@ def say(message: str) -> None:
 
 
 def warn(directory: PartitionDir, damage: Damage) -> None:
-    """Log a warning about a damaged span whose records are omitted."""
+    """Log a warning about a damaged range of bytes whose records are omitted."""
     lost = (
         "no offset is missing"
         if damage.empty
@@ -123,14 +123,14 @@ def _or_open(offset: int | None) -> str:
 
 
 class _PlainFormatter(logging.Formatter):
-    """Escapes control characters, because topic names and paths come from files."""
+    """Escapes control characters, because messages contain topic names and paths from files."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return plain(super().formatMessage(record))
 
 
 def _listen() -> None:
-    """Send the log messages to stderr if logging is not configured."""
+    """Send log messages to stderr if the process has not configured logging."""
     if not log.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_PlainFormatter())

@@ -16,22 +16,25 @@ from ...types import RecordColumns
 from ..hosts import with_host
 
 SPLIT_BYTES = 64 << 20
-"""Size of a split, in bytes. A split ends at a batch boundary. Smaller splits would be inefficient,
-because Spark needs about 30 ms for each task.
+"""Approximate size of a split, in bytes. A split contains only whole batches. Smaller splits would
+be inefficient, because Spark needs about 30 ms for each task.
 """
 
 
 @dataclass
 class Piece:
-    """Extents of one segment. Only their records with offsets in [start, end) are selected."""
+    """Groups of consecutive valid batches in one segment.
+
+    Only records with offsets in [start, end) are selected.
+    """
 
     directory: PartitionDir
-    """Partition directory, reduced to this one segment."""
+    """Copy of the partition directory that lists only this segment."""
     plan: SegmentPlan
     start: int
     end: int
     transactions: Transactions | None = None
-    """Outcomes of all transactions in the log. None unless only committed records are selected."""
+    """All transactions of the log if only committed records are selected. Otherwise None."""
 
     @property
     def bytes(self) -> int:
@@ -107,7 +110,7 @@ class Split:
     def first_offset(self) -> int:
         """The lowest offset that the split can contain.
 
-        No two splits of a partition have the same lowest offset.
+        This offset is different for each split of a partition.
         """
         first = self.pieces[0]
         return max(first.start, first.plan.extents[0].first_offset)
@@ -127,8 +130,9 @@ def make_splits(
 
     The splits are in offset order.
 
-    No split contains damaged spans. A split ends at the end of an extent, so the `run_bytes` of the
-    plans should be well below `split_bytes`.
+    No split contains damaged bytes. A split ends at the end of an extent (a group of consecutive
+    batches). Therefore, the `run_bytes` of the plans, which limits the size of an extent, should be
+    much smaller than `split_bytes`.
 
     Parameters
     ----------
@@ -163,23 +167,27 @@ def make_splits(
 
 
 def offset_range(directory: PartitionDir, start: int | None, end: int | None, below_log_start: bool) -> tuple[int, int]:
-    """Return the selected offsets as (low, high). `high` is exclusive.
+    """Return the range of selected offsets as (low, high), where `high` is exclusive.
 
-    If `start` or `end` is None, the start or the end of the log applies.
+    If `start` is None, the range starts at the start of the log. If `end` is None, it ends at the
+    end of the log.
     """
     low = 0 if below_log_start else directory.log_start_offset
     return low if start is None else max(low, start), NO_END if end is None else end
 
 
 def may_hold(segment: SegmentFile, low: int, high: int) -> bool:
-    """Return whether a segment may contain offsets in [low, high), judging by the file names."""
+    """Return whether a segment, judging by its file name, may contain offsets in [low, high)."""
     return (segment.base_offset is None or segment.base_offset < high) and (
         segment.next_base is None or segment.next_base > low
     )
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return as many of the first extents as are needed to reach `most` bytes, but at least one."""
+    """Return extents from the start of the list until their total size reaches `most` bytes.
+
+    At least one extent is returned, unless the list is empty.
+    """
     size, n = 0, 0
     while n < len(extents) and (n == 0 or size < most):
         size += extents[n].end - extents[n].position

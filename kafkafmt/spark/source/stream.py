@@ -2,15 +2,15 @@
 
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
 
-Offsets have the same form as in Spark's Kafka source, `{"orders": {"0": 23}}`, and the same rules
-apply. Without the option startingOffsets, a stream starts at the end of the logs. Partitions that
+Offsets have the same form and the same rules as in Spark's Kafka source, such as `{"orders": {"0":
+23}}`. Without the option startingOffsets, a stream starts at the end of the logs. Partitions that
 appear later are read from their start. If records are removed before they are read, the query fails
 unless failOnDataLoss is false.
 
-The reader exists as long as the query runs, in a process next to the driver. Each check of a log
-reads only what was appended since the last check. A micro-batch depends only on its offsets, so it
-has the same records if it is repeated after a restart. If the sink writes each micro-batch only
-once, each record arrives only once.
+The reader exists as long as the query runs, in a process next to the driver. Each time it
+checks a log, it reads only the batches that were appended since the last check. The content of a
+micro-batch depends only on its offsets, so it is the same if the micro-batch is repeated after a
+restart. If the sink writes each micro-batch only once, each record arrives only once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.names = names
         self._seen: Offsets = {}  # end offset of each log at the last check
         self._initial: Offsets | None = None
-        self._target: Offsets | None = None  # end offsets of an availableNow query
+        self._target: Offsets | None = None  # end offsets of a query with the trigger availableNow
         self._walks: dict[Key, tuple[int, TransactionWalk]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
@@ -76,9 +76,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._ends(self._logs({}, self._once), {})
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Nested:
-        """Return the end offsets of the next micro-batch.
+        """Return the end offset of each partition in the next micro-batch.
 
-        They are at least those in `start`, and at most what `limit` allows.
+        No end offset is lower than the offset in `start`. `limit` limits the size of the
+        micro-batch.
         """
         begin = _flat(start)
         logs = self._logs(begin, self._once)
@@ -93,9 +94,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _nested(begin | {key: max(end, begins[key]) for key, end in ends.items()})
 
     def _waits(self, new: int) -> bool:
-        """Return whether a micro-batch with `new` offsets is delayed.
+        """Return whether the next micro-batch, with `new` new offsets, is delayed.
 
-        The options minOffsetsPerTrigger and maxTriggerDelay cause the delay. As in Spark's Kafka
+        The options minOffsetsPerTrigger and maxTriggerDelay control the delay. As in Spark's Kafka
         source (``KafkaMicroBatchStream.delayBatch``), the first micro-batch is never delayed.
         """
         least, now = self.options.min_offsets_per_trigger, monotonic()
@@ -131,12 +132,12 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
         """Return the logs of the selected partitions that exist.
 
-        If failOnDataLoss is false, partitions that were read before may be missing.
+        If failOnDataLoss is false, partitions that no longer exist are omitted.
 
         `tell` is called with messages about the logs.
         """
         options = self.options
-        options.check_stream()  # here, because Spark hides errors that are raised in __init__
+        options.check_stream()  # not in __init__, because Spark hides errors that __init__ raises
         try:
             found = discovered(options, self._once).partitions
             there = [p for p in found if p.readable]
@@ -169,8 +170,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
         """Return the end offset of each log.
 
-        A log is reported as lost if it no longer exists, or if it ends before its offset in
-        `begin`.
+        If a log no longer exists or ends before its offset in `begin`, a data loss is reported.
         """
         ends = {}
         for key in sorted(begin.keys() - logs.keys()):
@@ -186,11 +186,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _end(self, log: PartitionLog, known: int) -> int:
-        """Return the offset after the last valid batch, or the last stable offset.
+        """Return the offset up to which the log can be read.
 
-        The last stable offset is returned with "read_committed".
-
-        If offset `known` is in the log, only the batches after it are read.
+        With "read_committed", this is the last stable offset. Otherwise, it is the offset after the
+        last valid batch. `known` is an earlier result. If the log still contains this offset, only
+        later batches are read.
         """
         end = 0
         if known > log.log_start_offset:
@@ -202,10 +202,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._decide(log, end) if self.options.committed else end
 
     def _decide(self, log: PartitionLog, end: int) -> int:
-        """Return the last stable offset of a log that ends at `end`; set the log's transactions.
+        """Update the transactions of a log that ends at `end`. Return its last stable offset.
 
-        Only the batches that were appended since the last call are read. If there is damage among
-        them, the whole log is read, because the damage may hide the end of a transaction.
+        Only the batches that were appended since the last call are read. If one of them is damaged,
+        the whole log is read, because the end of a transaction may have been lost.
         """
         key = log.topic, log.partition
         upto, walk = self._walks.get(key, (NO_END, TransactionWalk(log)))
@@ -242,7 +242,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(key, f"offsets {log.next_offset} to {stop - 1} are gone: the log was truncated")
         if options.committed:
             upto, walk = self._walks.get(key, (-1, None))
-            if walk is None or upto < stop:  # not walked up to `stop`, as after a restart
+            if walk is None or upto < stop:  # not read up to `stop`, for example after a restart
                 self._decide(log, log.next_offset)
             else:
                 log.transactions = walk.found
@@ -259,7 +259,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pack(plan.tasks, splits, options.split_bytes)
 
     def _once(self, message: str) -> None:
-        """Log a message only once, although each check of the logs may produce it again."""
+        """Log a message, unless an earlier check of the logs has already logged it."""
         if message not in self._said:
             self._said.add(message)
             say(message)
@@ -294,8 +294,8 @@ def _nested(offsets: Offsets) -> Nested:
 def _share(begins: Offsets, ends: Offsets, limit: int) -> Offsets:
     """Return end offsets that limit a micro-batch to about `limit` offsets.
 
-    Each partition gets a share in proportion to its number of new offsets, but at least one offset
-    if it has any.
+    The limit is divided among the partitions in proportion to their numbers of new offsets. A
+    partition with new offsets gets at least one offset.
     """
     sizes = {key: max(ends[key] - begins[key], 0) for key in ends}
     total = sum(sizes.values())

@@ -1,9 +1,8 @@
 """Keep the options of SQL tables in the metadata of their columns.
 
-When a table is created, Spark 4.2 passes the table's options to a Python data source, mixed with
-the table's properties. When the table is read or written, Spark passes no options, but it always
-passes the columns with their metadata. Therefore, the options are kept in the metadata of the first
-column.
+When a table is created, Spark 4.2 passes its options and its properties to a Python data source in
+one dict. When the table is read or written, Spark passes no options, but it always passes the
+columns with their metadata. Therefore, the options are kept in the metadata of the first column.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from pyspark.sql.types import StructField, StructType
 
 KEPT = "kafkafmt.options"
 PREFIX = "option."
-"""Prefix of the table properties that repeat what the user wrote under OPTIONS."""
+"""Prefix of the table properties that repeat the options from the OPTIONS clause."""
 
 
 def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
-    """Return the user's options for a table that is being created, or None if there is no table.
+    """Return the user's options for a table that is being created, or None if none is created.
 
     Properties that Spark adds (owner, provider, external, …) and other TBLPROPERTIES are omitted.
     The property `location` is used as the option `path`.
@@ -43,7 +42,7 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 
 def kept_options(schema: StructType) -> dict[str, str]:
-    """Return the table options in the metadata of a schema, or an empty dict if there are none."""
+    """Return the table options from the metadata of a schema. The dict is empty if it has none."""
     found: dict[str, Any] = {}
     for field in schema.fields:
         found |= json.loads((field.metadata or {}).get(KEPT, "{}"))
