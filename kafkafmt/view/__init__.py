@@ -1,4 +1,4 @@
-"""Logs as users hold them: `open_log`, `Log`, `Partition` and `Groups`."""
+"""The classes through which users read logs: `Log`, `Partition` and `Groups`, and `open_log`."""
 
 from .groups import Groups
 from .log import Log, open_log
