@@ -170,17 +170,14 @@ def test_builder_loses_no_record_of_any_thread(package: object, codec: str) -> N
     def work(i: int) -> None:
         for n in range(150):
             record = (b"%d" % i, b"%d" % n)
-            while True:
+            taken = False
+            while not taken:
                 try:
                     taken = builder.append(*record) if n % 2 else builder.extend([record]) == 1
                     if not taken or n % 40 == 0:
                         batches.append(builder.finish())
-                    if taken:
-                        break
-                except RuntimeError:
+                except RuntimeError:  # another thread uses the builder
                     refused[0] += 1
-                    if n % 40 == 0:
-                        break  # appended, but another thread has changed the batch before it was finished
 
     together(work)
     batches.append(builder.finish())
