@@ -45,7 +45,7 @@ def test_two_threads(benchmark: Any, log: Callable[[str], kafkafmt.Log], codec: 
     """Read the partitions with one and with two threads, in turn."""
     paths = [p.log.directory.path for p in log(codec)]
 
-    def read(threads: int) -> int:  # opened anew: a log keeps its plans
+    def read(threads: int) -> int:  # opens the log each time, because a log keeps its plans
         return sum(b.num_rows for b in kafkafmt.open(paths).scan(threads=threads, ordered=ordered))
 
     records = read(2)

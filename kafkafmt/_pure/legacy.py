@@ -88,10 +88,10 @@ class MessageSet:
         stop, q = p + ENTRY_OVERHEAD + size, p + LEGACY_KEY_AT[self.magic]
         spans = []
         try:
-            for behind in (4, 0):  # the length field of the value (4 bytes) must fit after the key
+            for trailing in (4, 0):  # the length field of the value (4 bytes) must fit after the key
                 (length,) = INT32.unpack_from(view, q)
                 q += 4
-                if length > stop - q - behind:
+                if length > stop - q - trailing:
                     raise struct.error
                 spans.append((q, max(length, -1)))
                 q += max(length, 0)

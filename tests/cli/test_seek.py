@@ -63,7 +63,7 @@ def test_seek_text_names_the_index_that_was_used(tmp_path: Path) -> None:
     )
     assert (
         "(1 segment read completely, " in kafkafmt(*ask, "--offset", 2).stdout
-    )  # a gap: what stands elsewhere decides
+    )  # offset 2 is in a gap, so the whole segment is read
 
 
 def test_what_kafkas_tools_take_in_place_of_a_time(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 INSTEAD = {
     r"\banew\b": "re-: rebuilt, renumbered",
-    r"(?<!lag )(?<!far )\bbehind\b": "after, past",
+    r"(?<!lag )\bbehind\b": "after, past",
     r"\bbeside\b": "next to",
     r"\bhurt\b": "corrupted",
     r"\bbelieve[ds]?\b|\bbelievable\b": "trust, accept",

@@ -99,7 +99,7 @@ def test_recovery_rebuilds_any_garbage_next_to_the_batches(image: Path, tmp_path
     found = sorted(folder.glob(name[3:]) if name.startswith("..") else (folder / "t-0").glob(name))
     for path in (
         found[-1:] if name.endswith("index") and state != "lost" else found
-    ):  # of older indexes nobody sees more than the name
+    ):  # for older indexes, only the name is read
         if state == "lost":
             path.unlink()
         else:
