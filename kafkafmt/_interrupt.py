@@ -18,9 +18,7 @@ INTERRUPTED = 130
 
 
 def is_command() -> bool:
-    """Return whether this process is the command `kafkafmt`, run as a script or by `python -m
-    kafkafmt`.
-    """
+    """Return whether this process is the command `kafkafmt`, run as a script or by `python -m kafkafmt`."""
     program = os.path.basename((getattr(sys, "argv", None) or [""])[0])
     if program == "-m":  # `python -m` is still looking for the module
         return "kafkafmt" in sys.orig_argv
@@ -32,8 +30,9 @@ def _end(signal_number: int, frame: object) -> None:
 
 
 def end_at_once() -> None:
-    """From now on, let SIGINT end the process without output. If SIGINT is ignored (nohup), it
-    stays ignored.
+    """From now on, let SIGINT end the process without output.
+
+    If SIGINT is ignored (nohup), it stays ignored.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
@@ -47,8 +46,7 @@ def raise_again() -> None:
 
 
 def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
-    """End the process if a KeyboardInterrupt was raised in code from which Python cannot propagate
-    it.
+    """End the process if a KeyboardInterrupt was raised in code from which Python cannot propagate it.
 
     Python cannot propagate exceptions from `__del__` and from callbacks of weak references. By
     default, it prints the exception and continues, so the interrupt would be lost.

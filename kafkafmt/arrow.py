@@ -80,8 +80,9 @@ _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("head
 
 
 def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
-    """Return the schema of the named columns, in that order. None stands for the eight default
-    columns.
+    """Return the schema of the named columns, in that order.
+
+    None stands for the eight default columns.
     """
     given = arguments.names("columns", names, SCHEMA.names + OPTIONAL.names)
     if given is None:
@@ -153,8 +154,9 @@ class _Binary:
 
 
 class _Columns(CopiedColumns):
-    """Columns whose arrays are stored in Arrow buffers. The buffers can grow, and Arrow takes them
-    over without a copy.
+    """Columns whose arrays are stored in Arrow buffers.
+
+    The buffers can grow, and Arrow takes them over without a copy.
     """
 
     capacity: int
@@ -209,8 +211,9 @@ class _Columns(CopiedColumns):
         setattr(self, attribute, self._arrays[attribute].array)
 
     def take(self, attribute: str, items: int) -> pa.Buffer:
-        """Return the buffer of an array, truncated after its first `items` items. `begin` must be
-        called afterwards.
+        """Return the buffer of an array, truncated after its first `items` items.
+
+        `begin` must be called afterwards.
         """
         setattr(self, attribute, None)
         return self._arrays[attribute].finish(items)
@@ -223,8 +226,9 @@ class _Columns(CopiedColumns):
 
 
 def _topic_bytes(topic: str) -> bytes:
-    """Return the name of a topic in UTF-8, which Arrow and Spark require. Raise ValueError if the
-    name, which comes from a directory, is not UTF-8.
+    """Return the name of a topic in UTF-8, which Arrow and Spark require.
+
+    Raise ValueError if the name, which comes from a directory, is not UTF-8.
     """
     try:
         return topic.encode()
@@ -234,8 +238,7 @@ def _topic_bytes(topic: str) -> bytes:
 
 
 class ArrowBuilder:
-    """Builds Arrow record batches of about `target_bytes` from the rows that are decoded into
-    `columns`.
+    """Builds Arrow record batches of about `target_bytes` from the rows that are decoded into `columns`.
 
     At any time, a builder contains rows of one partition only.
 
@@ -277,8 +280,9 @@ class ArrowBuilder:
         )
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Register the new rows in `columns`, which belong to `chunk`. If the Arrow record batch is
-        full, yield it.
+        """Register the new rows in `columns`, which belong to `chunk`.
+
+        If the Arrow record batch is full, yield it.
         """
         columns = self.columns
         if self._with_headers and columns.headers:
@@ -291,8 +295,9 @@ class ArrowBuilder:
             yield self.flush()
 
     def flush(self) -> pa.RecordBatch:
-        """Return the collected rows as an Arrow record batch. It is empty if no rows were
-        collected.
+        """Return the collected rows as an Arrow record batch.
+
+        It is empty if no rows were collected.
         """
         columns, scale = self.columns, 1.06 * self.target_bytes / max(self.bytes, 1)
         rows = min(max(int(self.rows * scale), 1 << 12), MAX_ROWS)
@@ -345,8 +350,9 @@ class ArrowBuilder:
         return pa.Array.from_buffers(type_, self.rows, [None, self.columns.take(_COPIED[name], self.rows)], 0)
 
     def _times(self, type_: pa.DataType) -> pa.Array:
-        """Return the timestamps in microseconds. A timestamp is null if the record has none, or if
-        int64 cannot represent it.
+        """Return the timestamps in microseconds.
+
+        A timestamp is null if the record has none, or if int64 cannot represent it.
         """
         columns, rows, nulls, validity = self.columns, self.rows, 0, None
         if columns.odd_times:

@@ -1,5 +1,6 @@
-"""Compress and decompress the records of batches. Kafka's codec ids are 1 gzip, 2 snappy, 3 lz4 and
-4 zstd.
+"""Compress and decompress the records of batches.
+
+Kafka's codec ids are 1 gzip, 2 snappy, 3 lz4 and 4 zstd.
 
 Only this module imports the compression packages. Decompressed data is appended to an `Arena`, a
 growing buffer that many batches share. The core can therefore decode all of them in one call.
@@ -105,6 +106,7 @@ class Arena:
         return self.view[self.filled : end]
 
     def append(self, part: bytes) -> None:
+        """Append bytes to the buffer, which grows if necessary."""
         end = self.filled + len(part)
         if end > len(self.view):
             self.room(len(part))
@@ -192,8 +194,9 @@ def _xerial(data: memoryview) -> bytes:
 
 
 class Decompressor:
-    """Decompresses batches into an arena. A batch may have at most `max_batch_bytes` after
-    decompression.
+    """Decompresses batches into an arena.
+
+    A batch may have at most `max_batch_bytes` after decompression.
 
     Contexts are reused. Therefore `decompress` raises RuntimeError if another thread is already
     using this object.
@@ -262,9 +265,7 @@ class Decompressor:
         return arena.filled - start
 
     def _room(self, done: int, expected: int) -> int:
-        """Return the number of bytes to request next, which is never more than one byte beyond the
-        limit.
-        """
+        """Return the number of bytes to request next, which is never more than one byte beyond the limit."""
         room = self.limit + 1 - done
         if expected < _ROOM:
             expected = _ROOM
@@ -384,8 +385,9 @@ class Decompressor:
 
 
 def _check_zstd_frames(data: memoryview) -> bool:
-    """Raise StructureError if the data is not a sequence of complete frames. The decompressor does
-    not check this.
+    """Raise StructureError if the data is not a sequence of complete frames.
+
+    The decompressor does not check this.
 
     Return whether the data consists of exactly one frame that is not skippable.
     """

@@ -1,5 +1,4 @@
-"""Define constants of Kafka's formats: positions of fields, meanings of bits, and values for
-"none".
+"""Define constants of Kafka's formats: positions of fields, meanings of bits, and values for "none".
 
 Layout of a record batch (magic 2; all integers big-endian; Kafka: DefaultRecordBatch):
 

@@ -1,5 +1,4 @@
-"""List the packages that the optional parts of this package need, and the commands that install
-them.
+"""List the packages that the optional parts of this package need, and the commands that install them.
 
 This package is not on PyPI, so `pip install kafkafmt[cli]` would fail. Error messages therefore
 name the missing packages.
@@ -40,8 +39,9 @@ def library_versions(names: Iterable[str]) -> dict[str, str | None]:
 
 
 def install_line(extra: str) -> str:
-    """Return the pip command that installs the missing packages of an extra. If none is missing,
-    the command installs all of them.
+    """Return the pip command that installs the missing packages of an extra.
+
+    If none is missing, the command installs all of them.
     """
     wanted = EXTRAS[extra]
     missing = [requirement for module, requirement in wanted.items() if not _installed(module)] or list(wanted.values())

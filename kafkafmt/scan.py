@@ -59,8 +59,9 @@ class _Failure(NamedTuple):
 
 
 class _Lanes(Generic[T]):
-    """The sources, and the items that wait for delivery. The workers and the consumer share this
-    object.
+    """The sources, and the items that wait for delivery.
+
+    The workers and the consumer share this object.
     """
 
     def __init__(self, sources: Sequence[Callable[[], Iterable[T]]], limit: int, ordered: bool) -> None:
@@ -112,8 +113,9 @@ class _Lanes(Generic[T]):
                 close()
 
     def _put(self, lane: int, item: T) -> bool:
-        """Wait until a lane can take an item, and add the item. Return False if the scan has been
-        stopped.
+        """Wait until a lane can take an item, and add the item.
+
+        Return False if the scan has been stopped.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._fits(lane))
@@ -128,8 +130,9 @@ class _Lanes(Generic[T]):
         return self._waiting < self._limit or (lane == self._current_lane and not self._lanes[lane])
 
     def items(self) -> Iterator[T]:
-        """Yield the items, lane by lane. If a source failed, raise its error in place of its next
-        item.
+        """Yield the items, lane by lane.
+
+        If a source failed, raise its error in place of its next item.
         """
         for number, lane in enumerate(self._lanes):
             while True:

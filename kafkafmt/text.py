@@ -44,18 +44,17 @@ _UNSAFE_IN_JSON = re.compile(
 
 
 def plain(text: str) -> str:
-    """Escape characters that could control a terminal, end a line, change the direction of text, or
-    be invisible.
+    r"""Escape characters that could control a terminal, end a line, change the direction of text, or be invisible.
 
-    The escapes have the form that Python uses, such as `\\x1b` or `\\u202e`.
+    The escapes have the form that Python uses, such as `\x1b` or `\u202e`.
     """
     return text if text.isprintable() else _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
 
 
 def json_encoder(*, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
-    """Return a function that encodes a value as JSON. The arguments are those of `json.JSONEncoder`.
+    r"""Return a function that encodes a value as JSON. The arguments are those of `json.JSONEncoder`.
 
-    Non-ASCII text stays readable. Only the characters that `plain` escapes become `\\uXXXX`. The
+    Non-ASCII text stays readable. Only the characters that `plain` escapes become `\uXXXX`. The
     parsed value does not change.
     """
     encode = json.JSONEncoder(ensure_ascii=False, indent=indent, default=default).encode

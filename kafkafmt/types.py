@@ -159,8 +159,7 @@ class HeaderSpans(NamedTuple):
 
 
 class RecordColumns:
-    """Reusable output of `decode_records`, which consists of NumPy arrays of equal capacity with
-    one item per record.
+    """Reusable output of `decode_records`, which consists of NumPy arrays of equal capacity with one item per record.
 
     Arrays of columns that were not requested are None. A span consists of a position in the decoded
     buffer and a length, both in bytes. The length of a null is -1.
@@ -243,8 +242,9 @@ class RecordColumns:
                 setattr(self, attribute, np.empty(self.capacity, dtype))
 
     def grow_headers(self, capacity: int) -> None:
-        """Replace the four header arrays with larger ones. Their contents are lost, so `rows` must
-        be 0.
+        """Replace the four header arrays with larger ones.
+
+        Their contents are lost, so `rows` must be 0.
         """
         self.header_capacity = capacity
         self.header_key_position = np.empty(capacity, np.int64)
@@ -261,8 +261,9 @@ class RecordColumns:
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Reset the cursor for another table of batches. Also remove the rows, unless `collects` is
-        True.
+        """Reset the cursor for another table of batches.
+
+        Also remove the rows, unless `collects` is True.
         """
         if not self.collects:
             self.clear()
@@ -270,8 +271,7 @@ class RecordColumns:
 
 
 class CopiedColumns(RecordColumns):
-    """Record columns that contain copies of keys and values, in Arrow's binary layout, instead of
-    spans.
+    """Record columns that contain copies of keys and values, in Arrow's binary layout, instead of spans.
 
         key_offsets, value_offsets      int32, capacity + 1 items: where the bytes of each row begin
         key_data, value_data            uint8, `room` bytes
@@ -307,14 +307,16 @@ class CopiedColumns(RecordColumns):
         return array
 
     def clear(self) -> None:
+        """Remove all rows, and set all validity bits to 1."""
         super().clear()
         for validity in (self.key_validity, self.value_validity):
             if validity is not None:
                 validity[:] = 255
 
     def grow_data(self) -> None:
-        """Replace the data arrays with arrays of twice the size. Their contents are lost, so `rows`
-        must be 0.
+        """Replace the data arrays with arrays of twice the size.
+
+        Their contents are lost, so `rows` must be 0.
         """
         for name, room in self.rooms.items():
             self.rooms[name] = min(2 * room, 2**31 - 1)

@@ -101,9 +101,9 @@ def group() -> None:
 
 
 def _prepare_streams() -> None:
-    """Make stdout and stderr use UTF-8, whatever the locale is.
+    r"""Make stdout and stderr use UTF-8, whatever the locale is.
 
-    File names that are not UTF-8 appear with escapes, as in JSON: `\\udcff`. If the caller has
+    File names that are not UTF-8 appear with escapes, as in JSON: `\udcff`. If the caller has
     closed a stream, output to it is discarded.
     """
     for name in ("stdout", "stderr"):

@@ -46,6 +46,7 @@ class Numbers(ParamType[list[int]]):
     name = "N[,N…]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        """Return the partition numbers."""
         if isinstance(value, list):
             return value
         words = [n.strip() for n in str(value).split(",")]
@@ -63,6 +64,7 @@ class Offsets(ParamType[OffsetRange]):
     name = "FROM:TO"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> OffsetRange:
+        """Return the range of offsets."""
         if isinstance(value, OffsetRange):
             return value
         try:
@@ -77,6 +79,7 @@ class LocalPath(ParamType[str]):
     name = "PATH"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the local path."""
         try:
             return local_path(value)
         except ValueError as error:

@@ -39,6 +39,7 @@ class Time(ParamType[int | str]):
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return the time in milliseconds, or a word that Kafka uses for a special time."""
         word = WORDS.get(value, value)
         if word in WORDS.values():
             return str(word)

@@ -26,7 +26,7 @@ _INT32, _UINT32 = struct.Struct(">i"), struct.Struct(">I")
 
 
 def with_increasing_deltas(batch: memoryview, max_batch_bytes: int) -> bytearray | None:
-    """Return a copy of a v2 batch with the offset deltas 0, 1, 2, …
+    """Return a copy of a v2 batch with the offset deltas 0, 1, 2 and so on.
 
     Return None if the records do not match the record count and their lengths.
     """
@@ -53,7 +53,7 @@ def with_increasing_deltas(batch: memoryview, max_batch_bytes: int) -> bytearray
 
 
 def _renumbered(records: memoryview, count: int) -> bytearray | None:
-    """Return uncompressed records with the offset deltas 0, 1, 2, …
+    """Return uncompressed records with the offset deltas 0, 1, 2 and so on.
 
     Return None if the lengths of the records are wrong.
     """

@@ -82,10 +82,12 @@ class AppendRecord(Protocol):
         timestamp: int = -1,
         headers: Headers = (),
         offset: int | None = None,
-    ) -> bool: ...
+    ) -> bool:
+        """Return whether the batch has capacity for the record."""
 
 
 class ExtendRecords(Protocol):
     """Type of `BatchBuilder.extend`."""
 
-    def __call__(self, records: Sequence[RecordLike], start: int = 0) -> int: ...
+    def __call__(self, records: Sequence[RecordLike], start: int = 0) -> int:
+        """Append records from index `start` on, and return the index after the last appended one."""

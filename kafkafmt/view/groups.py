@@ -67,7 +67,5 @@ class Groups:
         return arrow.committed_offsets(self.offsets)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the table that `to_arrow` returns as an Arrow C stream, which pandas, Polars and
-        DuckDB can read.
-        """
+        """Export the table that `to_arrow` returns as an Arrow C stream, which pandas, Polars and DuckDB can read."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)

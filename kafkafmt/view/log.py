@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 
 class Log:
-    """The partitions of one or more log directories. Iterate over them, or get one with
-    ``log[topic, partition]``.
+    """The partitions of one or more log directories.
+
+    Iterate over them, or get one with ``log[topic, partition]``.
 
     `kafkafmt.open` creates logs. Files are open only while they are read, so a log need not be
     closed.
@@ -61,9 +62,7 @@ class Log:
 
     @property
     def not_live(self) -> list[Partition]:
-        """The partitions in ``-delete``, ``-stray`` and ``-future`` directories whose own path was
-        not opened.
-        """
+        """The partitions in ``-delete``, ``-stray`` and ``-future`` directories whose own path was not opened."""
         return [p for p in self._partitions if not p.log.directory.readable]
 
     @property
@@ -279,8 +278,9 @@ class Log:
         return iter(self.partitions)
 
     def __enter__(self) -> Log:
-        """Return the log itself, so that it can be used in a ``with`` statement. There is nothing
-        to close.
+        """Return the log itself, so that it can be used in a ``with`` statement.
+
+        There is nothing to close.
         """
         return self
 

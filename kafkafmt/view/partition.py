@@ -97,8 +97,9 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction. If no transaction is open, this is
-        `next_offset`.
+        """First offset of the oldest open transaction.
+
+        If no transaction is open, this is `next_offset`.
 
         The first use reads the whole log. Kafka's counterpart is ``UnifiedLog.lastStableOffset``.
         """
@@ -500,10 +501,10 @@ class Partition:
         return self.to_reader(columns, **selection).read_all()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the eight default columns of all records as an Arrow C stream, which pandas,
-        Polars and DuckDB can read.
+        """Export the eight default columns of all records as an Arrow C stream.
 
-        Memory use does not depend on the size of the partition.
+        pandas, Polars and DuckDB can read this stream. Memory use does not depend on the size of
+        the partition.
         """
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
@@ -555,8 +556,9 @@ class Partition:
 
 
 def _check_bound(name: str, offset: int | None, time: Time | None) -> int | None:
-    """Return `offset` as an int or None. Raise an error if `offset` or `time` is wrong, or if both
-    are given.
+    """Return `offset` as an int or None.
+
+    Raise an error if `offset` or `time` is wrong, or if both are given.
     """
     if offset is not None and time is not None:
         raise ValueError(f"{name} and {name}_time cannot both be given")

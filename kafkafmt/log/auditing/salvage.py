@@ -75,10 +75,12 @@ class SalvagedPartition:
 
     @property
     def topic(self) -> str:
+        """Name of the topic."""
         return self.source.topic
 
     @property
     def partition(self) -> int:
+        """Number of the partition."""
         return self.source.partition
 
     def to_dict(self) -> dict[str, Any]:

@@ -106,8 +106,9 @@ class FileView:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
 
     def read_into(self, view: Any, position: int) -> int:
-        """Fill the buffer `view` with bytes of the file, starting at `position`. Return the number
-        of bytes read.
+        """Fill the buffer `view` with bytes of the file, starting at `position`.
+
+        Return the number of bytes read.
 
         The buffer is filled completely, unless the file ends earlier.
         """
@@ -157,8 +158,7 @@ class FileView:
         return value
 
     def transfer(self, target: int, start: int, end: int) -> None:
-        """Write the bytes in [start, end) to a file or socket, at the current position of the
-        target.
+        """Write the bytes in [start, end) to a file or socket, at the current position of the target.
 
         `target` is a blocking file descriptor. Raise OSError if the file ends before `end`.
         """
@@ -340,8 +340,7 @@ def sync_directory(path: Path) -> None:
 
 
 def list_directory(path: Path) -> tuple[list[str], list[str]]:
-    """Return the sorted names of the subdirectories of a directory, and the sorted names of its
-    files.
+    """Return the sorted names of the subdirectories of a directory, and the sorted names of its files.
 
     Broken links are returned as files. Pipes, sockets and devices are omitted. Kafka also omits
     everything that is not a regular file.

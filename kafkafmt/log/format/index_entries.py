@@ -64,9 +64,7 @@ def read_offset_index(data: bytes, base_offset: int) -> Columns:
 
 
 def read_time_index(data: bytes, base_offset: int) -> Columns:
-    """Return the timestamps (in ms) and offsets of those entries of a `.timeindex` file that are in
-    use.
-    """
+    """Return the timestamps (in ms) and offsets of those entries of a `.timeindex` file that are in use."""
     timestamps, offsets = all_time_entries(data, base_offset)
     n = in_use(timestamps, offsets, 0, base_offset)
     return timestamps[:n], offsets[:n]
@@ -99,15 +97,17 @@ def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int 
 
 
 def offset_index_bytes(offsets: Numbers, positions: Numbers, base_offset: int) -> bytes:
-    """Serialize entries of a `.index` file. Raise ValueError if a number does not fit into its
-    field.
+    """Serialize entries of a `.index` file.
+
+    Raise ValueError if a number does not fit into its field.
     """
     return _bytes(OFFSET_ENTRY, _column(offsets) - base_offset, _column(positions))
 
 
 def time_index_bytes(timestamps: Numbers, offsets: Numbers, base_offset: int) -> bytes:
-    """Serialize entries of a `.timeindex` file. Raise ValueError if a number does not fit into its
-    field.
+    """Serialize entries of a `.timeindex` file.
+
+    Raise ValueError if a number does not fit into its field.
     """
     return _bytes(TIME_ENTRY, _column(timestamps), _column(offsets) - base_offset)
 

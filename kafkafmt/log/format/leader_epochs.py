@@ -21,8 +21,7 @@ Epochs = list[tuple[int, int]]
 
 
 def epochs_of(table: BatchTable) -> Epochs:
-    """Return (epoch, base offset) for each batch at which the leader epoch changes, including the
-    first batch.
+    """Return (epoch, base offset) for each batch at which the leader epoch changes, including the first batch.
 
     Batches of formats 0 and 1, which have no leader epoch, are ignored.
     """
@@ -138,8 +137,7 @@ def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
 def believable_runs(
     runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int, int]]:
-    """Of all sequences of runs in which epochs never decrease, return the one that covers the most
-    offsets.
+    """Of all sequences of runs in which epochs never decrease, return the one that covers the most offsets.
 
     The CRC of a batch does not cover its epoch, so a few batches can have a wrong epoch. Runs that
     agree with the checkpoint outweigh all other runs.
@@ -187,8 +185,7 @@ def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
 
 
 def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) -> tuple[int, int] | None:
-    """Return an epoch and its end offset, as a broker returns them for OffsetsForLeaderEpoch
-    requests.
+    """Return an epoch and its end offset, as a broker returns them for OffsetsForLeaderEpoch requests.
 
     The epoch returned is the largest known one that is not above `epoch`. If there is no such
     epoch, `epoch` itself is returned. The end offset is unknown if there are no epochs, or if

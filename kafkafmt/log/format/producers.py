@@ -132,9 +132,7 @@ class Producers:
         return self._oldest[0][0] if self._oldest else None
 
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
-        """Return the number of producers, other than `known`, that have an open transaction, and
-        the entry of one of them.
-        """
+        """Return the number of producers except `known` that have an open transaction, and the entry of one of them."""
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
         found = next((producer_id for producer_id in self._open if producer_id not in ids), None) if count else None
@@ -147,20 +145,15 @@ class Producers:
 
     @property
     def open_transactions(self) -> list[ProducerEntry]:
-        """Entries of the producers that have an open transaction, starting with the oldest
-        transaction.
-        """
+        """Entries of the producers that have an open transaction, starting with the oldest transaction."""
         return [self.entries[i] for i in sorted(self._open, key=lambda i: self._open[i])]
 
     def forget(self, before: int) -> None:
-        """Remove producers that have no open transaction and whose timestamp is below `before` (in
-        ms).
-        """
+        """Remove producers that have no open transaction and whose timestamp is below `before` (in ms)."""
         self.entries = {i: e for i, e in self.entries.items() if e.timestamp >= before or i in self._open}
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[Aborted]:
-        """Update the state with the next batches, and return the transactions that these batches
-        abort.
+        """Update the state with the next batches, and return the transactions that these batches abort.
 
         Parameters
         ----------

@@ -60,8 +60,7 @@ class ProducerEntry(NamedTuple):
 
 
 def sequence_after(sequence: int, n: int) -> int:
-    """Return the sequence number that is `n` steps after `sequence`, or before it if `n` is
-    negative.
+    """Return the sequence number that is `n` steps after `sequence`, or before it if `n` is negative.
 
     Sequence numbers range from 0 to 2**31 - 1, which is followed by 0.
     """

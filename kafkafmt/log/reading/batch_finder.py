@@ -45,6 +45,7 @@ class Window:
 
     @property
     def end(self) -> int:
+        """File position at which the window ends."""
         return self.at + len(self.data)
 
 
@@ -183,8 +184,9 @@ class BatchFinder:
         return self.crcs.update(castagnoli, start, end, value)
 
     def zero_tail(self) -> int:
-        """Return the position at which the zeros at the end of the file begin. If the file does not
-        end with zeros, return the size of the file.
+        """Return the position at which the zeros at the end of the file begin.
+
+        If the file does not end with zeros, return the size of the file.
         """
         if self._zero_tail is None:
             end = self.size

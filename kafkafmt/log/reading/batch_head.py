@@ -89,8 +89,9 @@ def whole_varint(raw: bytes) -> int | None:
 
 
 def header_continues(head: bytes, expected: int) -> bool:
-    """Return whether `head` can be the beginning of a header whose offset is between `expected` and
-    `expected` + MAX_RELATIVE_OFFSET.
+    """Return whether `head` can be the beginning of a header with a possible offset.
+
+    The offset must be between `expected` and `expected` + MAX_RELATIVE_OFFSET.
     """
     if not header_stands(head, expected):
         return False

@@ -32,8 +32,9 @@ FEW = 8
 
 
 class SpanCrcs:
-    """Computes CRCs of spans of one open file. For long spans, each byte of the file is read only
-    once.
+    """Computes CRCs of spans of one open file.
+
+    For long spans, each byte of the file is read only once.
     """
 
     def __init__(self, view: FileView) -> None:
@@ -111,9 +112,7 @@ def crc_covers(position: int, magic: int) -> int:
 
 
 def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
-    """Extend each CRC in `crcs` by the same `size` bytes, whose own CRC is `rest`, and return the
-    results.
-    """
+    """Extend each CRC in `crcs` by the same `size` bytes, whose own CRC is `rest`, and return the results."""
     append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
     if len(crcs) < FEW:
         return np.array([append(rest, crc, size) for crc in crcs.tolist()], np.int64)

@@ -37,8 +37,7 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
-    """Return a mask with True for each run that is a single batch, directly follows damage, and has
-    an offset that is out of reach.
+    """Return a mask of the runs with an offset out of reach that are one batch and directly follow damage.
 
     An offset is out of reach if its distance from the previous run exceeds the range of offsets of
     a segment. Nothing confirms such a base offset. If the segment's base offset is 0, the mask is
@@ -85,7 +84,5 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
 
 
 def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
-    """For each pair of runs, return 1 if there is no gap between them, -1 if nothing explains the
-    gap, and otherwise 0.
-    """
+    """Return 1 for each pair of runs without a gap, -1 if nothing explains the gap, and otherwise 0."""
     return np.where(gap == 0, 1, np.where((gap == left_out) | damaged, 0, -1))

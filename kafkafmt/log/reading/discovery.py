@@ -226,8 +226,9 @@ def _has_log(path: Path) -> bool:
 
 
 def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> list[PartitionDir]:
-    """Return the partition directories of a log directory. If a directory cannot be read, its
-    `error` attribute gives the reason.
+    """Return the partition directories of a log directory.
+
+    If a directory cannot be read, its `error` attribute gives the reason.
     """
     checkpoints = _read_checkpoints(path)
     found = []
@@ -269,8 +270,9 @@ def _partition_in(
 
 
 def _segments_among(path: Path, names: list[str]) -> list[str]:
-    """Return the `.log` files of a directory. If none of them is named by a base offset, return
-    only those with a valid batch.
+    """Return the `.log` files of a directory.
+
+    If none of them is named by a base offset, return only those with a valid batch.
     """
     logs = [n for n in names if n.endswith(".log")]
     named = any(base_offset_of(n) is not None for n in logs)

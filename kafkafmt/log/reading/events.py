@@ -17,8 +17,7 @@ Event = TypeVar("Event", Run, Damage)
 
 
 class Events:
-    """The extents and damaged spans of a plan that overlap the offsets [start, end), in offset
-    order.
+    """The extents and damaged spans of a plan that overlap the offsets [start, end), in offset order.
 
     Attributes
     ----------
@@ -47,8 +46,9 @@ class Events:
 
 
 def _select(events: list[Event], start: int, end: int) -> tuple[list[Event], IntArray]:
-    """Return two items: the extents or damaged spans that overlap the offsets [start, end), in
-    offset order, and the first offset of each of them.
+    """Return the items that overlap the offsets [start, end), in offset order, and the first offset of each.
+
+    The items are extents or damaged spans.
     """
     first = np.array([e.first_offset or 0 for e in events], np.int64)
     last = np.array([MAX_OFFSET if e.last_offset is None else e.last_offset for e in events], np.int64)

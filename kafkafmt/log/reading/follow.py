@@ -102,8 +102,9 @@ class Follower:
         self._judged: tuple[int, int] | None = None
 
     def _seen_of(self, segment: SegmentFile) -> int:
-        """Return the position in bytes at which the plan of a segment ends. Only an incomplete last
-        batch may follow it.
+        """Return the position in bytes at which the plan of a segment ends.
+
+        Only an incomplete last batch may follow it.
         """
         plan = self.log.plan(segment)
         return max([e.end for e in plan.extents] + [d.position + d.length for d in plan.damaged], default=0)
@@ -161,8 +162,10 @@ class Follower:
                 self._read(segment)
 
     def _stamp_now(self) -> Stamp:
-        """Return values that change if the partition changes: the modification times of its
-        directory and of its last segment, and the size of that segment.
+        """Return values that change if the partition changes.
+
+        They are the modification times of the directory and of the last segment, and the size of
+        the last segment.
         """
         folder = os.stat(self.log.directory.path)
         if self._segment is None:
@@ -211,8 +214,9 @@ class Follower:
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:
-        """Return the number of rows at the start of the table that can be accepted. The offsets of
-        each such row are higher than those of the batch before it.
+        """Return the number of rows at the start of the table that can be accepted.
+
+        The offsets of each such row are higher than those of the batch before it.
         """
         first, last = rows["base_offset"], last_offsets(rows)
         before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last
@@ -243,8 +247,9 @@ class Follower:
         return error.code != "truncated" or before[1] != view.size
 
     def _judge(self, segment: SegmentFile) -> None:
-        """Plan the whole segment, to decide which of its bytes are damaged. Batches that follow the
-        damage and are delivered by the plan count as seen.
+        """Plan the whole segment, to decide which of its bytes are damaged.
+
+        Batches that follow the damage and are delivered by the plan count as seen.
         """
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size

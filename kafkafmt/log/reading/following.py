@@ -54,8 +54,9 @@ class Followers:
         return len(self._followers)
 
     def look(self) -> Iterator[Follower]:
-        """Check every partition once, and yield its Follower object. A partition that no longer
-        exists is dropped afterwards.
+        """Check every partition once, and yield its Follower object.
+
+        A partition that no longer exists is dropped afterwards.
         """
         closely = time.monotonic() - self._scanned > RESCAN
         if closely:
@@ -107,8 +108,10 @@ class Followers:
 
 
 def paths_to_follow(directory: PartitionDir, paths: Iterable[str | Path]) -> list[Path]:
-    """Return the paths that are used to find a partition again: those of its `.log` files that are
-    in `paths`, or else its directory.
+    """Return the paths that are used to find a partition again.
+
+    These are the `.log` files of the partition that are in `paths`. If there are none, it is the
+    directory of the partition.
     """
     named = [p for p in map(Path, paths) if p.is_file() and p.parent.resolve() == directory.path.resolve()]
     return named or [directory.path]

@@ -62,8 +62,7 @@ class TimeBounds(NamedTuple):
 
 
 def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
-    """Return the position of a batch, in bytes, from which a walk finds every batch with `offset`
-    or a later one.
+    """Return the position of a batch, in bytes, from which a walk finds every batch with `offset` or a later one.
 
     Return 0 if the index has no usable entry. If `exactly` is True, an entry is used only if its
     batch contains the offset in the entry. In a compacted log, where gaps are expected, nothing
@@ -152,9 +151,7 @@ def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> 
 
 
 def _batches_from(view: FileView, position: int, offset: int) -> Iterator[BatchTable]:
-    """Yield tables of valid batches from `position` to the batch with `offset`, or until SCAN_BYTES
-    have been read.
-    """
+    """Yield tables of valid batches from `position` to the batch with `offset`, or until SCAN_BYTES have been read."""
     for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(
         position, min(view.size, position + SCAN_BYTES)
     ):
@@ -164,9 +161,7 @@ def _batches_from(view: FileView, position: int, offset: int) -> Iterator[BatchT
 
 
 def _batch_at(view: FileView, position: int) -> np.void | None:
-    """Return the header fields of the valid batch at `position`, or None if there is no valid
-    batch.
-    """
+    """Return the header fields of the valid batch at `position`, or None if there is no valid batch."""
     table = np.zeros(1, BATCH_DTYPE)
     size = int.from_bytes(view.read(position + 8, 4), "big", signed=True) + 12
     scan = core.scan_batches(view.read(position, max(min(size, view.size - position), 0)), table)

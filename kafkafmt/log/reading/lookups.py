@@ -75,8 +75,7 @@ def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = Fa
 
 
 def find_max_timestamp(log: PartitionLog) -> Place | None:
-    """Return the place of the first record with the largest timestamp in the partition, as given by
-    the batch headers.
+    """Return the place of the first record with the largest timestamp in the partition, as given by the batch headers.
 
     Return None if no record has a timestamp.
     """
@@ -89,11 +88,11 @@ def find_max_timestamp(log: PartitionLog) -> Place | None:
 
 
 def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
-    """Yield the segments whose largest timestamp is at least `timestamp`, starting with the segment
-    that contains the offset `low`.
+    """Yield the segments whose largest timestamp is at least `timestamp`.
 
-    The largest timestamp of each segment is looked up once and cached, as in a broker. Every
-    segment must be checked, because timestamps need not increase.
+    The first one is the segment that contains the offset `low`, or a later one. The largest
+    timestamp of each segment is looked up once and cached, as in a broker. Every segment must be
+    checked, because timestamps need not increase.
     """
     largest, at = log.largest_timestamps, log.first_segment(low)
     while len(ahead := np.flatnonzero((largest[at:] >= timestamp) | (largest[at:] == UNKNOWN))):

@@ -24,8 +24,7 @@ from .partition_dir import PartitionDir, SegmentFile
 
 
 class UnavailableSegmentError(OSError):
-    """Raised if a segment is missing or has changed since it was listed, and retention does not
-    explain this.
+    """Raised if a segment is missing or has changed since it was listed, and retention does not explain this.
 
     Attributes
     ----------
@@ -45,9 +44,7 @@ def unavailable(segment: SegmentFile, reason: str, code: int = errno.ENOENT) -> 
 
 
 def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
-    """Raise `UnavailableSegmentError` unless retention has removed `segment` since `directory` was
-    listed.
-    """
+    """Raise `UnavailableSegmentError` unless retention has removed `segment` since `directory` was listed."""
     try:
         inode = os.stat(directory.path).st_ino
         _, names = files.list_directory(directory.path)
@@ -90,8 +87,9 @@ def _end(segment: SegmentFile, first_base: int) -> int:
 
 
 def _log_start_checkpoint(directory: PartitionDir) -> int:
-    """Return the log start offset of a partition from the checkpoint in its log directory, or 0 if
-    the checkpoint has none.
+    """Return a partition's log start offset from the checkpoint in its log directory.
+
+    Return 0 if the checkpoint does not contain the partition.
     """
     if directory.state != "live":
         return 0

@@ -22,8 +22,7 @@ class Neighbours:
         self._held: dict[int, dict[tuple[int, int], int]] = {}
 
     def hold(self, walker: Walker, piece: Run) -> bool:
-        """Return whether a neighbour of the segment contains an identical copy of the batch
-        `piece`.
+        """Return whether a neighbour of the segment contains an identical copy of the batch `piece`.
 
         Only the neighbour in which the first offset of `piece` belongs is searched.
         """

@@ -87,9 +87,7 @@ class Part:
         return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
 
     def unreadable_rest(self, error: KafkaFormatError) -> Damage:
-        """Return the damage for the rest of an extent whose file has changed since its plan was
-        made.
-        """
+        """Return the damage for the rest of an extent whose file has changed since its plan was made."""
         first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
         message = f"the file changed while it was read: {error.message}"
         length = max(self.extent.end - error.position, 0)
@@ -98,8 +96,9 @@ class Part:
         )
 
     def _after(self, extent: Run) -> int | None:
-        """Return the first offset that is delivered after an extent. If none follows in this
-        segment, return the base offset of the next segment.
+        """Return the first offset that is delivered after an extent.
+
+        If none follows in this segment, return the base offset of the next segment.
         """
         extents = self.plan.extents
         at = bisect_right(extents, extent.last_offset, key=lambda e: e.first_offset)
@@ -125,8 +124,7 @@ class GroupReader:
         self._damage_before = np.array(events.damage_before, np.int64) if ends_at_damage else None
 
     def read(self, k: int) -> Part | None:
-        """Return the batches of extent `k` and of the extents after it that are close to it in the
-        file.
+        """Return the batches of extent `k` and of the extents after it that are close to it in the file.
 
         Extents that have changed since the plan was made are not included. If extent `k` cannot be
         read this way, return None.

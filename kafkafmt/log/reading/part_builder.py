@@ -57,16 +57,19 @@ class PartBuilder:
             self._take()
 
     def _make_room(self, rows: BatchTable, start: int) -> None:
-        """Turn the waiting batches into parts if the table has no space for `rows`, or if the
-        batches have reached the size of a run.
+        """Turn the waiting batches into parts if necessary.
+
+        This is necessary if the table has no space for `rows`, or if the batches have reached the
+        size of a run.
         """
         n = self._count
         if n and (n + len(rows) > TABLE_ROWS or start - int(self._rows["position"][0]) >= self.run_bytes):
             self._take()
 
     def damage(self, bad: Bad) -> None:
-        """Add a damaged span. If many damaged spans directly precede it, merge it into the last of
-        them.
+        """Add a damaged span.
+
+        If many damaged spans directly precede it, merge it into the last of them.
         """
         bads = self._bads
         follows = self._follows(self._count, bad.position)
@@ -93,9 +96,7 @@ class PartBuilder:
         self._bads.add(bad.position, bad.end, bad.code, bad.message, bad.records)
 
     def _merge(self, n: int, end: int) -> None:
-        """Extend the last damaged span to the position `end`, so that it includes `n` more damaged
-        spans.
-        """
+        """Extend the last damaged span to the position `end`, so that it includes `n` more damaged spans."""
         bads = self._bads
         i = len(bads) - 1
         self._merged += n
@@ -112,8 +113,9 @@ class PartBuilder:
         self._count = end
 
     def add_scan(self, rows: BatchTable, spans: IntArray, start: int) -> None:
-        """Add the batches and damaged spans that `core.scan_damaged` found in a buffer, which
-        begins at the file position `start`.
+        """Add the batches and damaged spans that `core.scan_damaged` found in a buffer.
+
+        The buffer begins at the file position `start`.
         """
         if len(rows):
             self._make_room(rows, start)
@@ -137,8 +139,9 @@ class PartBuilder:
         self.limit()
 
     def _add_consecutive(self, spans: IntArray, row: int, before: int) -> None:
-        """Add damaged batches that directly follow each other. `before` is the number of damaged
-        spans that directly precede them.
+        """Add damaged batches that directly follow each other.
+
+        `before` is the number of damaged spans that directly precede them.
         """
         n, bads = len(spans), self._bads
         i = max(min(SINGLE_SPANS - before, n), 0)
@@ -189,9 +192,7 @@ class PartBuilder:
         self._count = 0
 
     def _continue_last(self, runs: RunColumns) -> bool:
-        """If the first run of `runs` continues the run that was added last, merge the two runs and
-        return True.
-        """
+        """If the first run of `runs` continues the run that was added last, merge the two runs and return True."""
         before = self._runs[-1]
         if int(self._run_at[-1][-1]) != self._parts - 1:  # a damaged span follows the last run
             return False
@@ -218,8 +219,10 @@ class PartBuilder:
 
 
 def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
-    """Return the runs of a table of valid batches. `firsts` contains the first offset of each
-    batch, and `start` is the file position of the buffer that contains the batches.
+    """Return the runs of a table of valid batches.
+
+    `firsts` contains the first offset of each batch, and `start` is the file position of the buffer
+    that contains the batches.
     """
     if len(rows) == 1:
         return [_run_of_one(rows[0], int(firsts[0]), start)]
@@ -232,8 +235,9 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
 def columns_of(
     rows: BatchTable, firsts: IntArray, cut_gaps: bool, cut_at: IntArray = NOWHERE, cut_before: IntArray = NOWHERE
 ) -> tuple[IntArray, RunColumns]:
-    """Divide valid batches into runs. Return two items: the row at which each run begins, and the
-    runs.
+    """Divide valid batches into runs.
+
+    Return two items: the row at which each run begins, and the runs.
 
     Parameters
     ----------

@@ -1,6 +1,4 @@
-"""Read one partition: its batches in offset order, its records as columns or objects, and its
-damaged spans.
-"""
+"""Read one partition: its batches in offset order, its records as columns or objects, and its damaged spans."""
 
 from __future__ import annotations
 
@@ -239,8 +237,9 @@ class PartitionLog(PlannedLog):
         committed: bool = False,
         past_open: bool = False,
     ) -> Iterator[core.Record]:
-        """Yield the records with offsets in [start, end) as Record objects. The parameters are
-        those of `chunks`.
+        """Yield the records with offsets in [start, end) as Record objects.
+
+        The parameters are those of `chunks`.
         """
         for source, columns in self.chunks(
             start=start,

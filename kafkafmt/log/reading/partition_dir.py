@@ -95,16 +95,19 @@ class PartitionDir:
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that a broker shows to consumers: the log start offset in the checkpoint or
-        the base offset of the first segment, whichever is higher.
+        """First offset that a broker shows to consumers.
+
+        This is the log start offset in the checkpoint or the base offset of the first segment,
+        whichever is higher.
         """
         first = self.segments[0].base_offset if self.segments else None
         return max(self.log_start, first or 0)
 
     @property
     def readable(self) -> bool:
-        """Whether readers include the partition. They do if it is live, or if the user named its
-        path.
+        """Whether readers include the partition.
+
+        They do if it is live, or if the user named its path.
         """
         return self.state == "live" or self.named
 

@@ -1,6 +1,4 @@
-"""Store the runs and the damaged spans of a segment as columns, to save time and memory if there
-are many.
-"""
+"""Store the runs and the damaged spans of a segment as columns, to save time and memory if there are many."""
 
 from __future__ import annotations
 
@@ -122,6 +120,7 @@ class BadColumns:
 
     @classmethod
     def empty(cls) -> BadColumns:
+        """Return columns without rows."""
         return cls([], [], [], [], [], [], {})
 
     def __len__(self) -> int:
@@ -138,8 +137,9 @@ class BadColumns:
         self.stored.append(0)
 
     def add_corrupted(self, spans: IntArray) -> None:
-        """Append batches whose CRC does not match. `spans` contains rows from `core.scan_damaged`,
-        with file positions.
+        """Append batches whose CRC does not match.
+
+        `spans` contains rows from `core.scan_damaged`, with file positions.
         """
         position, end, _, magic, crc, stored, _ = spans.T.tolist()
         self.position += position

@@ -124,11 +124,10 @@ def plan_segment(
 
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
-    """Return the offsets at which to split a run, so that the first batch that ends at or after
-    `border` becomes a separate run.
+    """Return the offsets at which to split a run.
 
-    `border` is an offset. `position` and `end` are the file positions of the run's start and end,
-    in bytes.
+    The split makes a separate run of the first batch that ends at or after `border`. `border` is an
+    offset. `position` and `end` are the file positions of the run's start and end, in bytes.
     """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
@@ -281,8 +280,9 @@ _SET_FIELDS = [getattr(Damage, name).__set__ for name in Damage.__slots__]
 
 
 def _damages(n: int, *columns: Sequence[Any]) -> list[Damage]:
-    """Return `n` Damage objects, given a column of values for each field. This takes a third of the
-    time that the `__init__` of the frozen class takes.
+    """Return `n` Damage objects, given a column of values for each field.
+
+    This takes a third of the time that the `__init__` of the frozen class takes.
     """
     objects = list(map(_NEW_DAMAGE, [Damage] * n))
     for set_field, values in zip(_SET_FIELDS, columns, strict=True):
@@ -295,9 +295,7 @@ def _finding(file: str, error: str, run: Run, what: str) -> Finding:
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:
-    """Split a run that is not accepted into runs of one batch each, so that every batch is judged
-    separately.
-    """
+    """Split a run that is not accepted into runs of one batch each, so that every batch is judged separately."""
     if run.batches == 1:
         return [run]
     pieces = []
@@ -334,8 +332,9 @@ class _Around:
         return block, bisect_right(self._offsets[block], offset)
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the last extent that begins at or before the first offset of `piece`, and the
-        extent after it. If one of these extents does not exist, it is None.
+        """Return the last extent that begins at or before the first offset of `piece`, and the extent after it.
+
+        If one of these extents does not exist, it is None.
         """
         number, at = self._find(piece.first_offset)
         block = self._blocks[number]
@@ -346,8 +345,9 @@ class _Around:
         return (block[at - 1] if at else None), after
 
     def gap_for(self, piece: Run, lower: int) -> bool:
-        """Return whether the offsets of the run `piece` exactly fill a gap, either between two
-        extents or before the first extent.
+        """Return whether the offsets of the run `piece` exactly fill a gap.
+
+        The gap can be between two extents or before the first extent.
         """
         before, after = self.before(piece)
         start = lower if before is None else before.last_offset + 1
@@ -400,9 +400,7 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
 
 
 def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
-    """Return the reason why a damaged span counts as an incomplete last batch, or None if it does
-    not.
-    """
+    """Return the reason why a damaged span counts as an incomplete last batch, or None if it does not."""
     position = bad.position
     zeros = walker.search.zero_tail()
     if zeros <= position:

@@ -119,9 +119,7 @@ class PlannedLog:
 
     @cached_property
     def largest_timestamps(self) -> IntArray:
-        """The largest timestamp of each segment, in ms, or UNKNOWN if it has not been looked up
-        yet.
-        """
+        """The largest timestamp of each segment, in ms, or UNKNOWN if it has not been looked up yet."""
         return np.full(len(self.segments), UNKNOWN, np.int64)
 
     def first_segment(self, offset: int) -> int:
@@ -132,9 +130,7 @@ class PlannedLog:
 
     @contextmanager
     def view(self, segment: SegmentFile, mapped: bool = False) -> Iterator[FileView]:
-        """Open the file of a segment for the duration of a `with` block, and count the bytes read
-        from it.
-        """
+        """Open the file of a segment for the duration of a `with` block, and count the bytes read from it."""
         with FileView(segment.path, mapped) as view:
             try:
                 yield view
@@ -172,8 +168,9 @@ class PlannedLog:
 
     @cached_property
     def leader_epoch_checkpoint(self) -> Epochs | None:
-        """The leader epochs of the partition with their first offsets, from the checkpoint. None if
-        the checkpoint is missing, empty or damaged.
+        """The leader epochs of the partition with their first offsets, from the checkpoint.
+
+        None if the checkpoint is missing, empty or damaged.
         """
         try:
             text = files.read_text(self.directory.path / LEADER_EPOCHS)
@@ -197,9 +194,7 @@ class PlannedLog:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last valid batch, or the base offset of the last segment, whichever
-        is higher.
-        """
+        """The offset after the last valid batch, or the base offset of the last segment, whichever is higher."""
         for segment in reversed(self.segments):
             following = self.plan(segment).next_offset
             if following is not None or segment.base_offset is not None:
@@ -207,8 +202,9 @@ class PlannedLog:
         return 0
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
-        """Yield the extents and damaged spans that overlap the offsets [start, end), in offset
-        order, each with the plan of its segment.
+        """Yield the extents and damaged spans that overlap the offsets [start, end), in offset order.
+
+        Each item is a pair: the plan of the segment, and the extent or damaged span.
         """
         for events in self._events_by_segment(start, end):
             for event in events:

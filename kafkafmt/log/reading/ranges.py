@@ -110,8 +110,7 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
 
 
 def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool = False) -> list[Run] | None:
-    """Return the runs of valid batches, starting at `position`, that contain the offsets [start,
-    end).
+    """Return the runs of valid batches, starting at `position`, that contain the offsets [start, end).
 
     The runs may begin before `start` and end after `end`. If the file ends before offset `end`,
     they end there.
@@ -174,8 +173,7 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
 
 
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
-    """Return the first offset, the last offset and the size in bytes of a batch, as given by its
-    header.
+    """Return the first offset, the last offset and the size in bytes of a batch, as given by its header.
 
     A wrapper message has the offset of its last inner message, which is returned as both offsets.
     """

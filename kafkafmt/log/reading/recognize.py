@@ -1,6 +1,4 @@
-"""Recognize files that are not Kafka logs: compressed or packed files, and `.log` files of other
-programs.
-"""
+"""Recognize files that are not Kafka logs: compressed or packed files, and `.log` files of other programs."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ def packing_of_name(name: str) -> str | None:
 
 
 def packing_of_content(head: bytes) -> str | None:
-    """Return the compression or archive format that the first 512 bytes of a file indicate, or
-    None.
-    """
+    """Return the compression or archive format that the first 512 bytes of a file indicate, or None."""
     for at, magic, name in _MAGICS:
         if head[at : at + len(magic)] == magic:
             return name
@@ -58,9 +54,7 @@ def packing_of_content(head: bytes) -> str | None:
 
 
 def packing(path: Path) -> str | None:
-    """Return a phrase for messages that names the format of a compressed or packed file, or None
-    for other files.
-    """
+    """Return a phrase for messages that names the format of a compressed or packed file, or None for other files."""
     with FileView(path) as view:
         found = packing_of_content(view.read(0, HEAD_BYTES))
     if found is not None:
@@ -82,8 +76,9 @@ def packed_logs(names: list[str]) -> list[str]:
 
 
 def _stems(names: list[str]) -> list[tuple[str, str]]:
-    """Return (name, stem) for each name with the extension of a compressed or packed file. The stem
-    is the name without this extension.
+    """Return (name, stem) for each name with the extension of a compressed or packed file.
+
+    The stem is the name without this extension.
     """
     return [(name, name[: found.start()]) for name in names if (found := _SUFFIX.search(name))]
 

@@ -32,8 +32,10 @@ class DuplicatePartitionError(ValueError):
 
     @property
     def problem(self) -> str:
-        """The part of the message that describes the problem. The other part describes the remedy,
-        which differs between Python, the command line and Spark.
+        """The part of the message that describes the problem.
+
+        The other part describes the remedy, which differs between Python, the command line and
+        Spark.
         """
         return f"{self.topic}-{self.partition} is in both {' and '.join(map(str, self.paths))}"
 

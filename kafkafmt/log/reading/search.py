@@ -103,8 +103,9 @@ class Search(BatchFinder):
         return end, own.matches(end)
 
     def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
-        """Return the result of `resume` if the last window is sufficient to find it, as in common
-        cases. Otherwise, return None.
+        """Return the result of `resume` if the last window is sufficient to find it, as in common cases.
+
+        Otherwise, return None.
         """
         window = self._scanned
         self._first += int(np.searchsorted(self._found[self._first : self._n_found], position + 1))
@@ -123,8 +124,9 @@ class Search(BatchFinder):
         return any(Head(at, self.head(at)).end > position for at in near) and not self.valid(position)
 
     def _scan(self, bad: Head, own: OwnCrc, expected: int) -> int:
-        """Return the position of the first confirmed batch after a damaged batch. If there is none,
-        return the end of the file.
+        """Return the position of the first confirmed batch after a damaged batch.
+
+        If there is none, return the end of the file.
         """
         covered = 0
         for at in self.find(bad.position + 1, self.size):
@@ -146,9 +148,10 @@ class Search(BatchFinder):
         return self.view.size
 
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
-        """If the CRC and the offsets of the damaged batch show that it ends at a valid batch after
-        `find`, return the position of that valid batch. Otherwise, return the position of the batch
-        `find`.
+        """Return the position of the valid batch at which the damaged batch ends.
+
+        The CRC and the offsets of the damaged batch must show that it ends at a valid batch after
+        `find`. Otherwise, return the position of the batch `find`.
         """
         if find.first_offset == bad.next_offset:
             return find.position
@@ -159,8 +162,7 @@ class Search(BatchFinder):
         return find.position
 
     def _confirmed(self, find: Head, bad: Head, expected: int) -> bool:
-        """Return whether the bytes after a valid batch show that it belongs to the log and not to a
-        record value.
+        """Return whether the bytes after a valid batch show that it belongs to the log and not to a record value.
 
         The valid batch must be followed by one of these:
 
@@ -206,8 +208,9 @@ class Search(BatchFinder):
         return self._ends_at(position) or (len(head) >= LENGTH_AT and header_continues(head, expected))
 
     def _value_end(self, find: Head) -> int:
-        """Return the end of the record value that consists of the batch `find` and the valid
-        batches directly after it. Return 0 if these batches are not a record value.
+        """Return the end of the record value that consists of the batch `find` and the valid batches directly after it.
+
+        Return 0 if these batches are not a record value.
 
         The bytes before a record value contain its length, which must equal the size of these
         batches. In format 2 the length is a varint, which can match by chance. Therefore
@@ -232,8 +235,7 @@ class Search(BatchFinder):
         return 0
 
     def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the consecutive valid batches, starting with `find`, that are inside
-        the damaged batch.
+        """Return the end of the consecutive valid batches, starting with `find`, that are inside the damaged batch.
 
         Return 0 if `find` is not inside the damaged batch. It is inside if its first offset is in
         the range of offsets that the header of the damaged batch states, because no later batch of
@@ -251,8 +253,9 @@ class Search(BatchFinder):
         return 0
 
     def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """If the messages that start with `find` can be inside a damaged wrapper message, return
-        the end of the last of them. Otherwise, return 0.
+        """Return the end of the messages that start with `find` and can be inside a damaged wrapper message.
+
+        Return 0 if they cannot be inside a wrapper message.
 
         Compressed data can contain inner messages unchanged. In format 1, their offsets start at 0.
         In format 0, their offsets are absolute, so such a message has a valid offset and a valid
@@ -285,11 +288,11 @@ class Search(BatchFinder):
         return int(rows["position"][-1]) + int(rows["size"][-1]) + self._looked.at if len(rows) else find.end
 
     def _chain_from(self, find: Head, reach: int) -> tuple[npt.NDArray[np.int64], int]:
-        """Return two items: the end positions of the batch `find` and of the valid batches directly
-        after it, and the last offset of the last of these batches.
+        """Return the end positions of a chain of batches, and the last offset of its last batch.
 
-        At most the batches of one window are checked. If the first window is too small for `reach`
-        bytes, a larger one is used.
+        The chain consists of the batch `find` and the valid batches directly after it. At most the
+        batches of one window are checked. If the first window is too small for `reach` bytes, a
+        larger one is used.
         """
         window = self._looked
         for size in (FIRST_WINDOW, LARGEST_WINDOW):

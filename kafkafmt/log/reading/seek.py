@@ -56,8 +56,9 @@ class Position:
 
 
 def seek(log: PartitionLog, *, offset: int | None = None, timestamp: Any = None) -> Position:
-    """Return the position of an offset or a time in a partition. `Partition.seek` documents the
-    arguments.
+    """Return the position of an offset or a time in a partition.
+
+    `Partition.seek` documents the arguments.
     """
     if (offset is None) == (timestamp is None):
         raise TypeError("seek takes an offset or a timestamp, one of the two")

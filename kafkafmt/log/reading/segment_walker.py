@@ -100,8 +100,7 @@ class Walker:
         """Called before the buffer is refilled."""
 
     def tables(self, position: int, end: int) -> Iterator[Table]:
-        """Yield tables of the valid batches from the file position `position` to `end`, or to the
-        first damaged batch.
+        """Yield tables of the valid batches from the file position `position` to `end`, or to the first damaged batch.
 
         The last table may be empty. It has an error unless `end` was reached. The `position` of the
         error is a file position.
@@ -148,16 +147,18 @@ class Walker:
             position = self._buffer_at + at
 
     def _head(self, position: int, at: int, stop: int) -> bytes:
-        """Return the header of a batch from the buffer, at `at`. If the buffer does not contain the
-        complete header, read it from the file.
+        """Return the header of a batch from the buffer, at `at`.
+
+        If the buffer does not contain the complete header, read it from the file.
         """
         if stop - at >= BATCH_HEADER_SIZE:
             return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
         return self.view.read(position, BATCH_HEADER_SIZE)
 
     def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
-        """Yield the tables of a memory-mapped file. The whole file is the buffer, so every batch is
-        complete in it.
+        """Yield the tables of a memory-mapped file.
+
+        The whole file is the buffer, so every batch is complete in it.
         """
         self._buffer, self._buffered = data, len(data)
         step, planned_end, end = self.first_read, end, min(end, len(data))
@@ -195,8 +196,9 @@ class Walker:
         return size
 
     def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
-        """Check a batch that may be too large to read. Return the error, or None if there is no
-        error.
+        """Check a batch that may be too large to read.
+
+        Return the error, or None if there is no error.
 
         It is an error if the file ends inside the batch, if the CRC does not match, or if the batch
         exceeds the size limit. The CRC is checked only if the batch is larger than the buffer. To
@@ -225,8 +227,7 @@ class Walker:
         return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
 
     def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Parts:
-        """Divide all bytes of the segment into runs and damaged spans, and return them in file
-        order.
+        """Divide all bytes of the segment into runs and damaged spans, and return them in file order.
 
         Parameters
         ----------
@@ -310,8 +311,9 @@ class Walker:
         return self._table[:n], spans, end + at, expected, last, error
 
     def runs(self, rows: BatchTable, start: int, cut_gaps: bool = False) -> list[Run]:
-        """Return the runs of a table of valid batches. Their positions are relative to the file
-        position `start`.
+        """Return the runs of a table of valid batches.
+
+        Their positions are relative to the file position `start`.
         """
         firsts = rows["base_offset"].copy()
         for i in np.flatnonzero((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).tolist():
@@ -336,8 +338,9 @@ class Walker:
         return Bad(position, end, error.code, error.message, self._count(position) if known else None)
 
     def _count(self, position: int) -> int | None:
-        """Return the number of data records, as stated in the header at `position`. Return None if
-        the header states no count or an impossible one.
+        """Return the number of data records, as stated in the header at `position`.
+
+        Return None if the header states no count or an impossible one.
         """
         head = self.view.read(position, BATCH_HEADER_SIZE)
         if head[MAGIC_AT] < MAGIC_V2:
@@ -352,8 +355,9 @@ class Walker:
 
 
 class _Seen:
-    """Passes valid batches to the `see` function of a walk. Batches of one buffer are passed
-    together if possible.
+    """Passes valid batches to the `see` function of a walk.
+
+    Batches of one buffer are passed together if possible.
     """
 
     def __init__(self, see: See | None) -> None:
@@ -379,8 +383,7 @@ class _Seen:
 
 
 def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: int) -> tuple[int, int]:
-    """Return two offsets: the lowest offset to expect after a table of batches, and the last offset
-    in the table.
+    """Return two offsets: the lowest offset to expect after a table of batches, and the last offset in the table.
 
     If the last batch does not directly follow the previous batch, its base offset may be corrupted.
     In this case, the lowest offset to expect is computed from the lower of the last offsets of the

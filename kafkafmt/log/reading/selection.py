@@ -51,8 +51,9 @@ class OffsetBound(NamedTuple):
 
 
 class OffsetRange(NamedTuple):
-    """A range of offsets from `start` to `end` (exclusive). If a bound is None, there is no limit
-    on that side.
+    """A range of offsets from `start` to `end` (exclusive).
+
+    If a bound is None, there is no limit on that side.
     """
 
     start: OffsetBound | None = None
@@ -133,8 +134,9 @@ def _listed(names: list[str], most: int = 5) -> str:
 
 
 def _numbers(known: list[int]) -> str:
-    """Return a phrase for messages that lists partition numbers. Consecutive numbers are
-    abbreviated as a range.
+    """Return a phrase for messages that lists partition numbers.
+
+    Consecutive numbers are abbreviated as a range.
     """
     if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
         return f"there are {known[0]} to {known[-1]}"

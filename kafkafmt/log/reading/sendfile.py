@@ -21,7 +21,8 @@ from .ranges import read_head
 class HasFileno(Protocol):
     """An object with a file descriptor, such as a file or a socket."""
 
-    def fileno(self) -> int: ...
+    def fileno(self) -> int:
+        """Return the file descriptor."""
 
 
 class Sent(NamedTuple):

@@ -69,8 +69,9 @@ class IndexEntries:
             self._covered[low:high] |= (at >= 0) & (lasts[at] >= self._lasts[low:high])
 
     def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
-        """Remove the entries of a producer with a marker offset below `before`. Yield those whose
-        marker offset is not in any batch.
+        """Remove the entries of a producer with a marker offset below `before`.
+
+        Yield those whose marker offset is not in any batch.
         """
         waiting = self.waiting[producer_id]
         while waiting and self._lasts[waiting[0]] < before:

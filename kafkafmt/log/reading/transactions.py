@@ -51,36 +51,57 @@ class Batches(Protocol):
     """Interface of batches that are in one buffer. `Part` implements it."""
 
     @property
-    def plan(self) -> SegmentPlan: ...
+    def plan(self) -> SegmentPlan:
+        """The plan of the segment that contains the batches."""
+
     @property
-    def extent(self) -> Run: ...
+    def extent(self) -> Run:
+        """The extent that contains the batches."""
+
     @property
-    def buffer(self) -> Any: ...
+    def buffer(self) -> Any:
+        """The bytes of the batches."""
+
     @property
-    def table(self) -> BatchTable: ...
+    def table(self) -> BatchTable:
+        """The header fields of the batches."""
 
 
 class ReadableLog(Protocol):
     """Interface of a partition whose transactions are read. `PartitionLog` implements it."""
 
     @property
-    def directory(self) -> PartitionDir: ...
+    def directory(self) -> PartitionDir:
+        """The directory of the partition."""
+
     @property
-    def segments(self) -> list[SegmentFile]: ...
+    def segments(self) -> list[SegmentFile]:
+        """The segments, in offset order."""
+
     @property
-    def max_batch_bytes(self) -> int: ...
+    def max_batch_bytes(self) -> int:
+        """Largest accepted size of one batch, in bytes after decompression."""
+
     @property
-    def next_offset(self) -> int: ...
+    def next_offset(self) -> int:
+        """The offset after the last valid batch."""
+
     @property
-    def compacted(self) -> bool: ...
-    def plan(self, segment: SegmentFile) -> SegmentPlan: ...
-    def parts(self, start: int, end: int, on_damage: Callable[[Damage], None] | None) -> Iterator[Batches]: ...
+    def compacted(self) -> bool:
+        """Whether the log is compacted."""
+
+    def plan(self, segment: SegmentFile) -> SegmentPlan:
+        """Return the plan of a segment."""
+
+    def parts(self, start: int, end: int, on_damage: Callable[[Damage], None] | None) -> Iterator[Batches]:
+        """Yield the batches that overlap the offsets [start, end), and call `on_damage` for each damaged span."""
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """A transaction whose outcome is not known, because its marker may be in a damaged span or a
-    missing segment. Its records are omitted at read_committed.
+    """A transaction whose outcome is not known, because its marker may be in a damaged span or a missing segment.
+
+    Its records are omitted at read_committed.
 
     Attributes
     ----------
@@ -103,9 +124,7 @@ class Doubt:
 
     @property
     def message(self) -> str:
-        """Message for the user: which transaction is in doubt, and which of its records are
-        omitted.
-        """
+        """Message for the user: which transaction is in doubt, and which of its records are omitted."""
         span = f"its records at offsets {self.first_offset} to {self.last_offset} are omitted"
         return f"{self.hidden_by} may hide how producer {self.producer_id}'s transaction ended: {span}"
 
@@ -166,8 +185,9 @@ class Transactions:
 
     @property
     def undecided(self) -> str:
-        """A message for the user that reading at read_committed ends at an open transaction. Empty
-        if no transaction is open.
+        """A message for the user that reading at read_committed ends at an open transaction.
+
+        Empty if no transaction is open.
         """
         if not self.open:
             return ""
@@ -213,8 +233,7 @@ class TransactionWalk:
         self.entries: IndexEntries | None = None
 
     def damage(self, damage: Damage) -> None:
-        """Treat the outcome of every open transaction as unknown, because its marker may have been
-        in the damaged span.
+        """Treat the outcome of every open transaction as unknown, because its marker may have been in the damaged span.
 
         If the damaged span is a single batch that is too long for a marker, nothing changes.
         """
@@ -223,10 +242,10 @@ class TransactionWalk:
         self._suspend(damage.first_offset or 0, damage.file)
 
     def gap(self, end: int, file: str) -> None:
-        """Treat the outcome of every open transaction as unknown, because its marker may have been
-        in a missing segment.
+        """Treat the outcome of every open transaction as unknown, because of a missing segment.
 
-        The missing segment begins at the offset `end`, and the segment `file` follows it.
+        The missing segment may have contained the markers of these transactions. The missing
+        segment begins at the offset `end`, and the segment `file` follows it.
         """
         self._suspend(end, file, "a missing segment")
 
@@ -236,8 +255,9 @@ class TransactionWalk:
         self.found.open.clear()
 
     def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
-        """Add the next batches, in offset order. `buffer` contains them, and `file` is the name of
-        their segment.
+        """Add the next batches, in offset order.
+
+        `buffer` contains them, and `file` is the name of their segment.
         """
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         if len(rows) and self.entries is None:
@@ -266,8 +286,7 @@ class TransactionWalk:
                     self.found.aborted[producer_id].append((first, base))
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
-        """If an index entry lists a marker of a producer that no batch contains, end the open
-        transaction of this producer.
+        """End the open transaction of a producer if an index entry lists a marker that no batch contains.
 
         Only entries with a marker offset below `before` are used.
         """
@@ -280,9 +299,7 @@ class TransactionWalk:
                 self.found.unmarked.append(entry)
 
     def finish(self) -> None:
-        """After the last batch, end the open transactions whose markers are only in the transaction
-        indexes.
-        """
+        """After the last batch, end the open transactions whose markers are only in the transaction indexes."""
         for producer_id in list(self.found.open) if self.entries is not None else ():
             self._end_without_marker(producer_id, self.log.next_offset)
 
@@ -299,9 +316,7 @@ def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
 
 
 def find_transactions(log: ReadableLog) -> Transactions:
-    """Return the outcomes of all transactions of a partition, including those below the log start
-    offset.
-    """
+    """Return the outcomes of all transactions of a partition, including those below the log start offset."""
     walk = TransactionWalk(log)
     if any(log.plan(s).stats.transactional for s in log.segments):
         before: Batches | None = None
@@ -328,10 +343,10 @@ def settle(walk: TransactionWalk) -> Transactions:
 
 
 def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
-    """Decide the outcome of each transaction whose marker may have been in a damaged span or in a
-    missing segment so far. The walk can continue afterwards.
+    """Decide the outcome of each transaction whose marker may be in a damaged span or in a missing segment.
 
-    Return the transactions that are still in doubt.
+    Only the damaged spans and segments before the current position of the walk count. The walk can
+    continue afterwards. Return the transactions that are still in doubt.
     """
     known = len(walk.found.doubts)
     _ask_indexes(walk.log, walk)
@@ -351,8 +366,7 @@ def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: S
 
 
 def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
-    """Consult the transaction indexes about the transactions whose marker may be damaged or
-    missing.
+    """Consult the transaction indexes about the transactions whose marker may be damaged or missing.
 
     An index lists aborted transactions. A transaction that is in no index was committed if there is
     evidence that it ended. Such evidence is a later marker of its producer, or a later abort whose

@@ -19,8 +19,9 @@ from .options import ExportOptions
 
 @dataclass(frozen=True)
 class PartitionRead:
-    """Numbers of segments, batches, records and bytes that were read from one partition. A wrapper
-    message counts as one batch.
+    """Numbers of segments, batches, records and bytes that were read from one partition.
+
+    A wrapper message counts as one batch.
     """
 
     segments: int
