@@ -10,7 +10,7 @@ from random import Random
 import building
 from building import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from golden_cases import GOLDEN
-from protocol.wire_golden import VERSIONS, frames
+from wire_golden import VERSIONS, frames
 
 from . import batches
 from .batches import compressed, repaired, with_length

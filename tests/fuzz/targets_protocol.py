@@ -8,7 +8,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from protocol.random_messages import random_message
+from random_messages import random_message
 
 import kafkafmt
 from kafkafmt import protocol

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from protocol.random_messages import random_message
+from random_messages import random_message
 
 import kafkafmt
 from kafkafmt.internal_topics import decode as internal

@@ -6,13 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import java
 import pytest
+from elf import BIND_NOW, FLAGS, RPATH, RUNPATH, Elf
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import java  # noqa: E402
-from elf import BIND_NOW, FLAGS, RPATH, RUNPATH, Elf  # noqa: E402
 
 
 @pytest.fixture

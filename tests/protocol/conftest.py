@@ -1,18 +1,14 @@
-"""What the tests of the wire share: one real broker."""
+"""Provide one real broker for the tests of the wire protocol."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "broker"))
-
 from kafka_broker import Broker
 
 
 @pytest.fixture(scope="package")
-def broker():
+def broker() -> Iterator[Broker]:
     with Broker() as broker:
         yield broker

@@ -5,20 +5,16 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import sys
 from pathlib import Path
 
+import java_tools
 import pytest
+from exchanges import Connection, converse, versions_of
+
+from kafkafmt import protocol
+from kafkafmt.protocol import apis
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "broker"), str(TESTS / "protocol")]
-
-import java_tools  # noqa: E402
-from exchanges import Connection, converse, versions_of  # noqa: E402
-
-from kafkafmt import protocol  # noqa: E402
-from kafkafmt.protocol import apis  # noqa: E402
-
 RECORDED = sorted((TESTS / "golden" / "wire").glob("exchanges-*.jsonl.gz"))
 SIX = {0: "Produce", 1: "Fetch", 2: "ListOffsets", 3: "Metadata", 8: "OffsetCommit", 9: "OffsetFetch"}
 

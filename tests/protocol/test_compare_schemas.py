@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import zipfile
-from pathlib import Path
 
+import compare_schemas
+import java_tools
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests" / "broker")]
-
-import compare_schemas  # noqa: E402
-import java_tools  # noqa: E402
-
-from kafkafmt.messages.schema import Versions  # noqa: E402
+from kafkafmt.messages.schema import Versions
 
 
 def field(name, type_, versions="0+", **more):
@@ -157,7 +152,7 @@ def test_merge_that_would_change_an_older_version_is_not_written(schemas, tmp_pa
 
 @pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")
 def test_schemas_are_those_of_the_newest_kafka_clients(monkeypatch, capsys):
-    from test_java_oracle import NEWEST
+    from protocol.test_java_oracle import NEWEST
 
     path = java_tools.classpath(
         f"org.apache.kafka:kafka-clients:{NEWEST}", "com.fasterxml.jackson.core:jackson-databind:2.18.3"

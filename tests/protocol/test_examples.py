@@ -8,16 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import java_tools
 import pytest
+from command import kafkafmt
+
+from kafkafmt import protocol
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "broker")]
-
-import java_tools  # noqa: E402
-from command import kafkafmt  # noqa: E402
-
-from kafkafmt import protocol  # noqa: E402
-
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),

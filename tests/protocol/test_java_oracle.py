@@ -9,21 +9,16 @@ from __future__ import annotations
 import base64
 import json
 import random
-import sys
 from pathlib import Path
 
+import java_tools
 import pytest
+from random_messages import random_message
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "broker"), str(TESTS / "protocol")]
-
-import java_tools  # noqa: E402
-from random_messages import random_message  # noqa: E402
-
-from kafkafmt import protocol  # noqa: E402
-from kafkafmt.messages import layout_of  # noqa: E402
-from kafkafmt.protocol import apis  # noqa: E402
-from kafkafmt.protocol.message_classes import header_class, message_class  # noqa: E402
+from kafkafmt import protocol
+from kafkafmt.messages import layout_of
+from kafkafmt.protocol import apis
+from kafkafmt.protocol.message_classes import header_class, message_class
 
 pytestmark = pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")
 

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import sys
-from pathlib import Path
 from typing import Any
 
+import make_stubs
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import make_stubs  # noqa: E402
-
-from kafkafmt import protocol  # noqa: E402
-from kafkafmt.protocol import apis  # noqa: E402
-from kafkafmt.protocol.message_classes import class_names, find_class  # noqa: E402
+from kafkafmt import protocol
+from kafkafmt.protocol import apis
+from kafkafmt.protocol.message_classes import class_names, find_class
 
 TEXT = make_stubs.STUBS.read_text(encoding="utf-8")
 CLASSES = {node.name: node for node in ast.parse(TEXT).body if isinstance(node, ast.ClassDef)}

@@ -1,6 +1,6 @@
 """A conversation with a broker: requests that we build, in every version that it announces, and what it answers.
 
-    python tests/protocol/exchanges.py HOST:PORT > FILE        a line of JSON an exchange: what was said, and what was answered
+    python tests/support/exchanges.py HOST:PORT > FILE        a line of JSON an exchange: what was said, and what was answered
 
 ApiVersions and the six APIs that clients live on: Metadata, Produce, Fetch, ListOffsets, OffsetCommit, OffsetFetch. What the
 broker answers is looked into on the way, so that the conversation only ends well if it understood us.
