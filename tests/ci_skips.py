@@ -1,8 +1,10 @@
-"""A pytest plugin: in CI a skipped test is a failed run, unless tests/allowed_skips.txt names the test with a reason.
+"""Let a run in CI fail if a test was skipped that tests/allowed_skips.txt does not list with a reason.
 
-Each line of that file is `test | reason`; in the test's id (`tests/test_x.py::test_y[native]`) `*` stands for anything, and lines
-that begin with # are comments. Without CI in the environment the plugin does nothing.
+Each line of that file is `test | reason`. In the id of the test (`tests/test_x.py::test_y[native]`), `*` matches any text. Lines
+that begin with # are comments. Without CI in the environment, this pytest plugin does nothing.
 """
+
+from __future__ import annotations
 
 import os
 import re
@@ -37,7 +39,7 @@ class SkipWatch:
         self.look_at(report)
 
     def look_at(self, report: pytest.CollectReport | pytest.TestReport) -> None:
-        if not report.skipped or hasattr(report, "wasxfail"):  # an expected failure is reported as skipped too
+        if not report.skipped or hasattr(report, "wasxfail"):  # pytest also reports an expected failure as skipped
             return
         if not any(pattern.fullmatch(report.nodeid) for pattern in self.allowed):
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -49,9 +51,7 @@ class SkipWatch:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.unexpected:
-            terminalreporter.section(
-                "skipped in CI, and not allowed to by tests/allowed_skips.txt", red=True, bold=True
-            )
+            terminalreporter.section("skipped in CI, but not listed in tests/allowed_skips.txt", red=True, bold=True)
             for test, reason in sorted(self.unexpected.items()):
                 terminalreporter.line(f"{test}: {reason}")
 

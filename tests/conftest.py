@@ -1,8 +1,11 @@
-"""What all tests share: the fixture that runs a test on both cores."""
+"""Provide the fixtures that run a test on both cores."""
+
+from __future__ import annotations
 
 import importlib
 import os
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -12,14 +15,14 @@ CORES = {"native": "kafkafmt._core", "pure": "kafkafmt._pure"}
 
 
 @pytest.fixture(params=CORES)
-def core(request):
-    """Each core in turn. Without a native one its tests are skipped, in CI they fail."""
+def core(request: pytest.FixtureRequest) -> ModuleType:
+    """Return each core in turn. If the native core is missing, skip its tests, or fail in CI."""
     return load_core(request.param)
 
 
 @pytest.fixture
-def package(core, monkeypatch):
-    """The whole package on each core in turn."""
+def package(core: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Let the whole package use each core in turn."""
     for name, module in list(sys.modules.items()):
         if name.startswith("kafkafmt.") and hasattr(module, "core"):
             monkeypatch.setattr(module, "core", core)
@@ -27,16 +30,16 @@ def package(core, monkeypatch):
 
 
 @pytest.fixture
-def native():
+def native() -> ModuleType:
     return load_core("native")
 
 
 @pytest.fixture
-def pure():
+def pure() -> ModuleType:
     return load_core("pure")
 
 
-def load_core(name):
+def load_core(name: str) -> ModuleType:
     try:
         return importlib.import_module(CORES[name])
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What a newcomer types: wrong arguments are told in words of the API, and everything public shows itself in a line."""
+"""Check that errors for wrong arguments name the arguments, and that public objects have a short repr."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONE = kafkafmt.build_batch([(b"k", b"v", 5)])
 
 @pytest.fixture
 def log(tmp_path: Path) -> kafkafmt.Log:
-    """t-0: ten records, a second apart from 1970-01-01T00:00:00Z on; t-1, u-0: empty."""
+    """Return a log with the empty partitions t-1 and u-0. t-0 has ten records, one per second since 1970."""
     for name, data in (
         ("t-0", batch([record(i, i * 1000) for i in range(10)], base_timestamp=0)),
         ("t-1", b""),
@@ -43,24 +43,26 @@ def log(tmp_path: Path) -> kafkafmt.Log:
         ({"isolation": None}, ValueError, "isolation is None; it can be 'read_uncommitted' or 'read_committed'"),
     ],
 )
-def test_a_selection(log: kafkafmt.Log, selection: dict[str, Any], error: type[Exception], words: str) -> None:
+def test_wrong_selection_is_rejected(
+    log: kafkafmt.Log, selection: dict[str, Any], error: type[Exception], words: str
+) -> None:
     for take in (log["t", 0].records, log["t", 0].to_arrow, log["t", 0].to_batches):
         with pytest.raises(error, match=words):
             take(**selection)
 
 
-def test_columns(log: kafkafmt.Log) -> None:
+def test_wrong_columns_are_rejected(log: kafkafmt.Log) -> None:
     for take in (log["t", 0].to_arrow, lambda columns: kafkafmt.to_arrow(ONE, columns)):
         with pytest.raises(TypeError, match="columns must be a list of names"):
             take("offset")
         with pytest.raises(ValueError, match="no column 'ofset'; there are key, value, topic, "):
             take(["ofset"])
-        assert take(iter(["offset", "timestampMillis"])).column_names == ["offset", "timestampMillis"]
+        assert take(iter(["offset", "timestampMillis"])).column_names == ["offset", "timestampMillis"]  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no column 'timestampType'; there are offset, timestamp, timestamp_type"):
         kafkafmt.read_records(ONE, columns=["timestampType"])
 
 
-def test_times_are_milliseconds_or_know_their_zone(log: kafkafmt.Log) -> None:
+def test_times_are_milliseconds_or_have_a_time_zone(log: kafkafmt.Log) -> None:
     summer = timezone(timedelta(hours=2))
     for time in (3000, datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC), datetime(1970, 1, 1, 2, 0, 3, tzinfo=summer)):
         assert [r.offset for r in log["t", 0].records(start_time=time, end=5)] == [3, 4]
@@ -69,7 +71,7 @@ def test_times_are_milliseconds_or_know_their_zone(log: kafkafmt.Log) -> None:
         log["t", 0].offset_at(datetime(1970, 1, 1))
 
 
-def test_a_partition_that_is_not_there(log: kafkafmt.Log) -> None:
+def test_missing_partition_is_named(log: kafkafmt.Log) -> None:
     for key, error, words in (
         (("t", 7), KeyError, "there is no partition t-7; the topic has partitions 0, 1"),
         (("tt", 0), KeyError, "there is no partition tt-0; the nearest is t"),
@@ -80,7 +82,7 @@ def test_a_partition_that_is_not_there(log: kafkafmt.Log) -> None:
             log[key]  # type: ignore[index]
 
 
-def test_open(tmp_path: Path) -> None:
+def test_wrong_arguments_of_open_are_rejected(tmp_path: Path) -> None:
     roots = case("jbod").roots
     with kafkafmt.open(list(roots)) as log:
         assert repr(log) == repr(kafkafmt.open(*roots))
@@ -101,17 +103,17 @@ def test_open(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: kafkafmt.read_records("text"), TypeError, "bytes-like object is required"),
+        (lambda: kafkafmt.read_records("text"), TypeError, "bytes-like object is required"),  # type: ignore[call-overload]
         (lambda: kafkafmt.read_records(ONE, start=-1), ValueError, "start is -1; it cannot be negative"),
-        (lambda: kafkafmt.read_records(ONE, end="9"), TypeError, "end must be an offset, not '9'"),
-        (lambda: kafkafmt.convert(ONE, "1"), ValueError, "magic is '1'; it can be 0, 1 or 2"),
-        (lambda: kafkafmt.build_batch([], magic="2"), ValueError, "magic is '2'; it can be 0, 1 or 2"),
+        (lambda: kafkafmt.read_records(ONE, end="9"), TypeError, "end must be an offset, not '9'"),  # type: ignore[call-overload]
+        (lambda: kafkafmt.convert(ONE, "1"), ValueError, "magic is '1'; it can be 0, 1 or 2"),  # type: ignore[arg-type]
+        (lambda: kafkafmt.build_batch([], magic="2"), ValueError, "magic is '2'; it can be 0, 1 or 2"),  # type: ignore[arg-type]
         (
-            lambda: kafkafmt.build_batch([], max_bytes="16k"),
+            lambda: kafkafmt.build_batch([], max_bytes="16k"),  # type: ignore[arg-type]
             TypeError,
             "max_bytes must be a number of bytes, not '16k'",
         ),
-        (lambda: kafkafmt.build_batch([], producer_id="7"), TypeError, "producer_id must be a whole number, not '7'"),
+        (lambda: kafkafmt.build_batch([], producer_id="7"), TypeError, "producer_id must be a whole number, not '7'"),  # type: ignore[arg-type]
         (lambda: kafkafmt.columns_of(), ValueError, "no column is given"),
         (
             lambda: kafkafmt.columns_of(key=b"a"),
@@ -123,17 +125,17 @@ def test_open(tmp_path: Path) -> None:
             ValueError,
             "must have the same length, but key has 1, value has 2",
         ),
-        (lambda: list(kafkafmt.build_columns([b"a"])), TypeError, "columns_of"),
-        (lambda: kafkafmt.validate_and_assign_offsets(ONE, "5"), TypeError, "next_offset must be a whole number"),
-        (lambda: kafkafmt.Partitioner("3"), TypeError, "partitions must be a whole number"),
+        (lambda: list(kafkafmt.build_columns([b"a"])), TypeError, "columns_of"),  # type: ignore[arg-type]
+        (lambda: kafkafmt.validate_and_assign_offsets(ONE, "5"), TypeError, "next_offset must be a whole number"),  # type: ignore[arg-type]
+        (lambda: kafkafmt.Partitioner("3"), TypeError, "partitions must be a whole number"),  # type: ignore[arg-type]
         (
-            lambda: kafkafmt.LogSettings(segment_bytes="64MB"),
+            lambda: kafkafmt.LogSettings(segment_bytes="64MB"),  # type: ignore[arg-type]
             TypeError,
             "segment_bytes must be a number of bytes, not '64MB'",
         ),
-        (lambda: kafkafmt.LogSettings(flush_ms="1"), TypeError, "flush_ms must be a number of milliseconds, not '1'"),
+        (lambda: kafkafmt.LogSettings(flush_ms="1"), TypeError, "flush_ms must be a number of milliseconds, not '1'"),  # type: ignore[arg-type]
         (
-            lambda: kafkafmt.LogSettings(retention_ms=None),
+            lambda: kafkafmt.LogSettings(retention_ms=None),  # type: ignore[arg-type]
             TypeError,
             "retention_ms must be a number of milliseconds, not None",
         ),
@@ -144,9 +146,9 @@ def test_wrong_argument_raises_with_its_name(call: Any, error: type[Exception], 
         call()
 
 
-def test_a_writer(tmp_path: Path) -> None:
+def test_wrong_arguments_of_a_writer_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="segment_bytes must be a number of bytes"):
-        kafkafmt.LogDirectory(tmp_path / "new", segment_bytes="64MB")
+        kafkafmt.LogDirectory(tmp_path / "new", segment_bytes="64MB")  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
     with kafkafmt.LogDirectory(tmp_path / "log") as directory:
         for topic, partition in (("t", "0"), (b"t", 0)):
@@ -167,7 +169,7 @@ def test_headers_may_be_a_dict(package: Any) -> None:
     assert [r.headers for r in kafkafmt.read_records(next(kafkafmt.build_columns(columns)))] == [tuple(pairs), ()]
 
 
-def test_everything_shows_itself_in_a_line() -> None:
+def test_repr_of_public_objects_is_one_line() -> None:
     log = kafkafmt.open(case("internal").roots[0])
     big = kafkafmt.build_batch([(b"k", b"v" * 10_000)])
     things = [
@@ -180,7 +182,7 @@ def test_everything_shows_itself_in_a_line() -> None:
         assert " object at 0x" not in repr(thing)
 
 
-def test_what_tab_completion_offers() -> None:
+def test_tab_completion_lists_public_names() -> None:
     offered = dir(kafkafmt)
     assert set(kafkafmt.__all__) < set(offered)
     assert {"protocol", "records"} < set(offered)
@@ -189,7 +191,7 @@ def test_what_tab_completion_offers() -> None:
         assert getattr(kafkafmt, name) is not None
 
 
-def test_errors_keep_what_they_are_between_processes() -> None:
+def test_errors_keep_their_attributes_when_pickled() -> None:
     with pytest.raises(kafkafmt.DamagedLogError) as caught:
         kafkafmt.open(case("torn").roots[0])["torn-flip-old", 0].to_arrow()
     error: Any = pickle.loads(pickle.dumps(caught.value))

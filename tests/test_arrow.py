@@ -1,7 +1,8 @@
-"""Arrow: types, nulls, sizes of batches, and the takers of Arrow streams."""
+"""Check Arrow tables and streams: types, nulls, batch sizes, and libraries that accept Arrow streams."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from kafkafmt import arrow
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Any:
+def write(tmp_path: Path) -> Callable[..., kafkafmt.Partition]:
     def make(*batches: bytes) -> kafkafmt.Partition:
         path = tmp_path / "orders-3"
         path.mkdir()
@@ -28,7 +29,7 @@ def write(tmp_path: Path) -> Any:
     return make
 
 
-def test_the_schema_is_that_of_sparks_kafka_source(write: Any) -> None:
+def test_schema_is_that_of_sparks_kafka_source(write: Callable[..., kafkafmt.Partition]) -> None:
     table = write(batch([record(0)])).to_arrow()
     assert table.schema.names == [
         "key",
@@ -45,7 +46,7 @@ def test_the_schema_is_that_of_sparks_kafka_source(write: Any) -> None:
     assert types[7] == "list<element: struct<key: string, value: binary>>"
 
 
-def test_nulls_empties_and_headers(write: Any) -> None:
+def test_nulls_empty_values_and_headers_are_kept(write: Callable[..., kafkafmt.Partition]) -> None:
     rows = [
         record(0, 5, None, b"", [(b"a", b"1"), (b"a", None), (b"", b"")]),
         record(1, -7, b"", None),
@@ -66,7 +67,7 @@ def test_nulls_empties_and_headers(write: Any) -> None:
     ]
 
 
-def test_a_timestamp_that_microseconds_cannot_hold_is_null(write: Any) -> None:
+def test_timestamp_that_microseconds_cannot_hold_is_null(write: Callable[..., kafkafmt.Partition]) -> None:
     late, early = (
         batch([record(0), record(1, -1)], base_timestamp=2**63 - 1),
         batch([record(0)], base_offset=2, base_timestamp=-1),
@@ -76,8 +77,8 @@ def test_a_timestamp_that_microseconds_cannot_hold_is_null(write: Any) -> None:
     assert table["timestampMillis"].to_pylist() == [2**63 - 1, 2**63 - 2, -1]
 
 
-def test_partition_whose_record_sizes_change_midway(write: Any) -> None:
-    """Arrays are made for what the first rows let expect: then there are more rows, longer keys, and headers at last."""
+def test_arrays_grow_if_later_records_are_larger(write: Callable[..., kafkafmt.Partition]) -> None:
+    """The first rows determine the sizes of the arrays. Later, there are more rows, longer keys, and headers."""
     rows: list[Any] = [(None, b"x" * 2000, [])] * 300 + [(b"", None, [])] * 30_000 + [(b"k" * 90, b"", [])] * 20_000
     rows += [(b"k", b"v", [(b"h", b"y" * (i % 50))] * (i % 3)) for i in range(20_000)] + [(None, None, [])] * 200
     parts = [rows[i : i + 100] for i in range(0, len(rows), 100)]
@@ -95,13 +96,13 @@ def test_partition_whose_record_sizes_change_midway(write: Any) -> None:
     assert headers == [h for *_, h in rows]
 
 
-def test_log_append_time(write: Any) -> None:
+def test_log_append_time_is_the_timestamp(write: Callable[..., kafkafmt.Partition]) -> None:
     stamped = batch([record(0, 1), record(1, 2)], flags=0x08, base_timestamp=10, max_timestamp=99)
     table = write(stamped).to_arrow(["timestampType", "timestampMillis"])
     assert table.to_pydict() == {"timestampType": [1, 1], "timestampMillis": [99, 99]}
 
 
-def test_header_keys_as_java_decodes_them(write: Any) -> None:
+def test_header_keys_are_decoded_as_in_java(write: Callable[..., kafkafmt.Partition]) -> None:
     table = write(
         batch([record(0, 0, None, None, [(b"ok", b""), (b"\xed\xa0\x80", b""), (b"\xff\xc3", b"")])])
     ).to_arrow(["headers"])
@@ -110,18 +111,18 @@ def test_header_keys_as_java_decodes_them(write: Any) -> None:
 
 
 @pytest.mark.parametrize("columns", [["offset"], ["topic"], ["value", "key"], ["partition", "headers"], ["timestamp"]])
-def test_columns_are_those_asked_for_in_that_order(write: Any, columns: list[str]) -> None:
+def test_columns_have_the_requested_order(write: Callable[..., kafkafmt.Partition], columns: list[str]) -> None:
     partition = write(batch([record(i, i, b"k", b"v", [(b"h", b"x")]) for i in range(4)]))
     assert partition.to_arrow(columns).equals(partition.to_arrow().select(columns))
 
 
-def test_a_column_that_is_not_there(write: Any) -> None:
+def test_missing_column_is_an_error(write: Callable[..., kafkafmt.Partition]) -> None:
     with pytest.raises(ValueError, match="there is no column 'valu'"):
         write(batch([record(0)])).to_arrow(["valu"])
 
 
 @pytest.mark.parametrize(("size", "count"), [(10, 60_000), (1000, 20_000), (3_000_000, 9)])
-def test_batches_are_of_some_megabytes(write: Any, size: int, count: int) -> None:
+def test_arrow_batches_have_some_megabytes(write: Callable[..., kafkafmt.Partition], size: int, count: int) -> None:
     per_batch = max(1, 100_000 // (size + 10))
     partition = write(
         *(
@@ -153,7 +154,7 @@ def test_columns_equal_records(case: Case) -> None:
         ]
 
 
-def test_libraries_that_accept_arrow_streams_read_a_partition(write: Any) -> None:
+def test_libraries_that_accept_arrow_streams_read_a_partition(write: Callable[..., kafkafmt.Partition]) -> None:
     partition = write(
         *(
             batch([record(i, i, b"k", b"v%d" % i, [(b"h", b"x")]) for i in range(10)], base_offset=b * 10)
@@ -161,14 +162,18 @@ def test_libraries_that_accept_arrow_streams_read_a_partition(write: Any) -> Non
         )
     )
     assert polars.DataFrame(partition).shape == (50, 8)
-    assert polars.from_arrow(partition).struct.unnest().shape == (50, 8)
+    series = polars.from_arrow(partition)
+    assert isinstance(series, polars.Series)
+    assert series.struct.unnest().shape == (50, 8)
     assert pandas.DataFrame.from_arrow(partition).shape == (50, 8)
-    assert duckdb.sql('select count(*), max("offset") from partition').fetchall() == [(50, 49)]
+    relation = duckdb.sql('select count(*), max("offset") from partition')
+    assert relation is not None
+    assert relation.fetchall() == [(50, 49)]
     assert pa.table(partition).num_rows == 50
     assert pa.RecordBatchReader.from_stream(partition).read_all().num_rows == 50
 
 
-def test_selection(write: Any) -> None:
+def test_selection_of_offsets_and_times_is_read(write: Callable[..., kafkafmt.Partition]) -> None:
     partition = write(
         *(batch([record(i, i * 10) for i in range(10)], base_offset=b * 10, base_timestamp=b * 100) for b in range(5))
     )
@@ -190,7 +195,7 @@ def test_selection(write: Any) -> None:
         partition.to_arrow(on_error="ignore")
 
 
-def test_an_open_log() -> None:
+def test_open_log_lists_its_partitions() -> None:
     from golden_cases import case
 
     log = kafkafmt.open(*case("jbod").roots)

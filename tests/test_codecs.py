@@ -1,4 +1,6 @@
-"""Decompression: what Kafka's Java reads is read, what is broken or too large gives our errors, and nothing grows beyond the limit."""
+"""Check decompression of the forms that Kafka's Java client reads, errors for damaged data, and the size limit."""
+
+from __future__ import annotations
 
 import gzip
 import os
@@ -6,6 +8,8 @@ import random
 import struct
 import tracemalloc
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 import building as build
 import lz4.frame
@@ -24,11 +28,11 @@ NOISE = random.Random(3).randbytes(100_000)
 
 
 @pytest.fixture(params=ALL)
-def codec(request):
+def codec(request: pytest.FixtureRequest) -> int:
     return ALL[request.param]
 
 
-def unpack(codec, payload, limit=64 * MIB):
+def unpack(codec: int, payload: bytearray | bytes | memoryview, limit: int = 64 * MIB) -> bytes:
     arena = Arena(16)
     size = Decompressor(limit).decompress(codec, payload, arena)
     assert arena.filled == size
@@ -36,13 +40,13 @@ def unpack(codec, payload, limit=64 * MIB):
 
 
 @pytest.mark.parametrize("data", [b"", b"a", b"x" * 70_000, TEXT, NOISE, TEXT * 20], ids=len)
-def test_round_trip(codec, data):
+def test_compressed_data_is_decompressed(codec: int, data: bytes) -> None:
     payload = build.compress(codec, data)
     for form in (payload, bytearray(payload), memoryview(payload)):
         assert unpack(codec, form) == data
 
 
-def test_batches_follow_each_other_in_the_arena(codec):
+def test_batches_are_appended_to_the_arena(codec: int) -> None:
     arena, decompressor = Arena(1), Decompressor()
     parts = [os.urandom(n) + bytes(n) for n in (0, 1, 1000, 300_000, 5)]
     places = []
@@ -55,30 +59,30 @@ def test_batches_follow_each_other_in_the_arena(codec):
 
 
 @pytest.mark.parametrize("number", [-1, 0, 5, 6, 7, 99])
-def test_an_unknown_codec_is_not_supported(number):
+def test_unknown_codec_is_not_supported(number: int) -> None:
     with pytest.raises(UnsupportedError):
         Decompressor().decompress(number, b"abc", Arena())
 
 
-def test_a_wrong_limit_is_a_value_error():
+def test_wrong_limit_is_a_value_error() -> None:
     for limit in (0, -1):
         with pytest.raises(ValueError):
             Decompressor(limit)
 
 
-# --- what follows each other, as Java reads it
+# --- sequences of frames, as Java reads them
 
 
-def test_gzip_members_in_a_row():
+def test_consecutive_gzip_members_are_decompressed() -> None:
     assert unpack(GZIP, gzip.compress(b"one") + gzip.compress(b"") + gzip.compress(TEXT)) == b"one" + TEXT
 
 
 @pytest.mark.parametrize("rest", [b"\0", b"\0" * 100, b"garbage", b"\x1f", b"\x1f\x00"])
-def test_what_follows_the_last_gzip_member_is_ignored(rest):
+def test_bytes_after_the_last_gzip_member_are_ignored(rest: bytes) -> None:
     assert unpack(GZIP, gzip.compress(TEXT) + rest) == TEXT
 
 
-def test_gzip_headers_with_all_their_fields():
+def test_gzip_header_with_all_fields_is_read() -> None:
     body = zlib.compress(b"data")[2:-4]
     extra = struct.pack("<H", 4) + b"abcd"
     payload = (
@@ -93,7 +97,7 @@ def test_gzip_headers_with_all_their_fields():
     assert unpack(GZIP, payload) == b"data"
 
 
-def test_zstd_frames_in_a_row():
+def test_consecutive_zstd_frames_are_decompressed() -> None:
     skippable = struct.pack("<II", 0x184D2A53, 5) + b"abcde"
     empty = struct.pack("<II", 0x184D2A50, 0)
     one, two = zstandard.compress(b"one"), build.compress(ZSTD, TEXT)
@@ -105,18 +109,18 @@ def test_zstd_frames_in_a_row():
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 65_791, 65_792, 300_000])
 @pytest.mark.parametrize("content_size", [True, False])
-def test_zstd_frame_headers_of_all_sizes(size, content_size):
+def test_zstd_frame_headers_of_all_sizes_are_read(size: int, content_size: bool) -> None:
     for data in (NOISE.ljust(size, b"x")[:size], b"x" * size):
         packer = zstandard.ZstdCompressor(write_content_size=content_size, write_checksum=size % 2 == 0)
         assert unpack(ZSTD, packer.compress(data)) == data
 
 
-def test_xerial_streams_in_a_row():
+def test_consecutive_xerial_streams_are_decompressed() -> None:
     assert unpack(SNAPPY, build.xerial(TEXT) + build.xerial(b"") + build.xerial(b"two", block=2)) == TEXT + b"two"
     assert unpack(SNAPPY, build.xerial(b"")) == b""
 
 
-def test_one_raw_snappy_block():
+def test_raw_snappy_block_is_decompressed() -> None:
     import cramjam
 
     for data in (b"", b"a", TEXT, NOISE):
@@ -125,17 +129,17 @@ def test_one_raw_snappy_block():
 
 @pytest.mark.parametrize("linked", [True, False])
 @pytest.mark.parametrize("block", [lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX4MB])
-def test_lz4_frames_of_all_kinds(linked, block):
+def test_lz4_frames_with_all_options_are_decompressed(linked: bool, block: int) -> None:
     for options in ({}, {"content_checksum": True, "block_checksum": True}, {"store_size": False}):
         packed = lz4.frame.compress(TEXT * 9, block_size=block, block_linked=linked, **options)
         assert unpack(LZ4, packed) == TEXT * 9
 
 
-# --- what is broken
+# --- damaged data
 
 
-def test_every_truncation_is_an_error(codec):
-    """But for snappy, whose stream has no end mark: blocks in front are whole, and up to 3 bytes behind them go unseen, as in Java."""
+def test_every_truncation_is_an_error(codec: int) -> None:
+    """The exception is snappy, whose streams have no end mark. As in Java, up to 3 bytes after a block are ignored."""
     payload = build.compress(codec, TEXT[:3000] + NOISE[:500])
     arena, decompressor = Arena(), Decompressor()
     for cut in range(len(payload)):
@@ -147,7 +151,7 @@ def test_every_truncation_is_an_error(codec):
     assert decompressor.decompress(codec, payload, arena) == 3500
 
 
-def test_garbage_is_an_error_and_does_no_harm(codec):
+def test_corrupted_data_leaves_the_decompressor_usable(codec: int) -> None:
     good = build.compress(codec, TEXT)
     arena, decompressor, noise = Arena(), Decompressor(4 * MIB), random.Random(5)
     decompressor.decompress(codec, good, arena)
@@ -167,7 +171,7 @@ def test_garbage_is_an_error_and_does_no_harm(codec):
         arena.filled = len(TEXT)
 
 
-def test_checksums_are_checked():
+def test_wrong_checksum_is_an_error() -> None:
     gzipped, framed = (
         bytearray(gzip.compress(TEXT)),
         bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)),
@@ -193,7 +197,7 @@ def test_checksums_are_checked():
     ],
     ids=bytes.hex,
 )
-def test_broken_snappy(payload):
+def test_damaged_snappy_data_is_an_error(payload: bytes) -> None:
     with pytest.raises(KafkaFormatError):
         unpack(SNAPPY, payload)
 
@@ -201,20 +205,22 @@ def test_broken_snappy(payload):
 @pytest.mark.parametrize(
     "rest", [b"garbage behind", b"\x28\xb5\x2f\xfd", b"\0", b"\x50\x2a\x4d\x18\xff\xff\xff\x00abc"]
 )
-def test_broken_zstd(rest):
+def test_bytes_after_a_zstd_frame_are_an_error(rest: bytes) -> None:
     with pytest.raises(StructureError):
         unpack(ZSTD, zstandard.compress(TEXT) + rest)
 
 
-class Foreign(Exception):
+class OtherError(Exception):
     pass
 
 
 @pytest.mark.parametrize(
-    "error", [Foreign("boom"), ValueError("boom"), TypeError("boom"), OSError("boom"), MemoryError()]
+    "error", [OtherError("boom"), ValueError("boom"), TypeError("boom"), OSError("boom"), MemoryError()]
 )
-def test_every_foreign_exception_becomes_ours(monkeypatch, codec, error):
-    def fail(*_, **__):
+def test_exceptions_of_codec_packages_become_our_errors(
+    monkeypatch: pytest.MonkeyPatch, codec: int, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     names = {GZIP: "_gzip", SNAPPY: "_snappy", LZ4: "_lz4_frame", ZSTD: "_zstd_frames"}
@@ -225,28 +231,28 @@ def test_every_foreign_exception_becomes_ours(monkeypatch, codec, error):
     assert arena.filled == 0
 
 
-def test_what_is_no_buffer_is_a_type_error():
+def test_object_without_buffer_is_a_type_error() -> None:
     with pytest.raises(TypeError):
-        Decompressor().decompress(GZIP, "text", Arena())
+        Decompressor().decompress(GZIP, "text", Arena())  # type: ignore[arg-type]
 
 
-# --- work, counted in bytes: linear in the input, whatever its framing
+# --- the work, counted in bytes, is linear in the size of the input
 
 
 class CountedMember:
-    """A zlib decompressor that counts the bytes it is given, returns, and leaves over (which zlib copies)."""
+    """A zlib decompressor that counts its input, its output, and its unused input, which zlib copies."""
 
     work = 0
 
-    def __init__(self, wbits):
+    def __init__(self, wbits: int) -> None:
         self._member = zlib.decompressobj(wbits)
 
-    def decompress(self, data, max_length):
+    def decompress(self, data: memoryview, max_length: int) -> bytes:
         part = self._member.decompress(data, max_length)
         CountedMember.work += len(data) + len(part) + len(self._member.unused_data) + len(self._member.unconsumed_tail)
         return part
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._member, name)
 
 
@@ -254,7 +260,7 @@ class CountedZlib:
     decompressobj = CountedMember
 
 
-GZIP_SHAPES = {
+GZIP_SHAPES: dict[str, Callable[[int], bytes]] = {
     "empty members": lambda n: gzip.compress(b"") * n,
     "small members": lambda n: gzip.compress(NOISE[:300]) * n,
     "a large member, then empty ones": lambda n: gzip.compress(NOISE[: 40 * n]) + gzip.compress(b"") * n,
@@ -265,7 +271,7 @@ GZIP_SHAPES = {
 
 
 @pytest.mark.parametrize("shape", GZIP_SHAPES)
-def test_gzip_work_is_linear_in_its_input(monkeypatch, shape):
+def test_gzip_work_is_linear_in_its_input(monkeypatch: pytest.MonkeyPatch, shape: str) -> None:
     monkeypatch.setattr(codecs, "zlib", CountedZlib)
     work = []
     for n in (500, 1000, 2000):
@@ -278,19 +284,19 @@ def test_gzip_work_is_linear_in_its_input(monkeypatch, shape):
 
 
 class CountedBytes:
-    """Counts the bytes of slices of a payload, and of what the codec packages are given."""
+    """Counts the bytes of slices of a payload, and the bytes that are passed to the codec packages."""
 
-    def __init__(self, monkeypatch):
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.work = self.calls = 0
         for owner, name in (
-            (codecs.lz4.frame, "decompress_chunk"),
+            (lz4.frame, "decompress_chunk"),
             (codecs._raw_snappy, "decompress_raw_into"),
         ):
             if owner is not None:
                 monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
 
-    def _counted(self, function):
-        def call(*arguments, **options):
+    def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: int) -> Any:
             self.calls += 1
             self.work += sum(memoryview(a).nbytes for a in arguments[:2] if isinstance(a, bytes | memoryview))
             return function(*arguments, **options)
@@ -298,21 +304,21 @@ class CountedBytes:
         return call
 
 
-FRAMED = {
+FRAMED: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "empty xerial blocks": (SNAPPY, lambda n: build.xerial(b"")[:16] + (struct.pack(">i", 1) + b"\0") * n),
     "xerial streams": (SNAPPY, lambda n: build.xerial(b"a") * n),
     "small lz4 blocks": (LZ4, lambda n: lz4_of_blocks(n)),
 }
 
 
-def lz4_of_blocks(n):
-    """One lz4 frame of n stored blocks of 8 bytes."""
-    whole = lz4.frame.compress(b"", block_linked=False, store_size=False)
+def lz4_of_blocks(n: int) -> bytes:
+    """Return an lz4 frame of `n` uncompressed blocks of 8 bytes."""
+    whole: bytes = lz4.frame.compress(b"", block_linked=False, store_size=False)
     return whole[:7] + (struct.pack("<I", 0x80000008) + b"abcdefgh") * n + bytes(4)
 
 
 @pytest.mark.parametrize("framing", FRAMED)
-def test_work_is_linear_in_the_number_of_blocks(monkeypatch, framing):
+def test_work_is_linear_in_the_number_of_blocks(monkeypatch: pytest.MonkeyPatch, framing: str) -> None:
     codec, make = FRAMED[framing]
     work = []
     for n in (500, 1000, 2000):
@@ -329,34 +335,34 @@ def test_work_is_linear_in_the_number_of_blocks(monkeypatch, framing):
 @pytest.mark.parametrize(
     "frame", [zstandard.compress(b""), zstandard.compress(b"a"), struct.pack("<II", 0x184D2A50, 0)], ids=len
 )
-def test_zstd_frames_are_each_read_once(monkeypatch, frame):
-    """The header check advances through the payload, and one reader takes all of it."""
+def test_each_zstd_frame_is_read_once(monkeypatch: pytest.MonkeyPatch, frame: bytes) -> None:
+    """The check of the headers reads the payload once, and one reader decompresses all of it."""
     readers = []
 
     class Counted:
-        def __init__(self):
+        def __init__(self) -> None:
             self._zstd = zstandard.ZstdDecompressor()
 
-        def decompress(self, data, size):
+        def decompress(self, data: bytes, size: int) -> bytes:
             readers.append(len(data))
             return self._zstd.decompress(data, size)
 
-        def stream_reader(self, data, **options):
+        def stream_reader(self, data: memoryview, **options: bool) -> zstandard.ZstdDecompressionReader:
             readers.append(len(data))
             return self._zstd.stream_reader(data, **options)
 
     for n in (500, 1000, 2000):
         readers.clear()
         decompressor = Decompressor()
-        decompressor._zstd = Counted()
+        monkeypatch.setattr(decompressor, "_zstd", Counted())
         decompressor.decompress(ZSTD, frame * n, Arena())
         assert readers == [len(frame) * n]
 
 
-# --- what is too large
+# --- the size limit
 
 
-def test_the_limit_is_exact(codec):
+def test_limit_is_exact(codec: int) -> None:
     for data in (TEXT, b"x" * 100_000, NOISE):
         payload = build.compress(codec, data)
         assert unpack(codec, payload, len(data)) == data
@@ -366,14 +372,14 @@ def test_the_limit_is_exact(codec):
             unpack(codec, payload, 1)
 
 
-def zstd_bomb(size):
-    """Frame without content size: blocks of 128 KiB that repeat one byte, 4 bytes each."""
+def zstd_bomb(size: int) -> bytes:
+    """Return a frame without a content size. Each of its blocks has 4 bytes, and repeats one byte 128 Ki times."""
     block = ((128 * 1024) << 3 | 2).to_bytes(3, "little") + b"x"
     last = (1 << 3 | 2 | 1).to_bytes(3, "little") + b"x"
     return b"\x28\xb5\x2f\xfd\x00\x38" + block * (size // (128 * 1024)) + last
 
 
-BOMBS = {  # each would unpack to 5 GB, or says so
+BOMBS: dict[str, tuple[int, Callable[[], bytes]]] = {  # each decompresses to 5 GB, or states this size
     "gzip members": (GZIP, lambda: gzip.compress(bytes(50 * MIB), 9) * 100),
     "zstd blocks": (ZSTD, lambda: zstd_bomb(5 * 10**9)),
     "zstd frames": (ZSTD, lambda: zstandard.compress(bytes(50 * MIB)) * 100),
@@ -390,7 +396,7 @@ BOMBS = {  # each would unpack to 5 GB, or says so
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_bomb_costs_no_more_than_the_limit_allows(bomb):
+def test_memory_for_a_decompression_bomb_is_bounded(bomb: str) -> None:
     codec, make = BOMBS[bomb]
     payload, limit = make(), 8 * MIB
     decompressor, arena = Decompressor(limit), Arena()
@@ -402,12 +408,12 @@ def test_a_bomb_costs_no_more_than_the_limit_allows(bomb):
     finally:
         tracemalloc.stop()
     assert arena.filled == 0
-    assert peak < 4 * limit  # the arena, the larger one that takes its place, and a part on its way
+    assert peak < 4 * limit  # the arena, the larger one that replaces it, and one part
     assert decompressor.decompress(codec, build.compress(codec, TEXT), arena) == len(TEXT)
 
 
-def test_a_small_batch_costs_little(codec):
-    """However high the limit: nothing is set aside for what may come."""
+def test_small_batch_needs_little_memory(codec: int) -> None:
+    """The limit does not matter, because nothing is allocated in advance."""
     payload, decompressor, arena = build.compress(codec, TEXT[:2000]), Decompressor(), Arena()
     decompressor.decompress(codec, payload, arena)
     tracemalloc.start()
@@ -417,10 +423,10 @@ def test_a_small_batch_costs_little(codec):
     assert peak < 256 * 1024
 
 
-# --- the same with the other packages that may be installed
+# --- other packages
 
 
-def test_without_isal(monkeypatch):
+def test_gzip_is_decompressed_without_isal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codecs, "zlib", zlib)
     assert unpack(GZIP, gzip.compress(b"one") + gzip.compress(TEXT) + b"rest") == b"one" + TEXT
     with pytest.raises(StructureError):
@@ -429,7 +435,7 @@ def test_without_isal(monkeypatch):
         unpack(GZIP, gzip.compress(bytes(MIB)), MIB - 1)
 
 
-def test_without_cramjam(monkeypatch):
+def test_snappy_is_decompressed_without_cramjam(monkeypatch: pytest.MonkeyPatch) -> None:
     import snappy
 
     monkeypatch.setattr(codecs, "_raw_snappy", None)

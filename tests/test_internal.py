@@ -1,4 +1,4 @@
-"""Records of Kafka's internal topics: as Kafka's own tool decodes them, and nothing but our errors for what is none."""
+"""Check that records of Kafka's internal topics are decoded like by Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OLD_STATES = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteComm
 
 
 def printed(version: str, topic: str, name: str) -> dict[tuple[int, int], str]:
-    """Partition and offset → key and payload as the tool printed them."""
+    """Return the key and the payload that the tool printed, by partition and offset."""
     return {
         (int(path.split("/")[1].rpartition("-")[2]), int(m[1])): m[2]
         for path, lines in decoded(version, name).items()
@@ -54,7 +54,7 @@ def records(version: str, topic: str) -> dict[tuple[int, int], tuple[bytes | Non
 @pytest.mark.parametrize(
     ("version", "topic"), [*(("kafka-4.3.1", topic) for topic in FILES), ("kafka-3.9.2", "__consumer_offsets")], ids=str
 )
-def test_coordinators_records(version: str, topic: str) -> None:
+def test_records_of_coordinators_are_decoded(version: str, topic: str) -> None:
     got = {}
     for (partition, offset), (key, value) in records(version, topic).items():
         text, payload = coordinator_texts(topic, offset, key, value)
@@ -64,8 +64,8 @@ def test_coordinators_records(version: str, topic: str) -> None:
     assert got == want
 
 
-def test_the_transaction_state_of_an_older_tool() -> None:
-    """3.9 printed other words for the same: `producerId:1,producerEpoch:0,state=Ongoing,partitions=[t-0],…`."""
+def test_transaction_state_equals_the_output_of_an_older_tool() -> None:
+    """Kafka 3.9 printed another form: `producerId:1,producerEpoch:0,state=Ongoing,partitions=[t-0],…`."""
     want = printed("kafka-3.9.2", "__transaction_state", "transaction-state")
     found = records("kafka-3.9.2", "__transaction_state")
     assert found.keys() == want.keys()
@@ -85,7 +85,7 @@ def test_the_transaction_state_of_an_older_tool() -> None:
 
 
 @pytest.mark.parametrize("version", ["kafka-4.3.1", "kafka-3.9.2"])
-def test_metadata_records(version: str) -> None:
+def test_metadata_records_are_decoded(version: str) -> None:
     got = {
         at: f" payload: {metadata_text(at[1], value)}"
         for at, (_, value) in records(version, "__cluster_metadata").items()
@@ -95,7 +95,7 @@ def test_metadata_records(version: str) -> None:
     assert got == want
 
 
-def test_undecodable_records_are_printed_as_the_kafka_tool_prints_them() -> None:
+def test_undecodable_records_are_printed_as_by_the_kafka_tool() -> None:
     topic = "__consumer_offsets"
     assert coordinator_texts(topic, 7, b"\3\xe7", b"") == ("Unknown record type 999 at offset 7, skipping.", None)
     assert coordinator_texts(topic, 7, b"\0\2\0\1g", b"\0\x63")[0].startswith("Error at offset 7, skipping. ")
@@ -107,8 +107,10 @@ def test_undecodable_records_are_printed_as_the_kafka_tool_prints_them() -> None
 
 
 def sample(struct: Struct, version: int, flexible: bool) -> tuple[bytes, dict[str, Any]]:
-    """A message of zeros, empty strings and arrays of one element, and what should be read."""
-    data, want = b"", {}
+    """Return the bytes and the fields of a message of zeros, empty strings and arrays of one element."""
+    data = b""
+    want: dict[str, Any] = {}
+    value: Any
     for f in struct.fields:
         if f.tag is not None or version not in f.versions:
             continue
@@ -130,7 +132,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
-def test_every_message_of_every_version(message: type[SchemaMessage]) -> None:
+def test_every_version_of_every_message_is_decoded(message: type[SchemaMessage]) -> None:
     for version in range(message.VERSIONS.first, message.VERSIONS.last + 1):
         data, want = sample(message.SCHEMA, version, version in message.FLEXIBLE)
         read, end = layout_of(message, version).read(data)
@@ -141,7 +143,7 @@ def test_every_message_of_every_version(message: type[SchemaMessage]) -> None:
 
 
 @given(st.sampled_from(sorted(TOPICS)), st.binary(max_size=80), st.binary(max_size=120))
-def test_random_bytes_give_our_errors_alone(topic: str, key: bytes, value: bytes) -> None:
+def test_random_bytes_raise_only_our_errors(topic: str, key: bytes, value: bytes) -> None:
     with_known_type = struct.pack(">h", len(key) % 24) + key
     for k in (key, with_known_type):
         try:

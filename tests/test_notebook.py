@@ -1,4 +1,4 @@
-"""How notebooks show logs and partitions."""
+"""Check how notebooks show logs and partitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkafmt.notebook import MOST_ROWS, html_table
 
 
 class Cells(HTMLParser):
-    """The tags and the texts of a document."""
+    """Collects the tags and the texts of a document."""
 
     def __init__(self, document: str) -> None:
         super().__init__()

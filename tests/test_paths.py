@@ -1,4 +1,4 @@
-"""The rule for paths with a scheme, and every entry point that obeys it."""
+"""Check that every entry point rejects paths with a scheme except `file:`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LOCAL = [
 
 
 @pytest.mark.parametrize("path", REFUSED)
-def test_path_with_a_scheme_is_refused_in_one_line(path: str) -> None:
+def test_path_with_a_scheme_is_rejected_in_one_line(path: str) -> None:
     with pytest.raises(ValueError, match="local") as caught:
         local_path(path)
     assert str(caught.value).startswith(path.partition("\0")[0])
@@ -87,7 +87,7 @@ def test_file_url_is_percent_decoded(url: str, path: str) -> None:
     assert local_path(url) == path
 
 
-def test_file_url_with_a_literal_percent_sign_is_found_as_by_spark(tmp_path: Path) -> None:
+def test_file_url_with_a_percent_sign_is_read_as_in_spark(tmp_path: Path) -> None:
     (tmp_path / "a%20b").mkdir()
     assert local_path(f"file://{tmp_path}/a%20b") == f"{tmp_path}/a%20b"
     assert local_path(f"file://{tmp_path}/a%2520b") == f"{tmp_path}/a%20b"
@@ -97,7 +97,7 @@ def test_file_url_with_a_literal_percent_sign_is_found_as_by_spark(tmp_path: Pat
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A log directory whose name has a space; the working directory is next to it."""
+    """Return a log directory with a space in its name, in the working directory."""
     folder = tmp_path / "a log" / "t-0"
     folder.mkdir(parents=True)
     (folder / f"{0:020}.log").write_bytes(batch([record(i) for i in range(5)]))
@@ -110,14 +110,14 @@ def nothing_made(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/x", "dbfs:/x", "C:\\x", "file://host/x"])
-def test_library_refuses_a_scheme(log: Path, tmp_path: Path, path: str) -> None:
+def test_library_rejects_a_scheme(log: Path, tmp_path: Path, path: str) -> None:
     for call in (kafkafmt.open, kafkafmt.LogDirectory, lambda p: discover([p]), lambda p: kafkafmt.open([log, p])):
         with pytest.raises(ValueError, match="local"):
-            call(path)  # type: ignore[operator]
+            call(path)
     assert nothing_made(tmp_path)
 
 
-def test_library_takes_file_urls(log: Path, tmp_path: Path) -> None:
+def test_library_accepts_file_urls(log: Path, tmp_path: Path) -> None:
     assert len(list(kafkafmt.open(log.as_uri())["t", 0])) == 5
     assert [str(p.log.directory.path) for p in kafkafmt.open([log.as_uri(), str(log)])] == [str(log / "t-0")]
     with kafkafmt.LogDirectory((tmp_path / "new log").as_uri()) as made:
@@ -143,7 +143,7 @@ COMMANDS: list[list[Any]] = [
 
 @pytest.mark.parametrize("path", ["s3://bucket/x", "hdfs:/x", "C:\\x", "file://host/x"])
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_command_refuses_a_scheme(log: Path, tmp_path: Path, command: list[str], path: str) -> None:
+def test_command_rejects_a_scheme(log: Path, tmp_path: Path, command: list[str], path: str) -> None:
     done = inside(*(word.format(path) for word in command))
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
@@ -163,13 +163,13 @@ def test_command_refuses_a_scheme(log: Path, tmp_path: Path, command: list[str],
     ],
     ids=" ".join,
 )
-def test_command_takes_file_urls(log: Path, tmp_path: Path, command: list[str]) -> None:
+def test_command_accepts_file_urls(log: Path, tmp_path: Path, command: list[str]) -> None:
     done = inside(*(word.format(log.as_uri()) for word in command))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "new copy").exists() == ("salvage" in command)
 
 
-def test_command_reaches_a_directory_whose_name_looks_like_a_scheme(log: Path, tmp_path: Path) -> None:
+def test_command_reads_a_directory_named_like_a_scheme(log: Path, tmp_path: Path) -> None:
     shutil.copytree(log, tmp_path / "s3:" / "bucket")
     for path in ("./s3:/bucket", tmp_path / "s3:" / "bucket"):
         assert len(inside("cat", path).stdout.splitlines()) == 5

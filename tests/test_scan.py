@@ -1,11 +1,11 @@
-"""Reading many partitions at once: `Log.scan`, and the module `scan` below it."""
+"""Check the reading of many partitions at once, with `Log.scan` and the module `scan`."""
 
 from __future__ import annotations
 
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import kafkafmt
 from kafkafmt.scan import WAITING_PER_THREAD, scan
 
 WAIT = 20
-"""Seconds after which a test that waits for a thread fails."""
+"""Seconds that a test waits for a thread before it fails."""
 
 
 def sources(counts: list[int]) -> list[Callable[[], Iterator[tuple[int, int]]]]:
@@ -27,6 +27,11 @@ def sources(counts: list[int]) -> list[Callable[[], Iterator[tuple[int, int]]]]:
         return lambda: ((number, i) for i in range(count))
 
     return [source(number, count) for number, count in enumerate(counts)]
+
+
+def close(items: Iterator[object]) -> None:
+    assert isinstance(items, Generator)
+    items.close()
 
 
 def scan_threads() -> list[threading.Thread]:
@@ -75,11 +80,12 @@ def test_scan_reads_ahead_by_a_bounded_number_of_items(ordered: bool) -> None:
         next(items)
         time.sleep(0.005)
         most = max(most, len(read) - delivered)
-    items.close()
-    assert most <= WAITING_PER_THREAD * threads + threads + 2  # what waits, what the threads hold, one being delivered
+    close(items)
+    # waiting items, one item per thread, and the delivered one
+    assert most <= WAITING_PER_THREAD * threads + threads + 2
 
 
-def test_finished_sources_do_not_accumulate_behind_a_slow_one() -> None:
+def test_finished_sources_do_not_accumulate_after_a_slow_one() -> None:
     started = []
     go_on = threading.Event()
 
@@ -106,7 +112,7 @@ def test_error_of_a_source_follows_the_items_before_it(threads: int) -> None:
         yield 8, 0
         raise ValueError("a bad source")
 
-    got = []
+    got: list[tuple[int, int]] = []
     with pytest.raises(ValueError, match="a bad source"):
         got.extend(item for item in scan([*sources([3, 2]), bad, *sources([5])], threads))
     items = scan([*sources([3, 2]), bad, *sources([5])], threads)
@@ -145,13 +151,13 @@ def test_closed_scan_closes_its_sources_and_ends_its_threads(ordered: bool) -> N
 
     items = scan([source] * 5, 3, ordered)
     next(items)
-    items.close()
+    close(items)
     assert not scan_threads()
     assert sorted(closed) == sorted(opened)
     assert len(opened) <= 3
 
 
-def test_forgotten_scan_ends_its_threads() -> None:
+def test_dropped_scan_ends_its_threads() -> None:
     items = scan([lambda: itertools.repeat(1)] * 3, 3)
     next(items)
     assert scan_threads()
@@ -161,7 +167,7 @@ def test_forgotten_scan_ends_its_threads() -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> kafkafmt.Log:
-    """Five partitions with 30 records each, except one that is empty."""
+    """Return a log of five partitions. One is empty, and the others have 30 records each."""
     for number in range(5):
         folder = tmp_path / f"t-{number}"
         folder.mkdir()
@@ -227,7 +233,7 @@ def test_scan_raises_or_skips_damage(log: kafkafmt.Log) -> None:
     assert [len(p.damaged) for p in again] == [0, 0, 0, 1, 0]
 
 
-def test_threads_may_share_a_scan(log: kafkafmt.Log) -> None:
+def test_threads_can_share_a_scan(log: kafkafmt.Log) -> None:
     items = log.scan(threads=2)
     found: list[tuple[Any, ...]] = []
     readers = [threading.Thread(target=lambda: found.extend(rows(items))) for _ in range(3)]

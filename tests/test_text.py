@@ -1,4 +1,6 @@
-"""Header keys that are not UTF-8, as Java 17's `new String(bytes, UTF_8)` decodes them (the table was printed by it)."""
+"""Check that header keys are decoded like by Java 17's `new String(bytes, UTF_8)`, which printed the table."""
+
+from __future__ import annotations
 
 import pytest
 
@@ -26,7 +28,7 @@ JAVA = [
     ("e28241", X + "A"),
     ("e2c3a9", X + "é"),
     ("ed9fbf", "\ud7ff"),
-    ("eda080", X),  # lone surrogates: one, where Python gives three
+    ("eda080", X),  # a lone surrogate is replaced by one character; Python replaces it by three
     ("edbfbf", X),
     ("eda0", X),
     ("eda041", X + "A"),
@@ -56,5 +58,5 @@ JAVA = [
 
 
 @pytest.mark.parametrize(("raw", "text"), JAVA)
-def test_as_java_decodes(raw, text):
+def test_invalid_utf8_is_decoded_as_in_java(raw: str, text: str) -> None:
     assert decode_header_key(bytes.fromhex(raw)) == text

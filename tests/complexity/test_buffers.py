@@ -1,5 +1,7 @@
 """Batches in buffers: scanning, decoding, wrappers, damage, validation, conversion. On the pure core, whose loops can be counted."""
 
+from __future__ import annotations
+
 import pytest
 from building import batch, message, mutate, record, simple_batch
 from fuzz import cores

@@ -1,5 +1,7 @@
 """The files next to segments: checkpoints, indexes, snapshots, properties; directories of many partitions."""
 
+from __future__ import annotations
+
 import struct
 
 from kafkafmt.log import discover

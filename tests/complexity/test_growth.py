@@ -1,5 +1,7 @@
 """The counter itself: what is quadratic fails, what is linear passes."""
 
+from __future__ import annotations
+
 import pytest
 
 from kafkafmt.log.reading.models import Damage

@@ -1,5 +1,7 @@
 """Logs: many segments, producers, transactions, index entries, damaged spans."""
 
+from __future__ import annotations
+
 import itertools
 import shutil
 import struct

@@ -1,5 +1,7 @@
 """Frames: many elements, tagged fields, bytes one at a time. On the pure core, whose loops can be counted."""
 
+from __future__ import annotations
+
 import struct
 
 import pytest

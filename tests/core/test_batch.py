@@ -1,6 +1,10 @@
-"""The shallow walk: headers byte for byte, where it stops and why, and the search for a batch."""
+"""Check the reading of batch headers (`scan_batches`), and the search for a batch (`find_batch`)."""
+
+from __future__ import annotations
 
 import struct
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +23,10 @@ LAYOUT = bytes.fromhex(
 )
 
 
-def test_a_header_byte_for_byte(core):
+def test_scan_reads_every_header_field(core: ModuleType) -> None:
     table, result = scan(core, b"####" + LAYOUT, start=4, check_crc=False)
     assert result == (1, 66, None)
-    row = {name: table[0][name].item() for name in BATCH_DTYPE.names}
+    row = {name: table[0][name].item() for name in BATCH_DTYPE.names or ()}
     assert row == {
         "position": 4,
         "base_offset": 258,
@@ -43,8 +47,8 @@ def test_a_header_byte_for_byte(core):
     }
 
 
-def test_extreme_values_stay_as_they_are(core):
-    lowest = {
+def test_extreme_header_values_are_unchanged(core: ModuleType) -> None:
+    lowest: dict[str, Any] = {
         "attributes": -(2**15),
         "last_offset_delta": -(2**31),
         "base_timestamp": -(2**63),
@@ -56,7 +60,7 @@ def test_extreme_values_stay_as_they_are(core):
     assert {name: row[name].item() for name in lowest} == lowest
 
 
-def test_several_batches(core):
+def test_scan_reads_consecutive_batches(core: ModuleType) -> None:
     parts = [simple_batch([b"a", b"b"], 0), simple_batch([], 2, last_offset_delta=4), simple_batch([b"c"], 7)]
     table, result = scan(core, b"".join(parts))
     assert result == (3, sum(map(len, parts)), None)
@@ -66,7 +70,7 @@ def test_several_batches(core):
     assert table["payload_size"].tolist() == [len(p) - 61 for p in parts]
 
 
-def test_a_cut_off_batch_is_a_normal_end(core):
+def test_truncated_last_batch_ends_the_scan_without_error(core: ModuleType) -> None:
     whole, last = simple_batch([b"a"]), simple_batch([b"bcd"], 1)
     for cut in range(len(last)):
         data = whole + last[:cut]
@@ -74,13 +78,13 @@ def test_a_cut_off_batch_is_a_normal_end(core):
         assert scan(core, whole + last, end=len(data))[1] == (1, len(whole), None)
 
 
-def test_the_empty_input_ends_at_once(core):
+def test_empty_input_contains_no_batch(core: ModuleType) -> None:
     assert scan(core, b"")[1] == (0, 0, None)
     assert scan(core, b"abc", start=2)[1] == (0, 2, None)
     assert core.find_batch(b"") is None
 
 
-def test_a_full_table_is_taken_up_again(core):
+def test_scan_continues_after_a_full_table(core: ModuleType) -> None:
     parts = [simple_batch([b"x" * i], i) for i in range(7)]
     data, at, seen = b"".join(parts), 0, []
     while at < len(data):
@@ -92,21 +96,21 @@ def test_a_full_table_is_taken_up_again(core):
     assert scan(core, data, rows=0)[1] == (0, 0, None)
 
 
-def test_row_is_not_written_before_the_batch_is_valid(core):
+def test_row_is_not_written_before_the_batch_is_valid(core: ModuleType) -> None:
     table = np.full(3 * BATCH_DTYPE.itemsize, 77, np.uint8).view(BATCH_DTYPE)
     before = table.tobytes()
     assert core.scan_batches(mutate(simple_batch([b"a"]), 66, b"?"), table).error
     assert table.tobytes() == before
 
 
-def faulty(good, bad):
-    """A sound batch, then one at fault, then another sound one."""
+def faulty(good: bytes, bad: bytes) -> bytes:
+    """Return a valid batch, the batch `bad`, and another valid batch."""
     return simple_batch([good]) + bad + simple_batch([b"z"], 9)
 
 
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 13, 14, 48, 2**31 - 12, 2**31 - 1])
-def test_lengths_that_no_batch_can_have(core, length, check):
+def test_impossible_length_is_a_structure_error(core: ModuleType, length: int, check: bool) -> None:
     data = faulty(b"a", simple_batch([b"b"], 5, length=length))
     at = len(simple_batch([b"a"]))
     table, result = scan(core, data, check_crc=check)
@@ -120,11 +124,11 @@ def test_lengths_that_no_batch_can_have(core, length, check):
     )
 
 
-def test_the_largest_length_is_merely_incomplete(core):
+def test_batch_with_the_largest_length_counts_as_truncated(core: ModuleType) -> None:
     assert scan(core, simple_batch([b"b"], length=2**31 - 13))[1] == (0, 0, None)
 
 
-def test_a_wrong_crc(core):
+def test_wrong_crc_is_a_checksum_error(core: ModuleType) -> None:
     good, bad = simple_batch([b"a"]), mutate(simple_batch([b"b"], 5), 66, b"!")
     data = good + bad + simple_batch([b"z"], 9)
     _, result = scan(core, data)
@@ -132,12 +136,13 @@ def test_a_wrong_crc(core):
     assert isinstance(result.error, ChecksumError)
     assert (result.error.position, result.error.base_offset, result.error.resume) == (len(good), 5, len(good + bad))
     assert scan(core, data, check_crc=False)[1] == (3, len(data), None)
-    assert scan(core, data, start=result.error.resume)[1].count == 1
-    assert scan(core, data, rows=1)[1] == (1, len(good), None)  # without a row for it, it is not looked at
+    assert scan(core, data, start=len(good + bad))[1].count == 1
+    # without a row for the second batch, its CRC is not checked
+    assert scan(core, data, rows=1)[1] == (1, len(good), None)
 
 
 @pytest.mark.parametrize("magic", [3, -1, -128, 127])
-def test_other_formats_are_not_supported(core, magic):
+def test_other_magics_are_not_supported(core: ModuleType, magic: int) -> None:
     good, other = simple_batch([b"a"]), message(magic & 1, b"k", b"v", offset=5)
     other = mutate(other, 16, bytes([magic & 0xFF]))
     table, result = scan(core, good + other + good)
@@ -147,7 +152,7 @@ def test_other_formats_are_not_supported(core, magic):
     assert (result.error.position, result.error.base_offset, result.error.resume) == (len(good), 5, len(good + other))
 
 
-def test_a_cut_off_message_of_another_format_has_no_resume(core):
+def test_truncated_message_of_another_magic_has_no_resume(core: ModuleType) -> None:
     other = mutate(message(1, b"k", b"v" * 50), 16, b"\x03")
     error = scan(core, other[:40])[1].error
     assert isinstance(error, UnsupportedError)
@@ -156,7 +161,7 @@ def test_a_cut_off_message_of_another_format_has_no_resume(core):
     assert scan(core, mutate(other, 8, b"\x00\x00\x00\x0d"))[1].error.code == StructureError.code
 
 
-def test_a_table_that_does_not_serve_is_refused(native):
+def test_unusable_table_is_rejected(native: ModuleType) -> None:
     data = simple_batch([b"a"])
     unaligned = np.zeros(4 * BATCH_DTYPE.itemsize + 1, "u1")[1:].view(BATCH_DTYPE)
     for table in (np.zeros(4, "i8"), np.zeros(8, BATCH_DTYPE)[::2], unaligned):
@@ -170,7 +175,7 @@ def test_a_table_that_does_not_serve_is_refused(native):
         native.scan_batches(data, None)
 
 
-def test_a_batch_is_found_among_other_bytes(core):
+def test_find_batch_finds_a_batch_among_other_bytes(core: ModuleType) -> None:
     needle = simple_batch([b"a" * 20], 3)
     for before in (b"", b"\x02", b"\x02" + b"\xff" * 100, bytes(1000)):
         data = before + needle + b"\x02" * 50
@@ -183,13 +188,13 @@ def test_a_batch_is_found_among_other_bytes(core):
         assert core.find_batch(data, 0, len(before) + 60, False) != len(before)
 
 
-def test_without_crc_the_length_need_not_fit(core):
+def test_find_batch_ignores_a_length_beyond_the_end_without_crc(core: ModuleType) -> None:
     needle = simple_batch([b"a"], length=2**31 - 13)
     assert core.find_batch(b"abc" + needle, 0, None, False) == 3
     assert core.find_batch(b"abc" + needle) is None
 
 
-def test_the_search_crosses_its_own_borders(core):
+def test_find_batch_finds_a_batch_across_its_block_borders(core: ModuleType) -> None:
     needle = simple_batch([b"a" * 20], 3)
     for border in (1 << 20, (1 << 20) + 16):
         for shift in range(-20, 3):
@@ -202,8 +207,8 @@ def test_the_search_crosses_its_own_borders(core):
     [
         (0, b"\xff"),  # base offset below 0
         (8, b"\xff"),
-        (8, b"\x00\x00\x00\x30"),  # length too small
-        (8, b"\x7f\xff\xff\xf4"),  # and too large
+        (8, b"\x00\x00\x00\x30"),  # length below the minimum
+        (8, b"\x7f\xff\xff\xf4"),  # length above the maximum
         (16, b"\x01"),
         (21, b"\x01"),  # attributes that Kafka does not use
         (22, b"\x80"),
@@ -213,18 +218,18 @@ def test_the_search_crosses_its_own_borders(core):
         (57, b"\x80"),
     ],
 )
-def test_what_cannot_be_a_header_is_not_found(core, position, replacement):
+def test_find_batch_ignores_impossible_headers(core: ModuleType, position: int, replacement: bytes) -> None:
     data = mutate(simple_batch([b"a" * 9]), position, replacement)
     assert core.find_batch(repair_crc(data) if position != 8 else data, 0, None, False) != 0
     assert core.find_batch(repair_crc(data) if position != 8 else data) is None
 
 
 @pytest.mark.parametrize("attributes", [0x7C, 0x03, 0x78])
-def test_every_attribute_that_kafka_uses_is_plausible(core, attributes):
+def test_find_batch_accepts_every_attribute_of_kafka(core: ModuleType, attributes: int) -> None:
     assert core.find_batch(batch([(0, 0, None, b"v", ())], attributes=attributes)) == 0
 
 
-def test_a_batch_whose_crc_fails_is_passed_over(core):
+def test_find_batch_skips_a_batch_with_a_wrong_crc(core: ModuleType) -> None:
     bad, good = simple_batch([b"a"], crc=1), simple_batch([b"b"])
     assert core.find_batch(bad + good) == len(bad)
     assert core.find_batch(bad + good, 0, None, False) == 0
@@ -233,8 +238,10 @@ def test_a_batch_whose_crc_fails_is_passed_over(core):
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("rest", range(5))
 @pytest.mark.parametrize("length", [-(2**31), -(2**31) + 1, -1, 0, 1, 3, 13, 2**31 - 12, 2**31 - 1])
-def test_tail_below_17_bytes_with_an_impossible_length_is_corrupt(core, length, rest, check):
-    """As Java: `Record size 3 is less than the minimum record overhead (14)`."""
+def test_tail_below_17_bytes_with_an_impossible_length_is_corrupt(
+    core: ModuleType, length: int, rest: int, check: bool
+) -> None:
+    """Java raises `Record size 3 is less than the minimum record overhead (14)`."""
     good = simple_batch([b"a"])
     tail = struct.pack(">qi", 5, length) + bytes(rest)
     for data, options in (
@@ -251,8 +258,8 @@ def test_tail_below_17_bytes_with_an_impossible_length_is_corrupt(core, length, 
 
 @pytest.mark.parametrize("length", [14, 15, 21, 22, 48, 49, 1000, 2**31 - 13])
 @pytest.mark.parametrize("rest", range(5))
-def test_tail_below_17_bytes_with_a_possible_length_is_a_normal_end(core, length, rest):
-    """A length below the minimum of magic 2 may belong to a message of magic 0: the magic is cut off."""
+def test_tail_below_17_bytes_with_a_possible_length_is_a_normal_end(core: ModuleType, length: int, rest: int) -> None:
+    """A length below the minimum of magic 2 can belong to a message of magic 0, because the magic is truncated."""
     good = simple_batch([b"a"])
     assert scan(core, good + struct.pack(">qi", 5, length) + bytes(rest))[1] == (1, len(good), None)
 
@@ -265,12 +272,12 @@ def test_tail_below_17_bytes_with_a_possible_length_is_a_normal_end(core, length
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("producer_id", [-1, 3])
-def test_last_sequence_is_that_of_java(base, delta, expected, producer_id):
-    """Java's `lastSequence()` looks at the base sequence only; its int arithmetic wraps."""
+def test_last_sequence_is_that_of_java(base: int, delta: int, expected: int, producer_id: int) -> None:
+    """Java's `lastSequence()` checks only the base sequence, and its int arithmetic wraps."""
     data = simple_batch([b"a"], base_sequence=base, last_offset_delta=delta, producer_id=producer_id)
     (found,) = iter_batches(data)
     assert found.last_sequence == expected
 
 
-def test_last_sequence_of_a_message_is_none():
+def test_last_sequence_of_a_message_is_minus_one() -> None:
     assert [b.last_sequence for b in iter_batches(message(1, None, b"a"))] == [-1]

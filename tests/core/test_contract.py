@@ -1,4 +1,6 @@
-"""Both cores offer what `_core.pyi` says, under the same names, with the same parameters; and the right one is chosen."""
+"""Check that both cores have the names and parameters in `_core.pyi`, and that the right core is chosen."""
+
+from __future__ import annotations
 
 import ast
 import inspect
@@ -6,7 +8,11 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -18,7 +24,7 @@ CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDe
 REQUIRED = inspect.Parameter.empty
 
 
-def parameters_of_stub(function):
+def parameters_of_stub(function: ast.FunctionDef) -> list[tuple[str, Any]]:
     arguments = function.args
     assert [arguments.posonlyargs, arguments.kwonlyargs, arguments.vararg, arguments.kwarg] == [[], [], None, None]
     defaults = [REQUIRED] * (len(arguments.args) - len(arguments.defaults)) + [
@@ -27,29 +33,29 @@ def parameters_of_stub(function):
     return [(a.arg, d) for a, d in zip(arguments.args, defaults, strict=True) if a.arg != "self"]
 
 
-def parameters_of(function):
+def parameters_of(function: Callable[..., Any]) -> list[tuple[str, Any]]:
     return [(p.name, p.default) for p in inspect.signature(function).parameters.values()]
 
 
-def test_the_names_are_those_of_the_stub(core):
+def test_names_are_those_of_the_stub(core: ModuleType) -> None:
     offered = {n for n, v in vars(core).items() if not n.startswith("_") and callable(v)}
     own = {n for n in offered if getattr(core, n).__module__.startswith(core.__name__)}
     assert own == {*FUNCTIONS, *CLASSES}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_parameters_are_those_of_the_stub(core, name):
+def test_parameters_are_those_of_the_stub(core: ModuleType, name: str) -> None:
     assert parameters_of(getattr(core, name)) == parameters_of_stub(FUNCTIONS[name])
 
 
-def test_record_is_that_of_the_stub(core):
+def test_record_is_that_of_the_stub(core: ModuleType) -> None:
     functions = {node.name: node for node in CLASSES["Record"].body if isinstance(node, ast.FunctionDef)}
     assert parameters_of(core.Record) == parameters_of_stub(functions.pop("__init__"))
     for name in functions:
         assert hasattr(core.Record, name)
 
 
-def test_methods_are_those_of_the_stub(core):
+def test_methods_are_those_of_the_stub(core: ModuleType) -> None:
     members = CLASSES["RecordBuffer"].body
     functions = {node.name: node for node in members if isinstance(node, ast.FunctionDef)}
     buffer = core.RecordBuffer(**dict(parameters_of_stub(functions.pop("__init__"))))
@@ -59,18 +65,18 @@ def test_methods_are_those_of_the_stub(core):
             offered = parameters_of(getattr(core.RecordBuffer, name))
             assert [p for p in offered if p[0] != "self"] == parameters_of_stub(node)
     fields = [name for name, node in functions.items() if node.decorator_list]
-    fields += [node.target.id for node in members if isinstance(node, ast.AnnAssign)]
+    fields += [ast.unparse(node.target) for node in members if isinstance(node, ast.AnnAssign)]
     assert all(isinstance(getattr(buffer, name), int) for name in fields)
     public = {name for name in dir(core.RecordBuffer) if not name.startswith("_")}
     assert public <= {*functions, *fields}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_function_is_explained(name):
+def test_every_function_has_a_docstring(name: str) -> None:
     assert ast.get_docstring(FUNCTIONS[name])
 
 
-def run(choice, code="", **environment):
+def run(choice: str, code: str = "", **environment: Any) -> CompletedProcess[str]:
     program = f"{code}\nfrom kafkafmt import _backend as b; print(b.backend, b.core.__name__, b.backend_reason)"
     environment = {
         **os.environ,
@@ -87,14 +93,14 @@ WITHOUT_NATIVE = "import sys; sys.modules['kafkafmt._core'] = None"
 @pytest.mark.parametrize(
     ("choice", "chosen"), [("auto", "native"), ("", "native"), ("native", "native"), ("pure", "pure")]
 )
-def test_the_core_is_the_one_chosen(native, choice, chosen):
+def test_backend_variable_chooses_the_core(native: ModuleType, choice: str, chosen: str) -> None:
     result = run(choice)
     module = {"native": "kafkafmt._core", "pure": "kafkafmt._pure"}[chosen]
     assert result.stdout.split()[:2] == [chosen, module]
     assert result.stderr == ""
 
 
-def test_falling_back_is_said_once():
+def test_fallback_to_the_pure_core_warns_once() -> None:
     result = run("auto", WITHOUT_NATIVE + "; import kafkafmt._backend")
     assert result.stdout.startswith("pure kafkafmt._pure the native core cannot be imported")
     assert result.stderr.count("RuntimeWarning") == 1
@@ -109,7 +115,7 @@ def test_falling_back_is_said_once():
         (["native_core.txt"], "recorded while it was built"),
     ],
 )
-def test_reason_for_the_pure_core_is_the_true_one(tmp_path, files, reason):
+def test_reason_for_the_pure_core_is_reported(tmp_path: Path, files: list[str], reason: str) -> None:
     shutil.copytree(
         Path(kafkafmt.__file__).parent,
         tmp_path / "kafkafmt",
@@ -134,11 +140,11 @@ def test_reason_for_the_pure_core_is_the_true_one(tmp_path, files, reason):
     assert reason in done.stderr
 
 
-def test_native_never_falls_back():
+def test_choice_of_the_native_core_never_falls_back() -> None:
     result = run("native", WITHOUT_NATIVE)
     assert result.returncode != 0
     assert "ImportError" in result.stderr or "ModuleNotFoundError" in result.stderr
 
 
-def test_an_unknown_choice_is_refused():
+def test_unknown_choice_of_core_is_rejected() -> None:
     assert "ValueError: KAFKAFMT_BACKEND is 'fast'" in run("fast").stderr

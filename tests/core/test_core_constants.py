@@ -1,4 +1,6 @@
-"""The native core refuses to be imported if its copy of Kafka's numbers (layout.pxi) differs from constants.py."""
+"""Check that the native core cannot be imported if its constants (layout.pxi) differ from constants.py."""
+
+from __future__ import annotations
 
 import re
 import subprocess
@@ -10,6 +12,7 @@ import pytest
 import kafkafmt
 from kafkafmt._pure import search as pure_search
 from kafkafmt.log.reading import search
+from kafkafmt.log.reading.batch_finder import LARGEST_WINDOW
 
 pytest.importorskip("kafkafmt._core")
 PACKAGE = Path(kafkafmt.__file__).parent
@@ -48,7 +51,7 @@ NAMES_IN_CONSTANTS = {
 """Names of layout.pxi that constants.py does not have, and the constant that they are checked with."""
 
 
-def import_core(change):
+def import_core(change: str) -> str:
     """Import the native core after `change` was made to constants.py; return the message of the ImportError, or ''."""
     code = IMPORT_CORE.format(package=str(PACKAGE), change=change)
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -56,21 +59,21 @@ def import_core(change):
     return result.stdout
 
 
-def test_core_is_imported_if_the_constants_agree():
+def test_core_is_imported_if_the_constants_agree() -> None:
     assert import_core("") == ""
 
 
-def test_import_error_names_the_constant_that_differs():
+def test_import_error_names_the_constant_that_differs() -> None:
     error = import_core("constants.COUNT_AT = 58")
     assert error == "the native core was built for other constants; rebuild it: COUNT_AT is 57, constants.py has 58\n"
 
 
-def test_import_fails_if_a_constant_is_missing():
+def test_import_fails_if_a_constant_is_missing() -> None:
     assert "CRC_START is 21, constants.py has None" in import_core("del constants.CRC_START")
 
 
 @pytest.mark.skipif(not LAYOUT.exists(), reason="the sources of the native core are not installed")
-def test_every_constant_of_the_core_is_checked():
+def test_every_constant_of_the_core_is_checked() -> None:
     enum = LAYOUT.read_text(encoding="utf-8").split("cdef extern")[0]
     names = {NAMES_IN_CONSTANTS.get(name, name) for name in re.findall(r"^    ([A-Z]\w+) = ", enum, re.MULTILINE)}
     reported = set(re.findall(r"(\w+) is ", import_core(CHANGE_ALL)))
@@ -78,6 +81,6 @@ def test_every_constant_of_the_core_is_checked():
     assert names | {"MAX_MILLIS", "MICROS_BEYOND", "MICROS_NONE"} <= reported
 
 
-def test_limits_of_resume_after_are_those_of_the_search():
+def test_limits_of_resume_after_are_those_of_the_search() -> None:
     assert pure_search.CHAIN_REACH == search.LONG_CHAIN
-    assert (pure_search.LATER_REACH, pure_search.LATER_FINDS) == (search.LARGEST_WINDOW, search.LATER_FINDS)
+    assert (pure_search.LATER_REACH, pure_search.LATER_FINDS) == (LARGEST_WINDOW, search.LATER_FINDS)

@@ -1,17 +1,21 @@
-"""Native and pure give the same: every row, every cursor, every error with its place and words."""
+"""Check that both cores return the same rows, cursors and errors."""
+
+from __future__ import annotations
 
 import os
+from types import ModuleType
+from typing import Any
 
 import building as build
 import numpy as np
 import pytest
-from decoding import MAX, MIN, decode_steps, rows_of, scan, what
+from decoding import MAX, MIN, ErrorFields, Row, decode_steps, rows_of, scan, what
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import QUICK, streams
 
 from kafkafmt import _pure
-from kafkafmt.types import BATCH_DTYPE, COLUMNS, RecordColumns
+from kafkafmt.types import BATCH_DTYPE, COLUMNS, BatchTable, RecordColumns
 
 try:
     from kafkafmt import _core
@@ -22,23 +26,29 @@ except ImportError as error:
 
 
 @st.composite
-def ranges(draw, size):
+def ranges(draw: st.DrawFn, size: int) -> tuple[int, int | None]:
     start = draw(st.one_of(st.just(0), st.just(0), st.integers(0, size)))
     return start, draw(st.one_of(st.none(), st.integers(start, size)))
 
 
-def outcome_of_scan(core, data, **options):
+Outcome = tuple[list[Row], ErrorFields | None, tuple[int, ...]]
+"""Rows, error and cursor after one call of `decode_records`."""
+
+
+def outcome_of_scan(
+    core: ModuleType, data: bytes, **options: Any
+) -> tuple[list[tuple[int, ...]], int, int, ErrorFields | None]:
     table, result = scan(core, data, **options)
     return table.tolist(), result.count, result.position, what(result.error)
 
 
-def check_shallow(data, check_crc, rows, start, end):
+def check_shallow(data: bytes, check_crc: bool, rows: int, start: int, end: int | None) -> None:
     options = {"rows": rows, "start": start, "end": end, "check_crc": check_crc}
     assert outcome_of_scan(_core, data, **options) == outcome_of_scan(_pure, data, **options)
     assert _core.find_batch(data, start, end, check_crc) == _pure.find_batch(data, start, end, check_crc)
 
 
-def check_deep(data, **options):
+def check_deep(data: bytes, **options: Any) -> tuple[BatchTable, list[Outcome]]:
     table, _ = scan(_core, data, check_crc=False)
     steps = [
         [(rows, what(error), cursor) for rows, error, cursor in decode_steps(core, data, table, **options)]
@@ -50,10 +60,10 @@ def check_deep(data, **options):
     return table, steps[0]
 
 
-def check_copies(data, table, steps, **options):
-    """Copied keys and values are what the spans hold, and the same records come out."""
+def check_copies(data: bytes, table: BatchTable, steps: list[Outcome], **options: Any) -> None:
+    """Check that copied keys and values equal the bytes of the spans, and give equal records."""
 
-    def inside(span):
+    def inside(span: bytes | tuple[int, int] | None) -> bytes | None:
         return (
             span
             if span is None or isinstance(span, bytes)
@@ -62,16 +72,16 @@ def check_copies(data, table, steps, **options):
             else data[span[0] : span[0] + span[1]]
         )
 
-    given = list(decode_steps(_pure, data, table, **options | {"room": None}))
+    with_spans = list(decode_steps(_pure, data, table, **options | {"room": None}))
     rows = [
-        [(*row[:3], inside(row[3]), inside(row[4]), row[5]) for part, *_ in found for row in part]
-        for found in (steps, given)
+        [(*row[:3], inside(row[3]), inside(row[4]), row[5]) for part in parts for row in part]
+        for parts in ([step[0] for step in steps], [step.rows for step in with_spans])
     ]
     assert rows[0] == rows[1]
-    assert steps[-1][1] == what(given[-1][1])
+    assert steps[-1][1] == what(with_spans[-1].error)
 
 
-def check_objects(data, table, names, rows):
+def check_objects(data: bytes, table: BatchTable, names: list[str], rows: int) -> None:
     made = []
     for core in (_core, _pure):
         columns = RecordColumns(max(rows, 1), names)
@@ -81,17 +91,17 @@ def check_objects(data, table, names, rows):
 
 
 @st.composite
-def shallow_cases(draw):
-    data = bytearray(draw(streams))
+def shallow_cases(draw: st.DrawFn) -> tuple[bytes, bool, int, int, int | None]:
+    changed = bytearray(draw(streams))
     for _ in range(draw(st.sampled_from([0, 1, 1, 3]))):
-        if data:
-            data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
-    data = bytes(data[: draw(st.integers(0, len(data)))]) if draw(st.booleans()) else bytes(data)
+        if changed:
+            changed[draw(st.integers(0, len(changed) - 1))] = draw(st.integers(0, 255))
+    data = bytes(changed[: draw(st.integers(0, len(changed)))]) if draw(st.booleans()) else bytes(changed)
     return data, draw(st.booleans()), draw(st.integers(0, 5)), *draw(ranges(len(data)))
 
 
 @st.composite
-def deep_cases(draw):
+def deep_cases(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
     bounds = st.one_of(st.just(MIN), st.just(MAX), st.integers(0, 1100), st.integers(MIN, MAX))
     return draw(streams), {
         "names": draw(st.lists(st.sampled_from(COLUMNS), unique=True)),
@@ -103,11 +113,11 @@ def deep_cases(draw):
     }
 
 
-def shallow(case):
+def shallow(case: tuple[Any, ...]) -> None:
     check_shallow(*case)
 
 
-def deep(case):
+def deep(case: tuple[bytes, dict[str, Any]]) -> None:
     data, options = case
     table, steps = check_deep(data, **options)
     check_objects(data, table, options["names"], sum(len(rows) for rows, _, _ in steps))
@@ -121,11 +131,14 @@ test_deep_for_long = pytest.mark.full(settings(max_examples=30_000, **QUICK)(giv
 
 @pytest.mark.parametrize("capacity", [2, 100])
 @pytest.mark.parametrize("spare", [0, 7, 31, 32, 33, 100])
-def test_every_byte_of_a_batch_changed(spare, capacity):
-    """With room behind it and without, so that checked and unchecked reads both meet every fault."""
-    fields = [(i, i * 50, b"key", b"v" * i, [(b"h", b"x" * i), (b"i", None)][: i % 3]) for i in range(5)]
-    more = [(5, 0, None, b"w" * spare, ())] if spare else []
-    data = build.batch(fields + more)
+def test_cores_agree_on_every_changed_byte(spare: int, capacity: int) -> None:
+    """Bytes after the batch select unchecked reads, and their absence selects checked reads."""
+    fields: list[build.Fields] = [
+        (i, i * 50, b"key", b"v" * i, [(b"h", b"x" * i), (b"i", None)][: i % 3]) for i in range(5)
+    ]
+    if spare:
+        fields.append((5, 0, None, b"w" * spare, ()))
+    data = build.batch(fields)
     table = np.zeros(1, BATCH_DTYPE)
     for at in range(23, len(data) - spare):
         for value in (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, data[at] ^ 1, data[at] ^ 2):

@@ -1,4 +1,4 @@
-"""Batches with a negative last offset delta, or a last offset beyond 64 bits: an error of every reader, whatever range is wanted."""
+"""Check that every reader rejects batches with a negative last offset delta, or a last offset beyond 64 bits."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_impossible_batch_is_damage_of_every_command(log: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("offset", [-(2**63) + 1, 0, 3])
 def test_wrapper_with_a_corrupted_offset_is_read(package: object, offset: int) -> None:
-    """No CRC covers a wrapper's offset; in format 0 its messages have their own."""
+    """No CRC covers the offset of a wrapper. In format 0, the inner messages have absolute offsets."""
     import gzip
 
     from building import GZIP, message

@@ -1,4 +1,4 @@
-"""Formats 0 and 1 in both cores: messages, wrappers, what is refused, and where."""
+"""Check how both cores read messages and wrappers of formats 0 and 1."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import gzip
 import itertools
 import struct
 import zlib
+from types import ModuleType
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from building import message, mutate, simple_batch
 from decoding import MAX, MIN, decode, decode_steps, scan
@@ -20,8 +22,8 @@ from kafkafmt.errors import ChecksumError, StructureError
 NATIVE = pytest.importorskip("kafkafmt._core")
 
 
-def test_attribute_bits_that_format_2_gave_a_meaning(core):
-    """0x20 is its control flag; a message that has it, by whatever accident, is still a message."""
+def test_attribute_bits_of_format_2_are_ignored_in_messages(core: ModuleType) -> None:
+    """0x20 is the control flag of format 2. A message that has this bit is still a data record."""
     import kafkafmt
 
     data = message(1, b"k", b"v", attributes=-8, timestamp=7)
@@ -30,23 +32,23 @@ def test_attribute_bits_that_format_2_gave_a_meaning(core):
     assert [r.value for r in kafkafmt.read_records(data)] == [b"v"]
 
 
-def inner_table(core, wrapper, inner):
-    """The wrapper's row, pointed at its decompressed set, which is the buffer to decode."""
+def inner_table(core: ModuleType, wrapper: bytes, inner: bytes) -> npt.NDArray[np.void]:
+    """Return the row of the wrapper, with the decompressed message set as its payload."""
     table, result = scan(core, wrapper)
     assert (result.count, result.error) == (1, None)
     table["payload_position"], table["payload_size"] = 0, len(inner)
     return table
 
 
-def wrap(magic, inner, offset, timestamp=0, attributes=1):
+def wrap(magic: int, inner: bytes, offset: int, timestamp: int = 0, attributes: int = 1) -> bytes:
     return message(magic, None, gzip.compress(inner), offset=offset, timestamp=timestamp, attributes=attributes)
 
 
-def repaired(data):
+def repaired(data: bytes) -> bytes:
     return data[:12] + struct.pack(">I", zlib.crc32(data[16:])) + data[16:]
 
 
-def test_crc32_is_that_of_zlib(core):
+def test_crc32_equals_that_of_zlib(core: ModuleType) -> None:
     data = np.random.default_rng(5).bytes(5000)
     for n in [*range(70), 255, 256, 511, 512, 513, 1000, 5000]:
         assert core.crc32(data, 0, 0, n) == zlib.crc32(data[:n])
@@ -54,7 +56,7 @@ def test_crc32_is_that_of_zlib(core):
     assert core.crc32(data, 0, 3, 4000) == zlib.crc32(data[3:4000])
 
 
-def test_a_plain_message_is_a_row(core):
+def test_plain_message_is_a_row(core: ModuleType) -> None:
     zero, one = message(0, b"k", b"value", offset=7), message(1, None, b"", offset=8, timestamp=-5, attributes=8)
     table, result = scan(core, zero + one + simple_batch([b"new"], 9))
     assert (result.count, result.error) == (3, None)
@@ -79,7 +81,7 @@ def test_a_plain_message_is_a_row(core):
     assert rows[0][5] == []
 
 
-def test_a_wrapper_of_magic_0_has_absolute_offsets(core):
+def test_inner_offsets_are_absolute_in_magic_0(core: ModuleType) -> None:
     inner = b"".join(message(0, None, b"v%d" % i, offset=o) for i, o in enumerate((10, 12, 17)))
     rows, error = decode(core, inner, inner_table(core, wrap(0, inner, 17), inner))
     assert error is None
@@ -88,7 +90,7 @@ def test_a_wrapper_of_magic_0_has_absolute_offsets(core):
 
 
 @pytest.mark.parametrize(("offset", "expected"), [(100, [97, 98, 100]), (3, [0, 1, 3]), (0, [0, 1, 3])])
-def test_a_wrapper_of_magic_1_has_relative_ones(core, offset, expected):
+def test_inner_offsets_are_relative_in_magic_1(core: ModuleType, offset: int, expected: list[int]) -> None:
     inner = b"".join(message(1, None, b"v", offset=o, timestamp=50 + o) for o in (0, 1, 3))
     rows, error = decode(core, inner, inner_table(core, wrap(1, inner, offset), inner))
     assert error is None
@@ -96,7 +98,7 @@ def test_a_wrapper_of_magic_1_has_relative_ones(core, offset, expected):
     assert [r[1:3] for r in rows] == [(50, 0), (51, 0), (53, 0)]
 
 
-def test_a_wrapper_with_log_append_time_overrides(core):
+def test_log_append_time_of_a_wrapper_overrides_timestamps(core: ModuleType) -> None:
     inner = message(1, None, b"v", offset=0, timestamp=5) + message(1, None, b"v", offset=1, timestamp=6, attributes=8)
     rows, _ = decode(core, inner, inner_table(core, wrap(1, inner, 1, timestamp=99, attributes=9), inner))
     assert [r[1:3] for r in rows] == [(99, 1), (99, 1)]
@@ -104,7 +106,7 @@ def test_a_wrapper_with_log_append_time_overrides(core):
     assert [r[1:3] for r in rows] == [(5, 0), (6, 0)]
 
 
-def test_small_columns_and_ranges(core):
+def test_wrapper_is_decoded_in_chunks_and_ranges(core: ModuleType) -> None:
     inner = b"".join(message(1, b"k", b"v%d" % i, offset=i) for i in range(25))
     table = inner_table(core, wrap(1, inner, 124), inner)
     for capacity in (1, 4, 24, 25, 26):
@@ -137,7 +139,9 @@ GOOD = [message(1, b"k", b"v%d" % i, offset=i) for i in range(3)]
         (GOOD[0] + repaired(mutate(GOOD[1], 34, b"\x01")), len(GOOD[0]), "do not fill"),
     ],
 )
-def test_what_is_wrong_inside_a_wrapper(core, inner, position, words):
+def test_corrupted_inner_message_is_a_structure_error(
+    core: ModuleType, inner: bytes, position: int, words: str
+) -> None:
     table = inner_table(core, wrap(1, b"".join(GOOD), 102), inner)
     rows, error = decode(core, inner, table)
     assert rows == []
@@ -146,15 +150,15 @@ def test_what_is_wrong_inside_a_wrapper(core, inner, position, words):
     assert words in error.message
 
 
-def test_inner_offsets_above_the_wrapper(core):
+def test_inner_offset_above_that_of_the_wrapper_is_an_error(core: ModuleType) -> None:
     inner = b"".join(GOOD)
     _, error = decode(core, inner, inner_table(core, wrap(1, inner, 1), inner))
     assert isinstance(error, StructureError)
     assert "above" in error.message
 
 
-def test_every_changed_byte_of_a_message_is_caught(core):
-    """But in its offset, which the CRC does not cover, and in its size, which may also leave it cut off."""
+def test_every_changed_byte_of_a_message_is_detected(core: ModuleType) -> None:
+    """Exceptions are the offset, which no CRC covers, and a larger size, with which the message looks truncated."""
     data = message(1, b"key", b"value", offset=3, timestamp=77)
     for at in range(len(data)):
         for flip in (1, 0x80, 0xFF):
@@ -168,7 +172,7 @@ def test_every_changed_byte_of_a_message_is_caught(core):
     assert isinstance(scan(core, mutate(data, 30, b"?"))[1].error, ChecksumError)
 
 
-def test_messages_are_found_among_other_bytes(core):
+def test_find_batch_finds_messages_among_other_bytes(core: ModuleType) -> None:
     for needle in (
         message(0, None, b"v"),
         message(1, b"key", None, offset=9),
@@ -190,8 +194,8 @@ parts = st.one_of(
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_offsets_at_the_ends_of_64_bits(magic):
-    """A wrapper's offset and its messages', each at every bound: the same on both cores, whether or not all are asked for."""
+def test_cores_agree_on_offsets_at_the_limits_of_64_bits(magic: int) -> None:
+    """The limits are used for the wrapper and its messages, with and without a lower bound for the offsets."""
     bounds = (0, 1, 2, -1, MIN, MIN + 1, MAX - 1, MAX)
     for last in bounds:
         for offsets in itertools.product(bounds, repeat=2):
@@ -209,11 +213,11 @@ def test_offsets_at_the_ends_of_64_bits(magic):
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(parts, max_size=6), st.integers(0, 400), st.integers(0, 255), st.integers(1, 9) | st.just(60))
-def test_the_cores_agree(chunks, at, byte, capacity):
-    data = bytearray(b"".join(chunks))
-    if data:
-        data[at % len(data)] = byte
-    data = bytes(data)
+def test_cores_agree(chunks: list[bytes], at: int, byte: int, capacity: int) -> None:
+    changed = bytearray(b"".join(chunks))
+    if changed:
+        changed[at % len(changed)] = byte
+    data = bytes(changed)
     outcomes = []
     for core in (NATIVE, _pure):
         found = []
@@ -223,7 +227,7 @@ def test_the_cores_agree(chunks, at, byte, capacity):
             for room in (None, 4, 64):
                 steps = decode_steps(core, data, table, capacity=capacity, room=room)
                 found += [(rows, repr(error), cursor) for rows, error, cursor in steps]
-            for row in table:  # every message as if it were a decompressed set of its own, and the whole input as one
+            for row in table:  # every message, and the whole input, as a decompressed set
                 for start, size in ((int(row["position"]), int(row["size"])), (0, len(data))):
                     one = np.array([row], table.dtype)
                     one["payload_position"], one["payload_size"] = start, size

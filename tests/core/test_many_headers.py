@@ -1,9 +1,11 @@
-"""Records with very many headers: a limit in place of memory; records that are merely unusual are read."""
+"""Check the limit for the number of headers, which bounds the memory that a record can need."""
 
 from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import building
 import pytest
@@ -16,7 +18,7 @@ from kafkafmt.constants import MANY_HEADERS
 from kafkafmt.types import RecordColumns
 
 SMALL = 1 << 20
-"""A max_batch_bytes of which MANY_HEADERS is more than the share of headers."""
+"""A max_batch_bytes whose limit for headers is below MANY_HEADERS."""
 
 
 def with_headers(count: int, delta: int = 0, header: bytes = b"\0\0") -> bytes:
@@ -32,9 +34,9 @@ def batch_of(*counts: int, codec: int = building.NONE) -> bytes:
 
 
 @pytest.mark.parametrize("codec", [building.NONE, building.ZSTD])
-def test_record_with_more_headers_than_the_limit_is_too_large(package: object, codec: int) -> None:
+def test_record_with_more_headers_than_the_limit_is_too_large(package: ModuleType, codec: int) -> None:
     good, bad = batch_of(1), batch_of(2, MANY_HEADERS + 1, codec=codec)
-    found = []
+    found: list[Any] = []
     with pytest.raises(
         TooLargeError, match=f"{MANY_HEADERS + 1} headers, more than the limit of {MANY_HEADERS}"
     ) as caught:
@@ -53,12 +55,12 @@ def test_record_with_more_headers_than_the_limit_is_too_large(package: object, c
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """A number of headers that every record may have, small enough for the pure core's speed."""
+    """Lower the number of headers that every record may have, because the pure core is slow."""
     monkeypatch.setattr("kafkafmt.records.reader.MANY_HEADERS", 9000)
     return 9000
 
 
-def test_record_with_as_many_headers_as_the_limit_is_read(package: object, few: int) -> None:
+def test_record_with_as_many_headers_as_the_limit_is_read(package: ModuleType, few: int) -> None:
     data = batch_of(few, 3, few)
     assert [len(r.headers) for r in read_records(data, max_batch_bytes=SMALL)] == [few, 3, few]
     assert kafkafmt.to_arrow(data, max_batch_bytes=SMALL)["headers"].combine_chunks().value_lengths().to_pylist() == [
@@ -68,7 +70,7 @@ def test_record_with_as_many_headers_as_the_limit_is_read(package: object, few: 
     assert check_batches(data, max_batch_bytes=SMALL).ok
 
 
-def test_limit_grows_with_max_batch_bytes(package: object, few: int) -> None:
+def test_limit_grows_with_max_batch_bytes(package: ModuleType, few: int) -> None:
     data = batch_of(few + 5)
     assert [len(r.headers) for r in read_records(data)] == [few + 5]
     assert len(next(read_records(data, max_batch_bytes=128 * (few + 5))).headers) == few + 5
@@ -76,12 +78,12 @@ def test_limit_grows_with_max_batch_bytes(package: object, few: int) -> None:
         list(read_records(data, max_batch_bytes=128 * (few + 5) - 1))
 
 
-def test_record_with_100000_headers_is_written_and_read(package: object) -> None:
+def test_record_with_100000_headers_is_written_and_read(package: ModuleType) -> None:
     headers = tuple((f"name-{i}", b"%d" % i) for i in range(100_000))
     assert next(read_records(build_batch([(None, b"v", 5, headers)], codec="lz4"))).headers == headers
 
 
-def test_headers_are_not_counted_if_they_are_not_wanted(package: object) -> None:
+def test_headers_are_not_counted_if_they_are_not_requested(package: ModuleType) -> None:
     data = batch_of(MANY_HEADERS + 1)
     assert [r.offset for r in read_records(data, columns=("offset", "key"), max_batch_bytes=SMALL)] == [0]
 
@@ -89,8 +91,8 @@ def test_headers_are_not_counted_if_they_are_not_wanted(package: object) -> None
 @pytest.mark.parametrize("limit", [0, 1, 5])
 @pytest.mark.parametrize("capacity", [1, 2, 50])
 @pytest.mark.parametrize("header_capacity", [1, 16])
-def test_limit_of_the_columns_is_kept_by_both_cores(
-    core: object, limit: int, capacity: int, header_capacity: int
+def test_both_cores_observe_the_limit_of_the_columns(
+    core: ModuleType, limit: int, capacity: int, header_capacity: int
 ) -> None:
     counts = [0, 1, limit, limit + 1, 0]
     if limit == 0:
@@ -100,7 +102,7 @@ def test_limit_of_the_columns_is_kept_by_both_cores(
     columns.max_headers = limit
     rows, error = 0, None
     while error is None and columns.cursor[0] < len(table):
-        error = core.decode_records(data, table, columns)  # type: ignore[attr-defined]
+        error = core.decode_records(data, table, columns)
         rows += columns.rows
         columns.clear()
     assert isinstance(error, TooLargeError)

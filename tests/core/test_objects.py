@@ -1,14 +1,17 @@
-"""Columns as Python objects: Record, and single values."""
+"""Check the conversion of columns into Record objects and values."""
+
+from __future__ import annotations
 
 import copy
 import gc
 import pickle
 import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
 from building import batch
-from decoding import fields, scan
+from decoding import fields, required, scan
 
 from kafkafmt.types import COLUMNS, RecordColumns
 
@@ -18,13 +21,15 @@ FIELDS = [
 DATA = batch(FIELDS, base_offset=5)
 
 
-def decoded(core, data=DATA, names=COLUMNS, capacity=64):
+def decoded(
+    core: ModuleType, data: bytearray | bytes = DATA, names: tuple[str, ...] = COLUMNS, capacity: int = 64
+) -> RecordColumns:
     columns = RecordColumns(capacity, names)
     assert core.decode_records(data, scan(core, data)[0], columns) is None
     return columns
 
 
-def test_records_have_their_fields(core):
+def test_records_have_their_fields(core: ModuleType) -> None:
     made = core.make_records(DATA, decoded(core))
     assert [r.offset for r in made] == list(range(5, 25))
     assert [r.timestamp - 1_700_000_000_000 for r in made] == list(range(20))
@@ -35,7 +40,7 @@ def test_records_have_their_fields(core):
     assert all(type(r) is core.Record for r in made)
 
 
-def test_columns_not_asked_for(core):
+def test_fields_of_missing_columns_are_none(core: ModuleType) -> None:
     columns = decoded(core, names=("offset", "value"))
     assert fields(core.make_records(DATA, columns)[1]) == (6, -1, -1, None, b"v", ())
     assert fields(core.make_records(DATA, decoded(core, names=("headers",)))[2]) == (
@@ -48,7 +53,7 @@ def test_columns_not_asked_for(core):
     )
 
 
-def test_slices(core):
+def test_slice_of_rows_is_converted(core: ModuleType) -> None:
     columns = decoded(core)
     everything = core.make_records(DATA, columns)
     for start, stop in ((0, 20), (0, 0), (20, 20), (3, 9), (19, None), (0, None)):
@@ -58,12 +63,12 @@ def test_slices(core):
 @pytest.mark.parametrize(
     ("start", "stop"), [(-1, None), (0, 21), (5, 4), (21, None), (0, -1), (2**70, None), (0, 2**70)]
 )
-def test_rows_that_are_not_there(core, start, stop):
+def test_rows_beyond_the_last_are_an_index_error(core: ModuleType, start: int, stop: int | None) -> None:
     with pytest.raises(ValueError):
         core.make_records(DATA, decoded(core), start, stop)
 
 
-def test_views_keep_the_buffer(core):
+def test_views_keep_the_buffer_alive(core: ModuleType) -> None:
     data = bytearray(DATA)
     made = core.make_records(data, decoded(core, data), views=True)
     assert isinstance(made[1].key, memoryview)
@@ -78,7 +83,7 @@ def test_views_keep_the_buffer(core):
     data.clear()
 
 
-def test_bytes_do_not_keep_the_buffer(core):
+def test_copies_do_not_keep_the_buffer_alive(core: ModuleType) -> None:
     data = bytearray(DATA)
     made = core.make_records(data, decoded(core, data))
     data.clear()
@@ -88,12 +93,12 @@ def test_bytes_do_not_keep_the_buffer(core):
 @pytest.mark.parametrize(
     ("raw", "text"), [(b"caf\xc3\xa9", "café"), (b"\xff\xfe", "\ufffd\ufffd"), (b"\xed\xa0\x80", "\ufffd"), (b"", "")]
 )
-def test_header_keys_are_text_as_in_java(core, raw, text):
+def test_header_keys_are_text_as_in_java(core: ModuleType, raw: bytes, text: str) -> None:
     data = batch([(0, 0, None, None, [(raw, b"x")])])
     assert core.make_records(data, decoded(core, data))[0].headers == ((text, b"x"),)
 
 
-def test_repr_equality_hash(core):
+def test_records_have_repr_equality_and_hash(core: ModuleType) -> None:
     a, b = (core.make_records(DATA, decoded(core)) for _ in range(2))
     assert a == b
     assert hash(a[2]) == hash(b[2])
@@ -106,14 +111,14 @@ def test_repr_equality_hash(core):
         a[1] < a[2]  # noqa: B015
 
 
-def test_copy_and_pickle(core):
+def test_records_can_be_copied_and_pickled(core: ModuleType) -> None:
     one = core.make_records(DATA, decoded(core))[2]
     assert pickle.loads(pickle.dumps(one)) == one
     assert copy.copy(one) == one
     assert copy.deepcopy(one) == one
 
 
-def test_a_record_by_hand(core):
+def test_record_can_be_constructed(core: ModuleType) -> None:
     one = core.Record(1, 2, -1, headers=(("h", None),), value=b"v")
     assert fields(one) == (1, 2, -1, None, b"v", (("h", None),))
     assert core.Record(1, 2, 0).headers == ()
@@ -122,14 +127,14 @@ def test_a_record_by_hand(core):
             core.Record(*wrong)
 
 
-def test_fields_of_native_records_are_read_only(native):
+def test_fields_of_native_records_are_read_only(native: ModuleType) -> None:
     one = native.Record(1, 2, 0)
     for name in ("offset", "key", "headers", "new"):
         with pytest.raises(AttributeError):
             setattr(one, name, 1)
 
 
-def test_values(core):
+def test_values_are_returned_as_bytes_or_views(core: ModuleType) -> None:
     columns = decoded(core)
     expected = [f[3] for f in FIELDS]
     assert core.make_values(DATA, columns.value_position, columns.value_length, 20) == expected
@@ -141,9 +146,10 @@ def test_values(core):
 
 @pytest.mark.parametrize("views", [True, False])
 @pytest.mark.parametrize(("position", "length"), [(-1, 2), (0, 10**6), (2**62, 1), (-(2**63), 1)])
-def test_spans_outside_the_buffer_are_a_value_error(core, position, length, views):
+def test_spans_outside_the_buffer_are_a_value_error(core: ModuleType, position: int, length: int, views: bool) -> None:
     columns = decoded(core)
-    columns.value_position[3], columns.value_length[3] = position, length
+    required(columns.value_position)[3] = position
+    required(columns.value_length)[3] = length
     with pytest.raises(ValueError):
         core.make_records(DATA, columns, 0, None, views)
     with pytest.raises(ValueError):
@@ -160,14 +166,14 @@ def test_spans_outside_the_buffer_are_a_value_error(core, position, length, view
         ("header_key_position", 1, 10**9),
     ],
 )
-def test_headers_that_are_not_there_are_a_value_error(core, array, row, value):
+def test_header_spans_outside_the_arrays_are_a_value_error(core: ModuleType, array: str, row: int, value: int) -> None:
     columns = decoded(core)
     getattr(columns, array)[row] = value
     with pytest.raises(ValueError):
         core.make_records(DATA, columns)
 
 
-def test_columns_without_their_positions_are_refused(native):
+def test_columns_without_positions_are_rejected(native: ModuleType) -> None:
     for name in ("key_position", "value_position", "header_start", "header_key_length", "header_value_position"):
         columns = decoded(native)
         setattr(columns, name, None)
@@ -175,8 +181,8 @@ def test_columns_without_their_positions_are_refused(native):
             native.make_records(DATA, columns)
 
 
-def test_reference_counts_fall_back(native):
-    """Also through the free list of records, which keeps 1024 of them."""
+def test_dropped_records_release_their_references(native: ModuleType) -> None:
+    """The free list keeps 1024 records, so more of them are made."""
     marker = object()
     before = sys.getrefcount(marker)
     for _ in range(3):
@@ -187,12 +193,12 @@ def test_reference_counts_fall_back(native):
         assert sys.getrefcount(marker) == before
 
 
-def test_no_memory_is_lost(native):
+def test_conversion_leaks_no_memory(native: ModuleType) -> None:
     columns = decoded(native)
     wrong = decoded(native)
-    wrong.value_length[19] = 10**6
+    required(wrong.value_length)[19] = 10**6
 
-    def work():
+    def work() -> None:
         native.make_records(DATA, columns, views=True)
         native.make_records(DATA, columns)
         try:
@@ -209,6 +215,6 @@ def test_no_memory_is_lost(native):
     assert sys.getallocatedblocks() - blocks < 200
 
 
-def test_values_from_plain_numpy_arrays(core):
+def test_values_are_made_from_numpy_arrays(core: ModuleType) -> None:
     positions, lengths = np.array([0, 2, 4], np.int64), np.array([2, -1, 0], np.int32)
     assert core.make_values(np.frombuffer(b"abcd", np.uint8), positions, lengths, 3) == [b"ab", None, b""]

@@ -1,9 +1,15 @@
-"""The short cut of the native core takes just what the two steps would give, and stops where it has to; timestamps in microseconds."""
+"""Check the fast path for uncompressed batches (`decode_plain_batches`), and timestamps in microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
 
 import building as build
 import numpy as np
 import pytest
-from decoding import MAX, MIN, rows_of, what
+from decoding import MAX, MIN, ErrorFields, required, rows_of, what
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strategies import streams, valid_batch
@@ -12,6 +18,7 @@ from kafkafmt import _core, _pure
 from kafkafmt.constants import MAX_MILLIS, MICROS_BEYOND, MICROS_NONE
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.records import RecordReader, iter_tables, read_chunks
+from kafkafmt.records.reader import Chunk
 from kafkafmt.types import BATCH_DTYPE, COLUMNS, CopiedColumns, RecordColumns
 
 SETTINGS = settings(
@@ -27,23 +34,27 @@ others = st.sampled_from(
     ]
 )
 PLENTY = 2000
-"""Room for all headers of any of these inputs."""
+"""Capacity for all headers of any of these inputs."""
 SLACK = 160
-"""What the core wants to be there behind a batch, in the buffer and in the columns, to copy in whole steps."""
+"""Bytes that must follow a batch, in the buffer and in the columns, so that the core can copy in steps of fixed size."""
 mixed = st.lists(st.one_of(streams, valid_batch(), others), max_size=5).map(b"".join)
 names = st.lists(st.sampled_from((*COLUMNS, "timestamp_micros")), unique=True, min_size=1)
 
 
-def new_columns(names, capacity, headers, room):
+Case = tuple[bytes, list[str], int, int, int | None, int, int | None]
+"""Data, names of columns, capacity, header capacity, capacity for copies, first offset, end offset."""
+
+
+def new_columns(names: list[str], capacity: int, headers: int, room: int | None) -> RecordColumns:
     return RecordColumns(capacity, names, headers) if room is None else CopiedColumns(capacity, names, headers, room)
 
 
-def micros_of(columns):
+def micros_of(columns: RecordColumns) -> list[Any] | None:
     return None if columns.timestamp_micros is None else columns.timestamp_micros[: columns.rows].tolist()
 
 
 @st.composite
-def cases(draw):
+def cases(draw: st.DrawFn) -> Case:
     bounds = st.one_of(st.just(MIN), st.integers(0, 1100), st.integers(MIN, MAX))
     sizes = st.one_of(st.integers(1, 12), st.just(200)), st.one_of(st.integers(1, 6), st.just(PLENTY))
     room = st.one_of(st.none(), st.integers(1, 3000), st.just(100_000))
@@ -51,8 +62,8 @@ def cases(draw):
     return draw(mixed), draw(names), draw(sizes[0]), draw(sizes[1]), draw(room), draw(bounds), draw(ends)
 
 
-def plain_row(data, position, first, end, check_crc=True):
-    """The header of a batch for the short cut; None for any other."""
+def plain_row(data: bytes, position: int, first: int, end: int | None, check_crc: bool = True) -> np.void | None:
+    """Return the header of a batch that the fast path may decode, or None for any other batch."""
     table = np.zeros(1, BATCH_DTYPE)
     if _pure.scan_batches(data, table, position, None, check_crc).count == 0:
         return None
@@ -63,26 +74,27 @@ def plain_row(data, position, first, end, check_crc=True):
     return row if first <= row["base_offset"] <= last_offset < (2**63 if end is None else end) else None
 
 
-def too_large(data, position, columns, first, end):
-    """Whether a header claims more than the columns have room for."""
+def too_large(data: bytes, position: int, columns: RecordColumns, first: int, end: int | None) -> bool:
+    """Return whether a header states more records or bytes than the columns have capacity for."""
     row = plain_row(data, position, first, end, check_crc=False)
     if row is None:
         return False
     offsets = {name: getattr(columns, f"{name}_offsets") for name in getattr(columns, "rooms", ())}
     rooms = [len(getattr(columns, f"{name}_data")) - int(ends[columns.rows]) for name, ends in offsets.items()]
-    return row["count"] > columns.capacity - columns.rows or any(row["payload_size"] + SLACK > room for room in rooms)
+    too_many: bool = row["count"] > columns.capacity - columns.rows
+    return too_many or any(row["payload_size"] + SLACK > room for room in rooms)
 
 
-def lacks_slack(data, position, columns):
-    """Whether copies in whole steps would read beyond the buffer."""
+def lacks_slack(data: bytes, position: int, columns: RecordColumns) -> bool:
+    """Return whether copying in steps of fixed size would read beyond the buffer."""
     row = plain_row(data, position, MIN, None)
-    return (
-        bool(getattr(columns, "rooms", ())) and len(data) - int(row["payload_position"] + row["payload_size"]) < SLACK
-    )
+    assert row is not None
+    end = int(row["payload_position"] + row["payload_size"])
+    return bool(getattr(columns, "rooms", ())) and len(data) - end < SLACK
 
 
-def takes(data, position, names, first, end):
-    """Whether a batch is one for the short cut, room aside."""
+def takes(data: bytes, position: int, names: list[str], first: int, end: int | None) -> bool:
+    """Return whether the fast path must decode a batch if the capacity is sufficient."""
     if plain_row(data, position, first, end) is None:
         return False
     table = np.zeros(1, BATCH_DTYPE)
@@ -92,7 +104,7 @@ def takes(data, position, names, first, end):
 
 @SETTINGS
 @given(cases())
-def test_what_is_taken(case):
+def test_fast_path_equals_scan_and_decode(case: Case) -> None:
     data, names, capacity, headers, room, first, end = case
     columns = new_columns(names, capacity, headers, room)
     position = _core.decode_plain_batches(data, columns, 0, None, first, end)
@@ -101,19 +113,17 @@ def test_what_is_taken(case):
     assert _pure.decode_records(data, table, expected, first, end) is None
     assert expected.cursor[0] == len(table)
     assert (rows_of(columns), micros_of(columns)) == (rows_of(expected), micros_of(expected))
-    assert columns.odd_times or not expected.odd_times  # a batch that did not fit may have set it
+    assert columns.odd_times or not expected.odd_times  # a batch that did not fit may have set odd_times
     assert columns.cursor.tolist() == [0, 0, 0, 0]
-    if (
-        columns.full
-    ):  # by what the batch's header says; headers of records are counted in the walk only, up to what is at fault there
+    if columns.full:  # according to the header of the batch, which does not contain the number of record headers
         few_headers = "headers" in names and headers < PLENTY
         assert too_large(data, position, columns, first, end) or few_headers or takes(data, position, names, first, end)
     else:
         assert not takes(data, position, names, first, end) or lacks_slack(data, position, columns)
 
 
-def read(chunks):
-    rows = []
+def read(chunks: Iterator[Any]) -> tuple[list[tuple[Any, ...]], ErrorFields | None]:
+    rows: list[tuple[Any, ...]] = []
     try:
         for _, columns in chunks:
             rows += [row[:3] + tuple(map(tuple, row[5])) for row in rows_of(columns)]
@@ -124,10 +134,12 @@ def read(chunks):
 
 @SETTINGS
 @given(mixed, st.sampled_from([3, 200]), st.sampled_from([(None, None), (5, 900)]))
-def test_readers_give_the_same_with_and_without_it(data, capacity, bounds):
+def test_reader_returns_the_same_rows_without_the_fast_path(
+    data: bytes, capacity: int, bounds: tuple[int | None, int | None]
+) -> None:
     start, end = bounds
 
-    def by_tables():
+    def by_tables() -> Iterator[Chunk]:
         reader = RecordReader(capacity=capacity, first_offset=MIN if start is None else start, end_offset=end)
         for table in iter_tables(data):
             yield from reader.read(data, table)
@@ -138,24 +150,24 @@ def test_readers_give_the_same_with_and_without_it(data, capacity, bounds):
 TIMES = [0, 1, -1, MAX_MILLIS, -MAX_MILLIS, MAX_MILLIS + 1, -MAX_MILLIS - 1, MIN, MAX]
 
 
-def test_microseconds(core):
+def test_timestamps_are_converted_to_microseconds(core: ModuleType) -> None:
     data = build.batch([(i, t, b"k", b"v", ()) for i, t in enumerate(TIMES)], base_timestamp=0)
     table = np.zeros(9, BATCH_DTYPE)
     count = core.scan_batches(data, table).count
     columns = RecordColumns(16, ("timestamp_micros",))
     assert core.decode_records(data, table[:count], columns) is None
-    assert columns.timestamp_micros[: columns.rows].tolist() == [
+    assert required(columns.timestamp_micros)[: columns.rows].tolist() == [
         1000 * t if abs(t) <= MAX_MILLIS else MICROS_BEYOND for t in TIMES
     ]
     assert columns.odd_times
 
 
 @pytest.mark.parametrize(("magic", "expected"), [(0, MICROS_NONE), (1, 7000)])
-def test_microseconds_of_messages(core, magic, expected):
+def test_timestamps_of_messages_are_converted_to_microseconds(core: ModuleType, magic: int, expected: int) -> None:
     data = build.message(magic, b"k", b"v", offset=3, timestamp=7)
     table = np.zeros(1, BATCH_DTYPE)
     assert core.scan_batches(data, table).count == 1
     columns = RecordColumns(4, ("timestamp_micros",))
     assert core.decode_records(data, table, columns) is None
-    assert columns.timestamp_micros[:1].tolist() == [expected]
+    assert required(columns.timestamp_micros)[:1].tolist() == [expected]
     assert columns.odd_times == (magic == 0)

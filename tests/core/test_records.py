@@ -1,4 +1,9 @@
-"""The deep walk: records byte for byte, what is odd but sound, what is at fault and where."""
+"""Check the decoding of records: fields, unusual but valid records, and errors with their positions."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +22,7 @@ from building import (
     sized,
     varint,
 )
-from decoding import MAX, MIN, decode, decode_steps, records, scan, what
+from decoding import MAX, MIN, decode, decode_steps, records, required, scan, what
 
 from kafkafmt.constants import FAULTS
 from kafkafmt.errors import StructureError
@@ -26,7 +31,7 @@ from kafkafmt.types import COLUMNS, RecordColumns
 T0 = 1_700_000_000_000
 
 
-def test_a_record_byte_for_byte(core):
+def test_every_field_of_a_record_is_decoded(core: ModuleType) -> None:
     # 18 bytes, attributes, timestamp delta 5, offset delta 1, key k1, value abc, two headers: h: x and i: null
     payload = bytes.fromhex("24 00 0a 02 04 6b31 06 616263 04 02 68 02 78 02 69 01")
     data = batch(payload=payload, count=1, last_offset_delta=1, max_timestamp=T0 + 5)
@@ -37,7 +42,7 @@ def test_a_record_byte_for_byte(core):
     assert records(core, data) == [(1, T0 + 5, 0, b"k1", b"abc", (("h", b"x"), ("i", None)))]
 
 
-def test_null_is_not_empty(core):
+def test_null_differs_from_empty(core: ModuleType) -> None:
     fields = [
         (0, 0, None, None, ()),
         (1, 0, b"", b"", ((b"", b""),)),
@@ -53,8 +58,8 @@ def test_null_is_not_empty(core):
 
 
 @pytest.mark.parametrize("null", [-1, -2, -64, -65, -(2**31)])
-def test_every_negative_length_is_null(core, null):
-    def one(delta):
+def test_every_negative_length_means_null(core: ModuleType, null: int) -> None:
+    def one(delta: int) -> bytes:
         body = (
             b"\x00" + varint(0) + varint(delta) + varint(null) + varint(null) + varint(1) + sized(b"h") + varint(null)
         )
@@ -66,7 +71,7 @@ def test_every_negative_length_is_null(core, null):
     assert [(row[3][1], row[4][1], [h[3] for h in row[5]]) for row in rows] == [(-1, -1, [-1])] * 2 + [(1, 60, [])]
 
 
-def test_doubled_header_keys_keep_their_order(core):
+def test_repeated_header_keys_keep_their_order(core: ModuleType) -> None:
     headers = ((b"b", b"1"), (b"a", b"2"), (b"b", b"3"), (b"", None))
     assert records(core, batch([(0, 0, None, b"v", headers)]))[0][5] == (
         ("b", b"1"),
@@ -76,42 +81,42 @@ def test_doubled_header_keys_keep_their_order(core):
     )
 
 
-def test_create_time_adds_the_delta(core):
+def test_create_time_is_the_base_plus_the_delta(core: ModuleType) -> None:
     fields = [(0, -5, None, b"a", ()), (1, 0, None, b"b", ()), (2, 2**40, None, b"c", ())]
     assert [r[1:3] for r in records(core, batch(fields))] == [(T0 - 5, 0), (T0, 0), (T0 + 2**40, 0)]
 
 
-def test_timestamps_wrap_as_in_java(core):
+def test_timestamps_wrap_as_in_java(core: ModuleType) -> None:
     fields = [(0, 2**63 - 1, None, b"a", ()), (1, -(2**63), None, b"b", ())]
     wrapped = [(T0 + 2**63 - 1) - 2**64, T0 - 2**63]
     assert [r[1] for r in records(core, batch(fields, max_timestamp=0))] == wrapped
 
 
-def test_log_append_time_is_the_batchs(core):
+def test_log_append_time_is_that_of_the_batch(core: ModuleType) -> None:
     fields = [(0, 1, None, b"a", ()), (1, 99, None, b"b", ())]
     data = batch(fields, flags=LOG_APPEND_TIME, max_timestamp=T0 + 1000)
     assert [r[1:3] for r in records(core, data)] == [(T0 + 1000, 1)] * 2
     assert [r[2] for r in records(core, data, names=("timestamp_type",))] == [1, 1]
 
 
-def test_a_delete_horizon_is_the_base_of_the_deltas(core):
+def test_timestamp_deltas_are_relative_to_the_delete_horizon(core: ModuleType) -> None:
     fields = [(0, -700, None, b"a", ()), (1, 5, None, b"b", ())]
     data = batch(fields, flags=DELETE_HORIZON, base_timestamp=T0 + 10_000)
     assert [r[1:3] for r in records(core, data)] == [(T0 + 9_300, 0), (T0 + 10_005, 0)]
 
 
-def test_empty_kept_batches_give_nothing(core):
+def test_batches_without_records_have_no_rows(core: ModuleType) -> None:
     data = empty_batch(0, 9) + simple_batch([b"a"], 10) + empty_batch(11, 4)
     assert [r[0] for r in records(core, data)] == [10]
     assert decode(core, empty_batch(5, 3)) == ([], None)
 
 
-def test_offsets_may_have_gaps(core):
+def test_offsets_may_have_gaps(core: ModuleType) -> None:
     data = batch([(2, 0, None, b"a", ()), (7, 0, None, b"b", ())], base_offset=100, last_offset_delta=9)
     assert [r[0] for r in records(core, data)] == [102, 107]
 
 
-def test_control_batches_are_decoded_like_others(core):
+def test_control_batches_are_decoded_like_others(core: ModuleType) -> None:
     data = control_batch(ABORT, base_offset=5) + control_batch(COMMIT, base_offset=6)
     assert [(r[0], r[3], r[4]) for r in records(core, data)] == [
         (5, b"\x00\x00\x00\x00", bytes(6)),
@@ -119,7 +124,7 @@ def test_control_batches_are_decoded_like_others(core):
     ]
 
 
-def test_offsets_near_the_end_of_64_bits(core):
+def test_offsets_near_the_limit_of_64_bits_wrap(core: ModuleType) -> None:
     data = batch([(i, 0, None, b"a", ()) for i in range(3)], base_offset=2**63 - 4)
     assert [r[0] for r in records(core, data)] == [2**63 - 4, 2**63 - 3, 2**63 - 2]
     wrapped = batch([(0, 0, None, b"a", ()), (1, 0, None, b"b", ())], base_offset=2**63 - 1)
@@ -128,8 +133,8 @@ def test_offsets_near_the_end_of_64_bits(core):
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5])
-def test_long_varints_are_read(core, size):
-    def one(delta):
+def test_varints_with_padding_are_read(core: ModuleType, size: int) -> None:
+    def one(delta: int) -> bytes:
         body = b"\x00" + long_varint(3, size) + long_varint(delta, size) + long_varint(1, size) + b"k"
         body += (
             long_varint(2, size) + b"vw" + long_varint(1, size) + long_varint(1, size) + b"h" + long_varint(-1, size)
@@ -140,7 +145,7 @@ def test_long_varints_are_read(core, size):
     assert records(core, data) == [(i, T0 + 3, 0, b"k", b"vw", (("h", None),)) for i in range(9)]
 
 
-def test_attributes_of_a_record_are_unused(core):
+def test_attributes_of_a_record_are_ignored(core: ModuleType) -> None:
     assert len(records(core, batch([record(0, 0, b"k", b"v", attributes=0xFF), record(1, value=b"x" * 50)]))) == 2
 
 
@@ -148,23 +153,23 @@ FIELDS = [(i, i, b"key%d" % i, b"value%d" % i, [(b"h%d" % j, b"x" * j) for j in 
 
 
 @pytest.mark.parametrize("names", ["", "offset", "timestamp timestamp_type", "key", "value", "headers", "offset value"])
-def test_columns_not_wanted_are_none(core, names):
+def test_columns_not_requested_are_none(core: ModuleType, names: str) -> None:
     data = batch(FIELDS) + batch(FIELDS, base_offset=40)
     full, _ = decode(core, data)
-    names = names.split()
-    rows, error = decode(core, data, names=names, capacity=100)
+    requested = names.split()
+    rows, error = decode(core, data, names=requested, capacity=100)
     assert error is None
     assert len(rows) == 80
     for row, whole in zip(rows, full, strict=True):
         for name, got, expected in zip(COLUMNS, row, whole, strict=True):
-            assert got == (expected if name in names else None)
+            assert got == (expected if name in requested else None)
 
 
 @pytest.mark.parametrize(
     ("first", "end"), [(0, 80), (13, 14), (39, 41), (41, 39), (79, MAX), (MIN, 1), (80, 90), (-5, 0), (45, 71)]
 )
 @pytest.mark.parametrize("capacity", [3, 1000])
-def test_only_the_range_is_given(core, first, end, capacity):
+def test_only_offsets_in_the_range_are_decoded(core: ModuleType, first: int, end: int, capacity: int) -> None:
     data = batch(FIELDS) + batch(FIELDS, base_offset=40)
     rows, error = decode(core, data, first=first, end=end, capacity=capacity)
     assert error is None
@@ -174,33 +179,33 @@ def test_only_the_range_is_given(core, first, end, capacity):
 
 @pytest.mark.parametrize("capacity", [1, 2, 7, 39, 40, 41, 79, 80, 81])
 @pytest.mark.parametrize("header_capacity", [1, 3, 500])
-def test_result_does_not_depend_on_capacity(core, capacity, header_capacity):
+def test_result_does_not_depend_on_capacity(core: ModuleType, capacity: int, header_capacity: int) -> None:
     data = batch(FIELDS) + empty_batch(40) + batch(FIELDS, base_offset=41)
     rows, error = decode(core, data, capacity=capacity, header_capacity=header_capacity)
     assert error is None
     assert rows == decode(core, data, capacity=1000)[0]
 
 
-def test_batch_is_delivered_whole_if_it_fits(core):
+def test_batch_is_delivered_completely_if_it_fits(core: ModuleType) -> None:
     data = b"".join(batch(FIELDS[:n], base_offset=100 * n) for n in (4, 5, 9, 12))
     steps = [(len(rows), cursor) for rows, _, cursor in decode_steps(core, data, scan(core, data)[0], capacity=10)]
     assert [(n, cursor[:2]) for n, cursor in steps] == [(9, (2, 0)), (9, (3, 0)), (10, (3, 10)), (2, (4, 0))]
 
 
-def test_rows_are_appended_to_existing_ones(core):
+def test_rows_are_appended_to_existing_ones(core: ModuleType) -> None:
     data = batch(FIELDS[:5])
     columns = RecordColumns(16, COLUMNS, 64)
     for n in (1, 2, 3):
         assert core.decode_records(data, scan(core, data)[0], columns) is None
         assert columns.rows == 5 * n
         columns.cursor[:] = 0
-    assert columns.offset[:15].tolist() == list(range(5)) * 3
-    assert columns.header_start[5] == columns.headers // 3
+    assert required(columns.offset)[:15].tolist() == list(range(5)) * 3
+    assert required(columns.header_start)[5] == columns.headers // 3
     assert core.decode_records(data, scan(core, data)[0], columns) is None
     assert (columns.rows, columns.cursor[0]) == (15, 0)
 
 
-def test_header_arrays_grow_for_a_single_record(core):
+def test_header_arrays_grow_for_a_single_record(core: ModuleType) -> None:
     data = batch([(0, 0, None, b"a", ()), (1, 0, None, b"b", [(b"h", b"%d" % i) for i in range(1000)])])
     columns = RecordColumns(8, COLUMNS, 16)
     table = scan(core, data)[0]
@@ -211,13 +216,13 @@ def test_header_arrays_grow_for_a_single_record(core):
     assert (columns.rows, columns.headers, columns.header_capacity) == (1, 1000, 1024)
 
 
-def spoiled(*bodies, **fields):
-    """A batch of these records in a sound frame: nothing but the records themselves can be at fault."""
+def spoiled(*bodies: bytes, **fields: Any) -> bytes:
+    """Return a batch of these records with a valid header and CRC, so that only the records can be corrupted."""
     return batch(payload=b"".join(bodies), **{"count": len(bodies), "last_offset_delta": 99, **fields})
 
 
-def bad(name):
-    """A record at fault, at offset delta 1."""
+def bad(name: str) -> bytes:
+    """Return a corrupted record with offset delta 1."""
     null = varint(-1)
     return {
         "length": b"\xff\xff\xff\xff\xff\x00" + bytes(9),
@@ -251,7 +256,9 @@ CODES = {
 @pytest.mark.parametrize("capacity", [1, 2, 50])
 @pytest.mark.parametrize("followed", [True, False], ids=["in the middle", "at the end"])
 @pytest.mark.parametrize("name", CODES)
-def test_faults_have_a_name_and_a_place(core, name, followed, capacity):
+def test_error_in_a_record_has_a_code_and_a_position(
+    core: ModuleType, name: str, followed: bool, capacity: int
+) -> None:
     good = simple_batch([b"good"], 3)
     first = record(0, 0, b"k", b"v" * 30)
     rest = [record(2, 0, None, b"x" * 100)] if followed else []
@@ -264,7 +271,7 @@ def test_faults_have_a_name_and_a_place(core, name, followed, capacity):
 
 
 @pytest.mark.parametrize("name", ["key", "value", "header count", "rest"])
-def test_faults_after_the_last_requested_column_are_not_checked(core, name):
+def test_errors_after_the_last_requested_column_are_ignored(core: ModuleType, name: str) -> None:
     data = spoiled(record(0, 0, b"k", b"v"), bad(name), record(2, value=b"x" * 100))
     rows, error = decode(core, data, names=("offset",))
     assert error is None
@@ -272,22 +279,23 @@ def test_faults_after_the_last_requested_column_are_not_checked(core, name):
 
 
 @pytest.mark.parametrize("count", [-1, -(2**31), 3, 2**31 - 1])
-def test_a_count_that_cannot_be(core, count):
+def test_impossible_record_count_is_an_error(core: ModuleType, count: int) -> None:
     data = spoiled(record(0, value=b"v"), record(1), count=count)
     rows, error = decode(core, data)
     assert rows == []
-    assert what(error)[:2] == ("StructureError", 61)
+    assert isinstance(error, StructureError)
+    assert error.position == 61
     assert FAULTS[1] in str(error) or count == 3
 
 
-def test_a_count_that_is_too_small_leaves_bytes_over(core):
+def test_record_count_that_leaves_bytes_is_an_error(core: ModuleType) -> None:
     first = record(0, value=b"v")
     _, error = decode(core, spoiled(first, record(1), count=1))
     assert isinstance(error, StructureError)
     assert (error.position, error.message) == (61 + len(first), FAULTS[13])
 
 
-def test_decoding_continues_after_a_faulty_batch(core):
+def test_decoding_continues_after_a_corrupted_batch(core: ModuleType) -> None:
     data = batch(FIELDS[:3]) + spoiled(bad("key")) + batch(FIELDS[:4], base_offset=10)
     table = scan(core, data)[0]
     columns = RecordColumns(50)
@@ -295,19 +303,20 @@ def test_decoding_continues_after_a_faulty_batch(core):
     assert (columns.rows, columns.cursor[:2].tolist()) == (3, [1, 0])
     columns.cursor[0] += 1
     assert core.decode_records(data, table, columns) is None
-    assert columns.offset[:7].tolist() == [0, 1, 2, 10, 11, 12, 13]
+    assert required(columns.offset)[:7].tolist() == [0, 1, 2, 10, 11, 12, 13]
 
 
-def test_no_record_of_a_batch_at_fault_is_given(core):
-    """However small the columns, and however late the fault."""
+def test_no_record_of_a_corrupted_batch_is_delivered(core: ModuleType) -> None:
+    """The capacity of the columns and the position of the error do not matter."""
     data = spoiled(*(record(i, 0, b"k", b"v") for i in range(30)), record(5))
     for capacity in (1, 4, 30, 31, 100):
         rows, error = decode(core, data, capacity=capacity)
         assert rows == []
+        assert isinstance(error, StructureError)
         assert error.message == FAULTS[6]
 
 
-def test_another_magic_is_not_supported(core):
+def test_other_magic_is_not_supported(core: ModuleType) -> None:
     data = simple_batch([b"a"]) * 2
     table = scan(core, data)[0]
     table["magic"][1] = 3
@@ -323,8 +332,8 @@ def test_another_magic_is_not_supported(core):
     )
 
 
-def test_payloads_may_lie_anywhere(core):
-    """As after decompression: the table's rows point into another buffer."""
+def test_payload_can_be_in_another_buffer(core: ModuleType) -> None:
+    """After decompression, the rows of the table contain positions in another buffer."""
     one, two = batch(FIELDS[:3]), batch(FIELDS[3:5], last_offset_delta=50)
     table = scan(core, one + two)[0]
     arena = b"##" + two[61:] + b"###" + one[61:]
@@ -335,7 +344,7 @@ def test_payloads_may_lie_anywhere(core):
 @pytest.mark.parametrize(
     ("position", "size"), [(-1, 5), (0, -1), (0, 10**6), (10**6, 0), (2**63 - 1, 1), (-(2**63), 1)]
 )
-def test_a_payload_outside_the_buffer_is_a_value_error(core, position, size):
+def test_payload_outside_the_buffer_is_a_value_error(core: ModuleType, position: int, size: int) -> None:
     data = simple_batch([b"a"]) * 2
     table = scan(core, data)[0]
     table["payload_position"][1], table["payload_size"][1] = position, size
@@ -344,7 +353,7 @@ def test_a_payload_outside_the_buffer_is_a_value_error(core, position, size):
 
 
 @pytest.mark.parametrize("cursor", [(-1, 0, 0, 0), (0, -1, 61, 0), (0, 1, 60, 0), (0, 1, 2**62, 0), (0, 6, 61, 0)])
-def test_a_cursor_outside_the_table_is_a_value_error(core, cursor):
+def test_cursor_outside_the_table_is_a_value_error(core: ModuleType, cursor: tuple[int, int, int, int]) -> None:
     data = batch(FIELDS[:5])
     columns = RecordColumns(3)
     columns.cursor[:] = cursor
@@ -352,11 +361,11 @@ def test_a_cursor_outside_the_table_is_a_value_error(core, cursor):
         core.decode_records(data, scan(core, data)[0], columns)
 
 
-def test_columns_that_lie_about_themselves_are_refused(native):
+def test_columns_with_a_wrong_state_are_rejected(native: ModuleType) -> None:
     data = batch(FIELDS[:5])
     table = scan(native, data)[0]
 
-    def refused(kind=ValueError, **changes):
+    def refused(kind: type[Exception] = ValueError, **changes: Any) -> None:
         columns = RecordColumns(8)
         for name, value in changes.items():
             setattr(columns, name, value)
@@ -378,7 +387,7 @@ def test_columns_that_lie_about_themselves_are_refused(native):
         refused(TypeError, **{name: None})
 
 
-def test_changed_record_byte_raises_only_kafka_format_errors(core):
+def test_changed_record_byte_raises_only_kafka_format_errors(core: ModuleType) -> None:
     data = batch(FIELDS[:6])
     for at in range(61, len(data)):
         for value in (0x00, 0x01, 0x7F, 0x80, 0xFF):

@@ -1,4 +1,4 @@
-"""A tail of 12 to 16 bytes whose length field no batch can have: corrupt for every reader, as from 17 bytes on."""
+"""Check that every reader rejects a tail of 12 to 16 bytes with an impossible length field."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_impossible_length_is_a_problem_for_check_batches(package: object, good:
     assert check_batches(good + tail[:11]).ok
 
 
-def test_impossible_length_is_refused_by_validators(package: object, good: bytes, tail: bytes) -> None:
+def test_impossible_length_is_rejected_by_validators(package: object, good: bytes, tail: bytes) -> None:
     for change in (
         lambda data: kafkafmt.validate_and_assign_offsets(data, 0, origin="coordinator", after_max_ms=2**62),
         lambda data: assign_offsets(data, 0),
@@ -80,7 +80,7 @@ def test_impossible_length_at_the_end_of_a_log_is_damage(
 
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("zeros", [*range(1, 18), 4096])
-def test_zeros_at_the_end_of_a_log_are_an_unfinished_tail(
+def test_zeros_at_the_end_of_a_log_are_an_incomplete_tail(
     package: object, tmp_path: Path, zeros: int, mapped: bool
 ) -> None:
     log_of(tmp_path, GOOD[2] + bytes(zeros))

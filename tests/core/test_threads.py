@@ -1,4 +1,7 @@
-"""Objects of the public API that several threads use at once: each item goes to one thread, or there is an error; nothing crashes."""
+"""Check that several threads can use objects of the public API at once without a crash.
+
+Each item is delivered to exactly one thread, or an error is raised.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -33,7 +37,7 @@ def _switch_often() -> Iterator[None]:
 
 
 def together(work: Callable[[int], Any]) -> list[Any]:
-    """Run a function in all threads at once; what they return. An error of any is raised."""
+    """Run a function in all threads at once, and return the results. If one fails, raise its error."""
     barrier, results, errors = threading.Barrier(THREADS), [None] * THREADS, []
 
     def run(i: int) -> None:
@@ -55,7 +59,7 @@ def together(work: Callable[[int], Any]) -> list[Any]:
 
 
 def drained(iterator: Iterator[Any]) -> list[Any]:
-    """All items of an iterator that every thread calls `next` on."""
+    """Return all items of an iterator on which every thread calls `next`."""
     return list(itertools.chain.from_iterable(together(lambda _: list(iterator))))
 
 
@@ -74,23 +78,23 @@ def log(buffer: bytes, tmp_path_factory: pytest.TempPathFactory) -> kafkafmt.Log
 
 
 @pytest.mark.parametrize("views", [False, True])
-def test_read_records_delivers_each_record_to_one_thread(package: object, buffer: bytes, views: bool) -> None:
+def test_read_records_delivers_each_record_to_one_thread(package: ModuleType, buffer: bytes, views: bool) -> None:
     assert sorted(r.offset for r in drained(read_records(buffer, views=views))) == list(range(RECORDS))
 
 
-def test_partition_delivers_each_record_to_one_thread(package: object, log: kafkafmt.Log) -> None:
+def test_partition_delivers_each_record_to_one_thread(package: ModuleType, log: kafkafmt.Log) -> None:
     assert sorted(r.offset for r in drained(iter(log["t", 0]))) == list(range(RECORDS))
     assert sorted(r.offset for r in drained(log["t", 0].records(start=77, on_error="skip"))) == list(range(77, RECORDS))
 
 
-def test_batches_are_given_to_one_thread_each(package: object, buffer: bytes) -> None:
+def test_each_batch_is_delivered_to_one_thread(package: ModuleType, buffer: bytes) -> None:
     expected = [b.base_offset for b in iter_batches(buffer)]
     assert sorted(b.base_offset for b in drained(iter_batches(buffer))) == expected
     batch = next(iter(iter_batches(buffer)))
     assert len(drained(batch.records())) == batch.count
 
 
-def test_arrow_streams_are_given_to_one_thread_each(package: object, log: kafkafmt.Log) -> None:
+def test_each_arrow_batch_is_delivered_to_one_thread(package: ModuleType, log: kafkafmt.Log) -> None:
     pytest.importorskip("pyarrow")
     offsets = [o for b in drained(log["t", 0].to_batches(["offset"])) for o in b["offset"].to_pylist()]
     assert sorted(offsets) == list(range(RECORDS))
@@ -99,18 +103,19 @@ def test_arrow_streams_are_given_to_one_thread_each(package: object, log: kafkaf
     assert sorted(offsets) == list(range(RECORDS))
 
 
-def test_built_batches_are_given_to_one_thread_each(package: object) -> None:
+def test_each_built_batch_is_delivered_to_one_thread(package: ModuleType) -> None:
     records = [(b"k", b"v")] * 2000
     for made in (build_batches(iter(records), 300), build_columns(columns_of(key=[b"k"] * 2000), 300)):
         offsets = [r.offset for batch in drained(made) for r in read_records(batch)]
         assert sorted(offsets) == list(range(2000))
 
 
-def test_error_reaches_one_thread_and_ends_the_iteration(package: object, buffer: bytes) -> None:
+def test_error_reaches_one_thread_and_ends_the_iteration(package: ModuleType, buffer: bytes) -> None:
     damaged = bytearray(buffer)
     damaged[len(damaged) // 2] ^= 1
     for make in (read_records, iter_batches):
-        shared, errors = make(bytes(damaged)), []
+        shared: Iterator[Any] = make(bytes(damaged))
+        errors: list[BaseException] = []
 
         def take(_: int, shared: Iterator[Any] = shared, errors: list[BaseException] = errors) -> int:
             try:
@@ -124,11 +129,15 @@ def test_error_reaches_one_thread_and_ends_the_iteration(package: object, buffer
         assert next(shared, None) is None
 
 
-def test_iterators_are_dropped_while_threads_use_them(package: object, buffer: bytes, log: kafkafmt.Log) -> None:
-    """The last reference to an iterator goes while another thread waits for its next item."""
+def test_iterator_can_be_dropped_while_threads_use_it(package: ModuleType, buffer: bytes, log: kafkafmt.Log) -> None:
+    """The last reference to the iterator is dropped while another thread waits for its next item."""
     end = time.monotonic() + SECONDS
     holder: list[Any] = [None]
-    makes = [lambda: read_records(buffer), lambda: iter(log["t", 0]), lambda: iter_batches(buffer)]
+    makes: list[Callable[[], Iterator[Any]]] = [
+        lambda: read_records(buffer),
+        lambda: iter(log["t", 0]),
+        lambda: iter_batches(buffer),
+    ]
 
     def work(i: int) -> None:
         n = 0
@@ -144,7 +153,7 @@ def test_iterators_are_dropped_while_threads_use_them(package: object, buffer: b
     together(work)
 
 
-def test_iterator_that_is_called_while_it_reads_raises(package: object) -> None:
+def test_iterator_that_is_called_while_it_reads_raises(package: ModuleType) -> None:
     def items() -> Iterator[int]:
         yield 1
         yield next(shared)
@@ -157,14 +166,14 @@ def test_iterator_that_is_called_while_it_reads_raises(package: object) -> None:
         yield [1]
         yield [next(records)]
 
-    records = package.RecordIterator(lists())  # type: ignore[attr-defined]
+    records = package.RecordIterator(lists())
     with pytest.raises(RuntimeError, match="called by code"):
         list(records)
     assert next(records, None) is None
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_builder_loses_no_record_of_any_thread(package: object, codec: str) -> None:
+def test_builder_loses_no_record_of_any_thread(package: ModuleType, codec: str) -> None:
     builder, batches, refused = BatchBuilder(codec=codec, max_bytes=4000), [], [0]
 
     def work(i: int) -> None:
@@ -188,7 +197,7 @@ def test_builder_loses_no_record_of_any_thread(package: object, codec: str) -> N
     assert offsets == list(range(len(offsets)))
 
 
-def test_columns_are_appended_by_one_thread_at_a_time(package: object) -> None:
+def test_one_thread_at_a_time_appends_columns(package: ModuleType) -> None:
     builder, columns, batches = BatchBuilder(max_bytes=2000), columns_of(key=[b"k"] * 300), []
 
     def work(_: int) -> None:
@@ -206,14 +215,14 @@ def test_columns_are_appended_by_one_thread_at_a_time(package: object) -> None:
 
 
 @pytest.mark.parametrize("codec", ["producer", "zstd"])
-def test_validator_is_used_by_all_threads(package: object, codec: str) -> None:
+def test_validator_can_be_used_by_all_threads(package: ModuleType, codec: str) -> None:
     validator = kafkafmt.LogValidator(codec=codec, after_max_ms=2**62)
     batch = build_batch([(b"k", b"v" * 100, 5)] * 50, codec="lz4")
     results = together(lambda i: [validator.validate(batch, 100 * i).first_offset for _ in range(30)])
     assert results == [[100 * i] * 30 for i in range(THREADS)]
 
 
-def test_partition_is_read_by_all_threads(package: object, log: kafkafmt.Log) -> None:
+def test_partition_can_be_read_by_all_threads(package: ModuleType, log: kafkafmt.Log) -> None:
     fresh = kafkafmt.open(log["t", 0].log.directory.path)["t", 0]
 
     def work(i: int) -> tuple[int, int, int]:
@@ -222,7 +231,7 @@ def test_partition_is_read_by_all_threads(package: object, log: kafkafmt.Log) ->
     assert together(work) == [(RECORDS - i, RECORDS, RECORDS) for i in range(THREADS)]
 
 
-def test_writer_appends_for_all_threads(package: object, tmp_path: Path) -> None:
+def test_writer_appends_for_all_threads(package: ModuleType, tmp_path: Path) -> None:
     with kafkafmt.LogDirectory(tmp_path) as directory:
         writer = directory.writer("t")
         together(lambda i: [writer.append([(b"%d" % i, b"v")] * 3) for _ in range(10)])
@@ -275,7 +284,7 @@ def test_log_directory_opens_each_partition_for_one_thread(tmp_path: Path, monke
         assert again.clean
 
 
-def test_splitter_takes_whole_frames_from_all_threads() -> None:
+def test_splitter_accepts_frames_from_all_threads() -> None:
     splitter, frame = FrameSplitter(), (20).to_bytes(4, "big") + bytes(20)
     counts = together(lambda _: sum(len(list(splitter.feed(frame * 3))) for _ in range(200)))
     assert sum(counts) == THREADS * 600
@@ -300,8 +309,8 @@ def test_correlation_loses_no_request_between_threads() -> None:
     assert len(found) + len(correlation) == THREADS // 2 * 500
 
 
-def test_columns_of_decoded_rows_are_read_by_all_threads(core: Any, buffer: bytes) -> None:
-    """Decoding into the same columns at once is not allowed; what comes of it is an error or wrong rows, never a crash."""
+def test_decoded_columns_can_be_read_by_all_threads(core: ModuleType, buffer: bytes) -> None:
+    """Decoding into the same columns at once is not allowed. It causes an error or wrong rows, but never a crash."""
     from kafkafmt.errors import KafkaFormatError
     from kafkafmt.records import iter_tables
     from kafkafmt.types import RecordColumns
@@ -322,7 +331,7 @@ def test_columns_of_decoded_rows_are_read_by_all_threads(core: Any, buffer: byte
     together(work)
 
 
-def test_codecs_refuse_a_second_thread(buffer: bytes) -> None:
+def test_codecs_reject_a_second_thread(buffer: bytes) -> None:
     """The context of zstandard crashes if two threads use it at once."""
     from kafkafmt.codecs import Arena, Compressor, Decompressor
 
@@ -351,7 +360,7 @@ def test_codecs_refuse_a_second_thread(buffer: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_shared_reader_is_never_a_crash(package: object, codec: str) -> None:
+def test_shared_reader_never_crashes(package: ModuleType, codec: str) -> None:
     from kafkafmt.records import RecordReader, iter_tables
 
     data = b"".join(build_batches(((b"k", b"v" * 100) for _ in range(2000)), 2000, codec=codec))
@@ -360,7 +369,7 @@ def test_shared_reader_is_never_a_crash(package: object, codec: str) -> None:
     def work(_: int) -> None:
         for _ in range(10):
             try:
-                for _ in reader.read(data, table):
+                for _chunk in reader.read(data, table):
                     pass
             except (RuntimeError, ValueError, TypeError, IndexError, kafkafmt.KafkaFormatError):
                 continue
@@ -368,8 +377,8 @@ def test_shared_reader_is_never_a_crash(package: object, codec: str) -> None:
     together(work)
 
 
-def test_decoding_keeps_to_the_batch_at_which_it_began(core: Any) -> None:
-    """Another thread moves the cursor between the decoding and the error that names the batch."""
+def test_error_names_the_batch_at_which_decoding_began(core: ModuleType) -> None:
+    """Another thread moves the cursor after the decoding, but before the error is raised."""
     from kafkafmt.records import iter_tables
     from kafkafmt.types import RecordColumns
 

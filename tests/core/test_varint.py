@@ -1,4 +1,10 @@
-"""Varints as Kafka's ByteUtils reads them."""
+"""Check that varints are read like in Kafka's ByteUtils."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import pytest
 from building import varint
@@ -33,7 +39,7 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("encoded", "value"), KNOWN)
-def test_known_varints(core, encoded, value):
+def test_varints_have_known_values(core: ModuleType, encoded: str, value: int) -> None:
     data = bytes.fromhex(encoded)
     assert core.read_varint(data) == (value, len(data))
     assert core.read_varlong(data) == (value, len(data))
@@ -48,7 +54,7 @@ def test_known_varints(core, encoded, value):
         ("feffffff1f", 2**32 - 1),
     ],
 )
-def test_known_varlongs(core, encoded, value):
+def test_varlongs_have_known_values(core: ModuleType, encoded: str, value: int) -> None:
     data = bytes.fromhex(encoded)
     assert core.read_varlong(data) == (value, len(data))
 
@@ -57,27 +63,27 @@ def test_known_varlongs(core, encoded, value):
     ("encoded", "value"),
     [("00", 0), ("7f", 127), ("8001", 128), ("ffffffff07", 2**31 - 1), ("ffffffff0f", 2**32 - 1)],
 )
-def test_known_unsigned_varints(core, encoded, value):
+def test_unsigned_varints_have_known_values(core: ModuleType, encoded: str, value: int) -> None:
     data = bytes.fromhex(encoded)
     assert core.read_unsigned_varint(data) == (value, len(data))
 
 
-def test_bits_beyond_the_width_are_dropped(core):
+def test_bits_beyond_the_width_are_ignored(core: ModuleType) -> None:
     assert core.read_unsigned_varint(b"\xff\xff\xff\xff\x7f") == (2**32 - 1, 5)
     assert core.read_varint(b"\x80\x80\x80\x80\x70") == (0, 5)
     assert core.read_varlong(b"\x80" * 9 + b"\x7e") == (0, 10)
 
 
 @pytest.mark.parametrize(("name", "width"), [("read_varint", 5), ("read_varlong", 10), ("read_unsigned_varint", 5)])
-def test_truncated_or_overlong_varint_raises_at_its_start(core, name, width):
+def test_truncated_or_overlong_varint_raises_at_its_start(core: ModuleType, name: str, width: int) -> None:
     read = getattr(core, name)
     for have in range(width):
         with pytest.raises(TruncatedError) as caught:
             read(b"xx" + b"\x80" * have, 2)
         assert caught.value.position == 2
-    with pytest.raises(StructureError) as caught:
+    with pytest.raises(StructureError) as overlong:
         read(b"xx" + b"\x80" * width + b"\x00", 2)
-    assert caught.value.position == 2
+    assert overlong.value.position == 2
     with pytest.raises(TruncatedError):
         read(b"\x80\x00", 0, 1)
     assert read(b"\x80\x80\x00\xff", 1, 3) == (0, 3)
@@ -85,33 +91,33 @@ def test_truncated_or_overlong_varint_raises_at_its_start(core, name, width):
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize(("start", "end"), [(-1, None), (0, 4), (3, 2), (4, None), (0, -1), (2**70, None), (0, 2**70)])
-def test_a_range_outside_the_buffer_is_a_value_error(core, name, start, end):
+def test_range_outside_the_buffer_is_a_value_error(core: ModuleType, name: str, start: int, end: int | None) -> None:
     with pytest.raises(ValueError):
         getattr(core, name)(b"abc", start, end)
 
 
 @pytest.mark.parametrize("wrong", [None, "text", 1, [1]])
-def test_what_is_no_buffer_is_a_type_error(core, wrong):
+def test_object_without_buffer_is_a_type_error(core: ModuleType, wrong: int | list[int] | str | None) -> None:
     with pytest.raises(TypeError):
         core.read_varint(wrong)
 
 
-def test_a_buffer_with_gaps_is_a_value_error(core):
+def test_buffer_with_gaps_is_a_value_error(core: ModuleType) -> None:
     with pytest.raises(ValueError, match="contiguous"):
         core.read_varint(memoryview(b"abcdef")[::2])
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
-def test_round_trip_32(value):
+def test_varint_round_trip_returns_the_value(value: int) -> None:
     assert _pure.read_varint(varint(value)) == (value, len(varint(value)))
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_round_trip_64(value):
+def test_varlong_round_trip_returns_the_value(value: int) -> None:
     assert _pure.read_varlong(varint(value)) == (value, len(varint(value)))
 
 
-def outcome(read, data):
+def outcome(read: Callable[[bytes], tuple[int, int]], data: bytes) -> tuple[Any, ...]:
     try:
         return read(data)
     except KafkaFormatError as error:
@@ -119,7 +125,7 @@ def outcome(read, data):
 
 
 @given(st.lists(st.one_of(st.integers(128, 255), st.integers(0, 255)), max_size=12).map(bytes))
-def test_the_cores_agree(data):
+def test_cores_agree(data: bytes) -> None:
     native = pytest.importorskip("kafkafmt._core")
     for name in READERS:
         assert outcome(getattr(native, name), data) == outcome(getattr(_pure, name), data)

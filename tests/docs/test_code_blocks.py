@@ -1,6 +1,6 @@
-"""Every code block of README and the documentation runs, and prints what the page says.
+"""Run every code block of README and the documentation, and compare its output with the page.
 
-With KAFKAFMT_UPDATE_DOCS=1 in the environment, outputs that differ are replaced in the pages; check the difference with git.
+With KAFKAFMT_UPDATE_DOCS=1 in the environment, outputs that differ are replaced in the pages. Check the difference with git.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def is_run_elsewhere(block: Block) -> bool:
 
 @pytest.fixture(scope="module")
 def session(request: pytest.FixtureRequest) -> Iterator[list[Any]]:
-    """The Spark session, started by the first page that needs one."""
+    """Yield a list for the Spark session, which the first page that needs it starts."""
     sessions: list[Any] = []
     yield sessions
     for spark in sessions:
@@ -82,7 +82,7 @@ def runner(session: list[Any], tmp_path: Path) -> Runner:
 
 @pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks_of(p)], ids=lambda p: str(p.relative_to(ROOT)))
-def test_every_code_block_runs_and_prints_what_the_page_says(page: Path, runner: Runner) -> None:
+def test_every_code_block_prints_the_output_on_the_page(page: Path, runner: Runner) -> None:
     outputs: dict[int, str] = {}
     previous: Block | None = None
     for block in blocks_of(page):

@@ -1,4 +1,4 @@
-"""The reference pages list every code, option, column and JSON key that the package has."""
+"""Check that the reference pages list every code, option, column and JSON key of the package."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Every fuzz target on some inputs, on both cores; every saved input again; the fuzzer's own tools."""
 
+from __future__ import annotations
+
 import pytest
 
 from . import cores

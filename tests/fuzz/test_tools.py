@@ -1,5 +1,7 @@
 """The fuzzer's own tools: mutators, saved inputs, the runner, the minimiser, counted work."""
 
+from __future__ import annotations
+
 import json
 from random import Random
 

@@ -1,10 +1,14 @@
-"""The guard against silent skips does its work: seen from outside, in a pytest of its own."""
+"""Check the plugin ci_skips in a separate pytest process."""
+
+from __future__ import annotations
 
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +28,7 @@ WHOLE_FILE = "import pytest; pytest.skip('not this file', allow_module_level=Tru
 
 
 @pytest.fixture
-def run(tmp_path: Path):
+def run(tmp_path: Path) -> Callable[..., Any]:
     shutil.copy(Path(__file__).parents[1] / "ci_skips.py", tmp_path)
     (tmp_path / "test_suite.py").write_text(SUITE)
 
@@ -48,30 +52,30 @@ def run(tmp_path: Path):
     return run
 
 
-def test_a_skip_fails_ci(run):
+def test_skip_fails_in_ci(run: Callable[..., Any]) -> None:
     done = run("# none\n", CI="true")
     assert done.returncode == 1
     assert "test_suite.py::test_skipped[native]: no such thing here" in done.stdout
     assert "test_expected_failure:" not in done.stdout
 
 
-def test_a_skip_of_a_whole_file_fails_ci(run, tmp_path):
+def test_skip_of_a_file_fails_in_ci(run: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text(WHOLE_FILE)
     done = run("test_suite.py::* | allowed", CI="true")
     assert done.returncode == 1
     assert "test_other.py: not this file" in done.stdout
 
 
-def test_an_allowed_skip_passes(run):
+def test_allowed_skip_passes(run: Callable[..., Any]) -> None:
     assert run("test_suite.py::test_skipped[*] | there is no such thing\n", CI="true").returncode == 0
     assert run("test_suite.py::test_skipped[native] | only one of two\n", CI="true").returncode == 1
 
 
-def test_outside_ci_nothing_happens(run):
+def test_skip_passes_outside_ci(run: Callable[..., Any]) -> None:
     assert run("").returncode == 0
 
 
-def test_every_allowance_has_a_reason(run):
+def test_line_without_a_reason_is_an_error(run: Callable[..., Any]) -> None:
     done = run("test_suite.py::test_skipped*\n", CI="true")
     assert done.returncode == 4
     assert "`test | reason`" in done.stderr

@@ -1,4 +1,4 @@
-"""`import kafkafmt` needs the standard library, NumPy and the native core; the rest is loaded where it is used."""
+"""Check that `import kafkafmt` loads only NumPy and the native core, and that other packages are loaded when used."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ EXTRAS = ["pyarrow", "pyspark", "pandas", "click", "rich", "lz4", "zstandard", "
 
 
 def run(program: str, *missing: str) -> subprocess.CompletedProcess[str]:
-    """A program in a Python where some packages cannot be imported."""
+    """Run a program in a Python in which some packages cannot be imported."""
     blocked = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); sys.modules.update(dict.fromkeys({list(missing)!r}))\n"
     return subprocess.run([sys.executable, "-c", blocked + program], capture_output=True, text=True, check=False)
 
 
-def test_uncompressed_logs_need_nothing_else() -> None:
+def test_uncompressed_log_is_read_without_other_packages() -> None:
     path = case("segments").partition_dir("segments-time", 0)
     program = (
         f"import kafkafmt; print(kafkafmt.backend, sum(1 for _ in kafkafmt.open({str(path)!r})['segments-time', 0]))"
@@ -38,7 +38,7 @@ def test_uncompressed_logs_need_nothing_else() -> None:
         ("from kafkafmt.cli import main; main()", "click", "pip install 'click>=8.1'"),
     ],
 )
-def test_what_is_missing_is_named_in_a_line(program: str, missing: str, message: str) -> None:
+def test_missing_package_is_named_in_one_line(program: str, missing: str, message: str) -> None:
     done = run(program, missing)
     assert done.returncode == (3 if "cli" in program else 1)
     assert "Traceback" not in done.stderr or "cli" not in program

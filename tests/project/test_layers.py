@@ -5,10 +5,12 @@
 - No modules import each other in a circle.
 - Each third-party package except NumPy is imported only in the places that `THIRD_PARTY` lists.
 
-The imports are read from the source, not executed. So imports inside functions and under ``TYPE_CHECKING`` count too.
+The imports are read from the source, not executed. So imports inside functions and under ``TYPE_CHECKING`` also count.
 There are two exceptions. An import under ``TYPE_CHECKING`` may name any third-party package. The modules that
 ``import kafkafmt`` loads may import `arrow` only inside functions, because pyarrow is optional.
 """
+
+from __future__ import annotations
 
 import ast
 import re
@@ -42,11 +44,11 @@ FOLDERS = {
     "log": ("format", "reading", "writing", "auditing"),
     "spark": ("sink", "source", "export"),
 }
-"""From the lowest to the highest. Modules next to these folders are below all of them, except `__init__` and `ABOVE`."""
+"""The folders from the lowest to the highest. Modules next to them are below all folders, except `__init__` and `ABOVE`."""
 ABOVE = {"kafkafmt.spark.functions"}
 
 LAZY = "kafkafmt.spark.export."
-"""The one package that the front may import from a higher layer: inside functions, for `kafkafmt.export`, and for types."""
+"""The only package that the front may import from a higher layer: inside functions, for `kafkafmt.export`, and for types."""
 EVERYWHERE = {"numpy"}
 THIRD_PARTY = {
     "crc32c": ("kafkafmt/_pure/crc.py",),
@@ -71,7 +73,7 @@ TYPES_ONLY = "kafkafmt/protocol/_classes.pyi"
 class Import(NamedTuple):
     line: int
     target: str
-    """Dotted and absolute. Of `from a import b`, it is `a.b`, whether `b` is a module or a name."""
+    """Absolute name with dots. For `from a import b`, it is `a.b`, whether `b` is a module or a name."""
     in_function: bool = False
     for_types: bool = False
 
@@ -81,14 +83,14 @@ def imports_of_python(path: str, source: str) -> Iterator[Import]:
 
     def walk(node: ast.AST, in_function: bool, for_types: bool) -> Iterator[Import]:
         def found(target: str) -> Import:
-            return Import(node.lineno, target, in_function, for_types)
+            return Import(getattr(node, "lineno", 0), target, in_function, for_types)
 
         match node:
             case ast.Import(names):
                 yield from (found(alias.name) for alias in names)
             case ast.ImportFrom(module, names, level):
-                base = package[: len(package) + 1 - level] if level else ()
-                base = [*base, *([module] if module else [])]
+                parents = package[: len(package) + 1 - level] if level else ()
+                base = [*parents, *([module] if module else [])]
                 yield from (found(".".join([*base, alias.name])) for alias in names)
             case ast.Call(
                 ast.Name("import_module" | "__import__") | ast.Attribute(attr="import_module"),
@@ -97,10 +99,10 @@ def imports_of_python(path: str, source: str) -> Iterator[Import]:
                 yield found(name if not name.startswith(".") else ".".join([*package, name.lstrip(".")]))
         in_function |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            for child in node.body:
-                yield from walk(child, in_function, True)
-            for child in node.orelse:
-                yield from walk(child, in_function, for_types)
+            for statement in node.body:
+                yield from walk(statement, in_function, True)
+            for statement in node.orelse:
+                yield from walk(statement, in_function, for_types)
         else:
             for child in ast.iter_child_nodes(node):
                 yield from walk(child, in_function, for_types)
@@ -118,7 +120,7 @@ def imports_of_cython(path: str, source: str) -> Iterator[Import]:
 
 
 def layer_of_import(target: str) -> str:
-    """Return the key in `LAYERS` of an imported name of ours: `kafkafmt.log.x` gives `log`."""
+    """Return the key in `LAYERS` of an imported name of the package, such as `log` for `kafkafmt.log.x`."""
     first, *rest = target.split(".")
     if first != "kafkafmt":
         return first
@@ -150,7 +152,7 @@ def module_name(path: str) -> str:
 
 
 def violations(path: str, source: str) -> list[str]:
-    """Return what the file at `path`, relative to the repository, imports although it may not."""
+    """Return the forbidden imports of the file at `path`, which is relative to the repository."""
     me = layer_of_file(path)
     if me is None:
         return [f"{path}: add it to LAYERS, and to DESIGN.md"]
@@ -200,7 +202,7 @@ def sources() -> list[str]:
 def import_graph() -> dict[str, set[str]]:
     """Return the modules that each Python module imports. Imports from the front, `kafkafmt` itself, are left out."""
     paths = {module_name(path): path for path in [*sources(), TYPES_ONLY] if path.endswith((".py", ".pyi"))}
-    graph = {}
+    graph: dict[str, set[str]] = {}
     for name, path in paths.items():
         graph[name] = set()
         for imported in imports_of_python(path, (ROOT / path).read_text(encoding="utf-8")):
@@ -242,15 +244,15 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("path", sources())
-def test_module_imports_only_from_lower_layers(path):
+def test_module_imports_only_from_lower_layers(path: str) -> None:
     assert violations(path, (ROOT / path).read_text(encoding="utf-8")) == []
 
 
-def test_no_modules_import_each_other_in_a_circle():
+def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circles(import_graph()) == []
 
 
-def test_circles_finds_a_circle():
+def test_circles_finds_a_circle() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}
     assert circles(graph) == [["b", "c"]]
 
@@ -292,7 +294,7 @@ def test_circles_finds_a_circle():
         ("kafkafmt/shed.py", ""),
     ],
 )
-def test_violations_reports_a_planted_import(path, source):
+def test_violations_reports_a_planted_import(path: str, source: str) -> None:
     assert len(violations(path, source)) == 1
 
 
@@ -322,5 +324,5 @@ def test_violations_reports_a_planted_import(path, source):
         ("pyspark_kafkafmt/__init__.py", "from kafkafmt.spark import DefaultSource"),
     ],
 )
-def test_violations_accepts_an_allowed_import(path, source):
+def test_violations_accepts_an_allowed_import(path: str, source: str) -> None:
     assert violations(path, source) == []

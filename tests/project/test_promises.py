@@ -1,4 +1,6 @@
-"""What the core promises beyond its results: memory, the GIL, whose buffer it is, and that no changed byte goes unseen."""
+"""Check the memory use of the core, the release of the GIL, the ownership of buffers, and the detection of changed bytes."""
+
+from __future__ import annotations
 
 import gc
 import mmap
@@ -7,13 +9,16 @@ import sys
 import threading
 import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import building as build
 import numpy as np
 import pyarrow as pa
 import pytest
-from decoding import fields, records, scan
+from decoding import fields, records, required, scan
 
 from kafkafmt.errors import ChecksumError, KafkaFormatError, StructureError
 from kafkafmt.types import COLUMNS, RecordColumns
@@ -21,8 +26,8 @@ from kafkafmt.types import COLUMNS, RecordColumns
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def big_batch(count):
-    """Records of 23 to 25 bytes, made quickly."""
+def big_batch(count: int) -> bytes:
+    """Return a batch of `count` records of 23 to 25 bytes."""
     tail = build.sized(b"key") + build.sized(b"some value") + b"\x00"
     bodies = (b"\x00\x00" + build.varint(i) + tail for i in range(count))
     return build.batch(
@@ -31,14 +36,14 @@ def big_batch(count):
 
 
 @pytest.fixture(scope="module")
-def million():
+def million() -> bytes:
     return big_batch(1_000_000)
 
 
 # --- memory
 
 
-def peak(work):
+def peak(work: Callable[..., Any]) -> int:
     gc.collect()
     tracemalloc.start()
     try:
@@ -48,7 +53,7 @@ def peak(work):
         tracemalloc.stop()
 
 
-def rows_in_slices(core, data, columns, each):
+def rows_in_slices(core: ModuleType, data: bytes, columns: RecordColumns, each: Callable[..., Any]) -> int:
     table, _ = scan(core, data)
     columns.reset()
     total = 0
@@ -60,10 +65,10 @@ def rows_in_slices(core, data, columns, each):
     return total
 
 
-def test_memory_does_not_grow_with_the_records_of_a_batch(native, million):
+def test_memory_does_not_grow_with_the_records_of_a_batch(native: ModuleType, million: bytes) -> None:
     columns = RecordColumns(4096, COLUMNS)
 
-    def decode(data):
+    def decode(data: bytes) -> None:
         assert rows_in_slices(native, data, columns, lambda _: None) in (1000, 1_000_000)
 
     small, large = big_batch(1000), million
@@ -72,14 +77,14 @@ def test_memory_does_not_grow_with_the_records_of_a_batch(native, million):
     assert peaks[1] <= peaks[0] + 1024
 
 
-def test_nor_when_records_become_objects(native, million):
+def test_memory_does_not_grow_with_the_number_of_record_objects(native: ModuleType, million: bytes) -> None:
     columns = RecordColumns(4096, COLUMNS)
     small, large = big_batch(4096), million
 
-    def iterate(data):
+    def iterate(data: bytes) -> None:
         last = None
 
-        def some(columns):
+        def some(columns: RecordColumns) -> None:
             nonlocal last
             for start in range(0, columns.rows, 256):
                 for record in native.make_records(data, columns, start, min(start + 256, columns.rows)):
@@ -97,28 +102,28 @@ def test_nor_when_records_become_objects(native, million):
 
 
 class Counter(threading.Thread):
-    """A busy Python thread; it can only count while it has the GIL."""
+    """A busy Python thread, which can count only while it has the GIL."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(daemon=True)
         self.count, self.stop = 0, False
 
-    def run(self):
+    def run(self) -> None:
         while not self.stop:
             self.count += 1
 
 
-def long_calls(native, million):
-    """Calls of each function that lets the GIL go, each of tenths of a second; and one of Python's own that does not."""
-    batches = scan(native, million)[0].repeat(10)  # the same payload again and again
+def long_calls(native: ModuleType, million: bytes) -> dict[str, Callable[..., Any]]:
+    """Return calls that take tenths of a second: one of each function that releases the GIL, and `sum`, which does not."""
+    batches = scan(native, million)[0].repeat(10)  # all rows have the same payload
     columns = RecordColumns(1_000_000)
     count = 15_000_000
     nothing, empty, offsets = np.zeros(count, np.int64), np.zeros(count, np.int32), np.zeros(count + 1, np.int32)
-    zeros = mmap.mmap(-1, 1 << 27, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # takes address space only
+    zeros = mmap.mmap(-1, 1 << 27, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # uses address space, but no memory
     zeros[:61] = build.batch(length=len(zeros) - 12)
     zeros[17:21] = native.crc32c(zeros, 0, 21).to_bytes(4, "big")
 
-    def decode():
+    def decode() -> None:
         columns.reset()
         assert native.decode_records(million, batches, columns, 2**62) is None
         assert columns.cursor[0] == len(batches)
@@ -133,18 +138,18 @@ def long_calls(native, million):
     }
 
 
-def test_a_busy_thread_keeps_its_pace(native, million):
-    """While a call lasts the thread counts on. Beside Python's sum, which keeps the GIL, it stands still: so the measure measures."""
+def test_other_thread_runs_during_long_calls(native: ModuleType, million: bytes) -> None:
+    """The other thread continues to count during a call. During Python's `sum`, which keeps the GIL, it stops."""
     calls = long_calls(native, million)
     counter = Counter()
 
-    def pace(call):
+    def pace(call: Callable[..., Any]) -> float:
         before, started = counter.count, time.perf_counter()
         call()
         return (counter.count - before) / (time.perf_counter() - started)
 
     counter.start()
-    native.crc32c_way(0)  # the slow way
+    native.crc32c_way(0)  # the slowest implementation
     try:
         alone = statistics.median(pace(lambda: time.sleep(0.2)) for _ in range(3))
         paces = {name: statistics.median(pace(call) for _ in range(3)) / alone for name, call in calls.items()}
@@ -157,20 +162,20 @@ def test_a_busy_thread_keeps_its_pace(native, million):
     assert min(paces.values()) > 0.25, paces
 
 
-# --- whose buffer it is
+# --- ownership of buffers
 
 FIELDS = [(i, i, b"k%d" % i, b"value" * i, [(b"h", b"x")] * (i % 2)) for i in range(10)]
 DATA = build.batch(FIELDS, base_offset=3)
 
 
-def map_of(data, tmp_path):
+def map_of(data: bytes, tmp_path: Path) -> mmap.mmap:
     path = tmp_path / "mapped"
     path.write_bytes(data)
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-KINDS = {
+KINDS: dict[str, Callable[[bytes, Path], Any]] = {
     "bytes": lambda data, _: bytes(bytearray(data)),
     "bytearray": lambda data, _: bytearray(data),
     "memoryview": lambda data, _: memoryview(b"####" + data + b"##")[4:-2],
@@ -183,12 +188,12 @@ KINDS = {
 
 
 @pytest.fixture(params=KINDS)
-def buffer(request, tmp_path):
+def buffer(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return KINDS[request.param](DATA, tmp_path)
 
 
-def everything(core, buffer):
-    """Every function that takes a buffer; the records' columns."""
+def everything(core: ModuleType, buffer: Any) -> RecordColumns:
+    """Call every function that accepts a buffer, and return the columns of the records."""
     table, result = scan(core, buffer)
     assert result.error is None
     assert (result.count, core.find_batch(buffer)) == (1, 0)
@@ -202,25 +207,25 @@ def everything(core, buffer):
     return columns
 
 
-def test_spans_index_the_callers_buffer(core, buffer):
+def test_spans_index_the_callers_buffer(core: ModuleType, buffer: Any) -> None:
     columns = everything(core, buffer)
     raw = bytes(memoryview(buffer))
     for i, (_, _, key, value, headers) in enumerate(FIELDS):
         for name, expected in (("key", key), ("value", value)):
             p, n = getattr(columns, f"{name}_position")[i], getattr(columns, f"{name}_length")[i]
             assert raw[p : p + n] == expected
-        assert columns.header_count[i] == len(headers)
-    expected = [(key, value, tuple((a.decode(), b) for a, b in headers)) for *_, key, value, headers in FIELDS]
-    assert [fields(r)[3:] for r in core.make_records(buffer, columns)] == expected
+        assert required(columns.header_count)[i] == len(headers)
+    content = [(key, value, tuple((a.decode(), b) for a, b in headers)) for *_, key, value, headers in FIELDS]
+    assert [fields(r)[3:] for r in core.make_records(buffer, columns)] == content
 
 
-def test_the_input_is_never_changed(core, buffer):
+def test_input_is_never_changed(core: ModuleType, buffer: Any) -> None:
     before = bytes(memoryview(buffer))
     everything(core, buffer)
     assert bytes(memoryview(buffer)) == before
 
 
-def test_reference_counts_fall_back(core, buffer):
+def test_references_to_the_buffer_are_released(core: ModuleType, buffer: Any) -> None:
     everything(core, buffer)
     gc.collect()
     before = sys.getrefcount(buffer)
@@ -230,7 +235,7 @@ def test_reference_counts_fall_back(core, buffer):
     assert sys.getrefcount(buffer) == before
 
 
-def test_a_bytearray_can_be_resized_again(core):
+def test_bytearray_can_be_resized_after_use(core: ModuleType) -> None:
     data = bytearray(DATA)
     columns = everything(core, data)
     data.append(0)
@@ -238,44 +243,44 @@ def test_a_bytearray_can_be_resized_again(core):
     table, _ = scan(core, damaged)
     error = core.decode_records(damaged, table, RecordColumns(16))
     assert isinstance(error, StructureError)
-    damaged.clear()  # although the error lives on
-    columns.value_length[0] = 10**6
+    damaged.clear()  # the error is still referenced
+    required(columns.value_length)[0] = 10**6
     with pytest.raises(ValueError) as caught:
         core.make_records(data, columns)
     with pytest.raises(ValueError):
         core.read_varint(data, 10**6)
     with pytest.raises(StructureError):
         core.read_varint(data := bytearray(b"\x80" * 9))
-    del caught  # whose traceback holds the pure core's locals
+    del caught  # its traceback refers to the local variables of the pure-Python core
     gc.collect()
     data.clear()
 
 
-def test_a_map_can_be_closed(core, tmp_path):
+def test_memory_map_can_be_closed_after_use(core: ModuleType, tmp_path: Path) -> None:
     mapped = map_of(DATA, tmp_path)
     everything(core, mapped)
     gc.collect()
     mapped.close()
 
 
-# --- every changed byte
+# --- detection of changed bytes
 
 
-def small_golden_batch():
-    """The smallest batch of three records and more in a log that a broker wrote."""
+def small_golden_batch() -> bytes:
+    """Return the smallest batch with at least three records in a log that a broker wrote."""
     log = GOLDEN / "kafka-4.3.1/epochs/log/epochs-1/00000000000000000000.log"
     return min((b for b in build.split(log.read_bytes()) if int.from_bytes(b[57:61], "big") >= 3), key=len)
 
 
-def test_every_changed_byte_is_seen_or_harmless(core):
-    """By the byte's place in the batch, with all 255 other values, the batch standing before another one:
+def test_every_changed_byte_is_detected_or_harmless(core: ModuleType) -> None:
+    """Each byte of a batch, which another batch follows, is replaced by all 255 other values.
 
-    0-7    base offset: no CRC covers it. The batch is delivered, its offsets moved; all else is unchanged.
-    8-11   length: never delivered. Too small for any batch, or negative, or near 2**31: a StructureError; otherwise the CRC is
-           taken over other bytes and fails, or the batch seems to run past the end and the input is incomplete.
-    12-15  leader epoch: no CRC covers it. The batch is delivered, all else is unchanged.
-    16     magic: an error, whichever format it then claims to be.
-    17-20  CRC and everything behind it: a ChecksumError.
+    0-7    base offset: no CRC covers it. The batch is delivered with other offsets, and is otherwise unchanged.
+    8-11   length: the batch is never delivered. An impossible length is a StructureError. Otherwise, the CRC covers other bytes
+           and does not match, or the batch seems to be truncated.
+    12-15  leader epoch: no CRC covers it. The batch is delivered, and is otherwise unchanged.
+    16     magic: an error for every value.
+    17-    CRC and all later bytes: a ChecksumError.
     """
     golden = small_golden_batch()
     follower = build.simple_batch([b"next"], 10_000)

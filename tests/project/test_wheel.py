@@ -1,7 +1,9 @@
-"""The wheel serves a machine without a compiler: built as `make wheel` builds it, installed into an environment of its own, run there.
+"""Check that the wheels can be installed and used on a machine without a compiler.
 
-Needs the package index, as `make setup` does.
+The tests build the wheels as `make wheel` does, and install them into a new environment. They need the package index.
 """
+
+from __future__ import annotations
 
 import base64
 import hashlib
@@ -11,16 +13,18 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elf import BIND_NOW, EXECUTABLE, FLAGS, FLAGS_1, GNU_RELRO, GNU_STACK, NOW, RPATH, RUNPATH, Elf
 from golden_cases import BY_NAME
 
 ROOT = Path(__file__).resolve().parents[2]
-CASE = BY_NAME["kafka-4.3.1/log-append-time"]  # every codec is in it
+CASE = BY_NAME["kafka-4.3.1/log-append-time"]  # this log contains every codec
 
-# Run by the environment's Python: reads a log directory and prints how many records there are.
+# The Python of the new environment runs this program, which prints the number of records in a log directory.
 COUNT_RECORDS = """
 import sys
 import kafkafmt
@@ -39,7 +43,7 @@ print(*sorted({"pyarrow", "pyspark", "click", "rich"} & set(sys.modules)))
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory) -> list[Path]:
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     directory = tmp_path_factory.mktemp("wheelhouse")
     return [
         Path(line)
@@ -48,22 +52,22 @@ def wheels(tmp_path_factory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def wheel(wheels) -> Path:
+def wheel(wheels: list[Path]) -> Path:
     return wheels[0]
 
 
 @pytest.fixture(scope="module")
-def pure_wheel(wheels) -> Path:
+def pure_wheel(wheels: list[Path]) -> Path:
     return wheels[1]
 
 
 @pytest.fixture(scope="module")
-def python(wheel, tmp_path_factory):
-    """Runs the Python of a clean environment that has the wheel, with no compiler, nor any other program, in reach."""
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """Return a function that runs Python in a new environment with the wheel, and with an empty PATH."""
     return clean_python(tmp_path_factory.mktemp("clean"), wheel)
 
 
-def clean_python(home: Path, wheel: Path):
+def clean_python(home: Path, wheel: Path) -> Callable[..., str]:
     nothing = home / "bin"
     nothing.mkdir()
     ours = ("CC", "CXX", "CFLAGS", "LDFLAGS", "VIRTUAL_ENV", "JAVA_HOME")
@@ -79,18 +83,18 @@ def clean_python(home: Path, wheel: Path):
     return python
 
 
-def run(command: list[object], env: dict[str, str], cwd: Path = ROOT) -> str:
+def run(command: Sequence[object], env: Mapping[str, str], cwd: Path = ROOT) -> str:
     done = subprocess.run([str(part) for part in command], env=env, cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="manylinux is of Linux")
-def test_wheel_serves_many_linuxes(wheel):
+@pytest.mark.skipif(sys.platform != "linux", reason="manylinux exists only on Linux")
+def test_wheel_has_the_manylinux_tag(wheel: Path) -> None:
     assert re.search(r"-manylinux[\w.]+\.whl$", wheel.name)
 
 
-def test_wheel_has_what_it_needs_and_no_more(wheel):
+def test_wheel_contains_only_files_of_the_package(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     ours = (
         r"kafkafmt/_core\..*\.(so|pyd)",
@@ -103,11 +107,11 @@ def test_wheel_has_what_it_needs_and_no_more(wheel):
     assert not [name for name in names if re.search(r"\.(c|h|pyx|pxi|pxd)$|^tests/|^benchmarks/|^scripts/", name)]
 
 
-def test_clean_environment_runs_the_native_core(python):
+def test_clean_environment_runs_the_native_core(python: Callable[..., str]) -> None:
     assert python("-c", WHAT_IS_LOADED) == ""
 
 
-def test_clean_environment_reads_a_log(python):
+def test_clean_environment_reads_a_log(python: Callable[..., str]) -> None:
     assert python("-c", COUNT_RECORDS, *CASE.roots) == str(len(CASE.expected()))
 
 
@@ -115,40 +119,39 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="ELF is Linux's"
 
 
 @pytest.fixture(scope="module")
-def core(wheel) -> bytes:
+def core(wheel: Path) -> bytes:
     archive = zipfile.ZipFile(wheel)
     return archive.read(next(name for name in archive.namelist() if re.fullmatch(r"kafkafmt/_core\..*\.so", name)))
 
 
 @linux_only
-def test_native_core_names_no_directory_of_the_build_machine(core):
+def test_native_core_contains_no_path_of_the_build_machine(core: bytes) -> None:
     assert not {RPATH, RUNPATH} & set(Elf(core).dynamic)
     for place in {sys.prefix, sys.base_prefix, str(ROOT), str(Path.home())} - {"/", "/usr"}:
         assert place.encode() not in core
 
 
 @linux_only
-def test_native_core_is_hardened(core):
+def test_native_core_is_hardened(core: bytes) -> None:
     elf = Elf(core)
     assert GNU_RELRO in elf.segments
-    assert (
-        elf.dynamic.get(FLAGS, 0) & BIND_NOW
-    )  # with RELRO: the whole table of functions is read-only once it is loaded
+    assert elf.dynamic.get(FLAGS, 0) & BIND_NOW  # with RELRO, so the table of functions is read-only after loading
     assert elf.dynamic.get(FLAGS_1, 0) & NOW
     assert not elf.segments[GNU_STACK] & EXECUTABLE
     assert b"__stack_chk_fail" in elf.strings
     assert b"__memcpy_chk" in elf.strings  # _FORTIFY_SOURCE
 
 
-def bill_of(wheel: Path) -> dict:
+def sbom_of(wheel: Path) -> dict[str, Any]:
     archive = zipfile.ZipFile(wheel)
     (name,) = (n for n in archive.namelist() if re.fullmatch(r"kafkafmt-[^/]*\.dist-info/sboms/[^/]*\.cdx\.json", n))
-    return json.loads(archive.read(name))
+    content: dict[str, Any] = json.loads(archive.read(name))
+    return content
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["native", "pure"])
-def test_wheel_has_a_bill_of_materials(wheels, which):
-    bill = bill_of(wheels[which])
+def test_wheel_has_a_software_bill_of_materials(wheels: list[Path], which: int) -> None:
+    bill = sbom_of(wheels[which])
     assert (bill["bomFormat"], bill["specVersion"], bill["metadata"]["component"]["name"]) == (
         "CycloneDX",
         "1.6",
@@ -173,7 +176,7 @@ def test_wheel_has_a_bill_of_materials(wheels, which):
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["native", "pure"])
-def test_record_of_the_wheel_is_right(wheels, which):
+def test_record_of_the_wheel_matches_its_files(wheels: list[Path], which: int) -> None:
     archive = zipfile.ZipFile(wheels[which])
     record = next(name for name in archive.namelist() if name.endswith("/RECORD"))
     listed = [line.rsplit(",", 2) for line in archive.read(record).decode().splitlines()]
@@ -185,22 +188,22 @@ def test_record_of_the_wheel_is_right(wheels, which):
             assert int(size) == len(data)
 
 
-def test_pure_wheel_is_for_any_platform_and_has_no_native_code(pure_wheel):
+def test_pure_wheel_is_for_any_platform_and_has_no_native_code(pure_wheel: Path) -> None:
     assert re.fullmatch(r"kafkafmt-[\d.]+-py3-none-any\.whl", pure_wheel.name)
     names = zipfile.ZipFile(pure_wheel).namelist()
     assert not [name for name in names if re.search(r"\.(so|pyd|c|h|pyx|pxi|pxd)$|^tests/|^scripts/", name)]
     assert "kafkafmt/protocol/schemas/01_fetch.txt" in names
 
 
-def test_pure_wheel_reads_a_log_and_says_why_it_is_pure(pure_wheel, tmp_path):
+def test_pure_wheel_reads_a_log_and_reports_why_it_is_pure(pure_wheel: Path, tmp_path: Path) -> None:
     python = clean_python(tmp_path, pure_wheel)
     assert python("-W", "error::DeprecationWarning", "-c", COUNT_RECORDS, *CASE.roots) == str(len(CASE.expected()))
     reason = python("-W", "ignore", "-c", "from kafkafmt import _backend as b; print(b.backend, b.backend_reason)")
     assert reason.startswith("pure this is the wheel for any platform, which has no native core")
 
 
-def test_install_without_a_compiler_says_why_the_core_is_pure(tmp_path):
-    """pip shows the box of the build only with -v, so the reason is recorded and shown at run time."""
+def test_install_without_a_compiler_reports_why_the_core_is_pure(tmp_path: Path) -> None:
+    """pip shows the warning of the build only with -v, so the reason is recorded and shown at run time."""
     run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, ROOT], os.environ)
     (sdist,) = tmp_path.glob("*.tar.gz")
     env = {k: v for k, v in os.environ.items() if k != "KAFKAFMT_REQUIRE_NATIVE"} | {"CC": "no-such-compiler"}
@@ -218,16 +221,16 @@ def test_install_without_a_compiler_says_why_the_core_is_pure(tmp_path):
         [sys.executable, "-m", "kafkafmt", "--version"], env=env, cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0
-    for said in (done.stdout, done.stderr):
-        assert "no-such-compiler" in said
-        assert "Install a C compiler and Python's headers" in said
+    for output in (done.stdout, done.stderr):
+        assert "no-such-compiler" in output
+        assert "Install a C compiler and Python's headers" in output
     assert "core: pure (the native core was not built: " in done.stdout
 
 
-def test_portable_build_has_the_pure_wheel_and_the_sdist(tmp_path):
+def test_portable_build_has_the_pure_wheel_and_the_sdist(tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "scripts" / "build_wheel.py", "--portable", tmp_path]
     files = [Path(line) for line in run(command, os.environ).splitlines()]
     assert [file.parent for file in files] == [tmp_path, tmp_path]
     assert re.fullmatch(r"kafkafmt-[\d.]+-py3-none-any\.whl", files[0].name)
     assert re.fullmatch(r"kafkafmt-[\d.]+\.tar\.gz", files[1].name)
-    assert bill_of(files[0])["metadata"]["component"]["name"] == "kafkafmt"
+    assert sbom_of(files[0])["metadata"]["component"]["name"] == "kafkafmt"

@@ -1,10 +1,12 @@
-"""scripts/compare_schemas.py: what a kafka-clients jar has that our schemas lack, found and merged."""
+"""Check that scripts/compare_schemas.py finds and merges the differences between a kafka-clients jar and our schemas."""
 
 from __future__ import annotations
 
 import json
 import sys
 import zipfile
+from pathlib import Path
+from typing import Any
 
 import compare_schemas
 import java_tools
@@ -13,11 +15,11 @@ import pytest
 from kafkafmt.messages.schema import Versions
 
 
-def field(name, type_, versions="0+", **more):
+def field(name: str, type_: str, versions: str = "0+", **more: Any) -> dict[str, Any]:
     return {"name": name, "type": type_, "versions": versions} | more
 
 
-def message(kind, key, name, versions, fields, **more):
+def message(kind: str, key: int, name: str, versions: str, fields: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     given = {
         "apiKey": key,
         "type": kind,
@@ -29,8 +31,8 @@ def message(kind, key, name, versions, fields, **more):
 
 
 @pytest.fixture
-def schemas(tmp_path, monkeypatch):
-    """A directory with one API of ours, version 0 and 1, that the command uses."""
+def schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory with the versions 0 and 1 of one API, which the command uses as our schemas."""
     monkeypatch.setattr(compare_schemas, "SCHEMAS", tmp_path / "schemas")
     (tmp_path / "schemas").mkdir()
     (tmp_path / "schemas" / "07_greet.txt").write_text(
@@ -41,19 +43,19 @@ def schemas(tmp_path, monkeypatch):
     return tmp_path / "schemas"
 
 
-def jar(path, *messages):
+def jar(path: Path, *messages: dict[str, Any]) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for made in messages:
             archive.writestr(f"common/message/{made['name']}.json", "// a comment\n" + json.dumps(made))
     return path
 
 
-def run(monkeypatch, *arguments):
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: Path | str) -> int:
     monkeypatch.setattr(sys, "argv", ["compare_schemas.py", *map(str, arguments)])
     return compare_schemas.main()
 
 
-def test_schema_file_is_parsed_and_written_without_loss():
+def test_schema_file_is_parsed_and_written_without_loss() -> None:
     for schema in compare_schemas.ours().values():
         again = compare_schemas.from_text(compare_schemas.to_text(schema))
         assert (again.key, again.name, again.versions, again.flexible) == (
@@ -69,7 +71,9 @@ def test_schema_file_is_parsed_and_written_without_loss():
                 )
 
 
-def test_new_version_and_new_api_are_reported_and_written(schemas, tmp_path, monkeypatch, capsys):
+def test_new_version_and_new_api_are_reported_and_written(
+    schemas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     point = {"name": "Point", "versions": "0+", "fields": [field("X", "float64", default="0.0")]}
     path = jar(
         tmp_path / "clients.jar",
@@ -114,7 +118,9 @@ def test_new_version_and_new_api_are_reported_and_written(schemas, tmp_path, mon
     assert capsys.readouterr().out == "2 APIs compared, 0 differ\n"
 
 
-def test_each_kind_of_difference_is_reported(schemas, tmp_path, monkeypatch, capsys):
+def test_each_kind_of_difference_is_reported(
+    schemas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = jar(
         tmp_path / "clients.jar",
         message(
@@ -138,7 +144,9 @@ def test_each_kind_of_difference_is_reported(schemas, tmp_path, monkeypatch, cap
         assert f"7 Greet: {line}\n" in out
 
 
-def test_merge_that_would_change_an_older_version_is_not_written(schemas, tmp_path, monkeypatch, capsys):
+def test_merge_that_would_change_an_older_version_is_not_written(
+    schemas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = (schemas / "07_greet.txt").read_text()
     path = jar(
         tmp_path / "clients.jar",
@@ -150,8 +158,10 @@ def test_merge_that_would_change_an_older_version_is_not_written(schemas, tmp_pa
     assert (schemas / "07_greet.txt").read_text() == before
 
 
-@pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there")
-def test_schemas_are_those_of_the_newest_kafka_clients(monkeypatch, capsys):
+@pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are installed")
+def test_schemas_are_those_of_the_newest_kafka_clients(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from protocol.test_java_oracle import NEWEST
 
     path = java_tools.classpath(

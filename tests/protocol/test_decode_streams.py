@@ -1,4 +1,4 @@
-"""`protocol.decode_requests` and `decode_responses`: typed rows of a connection's two streams."""
+"""Check that `protocol.decode_requests` and `decode_responses` return typed rows of a connection's streams."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def request(correlation_id: int) -> bytes:
 
 
 def response(correlation_id: int) -> bytes:
-    """Return a frame of the response to it."""
+    """Return a frame of the response to the request with this correlation id."""
     body = protocol.ApiVersionsResponse(error_code=0)
     made = protocol.make_response(body, api_version=3, correlation_id=correlation_id)
     return b"".join(bytes(part) for part in protocol.write_response(made))
 
 
 def stream(*frames: bytes) -> io.BufferedReader:
-    return io.BufferedReader(io.BytesIO(b"".join(frames)))  # type: ignore[arg-type]
+    return io.BufferedReader(io.BytesIO(b"".join(frames)))
 
 
 def test_responses_are_matched_to_requests() -> None:

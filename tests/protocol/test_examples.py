@@ -1,4 +1,4 @@
-"""examples/wire.py and examples/record_proxy.py against a real broker; what its Java clients say passes the proxy."""
+"""Check examples/wire.py and examples/record_proxy.py with a real broker and its Java clients."""
 
 from __future__ import annotations
 
@@ -6,38 +6,44 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import java_tools
 import pytest
 from command import kafkafmt
+from kafka_broker import Broker
 
 from kafkafmt import protocol
 
 TESTS = Path(__file__).resolve().parents[1]
 pytestmark = [
     pytest.mark.broker,
-    pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
+    pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are installed"),
 ]
 EXAMPLES = TESTS.parent / "examples"
 
 
 @pytest.fixture
-def proxy(broker, tmp_path):
-    """The proxy's port and directory."""
-    command = [sys.executable, EXAMPLES / "record_proxy.py", "0", broker.bootstrap, tmp_path / "said"]
+def proxy(broker: Broker, tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the port and the directory of the proxy."""
+    folder = tmp_path / "recorded"
+    command: list[str | Path] = [sys.executable, EXAMPLES / "record_proxy.py", "0", broker.bootstrap, folder]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        yield int(re.fullmatch(r"listening on 127.0.0.1:(\d+)\n", process.stdout.readline())[1]), tmp_path / "said"
+        assert process.stdout is not None
+        listening = re.fullmatch(r"listening on 127.0.0.1:(\d+)\n", process.stdout.readline())
+        assert listening is not None
+        yield int(listening[1]), folder
         process.kill()
 
 
-def wire(*arguments):
+def wire(*arguments: int | str) -> str:
     done = subprocess.run([sys.executable, EXAMPLES / "wire.py", *map(str, arguments)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_wire_example_lists_produces_and_fetches(broker):
+def test_wire_example_lists_produces_and_fetches(broker: Broker) -> None:
     broker.produce(
         "topic=orders partitions=2 codec=zstd count=500 value=200",
         "topic=tx id=first count=4 end=abort",
@@ -51,10 +57,12 @@ def test_wire_example_lists_produces_and_fetches(broker):
         "5",
         "6",
         "7",
-    ]  # 4 and 8 are markers
+    ]  # offsets 4 and 8 are markers
 
 
-def test_frames_of_java_clients_and_a_broker_are_read_completely(broker, proxy, tmp_path):
+def test_frames_of_java_clients_and_a_broker_are_read_completely(
+    broker: Broker, proxy: tuple[int, Path], tmp_path: Path
+) -> None:
     port, said = proxy
     address = f"127.0.0.1:{port}"
     broker.java(
@@ -83,7 +91,7 @@ def test_frames_of_java_clients_and_a_broker_are_read_completely(broker, proxy, 
     } <= spoken
 
 
-def check_written_back(requests, responses):
+def check_written_back(requests: bytes, responses: bytes) -> None:
     correlation = protocol.Correlation()
     for frame in protocol.FrameSplitter().feed(requests):
         request = protocol.read_request(frame)

@@ -1,9 +1,10 @@
-"""What a newcomer does with messages: names in place of numbers, copies, wrong arguments, codes of a later release."""
+"""Check the first steps with messages: names of APIs, copies, wrong arguments, error codes of later releases."""
 
 from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ from kafkafmt import protocol
 BATCH = kafkafmt.build_batch([(b"key", b"value")])
 
 
-def fetched() -> protocol.Response:
-    """A Fetch response as it is read: its record data is a view of the frame."""
+def fetched() -> protocol.Response[Any]:
+    """Return a Fetch response that was read from a frame. Its record data is a view of the frame."""
     cls: Any = protocol.FetchResponse
     part = cls.PartitionData(
         partition_index=3, records=BATCH, aborted_transactions=[cls.AbortedTransaction(producer_id=1, first_offset=0)]
@@ -37,13 +38,13 @@ def test_copies_own_their_record_data(package: Any, clone: Any) -> None:
     assert clone(response.responses[0].partitions[0]).aborted_transactions[0].producer_id == 1
 
 
-def test_record_data_in_pieces_is_copied_too() -> None:
+def test_record_data_in_parts_is_copied() -> None:
     cls: Any = protocol.ProduceRequest
     part = cls.PartitionProduceData(index=1, records=[memoryview(BATCH)[:20], memoryview(BATCH)[20:]])
     assert b"".join(copy.deepcopy(part).records) == b"".join(pickle.loads(pickle.dumps(part)).records) == BATCH
 
 
-def test_apis_by_name() -> None:
+def test_apis_can_be_given_by_name() -> None:
     response = fetched()
     for name in ("Fetch", "fetch", "FETCH", 1):
         frame = b"".join(protocol.write_response(response))
@@ -56,30 +57,33 @@ def test_apis_by_name() -> None:
     with pytest.raises(ValueError, match="there is no API 'Fech'; did you mean 'Fetch'\\?"):
         protocol.read_response(frame, api_key="Fech", api_version=12)
     with pytest.raises(ValueError, match="kind is 'answer'; it can be 'request' or 'response'"):
-        protocol.message_class("Fetch", "answer")
+        protocol.message_class("Fetch", "answer")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="api_key must be an API's key or name"):
         protocol.read_response(frame, api_key=None, api_version=12)  # type: ignore[arg-type]
 
 
-def test_a_body_is_no_response() -> None:
-    body = protocol.FetchResponse()
-    for call, words in (
+def test_body_is_rejected_in_place_of_a_response() -> None:
+    body: Any = protocol.FetchResponse()
+    response: Any = fetched()
+    nothing: Any = {}
+    calls: list[tuple[Callable[[], object], str]] = [
         (
             lambda: protocol.write_response(body),
             r"a Response is needed, such as make_response\(.*\) returns, not FetchResponse",
         ),
-        (lambda: protocol.write_request(fetched()), "a Request is needed, .* not Response"),
+        (lambda: protocol.write_request(response), "a Request is needed, .* not Response"),
         (
             lambda: protocol.make_request(body, 12),
             r"body must be a request, such as protocol.FetchRequest\(…\), not FetchResponse",
         ),
-        (lambda: protocol.make_response({}, 12), "the body must be a response, .* not dict"),
-    ):
+        (lambda: protocol.make_response(nothing, 12), "the body must be a response, .* not dict"),
+    ]
+    for call, words in calls:
         with pytest.raises(TypeError, match=words):
             call()
 
 
-def test_a_code_of_a_later_release() -> None:
+def test_error_code_of_a_later_release_is_kept() -> None:
     code = protocol.ErrorCode(9999)
     assert (code.name, code.value, code.retriable) == ("UNKNOWN_9999", 9999, False)
     assert code == 9999
@@ -88,6 +92,7 @@ def test_a_code_of_a_later_release() -> None:
     assert pickle.loads(pickle.dumps(code)) is code
     assert protocol.ErrorCode(-7).name == "UNKNOWN_MINUS_7"
     assert code not in list(protocol.ErrorCode)
+    wrong: Any
     for wrong in ("6", 2**15, None):
         with pytest.raises(ValueError, match="is not a valid ErrorCode"):
             protocol.ErrorCode(wrong)

@@ -1,10 +1,13 @@
-"""Frames and streams of them, headers, correlation; the public names as a user writes them."""
+"""Check frames, streams of frames, headers and correlation through the public API."""
+
+from __future__ import annotations
 
 import copy
 import dataclasses
 import inspect
 import pickle
 import tracemalloc
+from types import ModuleType
 
 import pytest
 from hypothesis import given
@@ -19,15 +22,16 @@ REQUESTS = [g.frame for g in frames("1.1.1") if g.entry["direction"] == "request
 STREAM = b"".join(REQUESTS)
 
 
-def test_whole_frames_are_views_of_what_was_fed():
+def test_complete_frames_are_views_of_the_input() -> None:
     found = list(protocol.FrameSplitter().feed(STREAM))
     assert found == REQUESTS
     assert all(f.obj is STREAM and f.readonly for f in found)
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12))
-def test_a_stream_cut_anywhere(cuts):
-    splitter, found = protocol.FrameSplitter(), []
+def test_splitter_accepts_a_stream_in_any_parts(cuts: list[int]) -> None:
+    splitter = protocol.FrameSplitter()
+    found: list[memoryview] = []
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(STREAM)], strict=True):
         found += splitter.feed(STREAM[start:end])
         assert splitter.position + splitter.buffered == end
@@ -36,12 +40,12 @@ def test_a_stream_cut_anywhere(cuts):
     assert splitter.buffered == 0
 
 
-def test_byte_by_byte():
+def test_splitter_accepts_single_bytes() -> None:
     splitter = protocol.FrameSplitter()
     assert [bytes(f) for i in range(len(STREAM)) for f in splitter.feed(STREAM[i : i + 1])] == REQUESTS
 
 
-def test_frames_stay_when_the_buffer_that_was_fed_is_used_again():
+def test_frames_are_unchanged_if_the_input_buffer_is_reused() -> None:
     buffer = bytearray(STREAM[:300])
     found = list(protocol.FrameSplitter().feed(memoryview(buffer)))
     buffer[:] = bytes(300)
@@ -49,7 +53,7 @@ def test_frames_stay_when_the_buffer_that_was_fed_is_used_again():
 
 
 @pytest.mark.parametrize("cut", [2, 4, 100])
-def test_too_large_a_frame_is_refused_before_anything_is_kept(cut):
+def test_frame_above_the_limit_is_rejected_at_its_size(cut: int) -> None:
     splitter = protocol.FrameSplitter(max_size=1000)
     wire = REQUESTS[0] + (2**31 - 1).to_bytes(4, "big") + bytes(5000)
     assert [len(REQUESTS[0])] == [len(f) for f in splitter.feed(wire[: len(REQUESTS[0])])]
@@ -64,8 +68,9 @@ def test_too_large_a_frame_is_refused_before_anything_is_kept(cut):
         list(splitter.feed(b""))
 
 
-def test_frames_before_a_bad_size_are_given():
-    splitter, found = protocol.FrameSplitter(), []
+def test_frames_before_an_invalid_size_are_delivered() -> None:
+    splitter = protocol.FrameSplitter()
+    found: list[memoryview] = []
     with pytest.raises(StructureError):
         found.extend(f for f in splitter.feed(STREAM + b"\x80\0\0\0"))
     frames = splitter.feed(b"")
@@ -76,7 +81,7 @@ def test_frames_before_a_bad_size_are_given():
     assert [next(feed) for _ in REQUESTS] == REQUESTS
 
 
-def test_an_announced_size_allocates_nothing():
+def test_announced_size_allocates_nothing() -> None:
     splitter = protocol.FrameSplitter(max_size=2**31 - 1)
     tracemalloc.start()
     assert list(splitter.feed((2**31 - 1).to_bytes(4, "big") + b"x")) == []
@@ -87,7 +92,7 @@ def test_an_announced_size_allocates_nothing():
     assert peak < 100_000
 
 
-def test_request_and_response_as_a_user_writes_them(package):
+def test_request_and_response_are_written_and_read(package: ModuleType) -> None:
     request = protocol.MetadataRequest(topics=[protocol.MetadataRequest.MetadataRequestTopic(name="orders")])
     made = protocol.make_request(request, api_version=12, correlation_id=7, client_id="me")
     read = protocol.read_request(b"".join(protocol.write_request(made)))
@@ -107,11 +112,11 @@ def test_request_and_response_as_a_user_writes_them(package):
     assert protocol.read_response(answer, api_key=1, api_version=4).topics[0].topic == "t"
 
 
-def test_headers_are_of_the_version_that_kafka_uses(package):
-    def request(name, version):
+def test_header_versions_are_those_of_kafka(package: ModuleType) -> None:
+    def request(name: str, version: int) -> bytes:
         return b"".join(protocol.write_request(protocol.make_request(getattr(protocol, name)(), version, 1, "c")))
 
-    def response(name, version):
+    def response(name: str, version: int) -> bytes:
         return b"".join(protocol.write_response(protocol.make_response(getattr(protocol, name)(), version, 1)))
 
     assert request("ControlledShutdownRequest", 0) == bytes.fromhex("0000000c 0007 0000 00000001 00000000")
@@ -122,25 +127,26 @@ def test_headers_are_of_the_version_that_kafka_uses(package):
     assert response("HeartbeatResponse", 4) == bytes.fromhex("0000000c 00000001 00 00000000 0000 00")
     assert response("ApiVersionsResponse", 4)[:8] == bytes.fromhex(
         "0000000c 00000001"
-    )  # a flexible body, a plain header
+    )  # a flexible body, but not a flexible header
     assert len(response("ApiVersionsResponse", 4)) == 16
 
 
-def test_unknown_tagged_fields_are_kept(package):
+def test_unknown_tagged_fields_are_kept(package: ModuleType) -> None:
     header, body = protocol.RequestHeader, protocol.HeartbeatRequest
     made = protocol.make_request(body(group_id="g", unknown_tagged_fields=((3, b"abc"), (70000, b""))), 4, 1, "c")
     made.header.unknown_tagged_fields = ((0, b"x"),)
     assert isinstance(made.header, header)
     frame = b"".join(protocol.write_request(made))
     read = protocol.read_request(frame)
+    assert isinstance(read.body, body)
     assert read.header.unknown_tagged_fields == ((0, b"x"),)
     assert read.body.unknown_tagged_fields == ((3, b"abc"), (70000, b""))
     assert b"".join(protocol.write_request(read)) == frame
     assert "unknown_tagged_fields=((3, b'abc')" in repr(read.body)
 
 
-def test_a_broker_that_does_not_know_the_version_of_api_versions(package):
-    """It answers in version 0, with error 35."""
+def test_api_versions_response_can_have_version_0(package: ModuleType) -> None:
+    """A broker that does not support the version of the request responds in version 0, with error 35."""
     answer = protocol.ApiVersionsResponse(
         error_code=35, api_keys=[protocol.ApiVersionsResponse.ApiVersion(api_key=18, max_version=3)]
     )
@@ -165,20 +171,22 @@ def test_a_broker_that_does_not_know_the_version_of_api_versions(package):
             b"\0\0\0\x0a\0\3\0\x63\0\0\0\1\xff\xff",
             TruncatedError,
             14,
-        ),  # Metadata 99: header 2, whose tagged fields are missing
+        ),  # Metadata 99 has header version 2, whose tagged fields are missing here
     ],
 )
-def test_frames_that_are_wrong(package, frame, error, position):
+def test_invalid_frame_is_an_error(
+    package: ModuleType, frame: bytes, error: type[KafkaFormatError], position: int
+) -> None:
     with pytest.raises(KafkaFormatError) as raised:
         protocol.read_request(frame)
     assert type(raised.value) is error
     assert raised.value.position == position
 
 
-def test_wrong_arguments():
+def test_wrong_arguments_are_rejected() -> None:
     request = protocol.make_request(protocol.FetchRequest(), 4)
     with pytest.raises(TypeError):
-        protocol.write_response(request)
+        protocol.write_response(request)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         protocol.write_request(protocol.Request(request.header, protocol.FetchRequest.FetchTopic()))
     with pytest.raises(UnsupportedError):
@@ -187,23 +195,23 @@ def test_wrong_arguments():
     with pytest.raises(ValueError, match="api_key is 3"):
         protocol.write_request(request)
     with pytest.raises(AttributeError):
-        protocol.NonsenseRequest  # noqa: B018
+        protocol.NonsenseRequest  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(ValueError):
         protocol.FrameSplitter(-1)
 
 
-def test_responses_find_their_requests():
+def test_correlation_matches_responses_to_requests() -> None:
     correlation = protocol.Correlation()
     for body, version, number in (
         (protocol.ApiVersionsRequest(), 0, 1),
         (protocol.ProduceRequest(acks=0), 3, 2),
         (protocol.ProduceRequest(acks=1), 3, 3),
-        (protocol.HeartbeatRequest(), 4, 1),  # the same number again, while the first one waits
+        (protocol.HeartbeatRequest(), 4, 1),  # the correlation id of a request that is still open
     ):
         correlation.sent(protocol.make_request(body, version, number))
     assert len(correlation) == 3
 
-    def answer(name, version, number):
+    def answer(name: str, version: int, number: int) -> bytes:
         return b"".join(protocol.write_response(protocol.make_response(getattr(protocol, name)(), version, number)))
 
     assert correlation.read_response(answer("ApiVersionsResponse", 0, 1)).api == "ApiVersions"
@@ -214,7 +222,7 @@ def test_responses_find_their_requests():
     assert len(correlation) == 0
 
 
-def test_messages_are_copied_pickled_and_explained():
+def test_messages_have_copy_pickle_and_repr() -> None:
     request = protocol.FetchRequest
     body = request(
         max_wait_ms=5, topics=[request.FetchTopic(topic="t", partitions=[request.FetchPartition(fetch_offset=9)])]
@@ -231,17 +239,17 @@ def test_messages_are_copied_pickled_and_explained():
     assert inspect.signature(request).parameters["max_bytes"].default == 2**31 - 1
     assert dataclasses.replace(body, max_wait_ms=6).max_wait_ms == 6
     with pytest.raises(AttributeError):
-        body.no_such_field = 1
+        body.no_such_field = 1  # type: ignore[attr-defined]
     with pytest.raises(TypeError):
-        request(no_such_field=1)
+        request(no_such_field=1)  # type: ignore[call-arg]
     assert "FetchRequest" in dir(protocol)
     assert kafkafmt.protocol is protocol
 
 
-def test_error_codes():
+def test_error_codes_have_names_and_messages() -> None:
     code = protocol.ErrorCode(6)
-    assert code is protocol.ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert code == 6
+    assert code is protocol.ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert code.retriable
     assert not protocol.ErrorCode.OFFSET_OUT_OF_RANGE.retriable
     assert all(c.message for c in protocol.ErrorCode)

@@ -1,16 +1,21 @@
-"""Every recorded frame: read as Kafka's own classes read it, and written back byte for byte, on both cores."""
+"""Check that both cores read recorded frames like Kafka's own classes, and write them back unchanged."""
+
+from __future__ import annotations
 
 import json
+from types import ModuleType
+from typing import Any
 
 import pytest
-from wire_golden import VERSIONS, fields_of, frames
+from wire_golden import VERSIONS, Golden, fields_of, frames
 
 from kafkafmt import protocol
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.messages import classes
+from kafkafmt.protocol.frames import Request, Response
 
 
-def read(golden):
+def read(golden: Golden) -> Request[Any] | Response[Any]:
     if golden.entry["direction"] == "request":
         return protocol.read_request(golden.frame)
     return protocol.read_response(
@@ -18,12 +23,14 @@ def read(golden):
     )
 
 
-def write(message):
-    return (protocol.write_request if isinstance(message, protocol.Request) else protocol.write_response)(message)
+def write(message: Request[Any] | Response[Any]) -> list[bytes | memoryview]:
+    if isinstance(message, protocol.Request):
+        return protocol.write_request(message)
+    return protocol.write_response(message)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fields_are_those_that_kafka_reads(package, version):
+def test_fields_are_those_that_kafka_reads(package: ModuleType, version: str) -> None:
     for golden in frames(version):
         message, entry = read(golden), golden.entry
         assert json.dumps(protocol.to_json(message.body, message.api_version)) == json.dumps(fields_of(entry)), (
@@ -41,14 +48,16 @@ def test_fields_are_those_that_kafka_reads(package, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_written_back_byte_for_byte(package, version):
+def test_frames_are_written_back_unchanged(package: ModuleType, version: str) -> None:
     for golden in frames(version):
         assert b"".join(write(read(golden))) == golden.frame, golden.name
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_both_cores_read_the_same(native, pure, version, monkeypatch):
-    def read_all(core):
+def test_both_cores_read_equal_messages(
+    native: ModuleType, pure: ModuleType, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_all(core: ModuleType) -> list[Request[Any] | Response[Any]]:
         monkeypatch.setattr(classes, "core", core)
         return [read(golden) for golden in frames(version)]
 
@@ -56,15 +65,15 @@ def test_both_cores_read_the_same(native, pure, version, monkeypatch):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_truncated_frame_raises_a_kafka_format_error(package, version):
-    """With its size made right for what is left; no shorter frame of these can be read."""
+def test_truncated_frame_raises_a_kafka_format_error(package: ModuleType, version: str) -> None:
+    """The size field is corrected. No shorter frame can be read."""
     for golden in frames(version):
         if len(golden.frame) > 1500:
             continue
         for end in range(4, len(golden.frame)):
             cut = (end - 4).to_bytes(4, "big") + golden.frame[4:end]
             if golden.entry["api"] == "ApiVersions" and golden.entry["direction"] == "response":
-                continue  # see test_frames: it may fall back
+                continue  # a truncated response can be valid in version 0 (see test_frames)
             with pytest.raises(KafkaFormatError) as error:
                 read(golden._replace(frame=cut))
             assert 0 <= error.value.position <= end

@@ -1,9 +1,14 @@
-"""Bytes from strangers: our errors only, the same from both cores, no allocation beyond the frame, no hang."""
+"""Check that hostile frames raise only our errors, equally on both cores, without large allocations."""
+
+from __future__ import annotations
 
 import random
 import tracemalloc
+from types import ModuleType
+from typing import Any
 
 import pytest
+from api_lookup import api_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_messages import random_message
@@ -13,19 +18,22 @@ from kafkafmt import protocol
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.messages import layout_of
 from kafkafmt.protocol import apis
+from kafkafmt.protocol.message_classes import Kind
 
+KINDS: tuple[Kind, ...] = ("request", "response")
 MESSAGES = [
     (protocol.message_class(key, kind), version)
     for key in apis.keys().values()
-    for kind in ("request", "response")
-    for version in range(apis.api(key).versions.last + 1)
+    for kind in KINDS
+    for version in range(api_of(key).versions.last + 1)
 ]
 
 
-def outcome(form, data):
-    """A message and where it ends, or the error's type and position."""
+def outcome(form: Any, data: bytes) -> tuple[Any, ...]:
+    """Return a message and its end, or the type and position of the error."""
     try:
-        return form.read(data)
+        result: tuple[Any, ...] = form.read(data)
+        return result
     except KafkaFormatError as error:
         return type(error), error.position, 0 <= error.position <= len(data)
 
@@ -42,8 +50,8 @@ FILLS = [
 
 
 @pytest.mark.parametrize("fill", FILLS, ids=bytes.hex)
-def test_short_bodies_with_hostile_lengths(native, pure, fill):
-    """Every message, in every version, at every place where such bytes may begin."""
+def test_hostile_lengths_are_handled_at_every_position(native: ModuleType, pure: ModuleType, fill: bytes) -> None:
+    """Every message is tested in every version."""
     for message, version in MESSAGES:
         ours, twin = layout_of(message, version, native), layout_of(message, version, pure)
         for zeros in (0, 2, 4, 7):
@@ -53,7 +61,7 @@ def test_short_bodies_with_hostile_lengths(native, pure, fill):
             assert found[-1] is True or found[1] <= len(data)
 
 
-def test_hostile_lengths_allocate_nothing(core):
+def test_hostile_lengths_allocate_nothing(core: ModuleType) -> None:
     forms = [layout_of(message, version, core) for message, version in MESSAGES]
     for fill in FILLS:
         outcome(forms[0], fill)
@@ -68,7 +76,7 @@ def test_hostile_lengths_allocate_nothing(core):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_mutated_frames(native, pure, version):
+def test_cores_agree_on_mutated_frames(native: ModuleType, pure: ModuleType, version: str) -> None:
     chance = random.Random(version)
     for golden in frames(version):
         entry = golden.entry
@@ -85,8 +93,8 @@ def test_mutated_frames(native, pure, version):
             assert native_outcome == pure_outcome
 
 
-def test_random_messages_cut_and_mutated(native, pure):
-    """Round trips of every message, and what is left of them cut off or with bytes changed: the same from both cores."""
+def test_cores_agree_on_truncated_and_mutated_messages(native: ModuleType, pure: ModuleType) -> None:
+    """Random messages of every class are written, truncated or changed, and read."""
     chance = random.Random(11)
     for message, version in MESSAGES:
         forms = [layout_of(message, version, core) for core in (native, pure)]
@@ -105,7 +113,9 @@ def test_random_messages_cut_and_mutated(native, pure):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.sampled_from(MESSAGES), st.integers(0, 2**32))
-def test_round_trips(native, pure, which, seed):
+def test_random_messages_are_written_and_read_back(
+    native: ModuleType, pure: ModuleType, which: tuple[Any, int], seed: int
+) -> None:
     message, version = which
     made = random_message(random.Random(seed), message, version)
     forms = [layout_of(message, version, core) for core in (native, pure)]
@@ -114,8 +124,8 @@ def test_round_trips(native, pure, which, seed):
     assert forms[0].read(wires[0]) == forms[1].read(wires[1]) == (made, len(wires[0]))
 
 
-def test_what_a_frame_of_the_smallest_structures_costs(core):
-    """Two bytes each on the wire: in memory an object each, and a place in the list."""
+def test_memory_of_a_frame_with_small_structures_is_bounded(core: ModuleType) -> None:
+    """Each structure has two bytes in the frame. In memory, it is an object and an item of a list."""
     n = 100_000
     data = bytes([n + 1 & 0x7F | 0x80, n + 1 >> 7 & 0x7F | 0x80, n + 1 >> 14]) + b"\1\0" * n + bytes(4) + b"\xff\0"
     form = layout_of(protocol.DescribeTopicPartitionsRequest, 0, core)
@@ -128,8 +138,8 @@ def test_what_a_frame_of_the_smallest_structures_costs(core):
 
 
 @pytest.mark.full
-def test_random_messages_changed_at_random(native, pure):
-    """Bytes overwritten, inserted, removed; what can be read is written the same by both, or refused by both."""
+def test_cores_agree_on_randomly_changed_messages(native: ModuleType, pure: ModuleType) -> None:
+    """Bytes are overwritten, inserted or removed. Both cores write a message that can be read, or both reject it."""
     chance = random.Random(5)
     for _ in range(20_000):
         message, version = chance.choice(MESSAGES)
@@ -149,7 +159,7 @@ def test_random_messages_changed_at_random(native, pure):
                 assert rewritten[0] == rewritten[1]
 
 
-def refused_or_written(core, form, message):
+def refused_or_written(core: ModuleType, form: Any, message: Any) -> Any:
     try:
         return b"".join(core.write_messages([form], [message]))
     except ValueError:

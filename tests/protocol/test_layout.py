@@ -1,8 +1,11 @@
-"""What stands on the wire for each kind of field, by hand; what cannot be read or written. Both cores."""
+"""Check the bytes of each kind of field, and the errors for invalid bytes and values, on both cores."""
+
+from __future__ import annotations
 
 import dataclasses
 import struct
 import uuid
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -26,11 +29,18 @@ class Two:
     unknown_tagged_fields: Any = ()
 
 
-def layout(core, kind, array=False, nullable=False, compact=False, inner=None):
+def layout(
+    core: ModuleType,
+    kind: str,
+    array: bool = False,
+    nullable: bool = False,
+    compact: bool = False,
+    inner: Any = None,
+) -> Any:
     return core.Layout(One, 1, (("x", WIRE_TYPES.index(kind), array, nullable, compact, inner, None),))
 
 
-def written(core, form, message):
+def written(core: ModuleType, form: Any, message: One | Two) -> bytes:
     return b"".join(core.write_messages([form], [message]))
 
 
@@ -76,7 +86,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "array", "nullable", "compact", "value", "wire"), CASES)
-def test_values_and_bytes(core, kind, array, nullable, compact, value, wire):
+def test_value_is_written_as_bytes_and_read_back(
+    core: ModuleType, kind: str, array: int, nullable: int, compact: int, value: Any, wire: bytes
+) -> None:
     form = layout(core, kind, bool(array), bool(nullable), bool(compact))
     assert written(core, form, One(value)) == wire
     message, end = form.read(b"--" + wire + b"--", 2)
@@ -93,7 +105,7 @@ def test_values_and_bytes(core, kind, array, nullable, compact, value, wire):
 @pytest.mark.parametrize(
     ("kind", "array", "nullable", "compact", "wire", "error", "position"),
     [
-        ("string", 0, 0, 0, H("ffff"), StructureError, 0),  # null where it must not be
+        ("string", 0, 0, 0, H("ffff"), StructureError, 0),  # null in a field that is not nullable
         ("string", 0, 0, 1, H("00"), StructureError, 0),
         ("int32", 1, 0, 0, H("ffffffff"), StructureError, 0),
         ("records", 0, 0, 1, H("00"), StructureError, 0),
@@ -107,24 +119,33 @@ def test_values_and_bytes(core, kind, array, nullable, compact, value, wire):
         ("string", 1, 0, 0, H("00000009") + bytes(16), TruncatedError, 0),
     ],
 )
-def test_bytes_that_are_wrong(core, kind, array, nullable, compact, wire, error, position):
+def test_invalid_bytes_are_an_error(
+    core: ModuleType,
+    kind: str,
+    array: int,
+    nullable: int,
+    compact: int,
+    wire: bytes,
+    error: type[KafkaFormatError],
+    position: int,
+) -> None:
     with pytest.raises(KafkaFormatError) as raised:
         layout(core, kind, bool(array), bool(nullable), bool(compact)).read(wire)
     assert (type(raised.value), raised.value.position) == (error, position)
 
 
-def test_a_negative_length_is_null_whatever_it_is(core):
-    """As Kafka reads it."""
+def test_any_negative_length_is_null(core: ModuleType) -> None:
+    """Kafka also reads any negative length as null."""
     assert layout(core, "string", nullable=True).read(H("8000"))[0].x is None
     assert layout(core, "bytes", nullable=True).read(H("fffffff0"))[0].x is None
     assert layout(core, "int8", array=True, nullable=True).read(H("fffffff0"))[0].x is None
 
 
-def test_text_that_is_no_utf8_is_read_as_java_reads_it(core):
+def test_invalid_utf8_is_replaced_as_in_java(core: ModuleType) -> None:
     assert layout(core, "string").read(H("0003 61ff62"))[0].x == "a\ufffdb"
 
 
-def test_any_byte_but_zero_is_true(core):
+def test_any_byte_except_zero_is_true(core: ModuleType) -> None:
     assert layout(core, "bool").read(H("c8"))[0].x is True
 
 
@@ -161,7 +182,9 @@ def test_any_byte_but_zero_is_true(core):
     ],
 )
 @pytest.mark.parametrize("compact", [False, True])
-def test_values_that_do_not_fit(core, kind, array, value, error, compact):
+def test_value_that_does_not_fit_is_rejected(
+    core: ModuleType, kind: str, array: int, value: Any, error: type[Exception], compact: bool
+) -> None:
     inner = (
         core.Layout(One, 1, (("x", WIRE_TYPES.index("int8"), False, False, False, None, 0),))
         if kind == "struct"
@@ -173,14 +196,14 @@ def test_values_that_do_not_fit(core, kind, array, value, error, compact):
         assert "One.x" in str(raised.value)
 
 
-def two(core, version=2):
-    """Two fields, the second one tagged with number 5; flexible."""
+def two(core: ModuleType, version: int = 2) -> Any:
+    """Return a flexible layout with two fields. The second one has the tag 5."""
     number = ("a", WIRE_TYPES.index("int8"), False, False, True, None, 1)
     listed = ("b", WIRE_TYPES.index("string"), True, True, True, None, list)
     return core.Layout(Two, version, (number,), ((5, listed),), (), True)
 
 
-def test_tagged_fields(core):
+def test_tagged_fields_are_written_and_read(core: ModuleType) -> None:
     form = two(core)
     for message, wire in (
         (Two(), H("01 00")),
@@ -201,23 +224,25 @@ def test_tagged_fields(core):
         (H("01 01"), TruncatedError, 1),
         (H("01 01 05"), TruncatedError, 1),
         (H("01 01 05 09 02 02 78"), TruncatedError, 4),
-        (H("01 01 05 02 02 02 78"), TruncatedError, 6),  # the field ends behind its size
-        (H("01 01 05 04 02 02 78 00"), StructureError, 7),  # and before it
-        (H("01 02 05 01 00 05 01 00"), StructureError, 5),  # twice
-        (H("01 02 06 00 05 01 00"), StructureError, 4),  # not in order
+        (H("01 01 05 02 02 02 78"), TruncatedError, 6),  # the field ends after its size
+        (H("01 01 05 04 02 02 78 00"), StructureError, 7),  # the field ends before its size
+        (H("01 02 05 01 00 05 01 00"), StructureError, 5),  # the same tag twice
+        (H("01 02 06 00 05 01 00"), StructureError, 4),  # tags that do not increase
         (H("01 ffffffff0f") + bytes(30), TruncatedError, 1),
         (H("01 01 ffffffffff 00"), StructureError, 2),
         (H("01 01 02 ffffffff0f") + bytes(30), TruncatedError, 8),
-        (H("01 01 8080808008 00"), StructureError, 2),  # 2^31, which cannot be written again
+        (H("01 01 8080808008 00"), StructureError, 2),  # the tag 2^31, which cannot be written
     ],
 )
-def test_tagged_fields_that_are_wrong(core, wire, error, position):
+def test_invalid_tagged_fields_are_an_error(
+    core: ModuleType, wire: bytes, error: type[KafkaFormatError], position: int
+) -> None:
     with pytest.raises(KafkaFormatError) as raised:
         two(core).read(wire)
     assert (type(raised.value), raised.value.position) == (error, position)
 
 
-def test_tagged_fields_that_cannot_be_written(core):
+def test_wrong_tagged_fields_are_rejected(core: ModuleType) -> None:
     with pytest.raises(ValueError, match="one tag"):
         written(core, two(core), Two(1, [], ((4, b""), (4, b""))))
     with pytest.raises(ValueError, match="one tag"):
@@ -237,7 +262,7 @@ def test_tagged_fields_that_cannot_be_written(core):
         written(core, plain, Two(1, [], ((4, b""),)))
 
 
-def test_absent_fields(core):
+def test_fields_of_other_versions_are_not_written(core: ModuleType) -> None:
     number = ("a", WIRE_TYPES.index("int8"), False, False, False, None, 1)
     for ignorable in (False, True):
         form = core.Layout(Two, 3, (number,), (), (("b", list, ignorable),))
@@ -250,7 +275,7 @@ def test_absent_fields(core):
         written(core, core.Layout(Two, 3, (number,), (), (("b", list, False),)), Two(4, ["x"]))
 
 
-def test_structures(core):
+def test_structures_are_written_and_read(core: ModuleType) -> None:
     inner = core.Layout(One, 1, (("x", WIRE_TYPES.index("int16"), False, False, False, None, 0),))
     for array, nullable, value, wire in (
         (False, False, One(5), H("0005")),
@@ -266,7 +291,7 @@ def test_structures(core):
         layout(core, "struct", True, inner=inner).read(H("00000003 0005 0006"))
 
 
-def test_record_data_is_not_copied(core):
+def test_record_data_is_not_copied(core: ModuleType) -> None:
     form = layout(core, "records")
     frame = H("00000003616263")
     assert form.read(frame)[0].x.obj is frame
@@ -281,14 +306,14 @@ class ShortId(uuid.UUID):
     bytes = b"short"
 
 
-def test_uuid_subclass_with_wrong_bytes(native):
+def test_uuid_subclass_with_wrong_bytes(native: ModuleType) -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         written(native, layout(native, "uuid"), One(ShortId(int=1)))
 
 
-def test_a_list_that_changes_while_it_is_written(native):
+def test_list_that_shrinks_while_it_is_written_is_an_error(native: ModuleType) -> None:
     class Shrinking:
-        def __index__(self):
+        def __index__(self) -> int:
             values.clear()
             return 1
 
@@ -297,14 +322,14 @@ def test_a_list_that_changes_while_it_is_written(native):
         written(native, layout(native, "int32", True), One(values))
 
 
-def test_a_layout_that_was_never_made(native):
+def test_uninitialized_layout_is_rejected(native: ModuleType) -> None:
     with pytest.raises(TypeError):
         native.Layout.__new__(native.Layout).read(b"")
     with pytest.raises((TypeError, AttributeError)):
         native.write_messages([native.Layout.__new__(native.Layout)], [One()])
 
 
-def test_what_a_layout_refuses(core):
+def test_layout_rejects_wrong_fields(core: ModuleType) -> None:
     data = ("a", WIRE_TYPES.index("records"), False, False, True, None, b"")
     inner = core.Layout(One, 1, (("x", *data[1:]),))
     for tagged in (data, ("a", WIRE_TYPES.index("struct"), True, False, True, inner, list)):
@@ -322,8 +347,8 @@ def test_what_a_layout_refuses(core):
         core.write_messages([layout(core, "int8")], [])
 
 
-def test_a_tagged_structure_that_may_be_null(core):
-    """Before such a one stands 1, and 0 in the place of a null; before one that is no tagged field -1 stands for null."""
+def test_nullable_tagged_structure_has_a_marker_byte(core: ModuleType) -> None:
+    """A tagged structure has the byte 1 before it, and a null is 0. Otherwise, the byte of a null is -1."""
     inner = core.Layout(One, 0, (("x", WIRE_TYPES.index("int8"), False, False, True, None, 0),), (), (), True)
     form = core.Layout(
         Two, 0, (), ((3, ("a", WIRE_TYPES.index("struct"), False, True, True, inner, 1)),), (("b", list, True),), True

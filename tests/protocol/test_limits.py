@@ -1,4 +1,4 @@
-"""Messages whose objects would take far more memory than their bytes: a limit on elements, on both cores."""
+"""Check the limit for the number of elements of a message, which bounds the memory that its objects need."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def uvarint(n: int) -> bytes:
 
 
 def metadata_request(topics: int, unknown: int = 0) -> bytes:
-    """MetadataRequest v9 of so many topics with an empty name, and of unknown tagged fields without content."""
+    """Return a MetadataRequest v9 with `topics` empty names, and `unknown` empty unknown tagged fields."""
     tags = b"".join(uvarint(100 + i) + b"\0" for i in range(unknown))
     body = (
         struct.pack(">hhihB", 3, 9, 1, -1, 0)
@@ -48,18 +48,18 @@ def test_frame_with_more_elements_than_the_limit_is_too_large() -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 1 << 20  # the elements are counted before they are made
+    assert peak < 1 << 20  # the elements are counted before they are allocated
 
 
 @pytest.mark.parametrize(("topics", "unknown"), [(9, 0), (10, 0), (0, 9), (0, 10), (4, 5), (5, 5)])
-def test_elements_and_unknown_tags_count_together(
+def test_limit_covers_elements_and_unknown_tags(
     core: Any, monkeypatch: pytest.MonkeyPatch, topics: int, unknown: int
 ) -> None:
-    fits = topics + unknown < 10  # the array counts too
+    fits = topics + unknown < 10  # the array also counts
     for module in (core, wire, wire_read):
         monkeypatch.setattr(module, "MAX_OBJECTS", 10, raising=False)
     layout, data = layout_of(message_class("Metadata", "request"), 9, core), metadata_request(topics, unknown)[4 + 11 :]
-    for _ in range(2):  # each message has the whole limit
+    for _ in range(2):  # the count begins again for each message
         if fits:
             message, end = layout.read(data)
             assert (len(message.topics), len(message.unknown_tagged_fields), end) == (topics, unknown, len(data))
@@ -68,7 +68,7 @@ def test_elements_and_unknown_tags_count_together(
                 layout.read(data)
 
 
-def test_numbers_are_not_counted(core: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elements_of_integer_arrays_are_not_counted(core: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (core, wire, wire_read):
         monkeypatch.setattr(module, "MAX_OBJECTS", 10, raising=False)
     fetch: Any = message_class("Fetch", "request")
@@ -84,7 +84,7 @@ def test_large_message_below_the_limit_is_read() -> None:
 
 
 def test_records_of_a_frame_are_not_collected() -> None:
-    """Some kilobytes of compressed records, 200,000 of them: one at a time is in memory."""
+    """Some kilobytes contain 200,000 compressed records. Only one of them is in memory at a time."""
     data = batch([record(i) for i in range(200_000)], codec=ZSTD)
     produce: Any = message_class("Produce", "request")
     body = produce(

@@ -1,16 +1,27 @@
-"""Record data inside messages: views of the frame, handed to the record readers; batches written without a copy."""
+"""Check that record data in messages is a view of the frame, and is written without a copy."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
 
 import pytest
+from decoding import required
 from wire_golden import VERSIONS, frames
 
 import kafkafmt
 from kafkafmt import protocol
 from kafkafmt.constants import CONTROL_ABORT, CONTROL_COMMIT
+from kafkafmt.protocol.frames import Response
+from kafkafmt.protocol.record_data import RecordData
 from kafkafmt.records import build_marker
+from kafkafmt.types import Buffer
 
 
-def fetched(records, aborted=None, version=11):
-    """A Fetch response with one partition, as it comes from the wire; its frame."""
+def fetched(
+    records: list[Buffer], aborted: list[tuple[int, int]] | None = None, version: int = 11
+) -> tuple[Response[Any], bytes]:
+    """Return a Fetch response with one partition, and its frame."""
     response = protocol.FetchResponse
     listed = (
         None if aborted is None else [response.AbortedTransaction(producer_id=p, first_offset=o) for p, o in aborted]
@@ -21,24 +32,25 @@ def fetched(records, aborted=None, version=11):
     return protocol.read_response(frame, api_key=1, api_version=version), frame
 
 
-def offsets(data, **selection):
+def offsets(data: RecordData, **selection: Any) -> list[int]:
     return [r.offset for r in kafkafmt.read_records(data.records, aborted=data.aborted, **selection)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_recorded_frames(package, version):
-    """Every record that a client of that time sent or fetched; a batch cut off at the end is a normal end."""
+def test_records_in_recorded_frames_are_read(package: ModuleType, version: str) -> None:
+    """A truncated batch at the end of the record data is not an error."""
     cut = seen = left_out = 0
     for golden in frames(version):
         entry = golden.entry
         if entry["api"] == "Produce" and entry["direction"] == "request":
-            message = protocol.read_request(golden.frame)
+            body = protocol.read_request(golden.frame).body
         elif entry["api"] == "Fetch" and entry["direction"] == "response":
-            message = protocol.read_response(golden.frame, api_key=1, api_version=entry["api_version"])
+            body = protocol.read_response(golden.frame, api_key=1, api_version=entry["api_version"]).body
         else:
             continue
-        for data in protocol.record_data(message.body):
+        for data in protocol.record_data(body):
             assert data.topic == "wire"
+            assert isinstance(data.records, memoryview)
             assert data.records.obj is golden.frame
             end = protocol.batches_end(data.records)
             whole = list(kafkafmt.read_records(data.records[: end.bytes_used]))
@@ -47,15 +59,15 @@ def test_recorded_frames(package, version):
             left_out += len(whole) - len(offsets(data))
             seen += len(whole)
             if whole and entry["api"] == "Fetch":
-                assert end.next_offset > whole[-1].offset
+                assert required(end.next_offset) > whole[-1].offset
                 assert list(kafkafmt.read_records(data.records, start=whole[-1].offset)) == whole[-1:]
     assert seen > 60
     assert cut or version in ("1.1.1", "2.8.2")
     assert left_out or version != "2.8.2"
 
 
-def test_formats_mixed_in_one_response_and_half_a_batch_at_its_end():
-    batches = [
+def test_mixed_formats_and_a_truncated_batch_are_read() -> None:
+    batches: list[Any] = [
         kafkafmt.build_batch([(b"k", b"0", -1), (b"k", b"1", -1)], magic=0, base_offset=10, codec="gzip"),
         kafkafmt.build_batch([(b"k", b"2", 5), (b"k", b"3", 6)], magic=1, base_offset=12),
         kafkafmt.build_batch([(b"k", b"4", 7), (b"k", b"5", 8)], base_offset=14, codec="lz4"),
@@ -72,21 +84,21 @@ def test_formats_mixed_in_one_response_and_half_a_batch_at_its_end():
     assert protocol.batches_end(batches[3]) == (0, None)
 
 
-def test_aborted_transactions_of_the_response_are_omitted():
-    def batch(producer, offset):
-        given = {
-            "producer_id": producer,
-            "producer_epoch": 0,
-            "base_sequence": 0,
-            "transactional": True,
-            "base_offset": offset,
-        }
-        return kafkafmt.build_batch([(None, b"x", 1), (None, b"y", 1)], **given)
+def test_aborted_transactions_of_the_response_are_omitted() -> None:
+    def batch(producer: int, offset: int) -> bytes:
+        return kafkafmt.build_batch(
+            [(None, b"x", 1), (None, b"y", 1)],
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+            base_offset=offset,
+        )
 
-    def marker(producer, offset, type_):
+    def marker(producer: int, offset: int, type_: int) -> bytes:
         return build_marker(commit=type_ == 1, producer_id=producer, producer_epoch=0, base_offset=offset, timestamp=1)
 
-    stream = [
+    stream: list[Buffer] = [
         batch(1, 0),
         batch(2, 2),
         marker(1, 4, CONTROL_ABORT),
@@ -109,8 +121,8 @@ def test_aborted_transactions_of_the_response_are_omitted():
     assert offsets(everything) == [0, 1, 2, 3, 5, 6]
 
 
-def test_a_produce_request_is_written_without_copying_its_batches(package):
-    batches = [kafkafmt.build_batch([(None, bytes(100_000), 1)]) for _ in range(3)]
+def test_produce_request_is_written_without_a_copy_of_its_batches(package: ModuleType) -> None:
+    batches: list[Any] = [kafkafmt.build_batch([(None, bytes(100_000), 1)]) for _ in range(3)]
     request = protocol.ProduceRequest
     parts = [
         request.PartitionProduceData(index=0, records=batches[0]),
@@ -127,13 +139,13 @@ def test_a_produce_request_is_written_without_copying_its_batches(package):
     assert shown[1] == {"index": 1, "recordsSizeInBytes": len(batches[1]) + len(batches[2])}
 
 
-def test_other_messages_carry_no_record_data():
+def test_other_messages_have_no_record_data() -> None:
     assert list(protocol.record_data(protocol.MetadataResponse())) == []
     assert list(protocol.record_data(protocol.ProduceResponse())) == []
     assert list(protocol.record_data(protocol.FetchRequest())) == []
 
 
-def test_a_share_fetch_response():
+def test_record_data_of_a_share_fetch_response_is_read() -> None:
     response = protocol.ShareFetchResponse
     part = response.PartitionData(partition_index=1, records=kafkafmt.build_batch([(None, b"x", 1)]))
     body = response(responses=[response.ShareFetchableTopicResponse(partitions=[part])])

@@ -1,4 +1,4 @@
-"""examples/record_proxy.py between a client and a server made here: it passes on and records whatever they say."""
+"""Check that examples/record_proxy.py forwards and records all bytes between a client and a server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,75 +18,87 @@ from kafkafmt import protocol
 PROXY = Path(__file__).resolve().parents[2] / "examples" / "record_proxy.py"
 
 
-def framed(data):
+def framed(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
-def exact(connection, size):
+def exact(connection: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
         data += connection.recv(size - len(data)) or pytest.fail("the connection was closed")
     return data
 
 
+@dataclass
+class Proxy:
+    """A running proxy, which writes the bytes to `folder`, with sockets of its client and of its server."""
+
+    folder: Path
+    client: socket.socket
+    server: socket.socket
+
+    def exchange(self, request: bytes, answer: bytes) -> tuple[bytes, bytes]:
+        """Send a request and its response through the proxy, and return the received bytes."""
+        self.client.sendall(request)
+        arrived = exact(self.server, len(request))
+        self.server.sendall(answer)
+        return arrived, exact(self.client, len(answer))
+
+    def recorded(self, name: str) -> bytes:
+        """Return the bytes that the proxy recorded."""
+        return (self.folder / f"1.{name}").read_bytes()
+
+
 @pytest.fixture
-def proxy(tmp_path):
-    """A function that sends a request through the proxy, has the server answer it, and returns what either side received."""
+def proxy(tmp_path: Path) -> Iterator[Proxy]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with subprocess.Popen(
             [sys.executable, PROXY, "0", address, tmp_path], stdout=subprocess.PIPE, text=True
         ) as process:
-            port = int(re.fullmatch(r"listening on 127.0.0.1:(\d+)\n", process.stdout.readline())[1])
+            assert process.stdout is not None
+            listening = re.fullmatch(r"listening on 127.0.0.1:(\d+)\n", process.stdout.readline())
+            assert listening is not None
+            port = int(listening[1])
             drain = threading.Thread(target=process.stdout.read, daemon=True)
             drain.start()
             with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
                 broker, _ = server.accept()
                 broker.settimeout(20)
-
-                def exchange(request, answer):
-                    client.sendall(request)
-                    arrived = exact(broker, len(request))
-                    broker.sendall(answer)
-                    return arrived, exact(client, len(answer))
-
-                exchange.said = lambda name: (tmp_path / f"1.{name}").read_bytes()
                 with broker:
-                    yield exchange
+                    yield Proxy(tmp_path, client, broker)
             process.kill()
             drain.join(20)
 
 
-def test_proxy_passes_on_what_it_does_not_know(proxy):
+def test_proxy_forwards_unknown_frames_unchanged(proxy: Proxy) -> None:
     cases = (
-        (
-            "0012 0006 00000001 0001 78 00 0102",
-            "00000001 0023 00000001 0012 0000 0004",
-        ),  # ApiVersions v6, answered in version 0
+        # ApiVersions v6, with a response in version 0
+        ("0012 0006 00000001 0001 78 00 0102", "00000001 0023 00000001 0012 0000 0004"),
         ("0003 0063 00000002 0001 78 00 0102", "00000002 00 0102"),  # Metadata v99
         ("03e7 0001 00000003 0001 78 0102", "00000003 0102"),  # API 999
-        (
-            "0003 000d 00000004 0001 78 00 00000000 010000",
-            "00000005 ffff",
-        ),  # bytes after the request; an answer to no request
+        # bytes after the request, and a response without a request
+        ("0003 000d 00000004 0001 78 00 00000000 010000", "00000005 ffff"),
         ("0003 000c 00000006 ffff 00 ffffffffff", "00000006 00 ffffffffff"),  # damaged
         ("0003", "00"),  # too short for a header
     )
     requests = answers = b""
-    for request, answer in cases:
-        request, answer = framed(bytes.fromhex(request)), framed(bytes.fromhex(answer))
-        assert proxy(request, answer) == (request, answer)
+    for pair in cases:
+        request, answer = (framed(bytes.fromhex(text)) for text in pair)
+        assert proxy.exchange(request, answer) == (request, answer)
         requests, answers = requests + request, answers + answer
-    assert (proxy.said("requests"), proxy.said("responses")) == (requests, answers)
+    assert (proxy.recorded("requests"), proxy.recorded("responses")) == (requests, answers)
 
 
-def test_proxy_still_changes_addresses_after_frames_that_it_does_not_know(proxy):
-    proxy(framed(bytes.fromhex("0003 0063 00000002 0001 78 00 0102")), framed(bytes.fromhex("00000002 00 0102")))
+def test_proxy_changes_addresses_after_unknown_frames(proxy: Proxy) -> None:
+    proxy.exchange(
+        framed(bytes.fromhex("0003 0063 00000002 0001 78 00 0102")), framed(bytes.fromhex("00000002 00 0102"))
+    )
     request = b"".join(protocol.write_request(protocol.make_request(protocol.MetadataRequest(), 9, 3)))
     broker = protocol.MetadataResponse.MetadataResponseBroker(node_id=1, host="otherhost", port=9)
     answer = b"".join(
         protocol.write_response(protocol.make_response(protocol.MetadataResponse(brokers=[broker]), 9, 3))
     )
-    _, received = proxy(request, answer)
+    _, received = proxy.exchange(request, answer)
     assert b"127.0.0.1" in received
     assert b"otherhost" not in received

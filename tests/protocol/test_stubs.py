@@ -1,4 +1,4 @@
-"""The stub file of the message classes matches the classes that are made at run time."""
+"""Check that the stub file of the message classes matches the classes at run time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,11 @@
-"""Building batches: what is built is read back, by our readers and by peers; both cores build the same bytes."""
+"""Check that built batches can be read by our readers and by other packages, and that both cores build the same bytes."""
+
+from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
 
 import building
 import numpy as np
@@ -8,9 +13,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from decoding import fields
+from decoding import Fields, fields, required
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow.lib import ChunkedArray, ListArray, MapArray
 
 import kafkafmt
 from kafkafmt import (
@@ -43,6 +49,9 @@ LEVELS = [
     ("zstd", 19),
 ]
 
+Input = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]], int]
+"""Arguments of `BatchBuilder.append`: key, value, timestamp, headers, offset."""
+
 maybe_bytes = st.one_of(st.none(), st.binary(max_size=8), st.binary(min_size=100, max_size=200))
 header_lists = st.lists(st.tuples(st.text(max_size=5), maybe_bytes), max_size=4)
 times = st.one_of(st.integers(-1, 10**13), st.integers(-1, 2**63 - 1))
@@ -52,8 +61,8 @@ QUICK = settings(
 
 
 @st.composite
-def batches(draw, magic):
-    """What goes into a batch: builder's options, and records as append takes them, with offsets of their own."""
+def batches(draw: st.DrawFn, magic: int) -> tuple[dict[str, Any], list[Input]]:
+    """Draw options of a builder, and arguments of `append` with explicit offsets."""
     options = {"magic": magic, "codec": draw(st.sampled_from([c for m, c in FORMATS if m == magic]))}
     if magic and draw(st.booleans()):
         options["log_append_time"] = draw(st.integers(0, 2**62))
@@ -77,22 +86,24 @@ def batches(draw, magic):
     return options, records
 
 
-def read(data):
+def read(data: bytes) -> list[Fields]:
     return [fields(r) for r in kafkafmt.read_records(data, control=True)]
 
 
-def expected(options, records):
-    """What reading gives for what was built."""
+def expected(options: dict[str, Any], records: list[Input]) -> list[Fields]:
+    """Return the fields that reading the built batch must return."""
     stamp, magic = options.get("log_append_time"), options["magic"]
     kind = -1 if magic == 0 else 0 if stamp is None else 1
-    return [(o, t if stamp is None else stamp, kind, k, v, tuple(map(tuple, h))) for k, v, t, h, o in records]
+    return [(o, t if stamp is None else stamp, kind, k, v, tuple((n, d) for n, d in h)) for k, v, t, h, o in records]
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_what_is_built_is_read_back(package, magic):
+def test_built_batch_is_read_back(package: ModuleType, magic: int) -> None:
     @QUICK
     @given(batches(magic))
-    def check(case):
+    def check(
+        case: tuple[dict[str, Any], list[Input]],
+    ) -> None:
         options, records = case
         data = build_batch(records, **options)
         assert read(data) == expected(options, records)
@@ -110,14 +121,19 @@ def test_what_is_built_is_read_back(package, magic):
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_the_cores_build_the_same_bytes(native, pure, magic, monkeypatch):
+def test_cores_build_the_same_bytes(
+    native: ModuleType, pure: ModuleType, magic: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @QUICK
     @given(batches(magic), st.integers(60, 400))
-    def check(case, room):
+    def check(
+        case: tuple[dict[str, Any], list[Input]],
+        room: int,
+    ) -> None:
         options, records = case
-        columns = columns_of(*([r[i] for r in records] for i in (0, 1)), [r[2] for r in records],
-                             [r[3] for r in records] if magic == 2 else None, [r[4] for r in records])  # fmt: skip
-        made = []
+        keys, values, timestamps, headers, offsets = map(list, zip(*records, strict=True))
+        columns = columns_of(keys, values, timestamps, headers if magic == 2 else None, offsets)
+        made: list[Any] = []
         for core in (native, pure):
             monkeypatch.setattr("kafkafmt.records.builder.core", core)
             made.append([list(build_batches(records, room, **options)), list(build_columns(columns, room, **options))])
@@ -134,8 +150,8 @@ def test_the_cores_build_the_same_bytes(native, pure, magic, monkeypatch):
     check()
 
 
-def test_uncompressed_bytes_are_those_of_an_independent_builder(package):
-    records = [
+def test_uncompressed_bytes_are_those_of_an_independent_builder(package: ModuleType) -> None:
+    records: list[Input] = [
         (b"k", b"v", 1000, [("h", None)], 0),
         (None, b"", 900, [], 3),
         (b"", None, 2**40, [("ä", b"x" * 70)] * 2, 70),
@@ -148,7 +164,7 @@ def test_uncompressed_bytes_are_those_of_an_independent_builder(package):
     assert ours == theirs
 
 
-def test_plain_messages_are_those_of_an_independent_builder(package):
+def test_plain_messages_are_those_of_an_independent_builder(package: ModuleType) -> None:
     for magic in (0, 1):
         time = 5 if magic else -1
         ours = build_batch([(b"k", b"v", time, (), 4), (None, None, time, (), 9)], magic=magic)
@@ -159,7 +175,7 @@ def test_plain_messages_are_those_of_an_independent_builder(package):
 
 
 @pytest.mark.parametrize(("codec", "level"), LEVELS)
-def test_levels(package, codec, level):
+def test_batch_with_any_level_is_read_back(package: ModuleType, codec: str, level: int) -> None:
     records = [(b"key", b"some words that come again and again %d" % i) for i in range(500)]
     data = build_batch(records, codec=codec, level=level)
     assert [r[3:5] for r in read(data)] == records
@@ -168,21 +184,21 @@ def test_levels(package, codec, level):
 @pytest.mark.parametrize(
     ("codec", "level"), [("gzip", 0), ("gzip", 10), ("snappy", 1), ("lz4", 0), ("lz4", 18), ("zstd", 23), ("none", 1)]
 )
-def test_levels_that_kafka_does_not_have(codec, level):
+def test_level_unknown_to_kafka_is_rejected(codec: str, level: int) -> None:
     with pytest.raises(ValueError, match=r"level"):
         BatchBuilder(codec=codec, level=level)
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 @pytest.mark.parametrize("size", [0, 1, 100, 65536, 200_001])
-def test_no_data_passes_the_bound_of_its_codec(codec, size):
+def test_compressed_size_never_exceeds_the_bound(codec: str, size: int) -> None:
     compressor = Compressor(CODECS.index(codec))
     noise = np.random.default_rng(size).bytes(size)
     assert len(compressor.compress(noise)) <= compressor.max_size(size)
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS)
-def test_no_batch_passes_the_limit(package, magic, codec):
+def test_batch_size_never_exceeds_the_limit(package: ModuleType, magic: int, codec: str) -> None:
     rng = np.random.default_rng(1)
     records = [(None, rng.bytes(int(rng.integers(0, 200)))) for _ in range(300)]
     made = list(build_batches(records, 1500, magic=magic, codec=codec))
@@ -192,9 +208,9 @@ def test_no_batch_passes_the_limit(package, magic, codec):
     assert [r[3:5] for r in read(b"".join(made))] == records
 
 
-def test_remaining_space_is_reported_exactly(package):
+def test_remaining_space_is_reported_exactly(package: ModuleType) -> None:
     builder = BatchBuilder(max_bytes=200)
-    assert builder.has_room_for(None, b"x" * 1000)  # the first record is always taken
+    assert builder.has_room_for(None, b"x" * 1000)  # the first record is always accepted
     builder.append(b"k", b"v")
     rest = 200 - builder.size
     for n in range(rest - 20, rest + 5):
@@ -207,12 +223,12 @@ def test_remaining_space_is_reported_exactly(package):
     assert builder.finish() == b""
 
 
-def test_a_first_record_larger_than_the_limit(package):
+def test_record_larger_than_the_limit_gets_a_separate_batch(package: ModuleType) -> None:
     made = list(build_batches([(None, b"x" * 50), (None, b"y" * 500), (None, b"z")], 150))
     assert [len(read(data)) for data in made] == [1, 1, 1]
 
 
-def test_sequences_and_offsets_go_on_from_batch_to_batch(package):
+def test_sequences_and_offsets_continue_in_the_next_batch(package: ModuleType) -> None:
     made = list(
         build_batches(
             [(None, b"x" * 40)] * 10, 170, producer_id=1, producer_epoch=0, base_sequence=2**31 - 3, base_offset=100
@@ -223,7 +239,7 @@ def test_sequences_and_offsets_go_on_from_batch_to_batch(package):
     assert rows["base_sequence"].tolist() == [2**31 - 3, 2**31 - 1, 1, 3, 5]
 
 
-def test_a_last_offset_beyond_the_last_record(package):
+def test_last_offset_can_be_after_the_last_record(package: ModuleType) -> None:
     builder = BatchBuilder(producer_id=1, producer_epoch=0, base_sequence=0)
     builder.append(b"k", b"v", offset=10)
     with pytest.raises(ValueError, match="last_offset is 9"):
@@ -248,7 +264,9 @@ RECORD_RULES = [
 
 
 @pytest.mark.parametrize(("options", "record", "rule"), RECORD_RULES)
-def test_rules_for_records(package, options, record, rule):
+def test_record_that_violates_a_rule_is_rejected(
+    package: ModuleType, options: dict[str, Any], record: tuple[Any, ...], rule: str
+) -> None:
     builder = BatchBuilder(base_offset=5, **options)
     for _ in range(2):
         before = builder.count, builder.size, builder.next_offset
@@ -277,7 +295,7 @@ def test_rules_for_records(package, options, record, rule):
         ({"log_append_time": -1}, "timestamp"),
     ],
 )
-def test_rules_for_batches(options, rule):
+def test_batch_that_violates_a_rule_is_rejected(options: dict[str, Any], rule: str) -> None:
     with pytest.raises(InvalidError) as caught:
         BatchBuilder(**options)
     assert caught.value.rule == rule
@@ -292,7 +310,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("record", "error"), WRONG)
-def test_wrong_arguments(package, record, error):
+def test_wrong_record_is_rejected(package: ModuleType, record: tuple[Any, ...], error: type[Exception]) -> None:
     builder = BatchBuilder()
     with pytest.raises(error):
         builder.append(*record)
@@ -301,9 +319,10 @@ def test_wrong_arguments(package, record, error):
     assert builder.count == 0
 
 
-def test_whatever_is_bytes_like(package):
+def test_bytes_like_keys_and_values_are_accepted(package: ModuleType) -> None:
     builder = BatchBuilder()
-    builder.append(
+    append: Callable[..., bool] = builder.append  # the types of the arguments are wider than the declared ones
+    append(
         bytearray(b"k"),
         memoryview(b"value")[1:],
         np.int64(7),
@@ -319,12 +338,12 @@ def test_whatever_is_bytes_like(package):
     ]
 
 
-def test_records_that_were_read(package):
+def test_records_that_were_read_can_be_built_again(package: ModuleType) -> None:
     data = build_batch([(b"k", b"v", 5, [("h", b"x")]), (None, None, 6)])
     assert build_batch(kafkafmt.read_records(data)) == data
 
 
-def test_extend_continues_where_it_stopped(package):
+def test_extend_continues_at_the_returned_index(package: ModuleType) -> None:
     records = [(None, b"x" * 30)] * 10
     builder = BatchBuilder(max_bytes=200)
     stops, at = [], 0
@@ -333,17 +352,23 @@ def test_extend_continues_where_it_stopped(package):
         stops.append(at)
         builder.finish()
     assert stops == [3, 6, 9, 10]
-    for records, error in ((iter(()), TypeError), ([5], TypeError), ([(b"",)], ValueError), ([(b"",) * 6], ValueError)):
+    wrong: list[tuple[Any, type[Exception]]] = [
+        (iter(()), TypeError),
+        ([5], TypeError),
+        ([(b"",)], ValueError),
+        ([(b"",) * 6], ValueError),
+    ]
+    for argument, error in wrong:
         with pytest.raises(error):
-            builder.extend(records)
+            builder.extend(argument)
 
 
-def test_too_many_for_one_batch(package):
+def test_build_batch_rejects_records_that_do_not_fit(package: ModuleType) -> None:
     with pytest.raises(TooLargeError, match="3 records do not fit into one batch, only 2 do"):
         build_batch([(b"", b"x" * 40)] * 3, max_bytes=170)
 
 
-COLUMNS = {
+COLUMNS: dict[str, tuple[Any, list[bytes | None]]] = {
     "list": ([b"a", None, b"ccc"], [b"a", None, b"ccc"]),
     "bytearrays": ([bytearray(b"a"), memoryview(b"bb")], [b"a", b"bb"]),
     "objects": (np.array([b"a", None, b"c\0"], object), [b"a", None, b"c\0"]),
@@ -367,7 +392,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_columns(package, kind):
+def test_columns_of_keys_and_values_are_built(package: ModuleType, kind: str) -> None:
     column, plain = COLUMNS[kind]
     data = b"".join(build_columns(columns_of(key=column, value=column, timestamp=7)))
     assert [(r[1], r[3], r[4]) for r in read(data)] == [(7, v, v) for v in plain]
@@ -387,8 +412,8 @@ TIMES = {
 
 
 @pytest.mark.parametrize("kind", TIMES)
-def test_columns_of_times(kind):
-    assert columns_of(timestamp=TIMES[kind]).timestamps.tolist() == [5, -1, 7]
+def test_columns_of_timestamps_are_converted(kind: str) -> None:
+    assert required(columns_of(timestamp=TIMES[kind]).timestamps).tolist() == [5, -1, 7]
 
 
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -405,13 +430,15 @@ HEADERS = [[("a", b"1"), ("b", None)], None, [], [("", b"")]]
         pa.chunked_array([pa.array(HEADERS[:1], HEADERS_TYPE), pa.array(HEADERS[1:], HEADERS_TYPE)]),
     ],
 )
-def test_columns_of_headers(package, column):
+def test_columns_of_headers_are_built(
+    package: ModuleType, column: list[list[tuple[str, bytes | None]] | None] | ChunkedArray | ListArray | MapArray
+) -> None:
     data = b"".join(build_columns(columns_of(headers=column)))
     assert [r[5] for r in read(data)] == [(("a", b"1"), ("b", None)), (), (), (("", b""),)]
 
 
-def test_arrow_out_and_in_again(package):
-    """What our own reader gives as Arrow is a source of columns."""
+def test_arrow_table_can_be_built_again(package: ModuleType) -> None:
+    """`columns_of` accepts the columns that `to_arrow` returns."""
     records = [(b"k%d" % i, None if i % 5 == 0 else b"v" * i, 1000 + i, [("h", b"x")] * (i % 3)) for i in range(50)]
     data = b"".join(build_batches(records, 400))
     (batch,) = kafkafmt.to_arrow(data).to_batches()
@@ -427,12 +454,14 @@ def test_arrow_out_and_in_again(package):
         ({"producer_epoch": 2**15, "producer_id": 1, "base_sequence": 0}, OverflowError), ({"delete_horizon": 0.5}, TypeError),
     ],
 )  # fmt: skip
-def test_options_that_no_field_holds(package, options, error):
+def test_option_that_does_not_fit_its_field_is_rejected(
+    package: ModuleType, options: dict[str, Any], error: type[Exception]
+) -> None:
     with pytest.raises(error):
         BatchBuilder(**options)
 
 
-def test_a_size_limit_beyond_memory_is_none():
+def test_size_limit_beyond_64_bits_is_no_limit() -> None:
     assert build_batch([(b"k", b"v")], max_bytes=2**80) == build_batch([(b"k", b"v")])
 
 
@@ -447,15 +476,15 @@ def test_a_size_limit_beyond_memory_is_none():
         ({"timestamp": ["x"]}, TypeError),
     ],
 )
-def test_wrong_columns(columns, error):
+def test_wrong_columns_are_rejected(columns: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         columns_of(**columns)
 
 
-def test_spans_outside_their_buffer(core):
+def test_spans_outside_their_buffer_are_rejected(core: ModuleType) -> None:
     from kafkafmt.types import HeaderSpans, Spans
 
-    def spans(*places, size=10):
+    def spans(*places: tuple[int, int], size: int = 10) -> Spans:
         positions, lengths = zip(*places, strict=True)
         return Spans(bytes(size), np.array(positions, np.int64), np.array(lengths, np.int32))
 
@@ -501,8 +530,29 @@ odd_records = st.tuples(
     st.sampled_from([0, 1, 2]), st.sampled_from([0, 8, 1, 0x40]), st.integers(50, 300), st.one_of(st.none(), st.just(3)),
     st.lists(st.tuples(st.sampled_from(["append", "has_room_for", "extend", "close"]), odd_records), max_size=8),
 )  # fmt: skip
-def test_the_cores_do_the_same_with_whatever_they_are_given(magic, attributes, room, base_offset, calls):
-    """Results, the kind of error and its words where it is ours, and what the buffer holds after each call."""
+def test_cores_agree_on_valid_and_invalid_calls(
+    magic: int,
+    attributes: int,
+    room: int,
+    base_offset: int | None,
+    calls: list[
+        tuple[
+            str,
+            tuple[
+                bytearray | bytes | int | str | None,
+                bytearray | bytes | int | str | None,
+                int | None,
+                dict[str, bytes]
+                | int
+                | list[list[bytes | str] | tuple[bytearray | bytes | int | str | None, ...]]
+                | tuple[()]
+                | None,
+                int | None,
+            ],
+        ]
+    ],
+) -> None:
+    """Compare the results, the types of errors, the messages of our own errors, and the buffer after each call."""
     native = pytest.importorskip("kafkafmt._core")
     outcomes = []
     for core in (native, _pure):
@@ -527,37 +577,38 @@ def test_the_cores_do_the_same_with_whatever_they_are_given(magic, attributes, r
     assert outcomes[0] == outcomes[1]
 
 
-def test_what_raises_in_between_leaves_the_batch_as_it_was(package):
-    def broken():
+def test_error_in_an_argument_leaves_the_batch_unchanged(package: ModuleType) -> None:
+    def broken() -> Iterator[tuple[str, bytes]]:
         yield ("a", b"1")
         raise ZeroDivisionError
 
     class Number:
-        def __init__(self, records):
+        def __init__(self, records: list[Any]) -> None:
             self.records = records
 
-        def __index__(self):
+        def __index__(self) -> int:
             self.records.clear()
             return 7
 
     builder = BatchBuilder()
     builder.append(b"k", b"v", 5)
     size = builder.size
-    for add in (
+    calls: list[Callable[[], object]] = [
         lambda: builder.append(b"k", b"w", 5, broken()),
         lambda: builder.has_room_for(b"k", b"w", 5, broken()),
         lambda: builder.extend([(b"k", b"w", 5, broken())]),
-    ):
+    ]
+    for add in calls:
         with pytest.raises(ZeroDivisionError):
             add()
         assert (builder.count, builder.size) == (1, size)
-    records = [(b"k", b"w", 6)] * 3
+    records: list[Any] = [(b"k", b"w", 6)] * 3
     records[1] = (b"k", b"w", Number(records))
-    assert builder.extend(records) == 2  # what was there when it was its turn
+    assert builder.extend(records) == 2  # the list is emptied while its second record is appended
     assert [(r.value, r.timestamp) for r in read_records(builder.finish())] == [(b"v", 5), (b"w", 6), (b"w", 7)]
 
 
-def test_one_validator_serves_threads():
+def test_validator_can_be_shared_by_threads() -> None:
     import threading
 
     validator, outcomes = LogValidator(now_ms=9), []
@@ -566,7 +617,7 @@ def test_one_validator_serves_threads():
         for i, codec in enumerate(("none", "gzip", "lz4", "zstd", "snappy"))
     ]
 
-    def work(batch, first):
+    def work(batch: bytes, first: int) -> None:
         for _ in range(20):
             done = validator.validate(batch, first)
             outcomes.append(
@@ -584,14 +635,14 @@ def test_one_validator_serves_threads():
     assert outcomes == [(50, True)] * 200
 
 
-def test_second_thread_on_one_buffer_raises(native):
-    """The one that comes while the other appends columns gets an error, or waits its turn; either way nothing breaks."""
+def test_second_thread_on_one_buffer_raises(native: ModuleType) -> None:
+    """The second thread gets an error or waits. In both cases, the buffer stays consistent."""
     import threading
 
     columns = columns_of(value=[b"v" * 90] * 20_000)
     buffer, done = native.RecordBuffer(max_size=16384), []
 
-    def work():
+    def work() -> None:
         for _ in range(30):
             try:
                 done.append(buffer.append_columns(*columns[1:], 0, columns.rows, True))
@@ -608,8 +659,8 @@ def test_second_thread_on_one_buffer_raises(native):
 
 
 @pytest.mark.parametrize("codec", CODECS[:4])
-def test_the_peers_read_what_we_build(codec):
-    """kafka-python, which is Python throughout; aiokafka's wrappers of format 0 lack lz4's wrong checksum."""
+def test_kafka_python_reads_built_batches(codec: str) -> None:
+    """lz4 in format 0 is left out, because kafka-python expects a correct checksum in it."""
     from kafka.record import MemoryRecords
 
     records = [(b"k", b"v" * 50, 5), (None, b"", 6), (b"", None, 7)]
@@ -621,14 +672,14 @@ def test_the_peers_read_what_we_build(codec):
         assert read == [(10 + i, *r[:2]) for i, r in enumerate(records)]
 
 
-def test_lz4_of_format_0_has_the_wrong_checksum_that_its_readers_expect(package):
+def test_lz4_of_format_0_has_the_wrong_checksum_of_kafka(package: ModuleType) -> None:
     (right, wrong) = (build_batch([(None, b"v" * 99)], magic=magic, codec="lz4") for magic in (1, 0))
     at = (12 + 22 + 6, 12 + 14 + 6)
     assert (right[at[0]], wrong[at[1]]) == (0x82, 0xBC) or right[at[0]] != wrong[at[1]]
     assert struct.unpack_from(">I", wrong, 26)[0] == 0x04224D18
 
 
-def test_errors_survive_pickling():
+def test_errors_can_be_pickled() -> None:
     import pickle
 
     error = InvalidError("m", 1, 2, 3, "rule")

@@ -1,15 +1,21 @@
-"""Control records decoded: transaction markers, KRaft's records, unknown types; markers built."""
+"""Check the decoding of control records, and the building of transaction markers."""
+
+from __future__ import annotations
 
 import base64
 import struct
+from types import ModuleType
+from typing import Any
 
 import building
 import pytest
+from decoding import required
 from golden_cases import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkafmt
+from kafkafmt import Record
 from kafkafmt.errors import KafkaFormatError, StructureError
 from kafkafmt.records import build_marker, decode_control_record
 from kafkafmt.records.control import ABORT, COMMIT, KRAFT_VERSION, KRAFT_VOTERS, LEADER_CHANGE
@@ -17,39 +23,39 @@ from kafkafmt.records.control import ABORT, COMMIT, KRAFT_VERSION, KRAFT_VOTERS,
 CLUSTER_METADATA = GOLDEN / "kafka-4.3.1/internal/log/__cluster_metadata-0"
 
 
-def key(type_, version=0):
+def key(type_: int, version: int = 0) -> bytes:
     return struct.pack(">hh", version, type_)
 
 
-def control_records(data):
+def control_records(data: bytes) -> list[Record[Any]]:
     every = {r.offset for r in kafkafmt.read_records(data)}
     return [r for r in kafkafmt.read_records(data, control=True) if r.offset not in every]
 
 
-def test_what_a_quorum_wrote(package):
-    """The same words as kafka-dump-log has for these records."""
+def test_control_records_of_a_quorum_are_decoded(package: ModuleType) -> None:
+    """The expected names are those that kafka-dump-log prints for these records."""
     (record,) = control_records(next(CLUSTER_METADATA.glob("*.log")).read_bytes())
     assert decode_control_record(record.key, record.value) == (
         LEADER_CHANGE, "LEADER_CHANGE", 0, {"version": 0, "leaderId": 1, "voters": [{"voterId": 1}], "grantingVoters": [{"voterId": 1}]},
     )  # fmt: skip
     header, footer = control_records(min(CLUSTER_METADATA.glob("*.checkpoint")).read_bytes())
     assert decode_control_record(header.key, header.value)[1:] == (
-        "SNAPSHOT_HEADER", 0, {"version": 0, "lastContainedLogTimestamp": struct.unpack(">q", header.value[2:10])[0]},
+        "SNAPSHOT_HEADER", 0, {"version": 0, "lastContainedLogTimestamp": struct.unpack(">q", required(header.value)[2:10])[0]},
     )  # fmt: skip
     assert decode_control_record(footer.key, footer.value)[1:] == ("SNAPSHOT_FOOTER", 0, {"version": 0})
 
 
-def test_what_brokers_wrote_at_the_end_of_transactions(package):
+def test_markers_of_brokers_are_decoded(package: ModuleType) -> None:
     kinds = set()
     for segment in (GOLDEN / "kafka-4.3.1/transactions/log/tx-0").glob("*.log"):
         for record in control_records(segment.read_bytes()):
-            decoded = decode_control_record(record.key, memoryview(record.value))
+            decoded = decode_control_record(record.key, memoryview(required(record.value)))
             kinds.add((decoded.type, decoded.name))
             assert decoded.value == {"version": 0, "coordinatorEpoch": 0}
     assert kinds == {(ABORT, "ABORT"), (COMMIT, "COMMIT")}
 
 
-def test_voters(package):
+def test_voters_record_is_decoded(package: ModuleType) -> None:
     tags, uuid = b"\x01\x07\x03abc", bytes(range(16))
     endpoint = b"\x05SASL" + b"\x0alocalhost" + struct.pack(">H", 9093) + b"\x00"
     voter = struct.pack(">i", 3) + uuid + b"\x02" + endpoint + struct.pack(">hh", 0, 1) + b"\x00" + tags
@@ -70,7 +76,7 @@ def test_voters(package):
 
 
 @pytest.mark.parametrize("type_", [7, 99, -1])
-def test_unknown_types(type_):
+def test_unknown_control_types_are_kept(type_: int) -> None:
     assert decode_control_record(key(type_), b"whatever") == (type_, "UNKNOWN", 0, None)
     assert decode_control_record(key(type_), None).value is None
 
@@ -83,13 +89,13 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("bad_key", "value"), BROKEN)
-def test_broken_ones(package, bad_key, value):
+def test_corrupted_control_record_is_an_error(package: ModuleType, bad_key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(StructureError):
         decode_control_record(bad_key, value)
 
 
 @given(st.integers(-1, 8), st.binary(max_size=60))
-def test_nothing_but_our_errors(type_, value):
+def test_random_control_record_raises_only_kafka_format_errors(type_: int, value: bytes) -> None:
     failure = None
     try:
         decode_control_record(key(type_), value)
@@ -98,7 +104,7 @@ def test_nothing_but_our_errors(type_, value):
     assert failure is None or 0 <= failure.position <= len(value)
 
 
-def test_markers_built(package):
+def test_built_marker_is_decoded(package: ModuleType) -> None:
     for type_ in (ABORT, COMMIT):
         built = build_marker(
             5, 2, commit=type_ == 1, coordinator_epoch=9, base_offset=100, timestamp=1_700_000_000_000, leader_epoch=0
@@ -109,11 +115,11 @@ def test_markers_built(package):
 
 
 @pytest.mark.parametrize(("bad_key", "value"), [(5, b""), (b"\0\0\0\1", 6), ("key", b"")])
-def test_keys_and_values_are_bytes(bad_key, value):
+def test_keys_and_values_are_bytes(bad_key: Any, value: Any) -> None:
     with pytest.raises(TypeError):
         decode_control_record(bad_key, value)
 
 
-def test_a_coordinator_epoch_has_32_bits():
+def test_coordinator_epoch_must_fit_32_bits() -> None:
     with pytest.raises(OverflowError):
         build_marker(1, 0, commit=True, coordinator_epoch=2**31)

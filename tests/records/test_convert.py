@@ -1,12 +1,16 @@
-"""Conversion between formats and codecs; tests/broker holds the way down against Kafka 3.9's own."""
+"""Check the conversion between formats and codecs. tests/broker compares it with Kafka 3.9's own conversion."""
+
+from __future__ import annotations
 
 import itertools
+from pathlib import Path
+from types import ModuleType
 
 import building
 import numpy as np
 import pytest
 from building import message
-from decoding import fields
+from decoding import Fields, fields, required
 from golden_cases import GOLDEN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,33 +25,33 @@ LOGS = sorted(p for case in ("0.9.0.1-codecs", "0.10.2.2-codecs", "2.8.2-mixed",
               for p in (GOLDEN / "legacy" / case / "log").glob("*/*.log"))  # fmt: skip
 
 
-def told(data):
+def fields_of(data: bytearray | bytes) -> list[Fields]:
     return list(map(fields, kafkafmt.read_records(data)))
 
 
-def plain(records):
-    """Offset, key, value and, where there is one, the timestamp and its type."""
+def plain(records: list[Fields]) -> list[tuple[int, bytes | None, bytes | None, int, int]]:
+    """Return the offset, the key, the value, the timestamp and its type. A missing timestamp is -1, with type 0."""
     return [(o, k, v, *((t, kind) if kind >= 0 else (-1, 0))) for o, t, kind, k, v, _ in records]
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda p: f"{p.parents[2].name}/{p.parent.name}")
-def test_up_and_down_over_what_old_brokers_wrote(package, log):
+def test_logs_of_old_brokers_are_converted_up_and_down(package: ModuleType, log: Path) -> None:
     data = log.read_bytes()
-    before = told(data)
+    before = fields_of(data)
     up = convert(data, 2)
     assert {b.magic for b in iter_batches(up.records)} <= {2}
-    assert plain(told(up.records)) == plain(before)
+    assert plain(fields_of(up.records)) == plain(before)
     assert {k: n for k, n in up.lost.items() if k != "headers"} == {}
     down = convert(up.records, 1)
     assert {b.magic for b in iter_batches(down.records)} <= {1}
-    assert plain(told(down.records)) == plain(before)
+    assert plain(fields_of(down.records)) == plain(before)
     zero = convert(data, 0)
     assert {b.magic for b in iter_batches(zero.records)} <= {0}
-    assert [r[:2] for r in plain(told(zero.records))] == [r[:2] for r in plain(before)]
+    assert [r[:2] for r in plain(fields_of(zero.records))] == [r[:2] for r in plain(before)]
     assert zero.lost.get("timestamps", 0) == sum(r[2] >= 0 and r[1] != -1 for r in before)
 
 
-def test_what_is_lost_is_named(package):
+def test_conversion_reports_lost_properties(package: ModuleType) -> None:
     parts = [
         build_batch([(b"k", b"v", 5, [("h", b"x")]), (b"k", b"w", -1)], producer_id=1, producer_epoch=0, base_sequence=0, leader_epoch=3,
                     transactional=True, delete_horizon=9),
@@ -68,7 +72,7 @@ def test_what_is_lost_is_named(package):
     }
     assert one.lost == {**common, "transactional": 1}
     assert (one.converted, one.kept) == (4, 1)
-    assert told(one.records) == [
+    assert fields_of(one.records) == [
         (0, 5, 0, b"k", b"v", ()), (1, -1, 0, b"k", b"w", ()), (5, 6, 0, b"k", b"x", ()), (6, 7, 0, b"k", b"y", ()),
     ]  # fmt: skip
     assert convert(data, 0).lost == {**one.lost, "timestamps": 3}
@@ -78,30 +82,30 @@ def test_what_is_lost_is_named(package):
     assert convert(b"", 1) == (b"", 0, 0, {})
 
 
-def test_plain_messages_become_batches(package):
+def test_plain_messages_are_converted_to_batches(package: ModuleType) -> None:
     data = b"".join(message(0, None, b"v" * 50, offset=i * 3) for i in range(40))
     up = convert(data, 2, max_bytes=600)
     batches = list(iter_batches(up.records))
     assert all(b.size <= 600 for b in batches)
-    assert sum(b.count for b in batches) == 40
-    assert [r[0] for r in told(up.records)] == [i * 3 for i in range(40)]
+    assert sum(required(b.count) for b in batches) == 40
+    assert [r[0] for r in fields_of(up.records)] == [i * 3 for i in range(40)]
     assert len(list(iter_batches(convert(data, 2, codec="zstd", max_bytes=10**6).records))) == 1
 
 
-def test_append_times_stay(package):
+def test_log_append_times_are_kept(package: ModuleType) -> None:
     data = b"".join(message(1, None, b"v", offset=i, timestamp=t, attributes=8) for i, t in enumerate((5, 5, 9)))
     up = convert(data, 2)
     assert [(b.count, b.max_timestamp, b.timestamp_type) for b in iter_batches(up.records)] == [(2, 5, 1), (1, 9, 1)]
-    assert told(up.records) == told(data)
+    assert fields_of(up.records) == fields_of(data)
     assert convert(up.records, 1).records == data
 
 
-def test_zstd_cannot_go_down(package):
+def test_zstd_cannot_be_converted_to_format_1(package: ModuleType) -> None:
     data = build_batch([(b"k", b"v", 5)], codec="zstd")
     with pytest.raises(InvalidError) as caught:
         convert(data, 1)
     assert caught.value.rule == "codec_in_format"
-    assert told(convert(data, 1, codec="lz4").records) == told(data)
+    assert fields_of(convert(data, 1, codec="lz4").records) == fields_of(data)
     with pytest.raises(ValueError, match="magic"):
         convert(data, 3)
 
@@ -129,10 +133,10 @@ OLD = [
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_recompressed(package, codec):
+def test_recompress_keeps_records_and_batches(package: ModuleType, codec: str) -> None:
     data = b"".join(MIXED if codec == "zstd" else MIXED + OLD)
     done = recompress(data, codec)
-    assert told(done.records) == told(data)
+    assert fields_of(done.records) == fields_of(data)
     assert (done.before, done.after) == (len(data), len(done.records))
     assert [sum(column) for column in zip(*done.sizes, strict=True)] == [done.before, done.after]
     pairs = list(itertools.islice(zip(iter_batches(data), iter_batches(done.records), strict=False), 4))
@@ -150,18 +154,19 @@ def test_recompressed(package, codec):
         )
         assert [getattr(old, n) for n in names] == [getattr(new, n) for n in names]
         assert old.attributes & ~7 == new.attributes & ~7
-    new = recompress(b"".join(MIXED), codec).records
-    assert recompress(recompress(new, "none").records, codec).records == new
+    again = recompress(b"".join(MIXED), codec).records
+    assert recompress(recompress(again, "none").records, codec).records == again
     assert {b.codec for b in iter_batches(done.records)} <= {codec, "none"}
 
 
-def test_levels_matter(package):
+def test_level_changes_the_compressed_size(package: ModuleType) -> None:
     data = build_batch([(None, b"a few words, %d of them" % (i * 7919 % 997)) for i in range(2000)])
-    for codec, low, high in (("zstd", -5, 3), ("gzip", 1, 9), ("lz4", 9, 12)):  # lz4's 9 is the default, the fast way
+    # 9 is the default of lz4, which uses its fast compressor
+    for codec, low, high in (("zstd", -5, 3), ("gzip", 1, 9), ("lz4", 9, 12)):
         assert recompress(data, codec, low).after > recompress(data, codec, high).after
 
 
-def test_refused(package):
+def test_wrong_arguments_and_corrupted_data_are_rejected(package: ModuleType) -> None:
     with pytest.raises(InvalidError) as caught:
         recompress(b"".join(OLD), "zstd")
     assert caught.value.rule == "codec_in_format"
@@ -179,24 +184,24 @@ def test_refused(package):
             call()
 
 
-def test_single_messages_become_wrappers_of_a_size_that_is_usual(package):
+def test_single_messages_are_compressed_into_large_wrappers(package: ModuleType) -> None:
     data = b"".join(message(1, b"k%d" % i, bytes(90), offset=3 * i, timestamp=i) for i in range(999))
     done = recompress(data, "lz4")
     batches = list(iter_batches(done.records))
     assert 5 < len(batches) < 12
     assert all(b.is_compressed for b in batches)
-    assert told(done.records) == told(data)
+    assert fields_of(done.records) == fields_of(data)
     assert done.sizes == [(len(data), len(done.records))]
 
 
-def test_corrupted_data_raises_only_kafka_format_errors(package):
+def test_corrupted_data_raises_only_kafka_format_errors(package: ModuleType) -> None:
     every = b"".join(MIXED + OLD)
 
     @settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         st.lists(st.tuples(st.integers(0, len(every) - 1), st.integers(0, 255)), max_size=3), st.sampled_from([0, 1, 2])
     )
-    def check(changes, magic):
+    def check(changes: list[tuple[int, int]], magic: int) -> None:
         data = bytearray(every)
         for at, byte in changes:
             data[at] = byte
@@ -205,12 +210,12 @@ def test_corrupted_data_raises_only_kafka_format_errors(package):
                 result = call()
             except KafkaFormatError:
                 continue
-            assert len(told(result.records)) == len(told(data))
+            assert len(fields_of(result.records)) == len(fields_of(data))
 
     check()
 
 
-def test_views(package):
+def test_batch_views_have_the_fields_of_the_headers(package: ModuleType) -> None:
     data = b"".join(MIXED + OLD)
     batches = list(iter_batches(data))
     assert b"".join(b.data for b in batches) == data
@@ -235,10 +240,15 @@ def test_views(package):
     )
     assert [r.key for r in marker.records()] == [b"\0\0\0\0"]
     assert (wrapper.base_offset, wrapper.last_offset, wrapper.count, wrapper.is_compressed) == (40, 48, None, True)
-    assert wrapper.payload[:2] == b"\x1f\x8b"
+    assert bytes(wrapper.payload[:2]) == b"\x1f\x8b"
     assert (wrapper.key, wrapper.key_size, wrapper.payload_size) == (None, -1, len(wrapper.payload))
     single = batches[5]
-    assert (bytes(single.key), single.key_size, bytes(single.payload), single.payload_size) == (b"k", 1, b"v" * 50, 50)
+    assert (bytes(required(single.key)), single.key_size, bytes(single.payload), single.payload_size) == (
+        b"k",
+        1,
+        b"v" * 50,
+        50,
+    )
     assert (single.base_offset, single.last_offset, single.count, single.base_timestamp) == (50, 50, 1, 0)
     assert single.payload.obj is first.payload.obj is data
     last = batches[-1]
@@ -246,9 +256,9 @@ def test_views(package):
     assert build_batch([(b"", b"x", 5)], delete_horizon=9)[22] == 0x40
     assert next(iter_batches(build_batch([(b"", b"x", 5)], delete_horizon=9))).delete_horizon == 9
     assert all(b.is_valid for b in batches)
-    hurt = next(iter_batches(building.mutate(MIXED[0], 100, b"\xff"), check_crc=False))
-    assert (hurt.is_valid, hurt.crc == hurt.computed_crc) == (False, False)
-    assert [list(map(fields, b.records())) for b in batches[:2]] == [told(MIXED[0]), told(MIXED[1])]
+    corrupted = next(iter_batches(building.mutate(MIXED[0], 100, b"\xff"), check_crc=False))
+    assert (corrupted.is_valid, corrupted.crc == corrupted.computed_crc) == (False, False)
+    assert [list(map(fields, b.records())) for b in batches[:2]] == [fields_of(MIXED[0]), fields_of(MIXED[1])]
     place = f"at {second.position}: last offset 27, 2 records, snappy, {second.size} bytes"
     assert repr(second) == f"<batch of format 2 {place}>"
     assert repr(wrapper).startswith("<wrapper of format 1 at ")

@@ -1,8 +1,10 @@
-"""Scanning a damaged buffer finds the same batches and damage whether CRCs are computed for each header or derived from prefixes."""
+"""Check that `scan_damaged` finds the same damage with CRCs computed for each header or derived from prefixes."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 from building import message, mutate, simple_batch
@@ -11,7 +13,7 @@ import kafkafmt
 from kafkafmt.records import damage
 
 
-def streams():
+def streams() -> Iterator[bytes]:
     chance = random.Random(5)
     for _ in range(60):
         parts = [
@@ -26,13 +28,13 @@ def streams():
         yield b"".join(parts)[: -chance.randrange(60)]
 
 
-def test_damage_is_the_same_without_a_crc_of_each_header(package, monkeypatch):
+def test_damage_is_the_same_with_derived_crcs(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     given = list(streams())
     direct = [kafkafmt.check_batches(data) for data in given]
     monkeypatch.setattr(damage, "CRC_BUDGET", 0)
     for data, before in zip(given, direct, strict=True):
         after = kafkafmt.check_batches(data)
-        # if a field of the header is impossible too, that is the problem instead of the CRC
+        # if a field of the header is also impossible, it is reported instead of the CRC
         assert [(p.position, p.base_offset) for p in after.problems] == [
             (p.position, p.base_offset) for p in before.problems
         ]
@@ -41,7 +43,7 @@ def test_damage_is_the_same_without_a_crc_of_each_header(package, monkeypatch):
 
 
 @pytest.mark.parametrize("rows", [1, 2, 1000])
-def test_every_valid_batch_is_found(package, monkeypatch, rows):
+def test_every_valid_batch_is_found(package: ModuleType, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     monkeypatch.setattr(damage, "FIRST_ROWS", rows)
     parts = [simple_batch([b"v"], i) for i in range(50)]
     beyond = mutate(simple_batch([b"v"], 2**63 - 1), 8, b"\x40")

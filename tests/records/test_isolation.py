@@ -1,22 +1,28 @@
-"""read_committed over a buffer, given what a fetch response says was aborted."""
+"""Check read_committed for a buffer, given the aborted transactions of a Fetch response."""
+
+from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from building import ABORT, COMMIT, CONTROL, TRANSACTIONAL, ZSTD, control_batch, record, simple_batch
 from building import batch as build
-from golden_cases import CASES
+from golden_cases import CASES, Case
 
 import kafkafmt
 from kafkafmt.errors import StructureError
 from kafkafmt.records import AbortedTransactions, iter_tables
 
 
-def tx(values, base_offset, producer_id, **fields):
+def tx(values: list[bytes], base_offset: int, producer_id: int, **fields: int) -> bytes:
     return simple_batch(values, base_offset, producer_id=producer_id, producer_epoch=0, flags=TRANSACTIONAL, **fields)
 
 
-def offsets(data, aborted, **options):
+def offsets(data: bytes, aborted: list[tuple[int, int]] | None, **options: Any) -> list[int]:
     return [r.offset for r in kafkafmt.read_records(data, aborted=aborted, **options)]
 
 
@@ -36,32 +42,26 @@ STREAM = [
 ]
 
 
-def test_the_rule(package):
+def test_records_of_aborted_transactions_are_omitted(package: ModuleType) -> None:
     data = b"".join(STREAM)
     assert offsets(data, None) == [0, 1, 2, 3, 4, 6, 9, 10]
     assert offsets(data, []) == offsets(data, None)
     assert offsets(data, [(1, 0), (2, 9), (1, 10)]) == [2, 3, 4, 6]
     assert offsets(data, [(1, 10), (2, 9), (1, 0)], control=True) == [2, 3, 4, 5, 6, 7, 8, 11, 12]
-    assert offsets(data, [(1, 0)]) == [
-        2,
-        3,
-        4,
-        6,
-        9,
-        10,
-    ]  # it ends with the first abort marker, though there is another
+    # the transaction ends at the first abort marker, although a second one follows
+    assert offsets(data, [(1, 0)]) == [2, 3, 4, 6, 9, 10]
     assert offsets(data, [(3, 0), (1, 10), (1, 10**6)]) == [0, 1, 2, 3, 4, 6, 9]
-    assert offsets(data, [(2, 3)]) == [0, 1, 2, 4, 6, 10]  # up to an abort marker: a commit ends nothing
+    assert offsets(data, [(2, 3)]) == [0, 1, 2, 4, 6, 10]  # only an abort marker ends an aborted transaction
 
 
-def test_it_begins_with_the_batch_that_reaches_its_first_offset(package):
-    """The consumer compares with a batch's last offset, and any producer's batch may be the one that reaches it."""
+def test_aborted_transaction_begins_at_its_first_offset(package: ModuleType) -> None:
+    """Kafka's consumer compares the first offset of the transaction with the last offset of each batch."""
     assert offsets(tx([b"a", b"b", b"c"], 10, 1), [(1, 12)]) == []
     assert offsets(tx([b"a", b"b", b"c"], 10, 1), [(1, 13)]) == [10, 11, 12]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
-def test_state_is_kept_from_table_to_table(package, rows):
+def test_state_is_kept_between_tables(package: ModuleType, rows: int) -> None:
     data = b"".join(STREAM)
     (table,) = iter_tables(data)
     transactions, kept = AbortedTransactions([(1, 0), (2, 9), (1, 10)]), []
@@ -70,22 +70,23 @@ def test_state_is_kept_from_table_to_table(package, rows):
     assert kept == [2, 3, 4, 5, 6, 7, 8, 11, 12]
 
 
-def test_an_empty_control_batch_is_no_marker(package):
-    """What the cleaner leaves of a marker; the consumer looks at the first record, and there is none."""
+def test_empty_control_batch_is_not_a_marker(package: ModuleType) -> None:
+    """The log cleaner can remove the record of a marker. Kafka's consumer reads only the first record."""
     empty = build([], base_offset=1, producer_id=1, producer_epoch=0, flags=CONTROL | TRANSACTIONAL)
     assert offsets(tx([b"a"], 0, 1) + empty + tx([b"b"], 2, 1), [(1, 0)]) == []
 
 
-def test_a_marker_that_cannot_be_read(package):
+def test_corrupted_marker_is_an_error(package: ModuleType) -> None:
     broken = build(
         [record(0, 0, b"\0", b"")], base_offset=1, producer_id=1, producer_epoch=0, flags=CONTROL | TRANSACTIONAL
     )
     with pytest.raises(StructureError):
         offsets(tx([b"a"], 0, 1) + broken, [(1, 0)])
-    assert offsets(tx([b"a"], 0, 2) + broken, [(2, 9)]) == [0]  # not asked
+    # no transaction of this producer begins before the marker
+    assert offsets(tx([b"a"], 0, 2) + broken, [(2, 9)]) == [0]
 
 
-def test_arrow(package):
+def test_to_arrow_omits_aborted_records(package: ModuleType) -> None:
     table = kafkafmt.to_arrow(
         b"".join(STREAM), ["offset", "value", "topic"], topic="t", aborted=[(1, 0), (2, 9), (1, 10)]
     )
@@ -101,16 +102,16 @@ def test_arrow(package):
     assert list(kafkafmt.read_records(None)) == []
 
 
-def aborted_by_index(partition):
-    """The transactions that a broker's index names."""
+def aborted_by_index(partition: Path) -> Iterator[tuple[int, int]]:
+    """Return the aborted transactions in the broker's transaction index."""
     for index in sorted(partition.glob("*.txnindex")):
         for entry in struct.iter_unpack(">hqqqq", index.read_bytes()):
             yield entry[1:3]
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.name == "transactions"], ids=str)
-def test_as_the_consumer_read_it(package, case):
-    """Segments and the index of a real broker, up to its last stable offset: a fetch response has the same."""
+def test_committed_records_are_those_of_kafkas_consumer(package: ModuleType, case: Case) -> None:
+    """The transaction index contains the same aborted transactions as a Fetch response."""
     expected = case.expected(committed=True)
     for topic, partition in sorted({key[:2] for key in expected}):
         directory = case.partition_dir(topic, partition)

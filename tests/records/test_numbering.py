@@ -1,4 +1,13 @@
-"""Batches numbered where they lie in one pass: both cores do the same, and the same as the careful way, or nothing at all."""
+"""Check the fast path that validates batches and assigns offsets in place.
+
+Both cores return the same result. It equals the result of the slow path, or the batches are unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import building as build
 import pytest
@@ -28,8 +37,8 @@ some_headers = st.lists(st.tuples(st.binary(max_size=3), st.one_of(st.none(), st
 
 
 @st.composite
-def produced(draw, most=6, codec=build.NONE):
-    """What a sound client sends, and a log holds."""
+def produced(draw: st.DrawFn, most: int = 6, codec: int = build.NONE) -> bytes:
+    """Draw a valid batch, as clients send it."""
     step = st.sampled_from([1, 1, 1, 1, 2, 9000])
     records, delta = [], -1
     for _ in range(draw(st.integers(1, most))):
@@ -38,12 +47,14 @@ def produced(draw, most=6, codec=build.NONE):
             build.record(delta, draw(st.integers(-100, 20_000)), draw(keys), draw(values), draw(some_headers))
         )
     highest = NOW + max(map(build_time, records)) + draw(st.sampled_from([0, 0, 0, 0, 1]))
-    fields = {"base_offset": draw(st.sampled_from([0, 0, 5])), "leader_epoch": 2, "codec": codec}
-    return build.batch(records, base_timestamp=NOW, max_timestamp=highest, **fields)
+    base_offset = draw(st.sampled_from([0, 0, 5]))
+    return build.batch(
+        records, base_offset=base_offset, leader_epoch=2, codec=codec, base_timestamp=NOW, max_timestamp=highest
+    )
 
 
-def build_time(record):
-    """The timestamp delta of a record of `build`."""
+def build_time(record: bytes) -> int:
+    """Return the timestamp delta of a record."""
     _, p = _pure.read_varint(record)
     return _pure.read_varlong(record, p + 1)[0]
 
@@ -56,20 +67,20 @@ times = st.one_of(
 )
 
 
-def outcomes(name, data, *arguments):
-    """What each core gives, and what becomes of the bytes."""
+def outcomes(name: str, data: bytes, *arguments: Any) -> Any:
+    """Return the result of a function, after checking that both cores agree on it and on the changed bytes."""
     found = []
     for core in (_core, _pure):
         buffer = bytearray(data)
         found.append((getattr(core, name)(buffer, *arguments), bytes(buffer)))
     assert found[0] == found[1]
-    told, after = found[0]
-    assert told is not None or after == data
-    return told
+    result, after = found[0]
+    assert result is not None or after == data
+    return result
 
 
 @st.composite
-def cases(draw):
+def cases(draw: st.DrawFn) -> tuple[bytes, int, dict[str, Any]]:
     data = bytearray(draw(streams))
     for _ in range(draw(st.sampled_from([0, 0, 0, 1]))):
         if data:
@@ -83,7 +94,7 @@ def cases(draw):
     return bytes(data[: draw(st.sampled_from([len(data), len(data), len(data) - 1]))]), offset, settings
 
 
-def both_cores(case):
+def both_cores(case: tuple[bytes, int, dict[str, Any]]) -> None:
     data, offset, options = case
     outcomes("number_buffer", data, offset, None, False)
     outcomes("number_buffer", data, offset, 7)
@@ -97,23 +108,23 @@ test_both_cores_for_long = pytest.mark.full(settings(max_examples=6_000, **QUICK
 
 
 @pytest.mark.parametrize("spare", [0, 7, 31, 32, 33, 100])
-def test_every_byte_of_a_batch_changed(spare):
-    """With room behind it and without, so that checked and unchecked reads both meet every fault."""
+def test_cores_agree_on_every_changed_byte(spare: int) -> None:
+    """Bytes after the batch select unchecked reads, and their absence selects checked reads."""
     fields = [(i, i * 50, b"key", b"v" * i, [(b"h", b"x" * i), (b"i", None)][: i % 3]) for i in range(5)]
     data = build.batch(fields, base_timestamp=NOW, max_timestamp=NOW + 200)
-    behind = build.simple_batch([bytes(spare)]) if spare else b""
-    told = set()
+    rest = build.simple_batch([bytes(spare)]) if spare else b""
+    result = set()
     for at in range(21, len(data)):
         for value in (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, data[at] ^ 1, data[at] ^ 2):
             changed = build.mutate(data, at, bytes([value]))
-            told.add(outcomes("validate_buffer", build.repair_crc(changed) + behind, 3, 1, *OPTIONS.values()) is None)
+            result.add(outcomes("validate_buffer", build.repair_crc(changed) + rest, 3, 1, *OPTIONS.values()) is None)
             assert _core.look_at_payload(changed[61:], 5, 4) == _pure.look_at_payload(changed[61:], 5, 4)
-    assert told == {False, True}
+    assert result == {False, True}
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_valid_batches_take_the_fast_path(compacted):
-    """All kinds of records that are nothing but sound, each as the last of the buffer and with others behind it."""
+def test_valid_batches_take_the_fast_path(compacted: bool) -> None:
+    """Each kind of valid record is tested as the last one of the buffer, and with other records after it."""
     kinds = [
         build.record(0, 0, b"k", b"v"),
         build.record(0, 0, b"k" * 9000, None),
@@ -125,13 +136,13 @@ def test_valid_batches_take_the_fast_path(compacted):
     for record in kinds:
         data = build.batch([record], base_timestamp=NOW, max_timestamp=NOW + build_time(record))
         for count, stream in ((1, data), (2, data + build.simple_batch([bytes(99)]))):
-            told = outcomes(
+            result = outcomes(
                 "validate_buffer", stream, 40, 1, *(OPTIONS | {"compacted": compacted and count == 1}).values()
             )
-            assert told[:2] == (count, 40 + count), record[:20]
+            assert result[:2] == (count, 40 + count), record[:20]
 
 
-def test_validate_buffer_returns_totals_or_declines(core):
+def test_validate_buffer_returns_totals_or_declines(core: ModuleType) -> None:
     first = build_batch([(b"k", b"v", NOW + 5), (b"k", b"v", NOW + 9), (b"k", b"v", NOW + 9)])
     data = bytearray(first + build_batch([(None, b"v", NOW + 8)]) + build_batch([(b"k", b"v", NOW + 9)]))
     assert core.validate_buffer(data, 10, 3, *OPTIONS.values()) == (5, 15, NOW + 9, 11)
@@ -149,13 +160,13 @@ def test_validate_buffer_returns_totals_or_declines(core):
     assert (rows["base_offset"].tolist(), rows["leader_epoch"].tolist()) == ([10, 13, 14], [3, 3, 3])
     assert core.validate_buffer(data, 10, 3, *OPTIONS.values(), NOW + 99) == (5, 15, NOW + 99, 10)
     assert {(r.timestamp, r.timestamp_type) for r in read_records(data)} == {(NOW + 99, 1)}
-    assert core.validate_buffer(data, 10, 3, *OPTIONS.values(), NOW + 99) is None  # only a broker sets it
+    assert core.validate_buffer(data, 10, 3, *OPTIONS.values(), NOW + 99) is None  # only a broker may set LogAppendTime
     nothing_set = bytearray(build_batch([(b"k", b"v"), (b"k", b"v")]))
     assert core.validate_buffer(nothing_set, 1, 3, *(OPTIONS | {"earliest": 0}).values()) == (2, 3, -1, -1)
 
 
-def test_what_was_written_is_taken_back(core):
-    """Format 0 has no leader epoch: those bytes are its CRC."""
+def test_changes_are_undone_if_a_later_batch_is_invalid(core: ModuleType) -> None:
+    """Format 0 has no leader epoch. Its CRC is at the same position."""
     data = b"".join(
         [build.simple_batch([b"a"], 5), build.message(0, b"k", b"v", offset=9), build.simple_batch([b"b"], 6)] * 90
     )
@@ -174,13 +185,16 @@ def test_what_was_written_is_taken_back(core):
 @pytest.mark.parametrize(
     ("offset", "epoch", "error"), [(-1, 0, ValueError), (2**63, 0, OverflowError), (0, 2**31, OverflowError)]
 )
-def test_wrong_numbers(core, offset, epoch, error):
+def test_offset_or_epoch_that_does_not_fit_is_rejected(
+    core: ModuleType, offset: int, epoch: int, error: type[Exception]
+) -> None:
     data = bytearray(build.simple_batch([b"a"]))
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: core.number_buffer(data, offset, epoch),
         lambda: core.validate_buffer(data, offset, epoch, *OPTIONS.values()),
         lambda: core.number_batches(data, next(iter_tables(data)), offset, epoch),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(error):
             call()
     with pytest.raises(ValueError, match="writable"):
@@ -188,7 +202,7 @@ def test_wrong_numbers(core, offset, epoch, error):
     assert data == build.simple_batch([b"a"])
 
 
-def test_a_payload(core):
+def test_look_at_payload_returns_timestamps_and_keys(core: ModuleType) -> None:
     records = [build.record(0, 9, b"k", b"v"), build.record(2, -5, None, b"w"), build.record(3, 9, b"", None)]
     assert core.look_at_payload(b"".join(records), 3, 3) == (-5, 9, 0, True)
     assert core.look_at_payload(memoryview(b"".join(records[::2])), 2, 7) == (9, 9, 0, False)
@@ -204,8 +218,8 @@ def test_a_payload(core):
 
 
 @st.composite
-def requests(draw):
-    """Sound batches, mostly, and the settings of a topic."""
+def requests(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
+    """Draw mostly valid batches, and the settings of a topic."""
     codec = draw(st.sampled_from([build.NONE, build.NONE, build.LZ4, build.GZIP]))
     several = st.lists(st.one_of(produced(), produced(), produced(), valid_batch()), min_size=1, max_size=3).map(
         b"".join
@@ -227,36 +241,36 @@ def requests(draw):
 
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
 @pytest.mark.parametrize("codec", build.CODECS)
-def test_what_clients_send_takes_the_short_way(package, codec, kind):
+def test_fast_path_validates_batches_of_clients(package: ModuleType, codec: str, kind: str) -> None:
     data = build_batch([(b"k", b"v" * i, NOW + i % 7) for i in range(50)], codec=codec)
     validator = LogValidator(now_ms=NOW + 9, compacted=True, timestamp_type=kind)
-    for _ in range(2):  # the second time with what is left of the first
-        short, careful = bytearray(data), bytearray(data)
-        told = validator._fast_path(short, 40, NOW + 9)
-        assert told == validator._slow_path(careful, 40, NOW + 9)._replace(records=short)
-        assert short == careful
+    for _ in range(2):  # the second time with the buffer that the first validation changed
+        fast, slow = bytearray(data), bytearray(data)
+        result = validator._fast_path(fast, 40, NOW + 9)
+        assert result == validator._slow_path(slow, 40, NOW + 9)._replace(records=fast)
+        assert fast == slow
 
 
-def test_the_short_way_is_the_careful_one(package):
-    taken = 0
+def test_fast_path_equals_the_slow_path(package: ModuleType) -> None:
+    validated = 0
 
     @settings(max_examples=150, derandomize=True, **QUICK)
     @given(requests())
-    def check(case):
-        nonlocal taken
+    def check(case: tuple[bytes, dict[str, Any]]) -> None:
+        nonlocal validated
         data, options = case
         validator = LogValidator(**options)
-        short, careful = bytearray(data), bytearray(data)
-        told = validator._fast_path(short, 40, NOW)
-        if told is None:
-            assert short == data
+        fast, slow = bytearray(data), bytearray(data)
+        result = validator._fast_path(fast, 40, NOW)
+        if result is None:
+            assert fast == data
             return
-        taken += 1
+        validated += 1
         try:
-            assert validator._slow_path(careful, 40, NOW) == told._replace(records=careful)
+            assert validator._slow_path(slow, 40, NOW) == result._replace(records=slow)
         except KafkaFormatError as error:
-            raise AssertionError(f"refused with care: {error}") from None
-        assert careful == short
+            raise AssertionError(f"the slow path rejects the batches: {error}") from None
+        assert slow == fast
 
     check()
-    assert taken > 20
+    assert validated > 20

@@ -1,6 +1,10 @@
-"""Validation and assignment of offsets, the rules by name; tests/broker holds the same against Kafka's own LogValidator."""
+"""Check validation and the assignment of offsets. tests/broker compares them with Kafka's own LogValidator."""
+
+from __future__ import annotations
 
 import sys
+from types import ModuleType
+from typing import Any
 
 import building
 import numpy as np
@@ -14,62 +18,62 @@ from hypothesis import strategies as st
 import kafkafmt
 from kafkafmt import (
     InvalidError,
-    KafkaFormatError,
     assign_offsets,
     build_batch,
     check_batches,
     validate_and_assign_offsets,
 )
-from kafkafmt.errors import ChecksumError, StructureError, TruncatedError
+from kafkafmt.errors import ChecksumError, KafkaFormatError, StructureError, TruncatedError
 from kafkafmt.records import KAFKA_ERRORS, iter_tables
-from kafkafmt.types import BATCH_DTYPE
+from kafkafmt.records.validate import Validated
+from kafkafmt.types import BATCH_DTYPE, Buffer
 
 NOW = 1_700_000_000_000
 RECORDS = [(b"k", b"a", NOW + 5), (None, b"b", NOW + 9), (b"k", None, NOW + 9), (b"", b"", -1)]
 
 
-def validate(data, next_offset=100, **options):
+def validate(data: Buffer, next_offset: Any = 100, **options: Any) -> Validated:
     return validate_and_assign_offsets(data, next_offset, **{"now_ms": NOW, **options})
 
 
-def told(data):
+def rows_of(data: Buffer) -> list[tuple[int, int, int, bytes | None, bytes | None]]:
     return [(r.offset, r.timestamp, r.timestamp_type, r.key, r.value) for r in kafkafmt.read_records(data)]
 
 
-def header(data):
+def header(data: Buffer) -> Any:
     return next(iter_tables(data))[0]
 
 
-def test_in_place(package):
+def test_valid_batch_is_changed_in_place(package: ModuleType) -> None:
     data = bytearray(build_batch(RECORDS))
     before = bytes(data)
     result = validate(data, leader_epoch=7)
     assert result.records is data
     assert (result.in_place, result.count, result.first_offset, result.next_offset) == (True, 4, 100, 104)
     assert (result.max_timestamp, result.offset_of_max_timestamp) == (NOW + 9, 101)
-    assert told(data) == [(100 + i, r[2], 0, *r[:2]) for i, r in enumerate(RECORDS)]
-    assert data[17:] == before[17:]  # the CRC with all it covers
+    assert rows_of(data) == [(100 + i, r[2], 0, *r[:2]) for i, r in enumerate(RECORDS)]
+    assert data[17:] == before[17:]  # the CRC and all bytes that it covers
     assert header(data)["leader_epoch"] == 7
 
 
-def test_a_buffer_that_cannot_be_written_is_copied(package):
+def test_read_only_buffer_is_copied(package: ModuleType) -> None:
     data = build_batch(RECORDS)
     result = validate(data)
     assert result.in_place
-    assert told(result.records)[0][0] == 100
-    assert told(data)[0][0] == 0
+    assert rows_of(result.records)[0][0] == 100
+    assert rows_of(data)[0][0] == 0
 
 
-def test_log_append_time(package):
+def test_log_append_time_is_set_in_place(package: ModuleType) -> None:
     for magic in (1, 2):
         data = bytearray(build_batch(RECORDS, magic=magic, codec="gzip"))
         result = validate(data, timestamp_type="LogAppendTime", magic=magic, now_ms=NOW + 77)
         assert result.in_place
         assert (result.max_timestamp, result.offset_of_max_timestamp) == (NOW + 77, 100)
-        assert [r[:3] for r in told(data)] == [(100 + i, NOW + 77, 1) for i in range(4)]
+        assert [r[:3] for r in rows_of(data)] == [(100 + i, NOW + 77, 1) for i in range(4)]
 
 
-def test_the_crc_follows_a_corrected_maximum_timestamp(package):
+def test_wrong_maximum_timestamp_is_corrected_with_the_crc(package: ModuleType) -> None:
     data = bytearray(
         build([(0, 0, None, b"a", ()), (1, 5, None, b"b", ())], base_timestamp=NOW, max_timestamp=NOW + 99)
     )
@@ -81,27 +85,29 @@ def test_the_crc_follows_a_corrected_maximum_timestamp(package):
 @pytest.mark.parametrize(
     ("options", "reason"), [({"codec": "zstd"}, "codec"), ({"magic": 1}, "format"), ({"magic": 0}, "format")]
 )
-def test_rebuilt(package, options, reason):
+def test_batch_is_rebuilt_for_another_codec_or_format(
+    package: ModuleType, options: dict[str, Any], reason: str
+) -> None:
     data = bytearray(build_batch(RECORDS))
     before = bytes(data)
     result = validate(data, **options)
     assert (result.rebuilt, result.in_place, bytes(data)) == (reason, False, before)
     times = [-1] * 4 if options.get("magic") == 0 else [r[2] for r in RECORDS]
     kind = -1 if options.get("magic") == 0 else 0
-    assert told(result.records) == [
+    assert rows_of(result.records) == [
         (100 + i, t, kind, *r[:2]) for i, (t, r) in enumerate(zip(times, RECORDS, strict=True))
     ]
     assert result.offset_of_max_timestamp == (-1 if kind else 101)
 
 
-def test_inner_offsets_that_old_clients_sent(package):
+def test_wrapper_with_inner_offsets_of_old_clients_is_rebuilt(package: ModuleType) -> None:
     data = build_batch([(b"k", b"v", NOW, (), 0), (b"k", b"w", NOW, (), 2)], magic=1, codec="gzip")
     result = validate(data, magic=1)
     assert result.rebuilt == "inner_offsets"
-    assert [r[0] for r in told(result.records)] == [100, 101]
+    assert [r[0] for r in rows_of(result.records)] == [100, 101]
 
 
-def test_what_a_rebuilt_batch_keeps(package):
+def test_rebuilt_batch_keeps_the_producer_state(package: ModuleType) -> None:
     data = build_batch(RECORDS, producer_id=4, producer_epoch=3, base_sequence=8, transactional=True)
     row = header(validate(data, codec="lz4", level=4, leader_epoch=6).records)
     assert [int(row[n]) for n in ("producer_id", "producer_epoch", "base_sequence", "leader_epoch")] == [4, 3, 8, 6]
@@ -134,7 +140,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("data", "options", "rule"), RULES)
-def test_rules(package, data, options, rule):
+def test_violated_rule_is_named(package: ModuleType, data: bytes, options: dict[str, Any], rule: str) -> None:
     buffer = bytearray(data)
     with pytest.raises(InvalidError) as caught:
         validate(buffer, **options)
@@ -143,7 +149,7 @@ def test_rules(package, data, options, rule):
     assert buffer == data
 
 
-def test_every_invalid_record_is_reported(package):
+def test_every_invalid_record_is_reported(package: ModuleType) -> None:
     data = build_batch([(None if i % 2 else b"k", b"", NOW if i < 6 else NOW + 10**9) for i in range(9)])
     with pytest.raises(InvalidError, match=r"record 1: .*; record 3: .*; record 5: .*; and 3 more") as caught:
         validate(data, compacted=True)
@@ -164,20 +170,20 @@ def test_every_invalid_record_is_reported(package):
         (message(1, None, b"garbage", attributes=1), StructureError),
     ],
 )
-def test_damaged_data(package, data, error):
+def test_damaged_batch_is_an_error_of_kafka(package: ModuleType, data: bytes, error: type[KafkaFormatError]) -> None:
     with pytest.raises(error) as caught:
         validate(data)
     assert caught.value.rule == caught.value.code
     assert caught.value.rule in KAFKA_ERRORS
 
 
-def test_answers_are_kafkas():
+def test_broker_errors_are_those_of_kafka() -> None:
     assert set(KAFKA_ERRORS.values()) < set(kafkafmt.protocol.ErrorCode.__members__)
     assert {rule for _, _, rule in RULES} | {"timestamp"} < set(KAFKA_ERRORS)
 
 
-def test_results_as_bytes(package):
-    """A result is not its bytes, but gives them."""
+def test_result_can_be_converted_to_bytes(package: ModuleType) -> None:
+    """A result also supports the buffer protocol."""
     data = build_batch(RECORDS)
     for result in (validate(data), kafkafmt.convert(data, 1), kafkafmt.recompress(data, "gzip")):
         assert bytes(result) == bytes(result.records)
@@ -186,8 +192,8 @@ def test_results_as_bytes(package):
             assert list(kafkafmt.read_records(result)) == list(kafkafmt.read_records(result.records))
 
 
-def test_any_number_of_batches_of_a_coordinator(package):
-    """Gaps inside batches stay, as a log has them; control batches and empty ones too."""
+def test_coordinator_may_append_several_batches(package: ModuleType) -> None:
+    """Gaps inside batches, control batches and batches without records are kept."""
     parts = [
         simple_batch([b"a", b"b"], 10),
         build(
@@ -200,32 +206,32 @@ def test_any_number_of_batches_of_a_coordinator(package):
     result = validate(data, 1000, origin="coordinator", after_max_ms=10**15)
     assert (result.in_place, result.count, result.next_offset) == (True, 5, 1000 + 2 + 9 + 1 + 3)
     assert np.concatenate(list(iter_tables(data)))["base_offset"].tolist() == [1000, 1002, 1011, 1012]
-    assert [r[0] for r in told(data)] == [1000, 1001, 1003, 1007]
+    assert [r[0] for r in rows_of(data)] == [1000, 1001, 1003, 1007]
     assert (result.max_timestamp, result.offset_of_max_timestamp) == (1_700_000_000_003, 1007)
     mixed = validate(data, 0, origin="coordinator", codec="zstd", after_max_ms=10**15)
     assert mixed.rebuilt == "codec"
-    assert [r[0] for r in told(mixed.records)] == [0, 1, 3, 7]
+    assert [r[0] for r in rows_of(mixed.records)] == [0, 1, 3, 7]
     assert (np.concatenate(list(iter_tables(mixed.records)))["attributes"] & 7).tolist() == [4, 4, 0, 0]
 
 
-def test_count_comes_from_headers_if_records_are_not_checked(package):
+def test_count_comes_from_headers_if_records_are_not_checked(package: ModuleType) -> None:
     data = bytearray(b"".join(simple_batch([b"a", b"b"], 9) for _ in range(300)))
     result = validate(data, 5, origin="coordinator", check_records=False)
     assert (result.in_place, result.count, result.next_offset, result.max_timestamp) == (True, 600, 605, NOW + 1)
-    assert [r[0] for r in told(data)] == list(range(5, 605))
+    assert [r[0] for r in rows_of(data)] == list(range(5, 605))
 
 
-def test_headers_of_old_formats_are_not_trusted(package):
-    """They do not tell what is in a wrapper."""
+def test_headers_of_old_formats_are_not_trusted(package: ModuleType) -> None:
+    """The header of a wrapper does not contain the number of its messages."""
     parts = [build_batch([(b"k", b"v", NOW)] * 3, magic=1, codec="lz4"), message(1, b"k", b"w", timestamp=NOW + 1)]
     result = validate(b"".join(parts), 5, magic=1, origin="coordinator", check_records=False)
     assert (result.count, result.next_offset, result.offset_of_max_timestamp) == (4, 9, 8)
-    assert [r[0] for r in told(result.records)] == [5, 6, 7, 8]
+    assert [r[0] for r in rows_of(result.records)] == [5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("codec", [building.NONE, building.GZIP])
-def test_offset_deltas_that_do_not_rise(package, codec):
-    """Where the batch is built anew its records are numbered anew, else they contradict it."""
+def test_offset_deltas_that_do_not_increase_are_an_error(package: ModuleType, codec: int) -> None:
+    """If the batch is rebuilt, its records get new offset deltas. Otherwise, the deltas are an error."""
     records = [record(2, 0, b"k", b"a"), record(0, 1, None, b"b" * 9000, [(b"h", None)]), record(90_000, 0, b"k", None)]
     data = build(records, codec=codec, base_timestamp=NOW, max_timestamp=NOW + 1, last_offset_delta=2)
     result = validate(data, codec="lz4")
@@ -248,8 +254,8 @@ def test_offset_deltas_that_do_not_rise(package, codec):
             validate(build(broken, codec=codec, count=3, last_offset_delta=2), codec="lz4")
 
 
-def test_negative_timestamps(package):
-    """A batch that stays has at least -1 as its maximum; one that is built anew cannot hold them."""
+def test_negative_timestamps_need_a_maximum_of_minus_one(package: ModuleType) -> None:
+    """In a batch that is not rebuilt, the maximum becomes -1. A rebuilt batch cannot contain negative timestamps."""
     data = build([record(0, -5, b"k", b"v"), record(1, -7, b"k", b"v")], base_timestamp=0, max_timestamp=-5)
     result = validate(data)
     assert (result.in_place, result.max_timestamp, result.offset_of_max_timestamp) == (True, -1, -1)
@@ -260,15 +266,15 @@ def test_negative_timestamps(package):
         assert (caught.value.rule, caught.value.position) == ("timestamp", len(simple_batch([b"a"])))
 
 
-def test_format_0_has_no_maximum_timestamp(package):
-    """But where records are built anew a broker tells what it would have written."""
+def test_format_0_has_no_maximum_timestamp(package: ModuleType) -> None:
+    """If records are rebuilt, a broker reports the timestamp that another format would have."""
     plain = build_batch(RECORDS[:2], magic=1)
     assert validate(plain, magic=0, timestamp_type="LogAppendTime")[5:] == (NOW, 100)
     assert validate(plain, magic=0)[5:] == (-1, -1)
     assert validate(message(0, b"k", b"v"), magic=0, timestamp_type="LogAppendTime")[5:] == (-1, -1)
 
 
-def test_a_maximum_timestamp_of_an_empty_batch(package):
+def test_maximum_timestamp_can_be_that_of_an_empty_batch(package: ModuleType) -> None:
     parts = [simple_batch([b"a"]), building.empty_batch(1, 0, max_timestamp=NOW + 9)]
     result = validate(b"".join(parts), 5, origin="coordinator")
     assert (result.max_timestamp, result.offset_of_max_timestamp) == (NOW + 9, -1)
@@ -284,12 +290,12 @@ def test_a_maximum_timestamp_of_an_empty_batch(package):
         ({"max_message_bytes": -1}, ValueError), ({"leader_epoch": 2**31}, OverflowError), ({"leader_epoch": 1.0}, TypeError),
     ],
 )  # fmt: skip
-def test_wrong_arguments(options, error):
+def test_wrong_arguments_are_rejected(options: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         validate(build_batch(RECORDS), **options)
 
 
-def test_numbers_of_any_type_and_size(package):
+def test_numpy_integers_and_large_integers_are_accepted(package: ModuleType) -> None:
     numbers = {
         "now_ms": np.int64(NOW),
         "leader_epoch": np.int16(3),
@@ -304,8 +310,8 @@ def test_numbers_of_any_type_and_size(package):
 @pytest.mark.parametrize(
     "options", [{}, {"codec": "lz4"}, {"magic": 1}, {"check_records": False}, {"timestamp_type": "LogAppendTime"}]
 )
-def test_offsets_up_to_the_last(package, options):
-    """2**63 - 1 is never a record's: it is what follows the last that there can be."""
+def test_offsets_end_before_the_largest_one(package: ModuleType, options: dict[str, Any]) -> None:
+    """2**63 - 1 can only be the next offset, never that of a record."""
     last = 2**63 - 1
     data = bytearray(build_batch(RECORDS))
     assert validate(data, last - 4, **options).next_offset == last
@@ -319,7 +325,7 @@ def test_offsets_up_to_the_last(package, options):
     assert assign_offsets(data, last - 4) == last
 
 
-def test_offsets_set_in_place(package):
+def test_assign_offsets_changes_only_offsets_and_epochs(package: ModuleType) -> None:
     parts = [
         simple_batch([b"a", b"b"], 500, leader_epoch=3),
         build_batch([(None, b"c", 5), (None, b"d", 6)], magic=1, codec="lz4"),
@@ -331,8 +337,8 @@ def test_offsets_set_in_place(package):
     data = bytearray(b"".join(parts))
     before = bytes(data)
     assert assign_offsets(data, 40, 9) == 40 + 2 + 2 + 1 + 1 + 8 + 1
-    assert [r[0] for r in told(data)] == [40, 41, 42, 43, 44, 45, 46, 47, 54]
-    assert [r[4] for r in told(data)] == [b"%c" % c for c in b"abcdefghi"]
+    assert [r[0] for r in rows_of(data)] == [40, 41, 42, 43, 44, 45, 46, 47, 54]
+    assert [r[4] for r in rows_of(data)] == [b"%c" % c for c in b"abcdefghi"]
     rows = np.concatenate(list(iter_tables(data)))
     assert rows["leader_epoch"][rows["magic"] == 2].tolist() == [9, 9, 9]
     touched = {i for i in range(len(data)) if data[i] != before[i]}
@@ -344,7 +350,7 @@ def test_offsets_set_in_place(package):
     assert assign_offsets(bytearray(), 5) == 5
 
 
-def test_nothing_is_written_when_something_is_wrong(package):
+def test_assign_offsets_writes_nothing_if_a_batch_is_invalid(package: ModuleType) -> None:
     for bad, error in (
         (simple_batch([b"a"])[:-1], TruncatedError),
         (build_batch([(None, b"c")], magic=0, codec="gzip"), InvalidError),
@@ -357,7 +363,7 @@ def test_nothing_is_written_when_something_is_wrong(package):
         assert data == before
 
 
-def test_write_offsets_checks_its_places(core):
+def test_write_offsets_checks_the_positions(core: ModuleType) -> None:
     table = np.zeros(2, BATCH_DTYPE)
     table["position"], table["magic"], table["base_offset"] = (0, 20), 2, -1
     data = bytearray(40)
@@ -372,7 +378,7 @@ def test_write_offsets_checks_its_places(core):
     assert data == b"\xff" * 8 + bytes(32)
 
 
-def test_number_batches_checks_all_before_it_writes(core):
+def test_number_batches_checks_all_rows_before_it_writes(core: ModuleType) -> None:
     table = np.zeros(3, BATCH_DTYPE)
     table["position"], table["magic"], table["last_offset_delta"] = (0, 20, 40), (2, 1, 1), (4, 0, 2)
     table["count"] = (5, 1, -1)
@@ -392,14 +398,15 @@ def test_number_batches_checks_all_before_it_writes(core):
     assert [int.from_bytes(data[p : p + 8], "big") for p in (0, 20, 40)] == [7, 12, 15]
     assert data[12:16] == bytes(4)
     assert core.number_batches(data, table, 2**63 - 10, 3) == 2**63 - 1
-    assert (data[12:16], data[32:36]) == (b"\0\0\0\3", bytes(4))
+    assert bytes(data[12:16]) == b"\0\0\0\3"
+    assert bytes(data[32:36]) == bytes(4)
 
 
-def sequence(values, base_offset, base_sequence, epoch=0, **fields):
+def sequence(values: list[bytes], base_offset: int, base_sequence: int, epoch: int = 0, **fields: Any) -> bytes:
     return simple_batch(values, base_offset, producer_id=1, producer_epoch=epoch, base_sequence=base_sequence, **fields)
 
 
-def test_valid_stream_passes(package):
+def test_valid_stream_has_no_problems(package: ModuleType) -> None:
     stream = [
         sequence([b"a", b"b"], 0, 2**31 - 2),
         build_batch([(None, b"x", 5)] * 3, magic=1, codec="gzip", base_offset=2),
@@ -414,7 +421,7 @@ def test_valid_stream_passes(package):
         assert check_batches(log.read_bytes()).ok
 
 
-def test_every_problem_is_reported(package):
+def test_every_problem_is_reported(package: ModuleType) -> None:
     stream = [
         sequence([b"a", b"b"], 0, 0),
         sequence([b"a", b"b"], 2, 0),
@@ -441,8 +448,8 @@ def test_every_problem_is_reported(package):
     }
 
 
-def test_offsets_that_no_log_has(package):
-    """What is wrong with one batch is not held against those behind it."""
+def test_impossible_offsets_are_reported(package: ModuleType) -> None:
+    """An impossible offset does not affect the check of later batches."""
     last = 2**63 - 1
     stream = [
         simple_batch([b"a"], -5),
@@ -458,7 +465,7 @@ def test_offsets_that_no_log_has(package):
     assert f"from {last} to {last + 1}" in check.problems[1].message
 
 
-def test_batches_after_a_corrupted_length_are_checked(package):
+def test_batches_after_a_corrupted_length_are_checked(package: ModuleType) -> None:
     stream = [simple_batch([b"a"]), building.mutate(simple_batch([b"b"], 1), 8, b"\x7f"), simple_batch([b"c"], 2)]
     data = b"".join(stream)
     check = check_batches(data)
@@ -467,8 +474,8 @@ def test_batches_after_a_corrupted_length_are_checked(package):
 
 
 @st.composite
-def hurt(draw):
-    """Batches of any format with bytes changed, and mostly the CRC of the first right again."""
+def corrupted_batches(draw: st.DrawFn) -> bytearray:
+    """Draw batches of any format with changed bytes, mostly with a corrected CRC of the first batch."""
     magic = draw(st.sampled_from([0, 1, 2]))
     codec = draw(st.sampled_from(["none", "gzip", "lz4"]))
     records = [
@@ -484,15 +491,15 @@ def hurt(draw):
     return data + draw(st.sampled_from([b"", simple_batch([b"x"])]))
 
 
-def test_corrupted_data_raises_only_kafka_format_errors(package):
+def test_corrupted_data_raises_only_kafka_format_errors(package: ModuleType) -> None:
     @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
-        hurt(),
+        corrupted_batches(),
         st.sampled_from([0, 1, 2]),
         st.sampled_from(["producer", "none", "gzip"]),
         st.sampled_from(["client", "coordinator"]),
     )
-    def check(data, magic, codec, origin):
+    def check(data: bytearray, magic: int, codec: str, origin: str) -> None:
         before = bytes(data)
         try:
             result = validate(data, magic=magic, codec=codec, origin=origin, after_max_ms=2**62)
@@ -510,8 +517,8 @@ def test_corrupted_data_raises_only_kafka_format_errors(package):
     check()
 
 
-def test_error_lists_the_first_records_only(package, monkeypatch):
-    """One error for a batch of a million bad records would take some 300 bytes for each."""
+def test_error_lists_the_first_records_only(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error message that lists all records would need about 300 bytes for each of them."""
     monkeypatch.setattr("kafkafmt.records.rules._MAX_LISTED", 5)
     data = build_batch([(None if i % 2 else b"k", b"v", NOW if i % 3 else 1) for i in range(100)])
     with pytest.raises(InvalidError) as caught:

@@ -1,4 +1,4 @@
-"""Views of a log that are not the driver's, for tests: directories that moved, were emptied, or were replaced by an older copy."""
+"""Change a log directory so that an executor sees other files than the driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def empty(folder: Path) -> None:
 
 
 def show_an_older_copy(folder: Path) -> None:
-    """The directory without its last segment, and with the one before cut to half."""
+    """Replace the directory by a copy without its last segment, in which the segment before is truncated to half."""
     move_away(folder)
     shutil.copytree(folder.with_name("moved-0"), folder)
     *_, before, last = segments_of(folder)

@@ -1,11 +1,11 @@
-"""Build batches of record format 2 for tests: valid ones, odd ones, damaged ones.
+"""Build batches of record format 2 for tests: valid, unusual and damaged ones.
 
-Nothing here comes from `kafkafmt`, so that a mistake there cannot hide itself. Every header field can be given; those left out
-get the value a correct producer would write. The layout of a batch (big-endian):
+This module imports nothing from `kafkafmt`, so that a mistake in the package cannot be in the tests as well. Every header field
+is a parameter; by default, it has the value that a correct producer writes. The layout of a batch (big-endian):
 
-    0 baseOffset i64        8 batchLength i32 (what follows it)      12 partitionLeaderEpoch i32     16 magic i8
+    0 baseOffset i64        8 batchLength i32 (bytes after it)       12 partitionLeaderEpoch i32     16 magic i8
     17 crc u32 (CRC-32C of 21..end)   21 attributes i16   23 lastOffsetDelta i32   27 baseTimestamp i64   35 maxTimestamp i64
-    43 producerId i64      51 producerEpoch i16      53 baseSequence i32      57 count i32      61 records, perhaps compressed
+    43 producerId i64      51 producerEpoch i16      53 baseSequence i32      57 count i32      61 records, possibly compressed
 
     batch([record(value=b"a"), record(1, value=b"b")], base_offset=10, codec=ZSTD)
 """
@@ -36,7 +36,7 @@ Fields = tuple[int, int, bytes | None, bytes | None, Sequence[tuple[bytes, bytes
 
 
 def varint(value: int) -> bytes:
-    """A zigzag varint as short as it can be; serves for 32 and 64 bit fields alike."""
+    """Return the shortest zigzag varint of a 32-bit or 64-bit value."""
     n = (value << 1) ^ (value >> 63)
     out = bytearray()
     while n > 0x7F:
@@ -47,7 +47,7 @@ def varint(value: int) -> bytes:
 
 
 def long_varint(value: int, size: int) -> bytes:
-    """The same number written with `size` bytes, by padding with empty continuation groups (legal, though no producer does it)."""
+    """Return a varint of `size` bytes, padded with empty groups. Kafka accepts it, but no producer writes it."""
     short = varint(value)
     if len(short) >= size:
         return short
@@ -55,7 +55,7 @@ def long_varint(value: int, size: int) -> bytes:
 
 
 def sized(data: bytes | None, null: int = -1) -> bytes:
-    """A varint length and the bytes; `null` is the length that stands for none."""
+    """Return the bytes with a varint length before them. For None, return the length `null`."""
     return varint(null) if data is None else varint(len(data)) + data
 
 
@@ -71,7 +71,7 @@ def record(
     length: int | None = None,
     extra: bytes = b"",
 ) -> bytes:
-    """One record's bytes. `header_count` and `length` may lie; `extra` follows the headers, inside the record."""
+    """Return a record. `header_count` and `length` may be wrong; `extra` follows the headers, inside the record."""
     body = bytearray([attributes & 0xFF])
     body += varint(timestamp_delta) + varint(offset_delta) + sized(key) + sized(value)
     body += varint(len(headers) if header_count is None else header_count)
@@ -82,7 +82,7 @@ def record(
 
 
 def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
-    """Compress as Kafka's Java producer frames each codec: gzip member, xerial snappy stream, lz4 frame, zstd frame."""
+    """Compress as Kafka's Java producer does: one gzip member, xerial snappy stream, lz4 frame or zstd frame."""
     if codec == NONE:
         return data
     if codec == GZIP:
@@ -104,12 +104,12 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
         import zstandard
 
         stream = zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False).compressobj()
-        return stream.compress(data) + stream.flush()  # Java streams, so its frames carry no content size
+        return stream.compress(data) + stream.flush()  # Java writes a stream, so its frames have no content size
     raise ValueError(f"no codec {codec}")
 
 
 def xerial(data: bytes, block: int = XERIAL_BLOCK) -> bytes:
-    """snappy-java's stream: magic, version and lowest compatible version, then blocks with an int32 length each."""
+    """Return a stream of snappy-java: magic, version, lowest compatible version, and blocks with an int32 length each."""
     import cramjam
 
     out = bytearray(XERIAL_MAGIC + struct.pack(">ii", 1, 1))
@@ -141,10 +141,10 @@ def batch(
     compressed: bytes | None = None,
     level: int | None = None,
 ) -> bytes:
-    """One batch.
+    """Return a batch.
 
-    `records` are bytes from `record()` or tuples of its five fields. `attributes` replaces codec bits and `flags` altogether.
-    `payload` replaces the joined records (it is then compressed), `compressed` what stands after the header, as it is.
+    `records` are bytes from `record()` or tuples of its five fields. `attributes` replaces the codec bits and `flags`. `payload`
+    replaces the joined records before compression. `compressed` replaces all bytes after the header.
     """
     made = [r if isinstance(r, bytes) else record(*r) for r in records]
     deltas = [peek_deltas(r) for r in made]
@@ -176,7 +176,7 @@ def batch(
 
 
 def simple_batch(values: Sequence[bytes | None], base_offset: int = 0, **fields: object) -> bytes:
-    """A batch of these values: null keys, no headers, timestamps one millisecond apart."""
+    """Return a batch of these values with null keys, no headers, and timestamps one millisecond apart."""
     return batch([(i, i, None, v, ()) for i, v in enumerate(values)], base_offset=base_offset, **fields)  # type: ignore[arg-type]
 
 
@@ -189,7 +189,7 @@ def control_batch(
     coordinator_epoch: int = 0,
     version: int = 0,
 ) -> bytes:
-    """An end-of-transaction marker: `kind` is ABORT or COMMIT."""
+    """Return a batch with an end-of-transaction marker. `kind` is ABORT or COMMIT."""
     marker = record(0, 0, struct.pack(">hh", version, kind), struct.pack(">hi", version, coordinator_epoch))
     return batch(
         [marker],
@@ -201,7 +201,7 @@ def control_batch(
 
 
 def empty_batch(base_offset: int = 0, last_offset_delta: int = 0, **fields: object) -> bytes:
-    """What the cleaner leaves of a batch whose records are all gone but whose producer must be remembered."""
+    """Return a batch without records, as the log cleaner keeps it to preserve the state of its producer."""
     given: dict[str, object] = {
         "base_timestamp": -1,
         "max_timestamp": 1_700_000_000_000,
@@ -212,7 +212,7 @@ def empty_batch(base_offset: int = 0, last_offset_delta: int = 0, **fields: obje
 
 
 def repair_crc(data: bytes | bytearray, start: int = 0) -> bytes:
-    """The same bytes with the checksum of the batch at `start` made right, by the length it claims (cut to what is there)."""
+    """Return the bytes with a correct CRC of the batch at `start`. Its length field may exceed the data."""
     whole = bytearray(data)
     claimed = struct.unpack_from(">i", whole, start + 8)[0]
     end = min(len(whole), max(start + HEADER_SIZE, start + 12 + claimed))
@@ -221,18 +221,18 @@ def repair_crc(data: bytes | bytearray, start: int = 0) -> bytes:
 
 
 def mutate(data: bytes, position: int, replacement: bytes, *, repair: bool = False) -> bytes:
-    """`data` with bytes overwritten at `position`; with `repair` the (single) batch's checksum agrees again."""
+    """Return `data` with other bytes at `position`. With `repair`, the CRC of the only batch is corrected."""
     changed = data[:position] + replacement + data[position + len(replacement) :]
     return repair_crc(changed) if repair else changed
 
 
 def split(data: bytes) -> list[bytes]:
-    """The batches of a healthy stretch of log, one by one, by their lengths."""
+    """Return the batches of an undamaged log, separated by their length fields."""
     out, at = [], 0
     while at < len(data):
         end = at + 12 + struct.unpack_from(">i", data, at + 8)[0]
         if not at + 17 <= end <= len(data):
-            raise ValueError(f"no whole batch at {at}")
+            raise ValueError(f"no complete batch at {at}")
         out.append(data[at:end])
         at = end
     return out
@@ -241,7 +241,7 @@ def split(data: bytes) -> list[bytes]:
 def message(
     magic: int, key: bytes | None, value: bytes | None, *, offset: int = 0, timestamp: int = 0, attributes: int = 0
 ) -> bytes:
-    """A message of format 0 or 1 with its offset and size, for logs that mix formats."""
+    """Return a message of format 0 or 1 with its offset and size."""
     body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
     for part in (key, value):
         body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part
@@ -249,7 +249,7 @@ def message(
 
 
 def peek_deltas(raw: bytes) -> tuple[int, int]:
-    """(timestamp delta, offset delta) of a record's bytes, as well as they can be read; zeros where they cannot."""
+    """Return the timestamp delta and the offset delta of a record, or zeros if they cannot be read."""
     try:
         _, at = _read_varint(raw, 0)
         timestamp, at = _read_varint(raw, at + 1)

@@ -1,6 +1,6 @@
 """Find the code blocks of Markdown pages and run them.
 
-The language of a block says what it is:
+The language of a block determines how it is run:
 
 - ``python``: run in the page's namespace, which all blocks of the page share.
 - ``console``: lines that start with ``$ `` are run by bash, one after the other; the lines after them are the expected output. A
@@ -34,7 +34,7 @@ OUTPUT = 'title="Output"'
 
 @dataclass
 class Block:
-    """A fenced block of a page. line: the number of its first line of content, from 1."""
+    """A fenced block of a page. `line` is the number of its first line of content, starting at 1."""
 
     page: Path
     line: int
@@ -73,7 +73,8 @@ def blocks_of(page: Path) -> list[Block]:
 class Runner:
     """Runs the blocks of one page, in order.
 
-    folder: working directory. paths: real paths by the paths in the page. spark: returns the session of the tests.
+    `folder` is the working directory. `paths` contains the real paths, by the paths in the page. `spark` returns the session of
+    the tests.
     """
 
     folder: Path

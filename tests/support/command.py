@@ -1,4 +1,4 @@
-"""The command `kafkafmt` as a user runs it: a process of its own, on either core."""
+"""Run the command `kafkafmt` as users do, or in this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 def kafkafmt(
     *arguments: Any, backend: str = "auto", stdin: Any = subprocess.DEVNULL
 ) -> subprocess.CompletedProcess[str]:
-    """Run it; stdout and stderr as text. A traceback is never right."""
+    """Run the command in a separate process, and check that it prints no traceback."""
     done = subprocess.run(
         [sys.executable, "-m", "kafkafmt", *map(str, arguments)],
         capture_output=True,
@@ -32,7 +32,7 @@ def kafkafmt(
 
 
 def inside(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    """The same within this process, on the core it has: ten times as quick, for what is said rather than for what is read."""
+    """Run the command in this process, on its core. This is about ten times as fast as a separate process."""
     from kafkafmt.cli.main import run
 
     out, err, command = io.StringIO(), io.StringIO(), ["kafkafmt", *map(str, arguments)]
@@ -47,11 +47,11 @@ def inside(*arguments: Any) -> subprocess.CompletedProcess[str]:
 
 
 def records(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
-    """The records that `kafkafmt cat` prints."""
+    """Return the records that `kafkafmt cat` prints."""
     return [json.loads(line) for line in kafkafmt("cat", *arguments, "--format", "json", **options).stdout.splitlines()]
 
 
 def report(*arguments: Any, **options: Any) -> dict[str, Any]:
-    """The report of `kafkafmt verify`."""
+    """Return the report of `kafkafmt verify`."""
     found: dict[str, Any] = json.loads(kafkafmt("verify", *arguments, "--format", "json", **options).stdout)
     return found

@@ -1,31 +1,71 @@
-"""Short ways to drive a core in tests: bytes in, plain Python values out."""
+"""Call the functions of a core with bytes, and return plain Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from kafkafmt.types import BATCH_DTYPE, COLUMNS, CopiedColumns, RecordColumns
+from kafkafmt import Record
+from kafkafmt.errors import KafkaFormatError
+from kafkafmt.types import BATCH_DTYPE, COLUMNS, BatchTable, Buffer, CopiedColumns, RecordColumns
 
 MIN, MAX = -(2**63), 2**63 - 1
 
+Row = tuple[Any, ...]
+"""Offset, timestamp, timestamp type, key span, value span, header spans. An item is None if its column is missing."""
+Fields = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+"""Offset, timestamp, timestamp type, key, value and headers of a record."""
 
-def scan(core, data, rows=64, start=0, end=None, check_crc=True):
-    """The rows that a shallow walk fills, and what it returned."""
+ErrorFields = tuple[str, int, int | None, int | None, str]
+"""Class name, position, base offset, resume position and message of an error."""
+
+T = TypeVar("T")
+
+
+class Step(NamedTuple):
+    """The result of one call of `decode_records`."""
+
+    rows: list[Row]
+    error: KafkaFormatError | None
+    cursor: tuple[int, ...]
+
+
+def required(column: T | None) -> T:
+    """Return a column that was requested, so that it is not None."""
+    assert column is not None
+    return column
+
+
+def scan(
+    core: ModuleType,
+    data: Buffer,
+    rows: int = 64,
+    start: int = 0,
+    end: int | None = None,
+    check_crc: bool = True,
+) -> tuple[BatchTable, Any]:
+    """Return the rows that `scan_batches` fills, and its result."""
     table = np.zeros(rows, BATCH_DTYPE)
     result = core.scan_batches(data, table, start, end, check_crc)
     return table[: result.count], result
 
 
-def rows_of(columns):
-    """Every row of the columns as a tuple: offset, timestamp, type, key span, value span, header spans; None where not asked for."""
+def rows_of(columns: RecordColumns) -> list[Row]:
+    """Return each row as (offset, timestamp, type, key span, value span, header spans); None for a missing column."""
     n = columns.rows
 
-    def column(*arrays):
-        if arrays[0] is None:
+    def column(*arrays: npt.NDArray[Any] | None) -> list[Any]:
+        parts = [array[:n].tolist() for array in arrays if array is not None]
+        if not parts:
             return [None] * n
-        parts = [array[:n].tolist() for array in arrays]
         return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
 
     headers = column(None)
-    if columns.header_count is not None:
+    if columns.header_start is not None and columns.header_count is not None:
         spans = [
             getattr(columns, f"header_{part}")
             for part in ("key_position", "key_length", "value_position", "value_length")
@@ -46,8 +86,8 @@ def rows_of(columns):
     )
 
 
-def copies_of(columns, name):
-    """The keys or values of CopiedColumns, a None for a null; and that the bits behind them are ready for others."""
+def copies_of(columns: RecordColumns, name: str) -> list[bytes | None] | None:
+    """Return the keys or values of CopiedColumns, and check that the validity bits after the last row are set."""
     offsets, data, validity = (getattr(columns, f"{name}_{part}") for part in ("offsets", "data", "validity"))
     if offsets is None:
         return None
@@ -58,8 +98,21 @@ def copies_of(columns, name):
     return [raw[a:b] if valid else None for a, b, valid in zip(ends, ends[1:], bits[: columns.rows], strict=False)]
 
 
-def decode_steps(core, data, table, names=COLUMNS, capacity=64, header_capacity=0, first=MIN, end=None, room=None):
-    """Call after call of decode_records: what each one gave, up to the end or the first error. room: of copied keys and values."""
+def decode_steps(
+    core: ModuleType,
+    data: Buffer,
+    table: BatchTable,
+    names: Sequence[str] = COLUMNS,
+    capacity: int = 64,
+    header_capacity: int = 0,
+    first: int = MIN,
+    end: int | None = None,
+    room: int | None = None,
+) -> Iterator[Step]:
+    """Yield the rows, error and cursor after each call of decode_records, up to the end or the first error.
+
+    `room` is the capacity for copied keys and values, in bytes. By default, the columns contain spans.
+    """
     columns = (
         RecordColumns(capacity, names, header_capacity)
         if room is None
@@ -68,29 +121,40 @@ def decode_steps(core, data, table, names=COLUMNS, capacity=64, header_capacity=
     while True:
         error = core.decode_records(data, table, columns, first, end)
         batch, record, position, delta = columns.cursor.tolist()
-        yield rows_of(columns), error, (batch, record, *((position, delta) if record else ()))
+        yield Step(rows_of(columns), error, (batch, record, *((position, delta) if record else ())))
         if error is not None or batch >= len(table):
             return
         assert columns.rows, "no progress"
         columns.clear()
 
 
-def decode(core, data, table=None, **options):
-    """All rows, and the error or None."""
+def decode(
+    core: ModuleType, data: Buffer, table: BatchTable | None = None, **options: Any
+) -> tuple[list[Row], KafkaFormatError | None]:
+    """Return all rows, and the error or None."""
     if table is None:
         table, _ = scan(core, data)
-    rows, error = [], None
+    rows: list[Row] = []
+    error = None
     for part, failure, _ in decode_steps(core, data, table, **options):
         rows += part
         error = failure
     return rows, error
 
 
-def records(core, data, table=None, capacity=64, names=COLUMNS, **options):
-    """All records as tuples of their fields; an error is raised."""
+def records(
+    core: ModuleType,
+    data: Buffer,
+    table: BatchTable | None = None,
+    capacity: int = 64,
+    names: Sequence[str] = COLUMNS,
+    **options: Any,
+) -> list[Fields]:
+    """Return all records as tuples of their fields. Raise the error if there is one."""
     if table is None:
         table, _ = scan(core, data)
-    columns, out = RecordColumns(capacity, names), []
+    columns = RecordColumns(capacity, names)
+    out: list[Fields] = []
     while columns.cursor[0] < len(table):
         error = core.decode_records(data, table, columns, **options)
         if error is not None:
@@ -100,10 +164,12 @@ def records(core, data, table=None, capacity=64, names=COLUMNS, **options):
     return out
 
 
-def fields(record):
+def fields(record: Record[bytes]) -> Fields:
     return record.offset, record.timestamp, record.timestamp_type, record.key, record.value, record.headers
 
 
-def what(error):
-    """All of an error that the cores agree on."""
-    return error and (type(error).__name__, error.position, error.base_offset, error.resume, str(error))
+def what(error: KafkaFormatError | None) -> ErrorFields | None:
+    """Return the properties of an error that must be equal on both cores."""
+    if error is None:
+        return None
+    return type(error).__name__, error.position, error.base_offset, error.resume, str(error)

@@ -1,4 +1,4 @@
-"""What tests ask of an ELF file of 64 bits, little-endian: its segments, its dynamic section, its undefined symbols."""
+"""Read the segments, the dynamic section and the strings of a little-endian ELF file of 64 bits."""
 
 from __future__ import annotations
 

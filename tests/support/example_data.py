@@ -1,4 +1,4 @@
-"""Log directories that the examples of README and docs read."""
+"""Write the log directories that the examples of README and docs read."""
 
 from __future__ import annotations
 

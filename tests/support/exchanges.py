@@ -1,9 +1,9 @@
-"""A conversation with a broker: requests that we build, in every version that it announces, and what it answers.
+"""Send requests to a broker in every version that it announces, and check its responses.
 
-    python tests/support/exchanges.py HOST:PORT > FILE        a line of JSON an exchange: what was said, and what was answered
+    python tests/support/exchanges.py HOST:PORT > FILE        prints each request and its response as a line of JSON
 
-ApiVersions and the six APIs that clients live on: Metadata, Produce, Fetch, ListOffsets, OffsetCommit, OffsetFetch. What the
-broker answers is looked into on the way, so that the conversation only ends well if it understood us.
+The requests are those of ApiVersions and of the six APIs that clients need most: Metadata, Produce, Fetch, ListOffsets,
+OffsetCommit and OffsetFetch. Each response is compared with the state that the earlier requests must have caused.
 """
 
 from __future__ import annotations
@@ -16,26 +16,28 @@ import time
 import uuid
 from typing import Any
 
+from api_lookup import api_of
+
 import kafkafmt
 from kafkafmt import protocol
-from kafkafmt.protocol import apis
+from kafkafmt.types import view_of
 
 TOPIC, GROUP, PARTITION, CLIENT = "wire-exchanges", "wire-group", 0, "kafkafmt"
 TRIES = 100
 
 
 class Connection:
-    """One connection; `said` has every request and response, as frames."""
+    """A connection to a broker. `frames` contains the frames of all requests and responses."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, timeout=20)
         self.splitter = protocol.FrameSplitter()
         self.correlation = protocol.Correlation()
-        self.said: list[tuple[bytes, bytes]] = []
+        self.frames: list[tuple[bytes, bytes]] = []
         self.last = 0
 
     def ask(self, body: Any, version: int) -> Any:
-        """Send a request, wait for its response; both are kept."""
+        """Send a request, return its response, and keep the frames of both."""
         self.last += 1
         request = protocol.make_request(body, version, self.last, CLIENT)
         self.correlation.sent(request)
@@ -44,17 +46,17 @@ class Connection:
         while True:
             data = self.socket.recv(65536)
             if not data:
-                raise ConnectionError(f"the broker hung up on {type(body).__name__} version {version}")
+                raise ConnectionError(f"the broker closed the connection after {type(body).__name__} version {version}")
             for answer in self.splitter.feed(data):
-                self.said.append((frame, bytes(answer)))
+                self.frames.append((frame, bytes(answer)))
                 return self.correlation.read_response(answer)
 
 
 def versions_of(ranges: dict[int, tuple[int, int]], key: int) -> range:
-    """The versions that both sides know. Brokers since 4.0 announce Produce from 0 on and take it from 3 on."""
+    """Return the versions that both sides support. Brokers since 4.0 announce Produce 0 but require version 3."""
     low, high = ranges[key]
     low = 3 if key == 0 and ranges[1][0] == 4 else low
-    return range(low, min(high, apis.api(key).versions.last) + 1)
+    return range(low, min(high, api_of(key).versions.last) + 1)
 
 
 def converse(address: tuple[str, int]) -> Connection:
@@ -81,7 +83,7 @@ def converse(address: tuple[str, int]) -> Connection:
 
 
 def metadata(link: Connection, versions: range) -> uuid.UUID:
-    """The topic's id; zeros where brokers have none."""
+    """Return the topic's id. Brokers without topic ids return zeros."""
     topic_id = uuid.UUID(int=0)
     for version in versions:
         for _ in range(TRIES):
@@ -89,7 +91,7 @@ def metadata(link: Connection, versions: range) -> uuid.UUID:
             (topic,) = link.ask(body, version).topics
             if topic.error_code == 0 and all(p.error_code == 0 for p in topic.partitions):
                 break
-            link.said.pop()
+            link.frames.pop()
             time.sleep(0.1)
         assert (topic.error_code, topic.name, len(topic.partitions)) == (0, TOPIC, 1)
         topic_id = topic.topic_id
@@ -97,8 +99,8 @@ def metadata(link: Connection, versions: range) -> uuid.UUID:
 
 
 def produce(link: Connection, versions: range, topic_id: uuid.UUID) -> list[bytes]:
-    """A batch in each version; the values, by offset."""
-    values = []
+    """Produce a batch in each version, and return the values by offset."""
+    values: list[bytes] = []
     for version in versions:
         value = f"value of version {version}".encode()
         magic = {0: 0, 1: 0, 2: 1}.get(version, 2)
@@ -127,8 +129,8 @@ def fetch(link: Connection, versions: range, topic_id: uuid.UUID, values: list[b
         assert [(r.offset, r.key, r.value) for r in records] == [(i, b"key", v) for i, v in enumerate(values) if i], (
             version
         )
-        end = protocol.batches_end(data.records)  # a broker that converts to an older format fills up with half a batch
-        assert (end.next_offset, end.bytes_used == len(data.records) or version < 4) == (len(values), True)
+        end = protocol.batches_end(data.records)  # a broker that converts to an older format adds an incomplete batch
+        assert (end.next_offset, end.bytes_used == len(view_of(data.records)) or version < 4) == (len(values), True)
 
 
 def list_offsets(link: Connection, versions: range, end: int) -> None:
@@ -152,13 +154,13 @@ def coordinate(link: Connection, versions: range) -> None:
             error = answer.coordinators[0].error_code if version >= 4 else answer.error_code
             if error == 0:
                 break
-            link.said.pop()
+            link.frames.pop()
             time.sleep(0.1)
         assert error == 0
 
 
 def commit(link: Connection, versions: range, topic_id: uuid.UUID) -> dict[int, int]:
-    """The offset committed in each version."""
+    """Commit an offset in each version, and return these offsets by version."""
     committed = {}
     for version in versions:
         request = protocol.OffsetCommitRequest
@@ -170,7 +172,7 @@ def commit(link: Connection, versions: range, topic_id: uuid.UUID) -> dict[int, 
             (answer,) = link.ask(request(group_id=GROUP, topics=[topic]), version).topics[0].partitions
             if not protocol.ErrorCode(answer.error_code).retriable:
                 break
-            link.said.pop()
+            link.frames.pop()
             time.sleep(0.1)
         assert answer.error_code == 0, (version, answer)
         committed[version] = 100 + version
@@ -178,7 +180,7 @@ def commit(link: Connection, versions: range, topic_id: uuid.UUID) -> dict[int, 
 
 
 def fetch_committed(link: Connection, versions: range, topic_id: uuid.UUID, committed: dict[int, int]) -> None:
-    """Brokers keep what was committed in version 0 apart from all else, in ZooKeeper, without its metadata."""
+    """Fetch the committed offsets. Version 0 reads those in ZooKeeper, which have no metadata."""
     for version in versions:
         request = protocol.OffsetFetchRequest
         if version < 8:
@@ -197,7 +199,7 @@ def fetch_committed(link: Connection, versions: range, topic_id: uuid.UUID, comm
 
 def main() -> None:
     host, _, port = sys.argv[1].rpartition(":")
-    for request, response in converse((host, int(port))).said:
+    for request, response in converse((host, int(port))).frames:
         print(
             json.dumps(
                 {name: base64.b64encode(data).decode() for name, data in (("request", request), ("response", response))}

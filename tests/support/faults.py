@@ -1,10 +1,10 @@
-"""A disk that fails on demand: every call that changes a file, or reads one, goes through here.
+"""Make calls that change or read a file fail on demand.
 
 disk = Disk(monkeypatch)
-disk.strike(at=17, how="crash")        the 17th change from now on does not happen, and none after it
-disk.strike(at=17, how="torn")         the same, but half of it was written
-disk.strike(at=17, how=errno.ENOSPC)   the 17th change fails with this error, half written; those after it are fine
-disk.short = True                      reads and writes move one byte, or seven, at a time
+disk.strike(at=17, how="crash")        the 17th change from now on and all later ones do not happen
+disk.strike(at=17, how="torn")         half of the 17th change is written, and all later ones do not happen
+disk.strike(at=17, how=errno.ENOSPC)   half of the 17th change is written, and it fails with this error; later ones succeed
+disk.short = True                      each write writes one or seven bytes, and reads are short
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WRITES = ("pwrite", "write")
 
 
 class Crash(BaseException):
-    """The process is no more: nothing of it may catch this and go on."""
+    """Ends the simulated process. It is a BaseException, so that no `except Exception` of the package catches it."""
 
 
 class Disk:
@@ -53,7 +53,7 @@ class Disk:
             self.changes += 1
             if self.changes == self._at:
                 return self._fail(name, real, args)
-            if name == "fsync":  # the machine's own power stays on
+            if name == "fsync":  # syncing the real disk would only take time
                 return None
             if name in WRITES and self.short:
                 return real(args[0], bytes(args[1])[: 1 + 6 * (self.changes % 2)], *args[2:])

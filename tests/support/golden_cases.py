@@ -1,11 +1,11 @@
-"""The golden logs under tests/golden: which there are, and what a Java consumer read from them.
+"""List the golden logs in tests/golden, and load the records that a Java consumer read from them.
 
     for case in CASES:
         got = rows(lines printed by `kafkafmt cat … --format json --bytes base64`)
         assert got == case.expected()
 
 Rows are a dict: (topic, partition, offset) → [timestamp, timestampType, key, value, headers], bytes in base64.
-See tests/golden/README.md for what each case holds.
+tests/golden/README.md describes the cases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Rows = dict[RowKey, list[Any]]
 
 
 def rows(lines: Iterable[str]) -> Rows:
-    """Index JSON lines of records by topic, partition and offset; an offset that comes twice is an error."""
+    """Index JSON lines of records by topic, partition and offset. An offset that occurs twice is an error."""
     found: Rows = {}
     for line in lines:
         if line.strip():
@@ -41,7 +41,7 @@ def rows(lines: Iterable[str]) -> Rows:
 
 @dataclass(frozen=True)
 class Case:
-    """One golden log directory (or two of them, in jbod) and its answers."""
+    """One golden log directory (two of them in the case `jbod`), and the expected results."""
 
     version: str
     name: str
@@ -55,13 +55,13 @@ class Case:
 
     @property
     def roots(self) -> list[Path]:
-        """The log directories to read together."""
+        """The log directories that are read together."""
         log = self.folder / "log"
         return sorted(p for p in log.iterdir() if p.is_dir()) if self.name == "jbod" else [log]
 
     @property
     def torn(self) -> bool:
-        """Was it damaged on purpose?"""
+        """Whether the log was damaged on purpose."""
         return self.name == "torn"
 
     @property
@@ -70,11 +70,11 @@ class Case:
 
     @property
     def internal(self) -> bool:
-        """Are records of Kafka's own topics expected? (`cat` shows those with --internal only.)"""
+        """Whether records of Kafka's internal topics are expected. `cat` prints them only with --internal."""
         return self.name == "internal" or any(topic.startswith("__") for topic, _, _ in self.expected())
 
     def partition_dir(self, topic: str, partition: int) -> Path:
-        """Where a live partition lies, whichever log directory holds it."""
+        """Return the directory of a live partition, which can be in any of the log directories."""
         for root in self.roots:
             if (root / f"{topic}-{partition}").is_dir():
                 return root / f"{topic}-{partition}"
@@ -91,7 +91,7 @@ class Case:
         return self._loaded[name]
 
     def expected(self, committed: bool = False, below_local_start: bool = False) -> Rows:
-        """What must be read from `log/`: of torn, all that was written; of tiered, what has not moved away."""
+        """Return the rows to read from `log/`: all that were written if damaged, only local ones if tiered."""
         name = "expected-committed.jsonl" if committed else "written-expected.jsonl" if self.torn else "expected.jsonl"
         found: Rows = self._load(name)
         if self.name != "tiered" or below_local_start:
@@ -100,12 +100,12 @@ class Case:
         return {at: row for at, row in found.items() if at[2] >= starts[at[:2]]}
 
     def recovered(self) -> Rows:
-        """Of torn: what a broker kept of it. Of the others: the same as expected()."""
+        """Return the rows that a broker kept. They differ from expected() only if the log was damaged."""
         found: Rows = self._load("expected.jsonl")
         return found
 
     def offsets(self) -> dict[tuple[str, int], dict[str, Any]]:
-        """The broker's offsets by topic and partition, before any damage, and `localLogStart`: the first one in `log/`."""
+        """Return the broker's offsets before any damage, and `localLogStart`, the first offset in `log/`."""
         name = next(
             n
             for n in ("written-offsets.json", "offsets.json", "recovered-offsets.json")
@@ -120,7 +120,10 @@ class Case:
         return answers
 
     def may_be_missing(self, at: RowKey, report: Mapping[str, Any] | None) -> bool:
-        """Was this record hurt on purpose, and does the partition's verify report (one entry of `partitions`) own up to it?"""
+        """Return whether the log was damaged, and the verify report of the partition lists the record as missing.
+
+        `report` is one entry of `partitions`.
+        """
         if not self.torn or report is None:
             return False
         if at[2] >= report["next_offset"] and report["findings"]:  # an unfinished tail
@@ -133,9 +136,9 @@ class Case:
 
 
 def dumped(file: Path) -> dict[str, list[str]]:
-    """What kafka-dump-log printed (`dump.txt.xz`, `decoded-*.txt.xz`): by the path of a dumped file, `log/…`, its lines.
+    """Return the lines that kafka-dump-log printed (`dump.txt.xz`, `decoded-*.txt.xz`), by the path of the dumped file.
 
-    What the tool wrote to stderr is under `stderr`.
+    The lines that the tool wrote to stderr have the key `stderr`.
     """
     found: dict[str, list[str]] = {}
     lines: list[str] = []
@@ -151,7 +154,7 @@ def dumped(file: Path) -> dict[str, list[str]]:
 
 
 def decoded(version: str, topic: str) -> dict[str, list[str]]:
-    """The same of an internal topic of the case `internal`, by the tool's decoder for it."""
+    """Return the lines that the tool's decoder printed for an internal topic of the case `internal`."""
     return dumped(GOLDEN / version / "internal" / f"decoded-{topic}.txt.xz")
 
 
@@ -171,12 +174,12 @@ def same_rows(got: Rows, want: Rows) -> None:
 
 
 LEGACY = [Case("legacy", log.parent.name) for log in sorted(GOLDEN.glob("legacy/*/log"))]
-"""Logs of formats 0 and 1 (some with 2 among them), by brokers 0.8 to 2.8; they have no offsets()."""
+"""Logs of formats 0 and 1, some of which also contain format 2, by brokers 0.8 to 2.8. They have no offsets()."""
 
 CASES = [Case(log.parent.parent.name, log.parent.name) for log in sorted(GOLDEN.glob("kafka-*/*/log"))]
 BY_NAME = {str(case): case for case in CASES}
 
 
 def case(name: str) -> Case:
-    """A case by its name, `kafka-4.3.1/codecs`, or without the version: the newest that has it."""
+    """Return a case by its name, `kafka-4.3.1/codecs`. Without a version, return the newest case of this name."""
     return BY_NAME[name] if name in BY_NAME else max((c for c in CASES if c.name == name), key=lambda c: c.version)

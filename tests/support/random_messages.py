@@ -1,4 +1,4 @@
-"""Messages with random values: null, empty, nested, at the limits of their types, beyond ASCII, with unknown tagged fields."""
+"""Make messages with random values: null, empty, nested, non-ASCII, limits of their types, unknown tagged fields."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def random_value(chance: Random, f: Any, message: Any, version: int, depth: int)
 
 
 def random_message(chance: Random, message: Any, version: int, depth: int = 0) -> Any:
-    """A message of a class, in what a version has of it."""
+    """Return a message with random values in the fields that the version has."""
     made = message()
     for f in message.SCHEMA.fields:
         if version not in f.versions or (f.tag is not None and chance.random() < 0.3):

@@ -1,4 +1,4 @@
-"""The verify report of one partition as the JSON has it."""
+"""Return the verify report of one partition as in the JSON output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of salvage share: partitions on disk, salvaged by the library or the command."""
+"""Write partitions, salvage them, and read the copies."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Partitions of any size that take little room: whole indexes, sparse segments that hold only the batches asked for.
+"""Write partitions of any size that need little disk space: complete indexes, and sparse segments.
 
-A segment is 1 GiB: 16384 batches of 64 KiB with 16 records each. Of its bytes those batches are written that a lookup needs
-(the one meant and the one before it, which the indexes name) and the last one; elsewhere are holes.
+A segment is 1 GiB: 16384 batches of 64 KiB with 16 records each. It contains only the batches that a lookup needs, which are
+the requested batch and the one before it, to which the indexes point, and the last batch. The rest of the file is holes.
 
-    log = SparseLog(directory, segments=1024, asked=[0.5])       1 TiB, in which what lies at its middle can be looked up
+    log = SparseLog(directory, segments=1024, asked=[0.5])       1 TiB, in which the offset at the middle can be looked up
     log.questions                                               [(offset, timestamp)]
 """
 
@@ -27,7 +27,10 @@ BATCH_MS = 1000
 
 
 class SparseLog:
-    """Makes `directory`, a partition directory of so many segments; asked: fractions of the log, and of the segment there."""
+    """A partition directory of `segments` segments.
+
+    `asked` contains the positions to look up, as fractions of the log. The same fraction determines the batch in its segment.
+    """
 
     def __init__(self, directory: Path, segments: int, asked: Sequence[float]) -> None:
         self.directory = directory

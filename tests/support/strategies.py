@@ -1,11 +1,26 @@
 """Hypothesis strategies for record batches of format 2: valid ones, and ones with corrupted records."""
 
+from __future__ import annotations
+
+from typing import TypedDict
+
 import building as build
 from decoding import MAX, MIN
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-QUICK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+
+class HypothesisSettings(TypedDict):
+    """Keyword arguments of `hypothesis.settings`."""
+
+    deadline: None
+    suppress_health_check: list[HealthCheck]
+
+
+QUICK: HypothesisSettings = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
 """Settings for tests whose examples take long to generate."""
 
 small_bytes = st.one_of(st.none(), st.binary(max_size=6), st.binary(min_size=60, max_size=140))
@@ -14,9 +29,10 @@ timestamps = st.one_of(st.integers(0, 300), st.integers(-(2**63), 2**63 - 1))
 
 
 @st.composite
-def valid_records(draw):
-    """Bytes of records in order, some with varints longer than they need be."""
-    delta, made = -1, []
+def valid_records(draw: st.DrawFn) -> tuple[list[bytes], int]:
+    """Draw records in offset order, and the last offset delta."""
+    delta = -1
+    made: list[bytes] = []
     for _ in range(draw(st.integers(0, 12))):
         delta += draw(st.sampled_from([1, 1, 1, 2, 70, 10_000]))
         record = build.record(delta, draw(timestamps), draw(small_bytes), draw(small_bytes), draw(headers))
@@ -25,7 +41,7 @@ def valid_records(draw):
 
 
 @st.composite
-def valid_batch(draw):
+def valid_batch(draw: st.DrawFn) -> bytes:
     records, last = draw(valid_records())
     return build.batch(
         records,
@@ -40,8 +56,8 @@ def valid_batch(draw):
 
 
 @st.composite
-def mutated_batch(draw):
-    """A valid batch with some bytes of its records, of the count and the like changed, and the CRC right again."""
+def mutated_batch(draw: st.DrawFn) -> bytes:
+    """Draw a valid batch, change some bytes of its records or its header, and correct the CRC."""
     data = bytearray(draw(valid_batch()))
     records = st.integers(61, max(61, len(data) - 1))
     for _ in range(draw(st.integers(1, 3))):
@@ -52,8 +68,8 @@ def mutated_batch(draw):
 
 
 @st.composite
-def loose_batch(draw):
-    """Records that have the right length, and in them bytes that are small varints more often than not."""
+def loose_batch(draw: st.DrawFn) -> bytes:
+    """Draw records with correct lengths, whose other bytes are mostly small varints."""
     byte = st.one_of(
         st.integers(0, 8), st.integers(0, 20), st.sampled_from([0x7F, 0x80, 0x82, 0xFF]), st.integers(0, 255)
     )

@@ -1,4 +1,4 @@
-"""User code that type checkers check, and that is never run: what each name of the public API returns."""
+"""Use the public API as users do. Type checkers check this module; it is never run."""
 
 from collections.abc import Iterator
 from typing import assert_type

@@ -1,4 +1,4 @@
-"""The types of the public API, as mypy and pyright see them in user code."""
+"""Check the types of the public API in user code, with mypy and pyright."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafkafmt.records.signatures import BatchOptions, BufferSelection, BuilderOp
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ENVIRONMENT = os.environ | {
-    # pyright treats packages as installed, and the repository's as such too, only if they are on this path
+    # pyright treats a package as installed, including that of the repository, only if it is on this path
     "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:], sysconfig.get_path("purelib")]),
     "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1",
 }

@@ -1,0 +1,12 @@
+"""Look up APIs that the tests know to exist."""
+
+from __future__ import annotations
+
+from kafkafmt.protocol import apis
+
+
+def api_of(key: int) -> apis.Api:
+    """Return the API with this key."""
+    api = apis.api(key)
+    assert api is not None
+    return api
