@@ -1,7 +1,8 @@
 """Let a run in CI fail if a test was skipped that tests/allowed_skips.txt does not list with a reason.
 
-Each line of that file is `test | reason`. In the id of the test (`tests/test_x.py::test_y[native]`), `*` matches any text. Lines
-that begin with # are comments. Without CI in the environment, this pytest plugin does nothing.
+Each line of that file is `test | reason`. In the id of the test
+(`tests/test_x.py::test_y[native]`), `*` matches any text. Lines that begin with # are comments.
+Without CI in the environment, this pytest plugin does nothing.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Work grows linearly with the input: bytes, calls and lines are counted, never seconds."""
+"""Check that work grows linearly with the input. Bytes, calls and lines are counted; time is not measured."""

@@ -1,4 +1,4 @@
-"""Count the lines of kafkafmt that run, and hold the counts of n, 2n and 4n against each other."""
+"""Count the executed lines of kafkafmt, and compare the counts for n, 2n and 4n."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from typing import Any
 PACKAGE = "kafkafmt"
 SIZES = (1, 2, 4)
 NEGLIGIBLE = 50
-"""Counts below this are those of set-up, and are taken as this."""
+"""Lower counts are replaced by this one, because they are caused by set-up."""
 TOLERANCE = 1.35
-"""How much more than n times the work n times the input may cost: buffers and tables grow in steps."""
+"""Factor by which the work may exceed linear growth, because buffers and tables grow in steps."""
 
 
 @contextmanager
 def counted_lines() -> Iterator[Counter[str]]:
-    """Count lines by module. A line counts each time that a loop or a comprehension comes back to it, and methods of dataclasses count."""
+    """Count the executed lines of each module.
+
+    A line in a loop or comprehension counts each time that it is executed. Generated methods of
+    dataclasses also count.
+    """
     lines: Counter[str] = Counter()
 
     def in_frame(frame: FrameType, event: str, _: Any) -> Any:
@@ -41,7 +45,7 @@ def counted_lines() -> Iterator[Counter[str]]:
 
 
 def lines_of(*calls: Callable[[], Any]) -> Counter[str]:
-    """Return how many lines of each module calls run together."""
+    """Return the number of lines of each module that the calls execute."""
     with counted_lines() as lines:
         for call in calls:
             call()
@@ -49,12 +53,17 @@ def lines_of(*calls: Callable[[], Any]) -> Counter[str]:
 
 
 def grows_linearly(n: int, work: Callable[[int], float | Counter[str]]) -> None:
-    """Assert that the work for 2n and 4n is at most two and four times that for n, with some tolerance, in each module by itself.
+    """Assert that the work for 2n and 4n is at most two and four times the work for n, with some tolerance.
+
+    Each module is checked separately.
 
     Parameters
     ----------
-    work
-        Returns the work for an input of a size. It is called once more before, so that what is imported and cached does not count.
+    n : int
+        Size of the smallest input.
+    work : callable
+        Returns the work for an input of a size. The result of a first call is ignored, because it
+        fills caches and imports modules.
     """
     work(n)
     first, *others = (_parts(work(n * size)) for size in SIZES)

@@ -1,6 +1,10 @@
-"""Batches in buffers: scanning, decoding, wrappers, damage, validation, conversion. On the pure core, whose loops can be counted."""
+"""Check functions for batches in buffers. They use the pure-Python core, because its lines can be counted."""
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from building import batch, message, mutate, record, simple_batch
@@ -14,37 +18,37 @@ from .growth import grows_linearly, lines_of
 
 
 @pytest.fixture(autouse=True)
-def _pure():
+def _pure() -> Iterator[None]:
     with cores.using("pure"):
         yield
 
 
-def batches(n, **fields):
+def batches(n: int, **fields: Any) -> list[bytes]:
     return [simple_batch([b"v"], i, **fields) for i in range(n)]
 
 
-def read(data, **options):
+def read(data: bytes, **options: Any) -> Callable[..., Any]:
     return lambda: list(kafkafmt.read_records(data, **options))
 
 
-def test_reading_many_batches():
+def test_reading_grows_linearly_with_batches() -> None:
     grows_linearly(30, lambda n: lines_of(read(b"".join(batches(n))), read(b"".join(batches(n)), start=n - 1)))
 
 
-def test_reading_many_compressed_batches():
+def test_reading_grows_linearly_with_compressed_batches() -> None:
     grows_linearly(30, lambda n: lines_of(read(b"".join(batches(n, codec=1)))))
 
 
-def test_reading_many_records_and_headers():
-    def work(n):
+def test_reading_grows_linearly_with_records_and_headers() -> None:
+    def work(n: int) -> Counter[str]:
         headers = [(b"h", b"v")] * n
         return lines_of(read(batch([(i, 0, b"k", b"v", ()) for i in range(n)] + [(n, 0, None, None, headers)])))
 
     grows_linearly(30, work)
 
 
-def test_reading_without_many_aborted_transactions():
-    def work(n):
+def test_reading_grows_linearly_with_aborted_transactions() -> None:
+    def work(n: int) -> Counter[str]:
         data = b"".join(
             simple_batch([b"v"], i, flags=0x10, producer_id=i, producer_epoch=0, base_sequence=0) for i in range(n)
         )
@@ -54,8 +58,8 @@ def test_reading_without_many_aborted_transactions():
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_reading_messages_and_wrappers(magic):
-    def work(n):
+def test_reading_grows_linearly_with_messages_and_wrappers(magic: int) -> None:
+    def work(n: int) -> Counter[str]:
         messages = [message(magic, b"k", b"v", offset=i) for i in range(n)]
         wrappers = b"".join(wrapper(magic, 1, messages[:2], 2 * i + 1, 2 * i) for i in range(n))
         return lines_of(read(b"".join(messages)), read(wrappers), read(wrapper(magic, 1, messages, n - 1)))
@@ -64,15 +68,15 @@ def test_reading_messages_and_wrappers(magic):
 
 
 @pytest.mark.parametrize("magic", [1, 2])
-def test_iterating_over_batches(magic):
-    def work(n):
+def test_iterating_grows_linearly_with_batches(magic: int) -> None:
+    def work(n: int) -> Counter[str]:
         data = b"".join(batches(n)) if magic == 2 else b"".join(message(1, b"k", b"v", offset=i) for i in range(n))
         return lines_of(lambda: [(b.base_offset, b.is_valid, b.data) for b in kafkafmt.iter_batches(data)])
 
     grows_linearly(30, work)
 
 
-DAMAGED = {
+DAMAGED: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "every batch": lambda parts: [mutate(p, 30, b"\xff") for p in parts],
     "every other batch": lambda parts: [mutate(p, 30, b"\xff") if i % 2 else p for i, p in enumerate(parts)],
     "length of every batch": lambda parts: [mutate(p, 8, b"\xff") for p in parts],
@@ -82,8 +86,8 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_checking_damaged_batches(damage):
-    def work(n):
+def test_checking_grows_linearly_with_damaged_batches(damage: str) -> None:
+    def work(n: int) -> int:
         data = b"".join(DAMAGED[damage](batches(n)))
         with counted() as done:
             kafkafmt.check_batches(data)
@@ -92,17 +96,17 @@ def test_checking_damaged_batches(damage):
     grows_linearly(30, work)
 
 
-def _check(data):
+def _check(data: bytes) -> None:
     assert not kafkafmt.check_batches(data).ok
 
 
-def _decode_in_spark(data):
+def _decode_in_spark(data: bytes) -> None:
     functions = pytest.importorskip("kafkafmt.spark.functions")
     for _ in functions.decode_partition(on_error="skip")([data]):
         pass
 
 
-CLAIMS = {
+CLAIMS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "each": lambda parts: parts,
     "every other": lambda parts: [p if i % 2 else simple_batch([b"v" * 40], i) for i, p in enumerate(parts)],
     "each, with one end": lambda parts: [*parts, simple_batch([b"w" * 40 * len(parts)], len(parts))],
@@ -111,27 +115,26 @@ CLAIMS = {
 
 @pytest.mark.parametrize("read", [_check, _decode_in_spark])
 @pytest.mark.parametrize("claims", CLAIMS)
-def test_headers_that_claim_to_reach_the_end(monkeypatch, claims, read):
-    """Many plausible headers have a length close to the end of the buffer, where no batch is, or a large one, and a wrong CRC."""
+def test_scanning_grows_linearly_with_headers_that_claim_the_rest(
+    monkeypatch: pytest.MonkeyPatch, claims: str, read: Callable[..., Any]
+) -> None:
+    """Many plausible headers have a wrong CRC, and a length that ends near the end of the buffer, or a large one."""
     from kafkafmt._pure import batch as pure_batch
     from kafkafmt._pure import search as pure_search
+    from kafkafmt._pure.crc import crc32c
 
     under_crc = [0]
-    crc32c = pure_batch.crc32c
 
-    def counting(view, value=0, start=0, end=None):
+    def counting(view: memoryview, value: int = 0, start: int = 0, end: int | None = None) -> int:
         under_crc[0] += (len(view) if end is None else end) - start
         return crc32c(view, value, start, end)
 
     for module in (pure_batch, pure_search):
         monkeypatch.setattr(module, "crc32c", counting)
-    for name, length in (
-        ("DIRECT_LENGTH", 256),
-        ("PREFIX_STEP", 128),
-    ):  # what is summed for each header, whatever it claims
+    for name, length in (("DIRECT_LENGTH", 256), ("PREFIX_STEP", 128)):
         monkeypatch.setattr(pure_search, name, length)
 
-    def work(n):
+    def work(n: int) -> int:
         size = len(simple_batch([b"v" * 40]))
         parts = [mutate(simple_batch([b"v" * 40], i), 8, (size * (n - i) - 12).to_bytes(4, "big")) for i in range(n)]
         under_crc[0] = 0
@@ -141,8 +144,8 @@ def test_headers_that_claim_to_reach_the_end(monkeypatch, claims, read):
     grows_linearly(40, work)
 
 
-def test_checking_sequences_of_many_producers():
-    def work(n):
+def test_checking_grows_linearly_with_producers() -> None:
+    def work(n: int) -> Counter[str]:
         data = b"".join(
             simple_batch([b"v"], i, producer_id=i % 50, producer_epoch=0, base_sequence=i) for i in range(n)
         )
@@ -154,8 +157,8 @@ def test_checking_sequences_of_many_producers():
 @pytest.mark.parametrize(
     "settings", [{}, {"codec": "gzip"}, {"magic": 1}, {"timestamp_type": "LogAppendTime"}], ids=str
 )
-def test_validating_many_batches(settings):
-    def work(n):
+def test_validation_grows_linearly_with_batches(settings: dict[str, Any]) -> None:
+    def work(n: int) -> Counter[str]:
         data = b"".join(batches(n))
         return lines_of(
             lambda: kafkafmt.validate_and_assign_offsets(bytearray(data), 0, origin="coordinator", **settings)
@@ -164,22 +167,22 @@ def test_validating_many_batches(settings):
     grows_linearly(30, work)
 
 
-def test_validating_many_records_that_break_a_rule():
-    def work(n):
+def test_validation_grows_linearly_with_invalid_records() -> None:
+    def work(n: int) -> Counter[str]:
         data = bytearray(batch([record(i, value=b"v") for i in range(n)]))
 
-        def refused():
+        def reject() -> None:
             with pytest.raises(kafkafmt.InvalidError):
                 kafkafmt.validate_and_assign_offsets(data, 0, compacted=True)
 
-        return lines_of(refused)
+        return lines_of(reject)
 
     grows_linearly(60, work)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_converting_and_recompressing(magic):
-    def work(n):
+def test_conversion_grows_linearly_with_batches(magic: int) -> None:
+    def work(n: int) -> Counter[str]:
         data = b"".join(batches(n))
         old = b"".join(message(magic, b"k", b"v", offset=i) for i in range(n))
         return lines_of(
@@ -190,12 +193,12 @@ def test_converting_and_recompressing(magic):
     grows_linearly(30, work)
 
 
-def test_assigning_offsets():
+def test_assigning_offsets_grows_linearly_with_batches() -> None:
     grows_linearly(30, lambda n: lines_of(lambda: kafkafmt.assign_offsets(bytearray(b"".join(batches(n))), 5)))
 
 
-def test_building_batches_and_columns():
-    def work(n):
+def test_building_grows_linearly_with_records() -> None:
+    def work(n: int) -> Counter[str]:
         rows = [(b"k", b"v" * 50)] * n
         columns = kafkafmt.columns_of(key=[b"k"] * n, headers=[[("h", b"x")]] * n)
         return lines_of(

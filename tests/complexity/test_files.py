@@ -1,8 +1,10 @@
-"""The files next to segments: checkpoints, indexes, snapshots, properties; directories of many partitions."""
+"""Check files next to segments (checkpoints, indexes, snapshots, properties), and directories of many partitions."""
 
 from __future__ import annotations
 
 import struct
+from collections import Counter
+from pathlib import Path
 
 from kafkafmt.log import discover
 from kafkafmt.log.format import checkpoints, index_entries, leader_epochs
@@ -11,19 +13,19 @@ from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot
 from .growth import grows_linearly, lines_of
 
 
-def test_offset_checkpoints():
-    def work(n):
+def test_offset_checkpoints_are_read_in_linear_time() -> None:
+    def work(n: int) -> Counter[str]:
         text = f"0\n{n}\n" + "".join(f"topic {i} {i}\n" for i in range(n))
         return lines_of(lambda: checkpoints.read_offset_checkpoint(text, "x"))
 
     grows_linearly(100, work)
 
 
-def test_leader_epochs():
-    def work(n):
+def test_leader_epochs_are_read_in_linear_time() -> None:
+    def work(n: int) -> Counter[str]:
         text = f"0\n{n}\n" + "".join(f"{i} {n - i}\n" for i in range(n))
 
-        def read():
+        def read() -> None:
             found = checkpoints.read_leader_epochs(text)
             leader_epochs.believable_epochs(found)
             leader_epochs.believable_epochs([(e, o) for o, e in found])
@@ -34,13 +36,13 @@ def test_leader_epochs():
     grows_linearly(100, work)
 
 
-def test_properties():
-    """Continued lines, escapes, and a line without an end."""
+def test_properties_are_read_in_linear_time() -> None:
+    """The texts contain continued lines, escapes, and lines without an end."""
 
-    def work(n):
+    def work(n: int) -> Counter[str]:
         texts = ["a=1\\\n" * n, "k\\u0041=\\t\n" * n, "\\" * n, "x " * n, "cluster.id" + "\\:" * n]
 
-        def read():
+        def read() -> None:
             for text in texts:
                 checkpoints._properties(text)
 
@@ -49,14 +51,14 @@ def test_properties():
     grows_linearly(100, work)
 
 
-def test_indexes_and_snapshots():
-    def work(n):
+def test_indexes_and_snapshots_are_read_in_linear_time() -> None:
+    def work(n: int) -> Counter[str]:
         index = b"".join(struct.pack(">ii", i, i) for i in range(n))
         times = b"".join(struct.pack(">qi", i, i) for i in range(n))
         aborted = b"".join(struct.pack(">hqqqq", 0, i, i, i, i) for i in range(n))
         snapshot = snapshot_bytes(ProducerEntry(i) for i in range(n))
 
-        def read():
+        def read() -> None:
             index_entries.read_offset_index(index, 0)
             index_entries.read_time_index(times, 0)
             index_entries.read_transaction_index(aborted)
@@ -67,8 +69,8 @@ def test_indexes_and_snapshots():
     grows_linearly(100, work)
 
 
-def test_directories_of_many_partitions_and_files(tmp_path):
-    def work(n):
+def test_discovery_grows_linearly_with_partitions_and_files(tmp_path: Path) -> None:
+    def work(n: int) -> Counter[str]:
         root = tmp_path / str(n)
         for i in range(n):
             folder = root / f"t-{i}"
@@ -82,8 +84,8 @@ def test_directories_of_many_partitions_and_files(tmp_path):
     grows_linearly(20, work)
 
 
-def test_replicas_in_many_partitions(tmp_path):
-    def work(n):
+def test_comparing_replicas_grows_linearly_with_partitions(tmp_path: Path) -> None:
+    def work(n: int) -> Counter[str]:
         for side in "ab":
             for i in range(n):
                 folder = tmp_path / f"{n}{side}" / f"t-{i}"

@@ -1,10 +1,14 @@
-"""Logs: many segments, producers, transactions, index entries, damaged spans."""
+"""Check logs with many segments, producers, transactions, index entries and damaged spans."""
 
 from __future__ import annotations
 
 import itertools
 import shutil
 import struct
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, simple_batch
@@ -23,10 +27,13 @@ NUMBER = itertools.count()
 
 
 @pytest.fixture
-def write(tmp_path):
-    """Write a partition directory of segments, (base offset, bytes), and of other files; each call another one."""
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes a partition directory. Each call writes a new one.
 
-    def write_one(segments, others=()):
+    Its arguments are the segments, as (base offset, bytes), and the other files.
+    """
+
+    def write_one(segments: list[tuple[int, bytes]], others: Sequence[tuple[str, bytes]] = ()) -> Path:
         folder = tmp_path / f"{next(NUMBER)}" / "t-0"
         folder.mkdir(parents=True)
         for base, data in segments:
@@ -38,28 +45,28 @@ def write(tmp_path):
     return write_one
 
 
-def log_of(folder):
+def log_of(folder: Path) -> PartitionLog:
     return PartitionLog(discover([folder]).partitions[0])
 
 
-def verify(folder):
+def verify(folder: Path) -> Counter[str]:
     return lines_of(lambda: verify_partition(log_of(folder)))
 
 
-def committed(folder):
+def committed(folder: Path) -> Counter[str]:
     return lines_of(lambda: list(kafkafmt.open(folder).partitions[0].records(isolation="read_committed")))
 
 
-def transactional(base, producer_id, **fields):
+def transactional(base: int, producer_id: int, **fields: Any) -> bytes:
     return simple_batch(
         [b"v"], base, flags=TRANSACTIONAL, producer_id=producer_id, producer_epoch=0, base_sequence=0, **fields
     )
 
 
-def test_verify_of_many_segments_of_many_producers(write):
-    """Every segment has a producer of its own, and an aborted transaction."""
+def test_verify_grows_linearly_with_segments_and_producers(write: Callable[..., Path]) -> None:
+    """Every segment has another producer, and an aborted transaction."""
 
-    def work(n):
+    def work(n: int) -> Counter[str]:
         parts = [
             (2 * i, transactional(2 * i, i) + control_batch(ABORT, base_offset=2 * i + 1, producer_id=i))
             for i in range(n)
@@ -70,8 +77,8 @@ def test_verify_of_many_segments_of_many_producers(write):
     grows_linearly(20, work)
 
 
-def test_verify_of_many_segments_of_which_one_is_damaged(write):
-    def work(n):
+def test_verify_grows_linearly_with_segments_if_one_is_damaged(write: Callable[..., Path]) -> None:
+    def work(n: int) -> Counter[str]:
         parts = [(i, simple_batch([b"v"], i, producer_id=i, producer_epoch=0, base_sequence=0)) for i in range(n)]
         parts[n // 2] = n // 2, mutate(parts[n // 2][1], 30, b"\xff")
         return verify(write(parts))
@@ -79,17 +86,17 @@ def test_verify_of_many_segments_of_which_one_is_damaged(write):
     grows_linearly(20, work)
 
 
-def test_verify_of_many_segments_with_gaps_between(write):
-    def work(n):
+def test_verify_grows_linearly_with_gaps_between_segments(write: Callable[..., Path]) -> None:
+    def work(n: int) -> Counter[str]:
         return verify(write([(3 * i, simple_batch([b"v"], 3 * i)) for i in range(n)]))
 
     grows_linearly(20, work)
 
 
-def test_verify_of_many_spans_that_contradict_each_other(write):
-    """Offsets in zigzag: half of the batches fit neither of their neighbours."""
+def test_verify_grows_linearly_with_contradicting_spans(write: Callable[..., Path]) -> None:
+    """The offsets zigzag, so that half of the batches fit neither of their neighbours."""
 
-    def work(n):
+    def work(n: int) -> Counter[str]:
         parts = [simple_batch([b"v"], i if i % 2 else 3 * n - i) for i in range(n)]
         folder = write([(0, b"".join(parts))])
         assert len(verify_partition(log_of(folder))["damaged"]) >= n // 2 - 1
@@ -98,18 +105,18 @@ def test_verify_of_many_spans_that_contradict_each_other(write):
     grows_linearly(20, work)
 
 
-def test_verify_of_many_records_that_cannot_be_decoded(write):
-    """Each such batch is damage that only decoding finds."""
+def test_verify_grows_linearly_with_undecodable_batches(write: Callable[..., Path]) -> None:
+    """Only decoding detects the damage of these batches."""
 
-    def work(n):
+    def work(n: int) -> Counter[str]:
         parts = [simple_batch([b"v"], i, count=2 if i % 2 else 1) for i in range(n)]
         return verify(write([(0, b"".join(parts))]))
 
     grows_linearly(20, work)
 
 
-def test_verify_of_many_snapshots_and_open_transactions(write):
-    def work(n):
+def test_verify_grows_linearly_with_snapshots_and_transactions(write: Callable[..., Path]) -> None:
+    def work(n: int) -> Counter[str]:
         parts = [(i, transactional(i, i)) for i in range(n)]
         empty = snapshot_bytes([])
         return verify(write(parts, [(f"{i + 1:020}.snapshot", empty) for i in range(n)]))
@@ -117,18 +124,18 @@ def test_verify_of_many_snapshots_and_open_transactions(write):
     grows_linearly(20, work)
 
 
-def test_verify_of_snapshots_with_many_producers(write):
-    def work(n):
+def test_verify_grows_linearly_with_producers_in_snapshots(write: Callable[..., Path]) -> None:
+    def work(n: int) -> Counter[str]:
         producers = snapshot_bytes(ProducerEntry(i, 0, 0, i) for i in range(n))
         return verify(write([(0, b"".join(transactional(i, i) for i in range(n)))], [(f"{n:020}.snapshot", producers)]))
 
     grows_linearly(40, work)
 
 
-def test_transactions_that_end_in_the_order_of_their_beginning(write):
-    """Many are open at a time, and each abort asks for the oldest open one."""
+def test_committed_reading_grows_linearly_with_open_transactions(write: Callable[..., Path]) -> None:
+    """Many transactions are open at a time. Each abort looks up the oldest open one."""
 
-    def work(n):
+    def work(n: int) -> Counter[str]:
         parts = [transactional(i, i) for i in range(n)] + [
             control_batch(ABORT, base_offset=n + i, producer_id=i) for i in range(n)
         ]
@@ -138,8 +145,8 @@ def test_transactions_that_end_in_the_order_of_their_beginning(write):
     grows_linearly(40, work)
 
 
-def test_transactions_of_one_producer(write):
-    def work(n):
+def test_committed_reading_grows_linearly_with_transactions(write: Callable[..., Path]) -> None:
+    def work(n: int) -> Counter[str]:
         ends = (control_batch((ABORT, COMMIT)[i % 2], base_offset=2 * i + 1, producer_id=7) for i in range(n))
         folder = write([(0, b"".join(transactional(2 * i, 7) + end for i, end in enumerate(ends)))])
         return verify(folder) + committed(folder)
@@ -147,10 +154,10 @@ def test_transactions_of_one_producer(write):
     grows_linearly(40, work)
 
 
-def test_transactions_whose_end_damage_may_hide(write):
-    """Each doubt is held against the transaction index."""
+def test_committed_reading_grows_linearly_with_uncertain_transactions(write: Callable[..., Path]) -> None:
+    """Each transaction without a marker is looked up in the transaction index."""
 
-    def work(n):
+    def work(n: int) -> Counter[str]:
         parts = [transactional(i, i) for i in range(n)] + [b"\xff" * 70]
         parts += [transactional(n + 1 + i, n + i) for i in range(n)]
         parts += [control_batch(ABORT, base_offset=2 * n + 1 + i, producer_id=n + i) for i in range(n)]
@@ -161,8 +168,8 @@ def test_transactions_whose_end_damage_may_hide(write):
     grows_linearly(40, work)
 
 
-def test_leader_epochs(write):
-    def work(n):
+def test_leader_epochs_grow_linearly_with_batches(write: Callable[..., Path]) -> None:
+    def work(n: int) -> Counter[str]:
         data = b"".join(simple_batch([b"v"], i, leader_epoch=i) for i in range(n))
         epochs = "".join(f"{i} {i}\n" for i in range(n))
         return verify(write([(0, data)], [("leader-epoch-checkpoint", f"0\n{n}\n{epochs}".encode())]))
@@ -170,8 +177,8 @@ def test_leader_epochs(write):
     grows_linearly(40, work)
 
 
-def test_leader_epochs_that_are_all_wrong(write):
-    def work(n):
+def test_leader_epochs_grow_linearly_with_wrong_epochs(write: Callable[..., Path]) -> None:
+    def work(n: int) -> Counter[str]:
         data = b"".join(simple_batch([b"v"], i, leader_epoch=n - i) for i in range(n))
         epochs = "".join(f"{i} {i}\n" for i in range(n))
         return verify(write([(0, data)], [("leader-epoch-checkpoint", f"0\n{n}\n{epochs}".encode())]))
@@ -179,34 +186,34 @@ def test_leader_epochs_that_are_all_wrong(write):
     grows_linearly(40, work)
 
 
-def test_index_entries_that_all_lie(write):
-    def work(n):
+def test_verify_grows_linearly_with_wrong_index_entries(write: Callable[..., Path]) -> None:
+    def work(n: int) -> Counter[str]:
         data = b"".join(simple_batch([b"v"], i) for i in range(n))
-        lying = b"".join(struct.pack(">ii", i + 1, 7 * i + 1) for i in range(4 * n))
+        wrong = b"".join(struct.pack(">ii", i + 1, 7 * i + 1) for i in range(4 * n))
         times = b"".join(struct.pack(">qi", 10**12 + i, i) for i in range(4 * n))
-        folder = write([(0, data)], [(f"{0:020}.index", lying), (f"{0:020}.timeindex", times)])
+        folder = write([(0, data)], [(f"{0:020}.index", wrong), (f"{0:020}.timeindex", times)])
         return verify(folder) + lines_of(lambda: list(index_items(folder / f"{0:020}.index", 0)))
 
     grows_linearly(40, work)
 
 
-def test_dump_of_many_batches(write):
-    def work(n):
+def test_dump_grows_linearly_with_batches(write: Callable[..., Path]) -> None:
+    def work(n: int) -> Counter[str]:
         folder = write([(0, b"".join(simple_batch([b"v"], i) for i in range(n)))])
         return lines_of(lambda: list(LogDump(folder / f"{0:020}.log", 0, deep=True).items()))
 
     grows_linearly(40, work)
 
 
-def test_groups_of_many_commits(write):
-    def key(i):
+def test_groups_grow_linearly_with_commits(write: Callable[..., Path]) -> None:
+    def key(i: int) -> bytes:
         return (
             struct.pack(">h", 1)
             + b"".join(struct.pack(">h", len(s)) + s for s in (b"group %d" % (i % 50), b"topic"))
             + bytes(4)
         )
 
-    def work(n):
+    def work(n: int) -> Counter[str]:
         value = struct.pack(">hqih", 3, 5, -1, 0) + struct.pack(">q", 1)
         records = [(i, 0, key(i), value, ()) for i in range(n)]
         folder = write([(0, batch(records))])
@@ -217,12 +224,12 @@ def test_groups_of_many_commits(write):
     grows_linearly(100, work)
 
 
-def test_salvage_of_many_damaged_spans(write, tmp_path):
-    """Holes in many extents; the search between them is another test's."""
+def test_salvage_grows_linearly_with_damaged_spans(write: Callable[..., Path], tmp_path: Path) -> None:
+    """Many extents contain damage. Another test checks the search between extents."""
     from kafkafmt.log.auditing.salvage import salvage_partition
     from kafkafmt.log.reading.models import Damage
 
-    def work(n):
+    def work(n: int) -> Counter[str]:
         folder = write([(0, b"".join(simple_batch([b"v"], i) for i in range(2 * n)))])
         size = len(simple_batch([b"v"]))
         holes = [Damage(f"{0:020}.log", 2 * i * size, size, 2 * i, 2 * i, "corrupt_structure", "x") for i in range(n)]
@@ -233,10 +240,10 @@ def test_salvage_of_many_damaged_spans(write, tmp_path):
     grows_linearly(20, work)
 
 
-def test_salvage_of_many_extents_between_damaged_spans(write, tmp_path):
+def test_salvage_grows_linearly_with_extents(write: Callable[..., Path], tmp_path: Path) -> None:
     from kafkafmt.log.auditing.salvage import salvage_partition
 
-    def work(n):
+    def work(n: int) -> Counter[str]:
         parts = [simple_batch([b"v"], i) for i in range(2 * n)]
         folder = write([(0, b"".join(mutate(p, len(p) - 1, b"\xee") if i % 2 else p for i, p in enumerate(parts)))])
         log = log_of(folder)
@@ -249,11 +256,11 @@ def test_salvage_of_many_extents_between_damaged_spans(write, tmp_path):
     grows_linearly(60, work)
 
 
-def test_followed_log_is_not_read_again_for_each_batch(write):
-    """One batch is appended between two looks, and an index entry, as a broker does it."""
+def test_followed_log_is_not_read_again_for_each_batch(write: Callable[..., Path]) -> None:
+    """Between two checks, one batch and an index entry are appended, as by a broker."""
     size = len(simple_batch([b"v" * 300]))
 
-    def work(n):
+    def work(n: int) -> int:
         folder = write([(0, simple_batch([b"v" * 300], 0))], [(f"{0:020}.index", b"")])
         follower = Follower(discover([folder]).partitions[0], [folder])
         list(follower.records())
@@ -270,13 +277,13 @@ def test_followed_log_is_not_read_again_for_each_batch(write):
     grows_linearly(30, work)
 
 
-def test_followed_log_of_many_open_transactions(write):
-    def work(n):
+def test_following_grows_linearly_with_open_transactions(write: Callable[..., Path]) -> None:
+    def work(n: int) -> Counter[str]:
         folder = write([(0, transactional(0, 0))])
         follower = Follower(discover([folder]).partitions[0], [folder], committed=True)
         list(follower.records())
 
-        def grow():
+        def grow() -> None:
             for i in range(1, n):
                 with (folder / f"{0:020}.log").open("ab") as file:
                     file.write(transactional(i, i))
@@ -288,10 +295,10 @@ def test_followed_log_of_many_open_transactions(write):
     grows_linearly(15, work)
 
 
-def test_lookups_in_many_segments_read_few_bytes(write):
-    """An offset or a time costs about the same in twice as many segments."""
+def test_lookups_in_many_segments_read_few_bytes(write: Callable[..., Path]) -> None:
+    """Looking up an offset or a time reads about as many bytes in twice as many segments."""
 
-    def work(n):
+    def work(n: int) -> int:
         folder = write(
             [(5 * i, simple_batch([b"v" * 200] * 5, 5 * i, base_timestamp=10**12 + 5 * i)) for i in range(n)]
         )

@@ -1,8 +1,11 @@
-"""Frames: many elements, tagged fields, bytes one at a time. On the pure core, whose loops can be counted."""
+"""Check frames with many elements and fields. They use the pure-Python core, because its lines can be counted."""
 
 from __future__ import annotations
 
 import struct
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fuzz import cores
@@ -13,21 +16,21 @@ from .growth import grows_linearly, lines_of
 
 
 @pytest.fixture(autouse=True)
-def _pure():
+def _pure() -> Iterator[None]:
     with cores.using("pure"):
         yield
 
 
-def frame(body):
+def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def written(body, version):
+def written(body: protocol.Message, version: int) -> bytes:
     return b"".join(map(bytes, protocol.write_request(protocol.make_request(body, version))))
 
 
-def test_frames_of_many_elements():
-    def work(n):
+def test_messages_grow_linearly_with_elements() -> None:
+    def work(n: int) -> Counter[str]:
         topic = protocol.MetadataRequest.MetadataRequestTopic
         body = protocol.MetadataRequest(topics=[topic(name="t") for _ in range(n)])
         return lines_of(
@@ -37,35 +40,35 @@ def test_frames_of_many_elements():
     grows_linearly(50, work)
 
 
-def test_frames_of_many_tagged_fields():
-    def work(n):
+def test_messages_grow_linearly_with_tagged_fields() -> None:
+    def work(n: int) -> Counter[str]:
         body = protocol.MetadataRequest(unknown_tagged_fields=tuple((100 + i, b"x") for i in range(n)))
         return lines_of(lambda: protocol.read_request(written(body, 12)))
 
     grows_linearly(50, work)
 
 
-def test_frames_with_a_wrong_element_count():
-    """A count of 2^31 - 1 before n bytes."""
+def test_reading_does_not_depend_on_a_wrong_element_count() -> None:
+    """The count is 2^31 - 1, and n bytes follow it."""
 
-    def work(n):
+    def work(n: int) -> Counter[str]:
         data = frame(struct.pack(">hhih", 3, 1, 1, -1) + b"\x7f\xff\xff\xff" + bytes(n))
 
-        def refused():
+        def reject() -> None:
             with pytest.raises(KafkaFormatError):
                 protocol.read_request(data)
 
-        return lines_of(refused)
+        return lines_of(reject)
 
     grows_linearly(100, work)
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_frames_fed_in_small_pieces(size):
-    def work(n):
+def test_splitter_grows_linearly_with_small_parts(size: int) -> None:
+    def work(n: int) -> Counter[str]:
         stream = frame(bytes(n)) + frame(b"") * n
 
-        def feed():
+        def feed() -> None:
             splitter = protocol.FrameSplitter()
             found = [f for at in range(0, len(stream), size) for f in splitter.feed(stream[at : at + size])]
             assert len(found) == n + 1
@@ -75,22 +78,22 @@ def test_frames_fed_in_small_pieces(size):
     grows_linearly(100, work)
 
 
-def test_frames_fed_in_small_pieces_copy_each_byte_few_times(monkeypatch):
-    """The bytes that the splitter keeps while a frame grows."""
+def test_splitter_copies_each_byte_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count the bytes that the splitter copies until a frame is complete."""
 
     class Held(bytearray):
         copied = 0
 
-        def __iadd__(self, data):
+        def __iadd__(self, data: Any) -> Any:  # type: ignore[misc]  # only the types of __add__ and __iadd__ differ
             Held.copied += len(data)
             return super().__iadd__(data)
 
-        def __getitem__(self, key):
+        def __getitem__(self, key: Any) -> Any:
             found = super().__getitem__(key)
             Held.copied += len(found)
             return found
 
-    def work(n):
+    def work(n: int) -> int:
         Held.copied = 0
         splitter = protocol.FrameSplitter()
         splitter._held = Held()
@@ -101,9 +104,9 @@ def test_frames_fed_in_small_pieces_copy_each_byte_few_times(monkeypatch):
     grows_linearly(100, work)
 
 
-def test_responses_to_many_requests_with_one_correlation_id():
-    def work(n):
-        def answer():
+def test_correlation_grows_linearly_with_equal_correlation_ids() -> None:
+    def work(n: int) -> Counter[str]:
+        def answer() -> None:
             waiting = protocol.Correlation()
             for _ in range(n):
                 waiting.expect(7, "metadata", 1)

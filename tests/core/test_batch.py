@@ -15,8 +15,9 @@ from kafkafmt import iter_batches
 from kafkafmt.errors import ChecksumError, StructureError, UnsupportedError
 from kafkafmt.types import BATCH_DTYPE
 
-# base offset 258, length 50, leader epoch 3, magic 2, crc, attributes 0x51 (gzip, transactional, delete horizon), last offset
-# delta 9, base timestamp -2, max timestamp 2**40, producer 7, epoch 8, base sequence -1, count 1, a payload of one byte
+# base offset 258, length 50, leader epoch 3, magic 2, crc, attributes 0x51 (gzip, transactional,
+# delete horizon), last offset delta 9, base timestamp -2, max timestamp 2**40, producer 7, epoch 8,
+# base sequence -1, count 1, a payload of one byte
 LAYOUT = bytes.fromhex(
     "0000000000000102 00000032 00000003 02 aabbccdd 0051 00000009 fffffffffffffffe 0000010000000000"
     "0000000000000007 0008 ffffffff 00000001 ee"

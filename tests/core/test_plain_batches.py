@@ -36,7 +36,7 @@ others = st.sampled_from(
 PLENTY = 2000
 """Capacity for all headers of any of these inputs."""
 SLACK = 160
-"""Bytes that must follow a batch, in the buffer and in the columns, so that the core can copy in steps of fixed size."""
+"""Bytes after a batch, in the buffer and in the columns, that the core needs to copy in steps of fixed size."""
 mixed = st.lists(st.one_of(streams, valid_batch(), others), max_size=5).map(b"".join)
 names = st.lists(st.sampled_from((*COLUMNS, "timestamp_micros")), unique=True, min_size=1)
 

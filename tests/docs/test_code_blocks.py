@@ -1,6 +1,7 @@
 """Run every code block of README and the documentation, and compare its output with the page.
 
-With KAFKAFMT_UPDATE_DOCS=1 in the environment, outputs that differ are replaced in the pages. Check the difference with git.
+With KAFKAFMT_UPDATE_DOCS=1 in the environment, outputs that differ are replaced in the pages. Check
+the difference with git.
 """
 
 from __future__ import annotations

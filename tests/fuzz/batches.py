@@ -1,4 +1,4 @@
-"""Take batches and messages apart and put them together again, with any field changed. Nothing here comes from the core."""
+"""Parse batches and messages, change any of their fields, and serialize them, without functions of the core."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEGACY_FIELDS = {
 }
 TIMESTAMP = {"timestamp": (18, ">q")}
 LIMIT = 1 << 20
-"""What a mutator decompresses at most."""
+"""Largest size that a mutator decompresses, in bytes."""
 
 
 def fields_of(batch: bytes) -> dict[str, tuple[int, str]]:
@@ -44,7 +44,7 @@ def get(batch: bytes, name: str) -> int:
 
 
 def put(batch: bytes, name: str, value: int) -> bytes:
-    """Return the batch with another value in a header field, if it reaches that far."""
+    """Return the batch with another value in a header field, if the batch contains the field."""
     at, form = fields_of(batch)[name]
     size = struct.calcsize(form)
     bits = 8 * size
@@ -53,7 +53,7 @@ def put(batch: bytes, name: str, value: int) -> bytes:
 
 
 def repaired(batch: bytes) -> bytes:
-    """Return the batch with the CRC that its bytes have, by the length that it claims."""
+    """Return the batch with a correct CRC of the bytes that its length field covers."""
     if len(batch) < 18:
         return batch
     end = min(len(batch), max(18, 12 + get(batch, "length")))
@@ -63,13 +63,14 @@ def repaired(batch: bytes) -> bytes:
 
 
 def with_length(batch: bytes) -> bytes:
-    """Return the batch with the length that it has."""
+    """Return the batch with a correct length field."""
     return put(batch, "length", len(batch) - 12)
 
 
 def split(data: bytes) -> list[bytes]:
-    """Return the batches of a buffer by their lengths, and what is left over as the last one."""
-    found, at = [], 0
+    """Return the batches of a buffer, separated by their length fields. The last item is the remaining bytes."""
+    found: list[bytes] = []
+    at = 0
     while at < len(data):
         size = 12 + struct.unpack_from(">i", data, at + 8)[0] if at + 12 <= len(data) else 0
         if size < 14 or at + size > len(data):
@@ -80,7 +81,7 @@ def split(data: bytes) -> list[bytes]:
 
 
 def payload_at(batch: bytes) -> tuple[int, int] | None:
-    """Return where the records of a batch, or the value of a message, begin and end; None if that cannot be told."""
+    """Return the start and end of the records of a batch or the value of a message, or None if they are unknown."""
     if len(batch) < 18:
         return None
     if batch[16] >= 2:
@@ -99,7 +100,7 @@ def codec_of(batch: bytes) -> int:
 
 
 def unpacked(batch: bytes) -> bytes | None:
-    """Return the payload of a batch or message, decompressed; None if it cannot be had."""
+    """Return the decompressed payload of a batch or message, or None if it cannot be decompressed."""
     place = payload_at(batch)
     if place is None:
         return None
@@ -116,7 +117,7 @@ def unpacked(batch: bytes) -> bytes | None:
 
 
 def compressed(codec: int, data: bytes, magic: int = 2) -> bytes:
-    """Return a payload as a codec packs it for a format."""
+    """Return the payload, compressed as the format requires it."""
     if codec == 0:
         return data
     made = Compressor(codec).compress(data)
@@ -124,7 +125,7 @@ def compressed(codec: int, data: bytes, magic: int = 2) -> bytes:
 
 
 def with_payload(batch: bytes, payload: bytes) -> bytes:
-    """Return the batch with another payload, as it is, and the length that goes with it. The CRC is left alone."""
+    """Return the batch with another payload and a correct length. The CRC is unchanged."""
     place = payload_at(batch)
     if place is None:
         return batch
@@ -135,7 +136,7 @@ def with_payload(batch: bytes, payload: bytes) -> bytes:
 
 
 def with_records(batch: bytes, records: bytes, codec: int) -> bytes:
-    """Return the batch with other records, packed by a codec, and a right CRC."""
+    """Return the batch with other records, compressed by a codec, and a correct CRC."""
     attributes = get(batch, "attributes") & ~7 | codec
     return repaired(put(with_payload(batch, compressed(codec, records, batch[16])), "attributes", attributes))
 
@@ -144,7 +145,7 @@ Record = tuple[int, int, int, bytes | None, bytes | None, list[tuple[bytes, byte
 
 
 def read_records(payload: bytes) -> list[Record]:
-    """Return the records of format 2 in a payload, as far as they can be read: attributes, deltas, key, value, headers."""
+    """Return attributes, deltas, key, value and headers of the records in a payload, up to the first invalid one."""
     found: list[Record] = []
     at = 0
 
@@ -180,7 +181,7 @@ def read_records(payload: bytes) -> list[Record]:
     return found
 
 
-def write_record(record: Record, **lies: int) -> bytes:
-    """Return the bytes of a record. `lies`: header_count and length, as `building.record` takes them."""
+def write_record(record: Record, **wrong: int) -> bytes:
+    """Return the bytes of a record. `wrong` contains the arguments header_count and length of `building.record`."""
     attributes, offset, timestamp, key, value, headers = record
-    return building.record(offset, timestamp, key, value, headers, attributes=attributes, **lies)  # type: ignore[arg-type]
+    return building.record(offset, timestamp, key, value, headers, attributes=attributes, **wrong)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ def of_bytes(data: bytes, **params: Any) -> Case:
 
 
 def save(case: Case, path: Path, target: str, note: str) -> None:
-    """Write an input to a file. `note` says what failed and how the input was made."""
+    """Write an input to a file. `note` describes the failure and how the input was made."""
     blobs = {name: base64.b64encode(zlib.compress(data, 9)).decode() for name, data in case.blobs.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"target": target, "note": note, "params": case.params, "blobs": blobs}, indent=1)
@@ -52,5 +52,5 @@ def load(path: Path) -> tuple[str, Case]:
 
 
 def saved_cases() -> list[Path]:
-    """Return every saved input: those that failed once, and those that cover something rare."""
+    """Return every saved input: inputs that failed, and inputs that cover rare cases."""
     return sorted([*FOUND.glob("*.json"), *SEEDS.glob("*.json")])

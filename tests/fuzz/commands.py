@@ -1,4 +1,4 @@
-"""The command in this process, with what it prints and its exit code."""
+"""Run the command in this process, and return its output and its exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .outcome import OracleError, check
 
 
 class Done(NamedTuple):
-    """What a command printed, and its exit code."""
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -21,7 +21,7 @@ class Done(NamedTuple):
 
     @property
     def lines(self) -> list[Any]:
-        """Return the objects of JSON lines; the text has to be JSON."""
+        """Return the objects of the JSON lines. Raise an error if the output is not JSON."""
         try:
             return [json.loads(line) for line in self.out.split("\n") if line]
         except ValueError as error:
@@ -50,5 +50,5 @@ def command(*arguments: Any) -> Done:
     done = Done(code or 0, raw_out.getvalue().decode(), raw_err.getvalue().decode())
     check(done.code in (0, 1, 2, 3), f"exit code {code} of {arguments}: {done.err}")
     check("Traceback" not in done.err, f"{arguments}: {done.err}")
-    check(done.code in (0, 1) or bool(done.err), f"{arguments} exits with {done.code} and says nothing")
+    check(done.code in (0, 1) or bool(done.err), f"{arguments} exits with {done.code} and prints nothing")
     return done

@@ -1,4 +1,4 @@
-"""Switch the whole package from one core to the other, and load a core that was built elsewhere."""
+"""Select the core that the whole package uses, and load a core from another file."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def use_core_of_environment() -> None:
     if not path:
         return
     if NAMES["native"] in sys.modules:
-        raise RuntimeError("kafkafmt was imported already")
-    sys.meta_path.insert(0, _CoreFinder(path))  # type: ignore[arg-type]
+        raise RuntimeError("kafkafmt was already imported")
+    sys.meta_path.insert(0, _CoreFinder(path))
     if getattr(importlib.import_module(NAMES["native"]), "__file__", None) != path:
         raise RuntimeError(f"the core was not loaded from {path}")
 

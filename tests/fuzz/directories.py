@@ -1,4 +1,4 @@
-"""Partition directories as inputs: golden ones and generated ones, with files changed, and written to disk for a check."""
+"""Generate partition directories, change their files, and write them to disk."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import building
 from building import LOG_APPEND_TIME, TRANSACTIONAL
@@ -40,7 +41,7 @@ def written(files: Files) -> Iterator[Path]:
 
 
 def generated(chance: Random) -> Files:
-    """Return a log directory with one partition of some segments: plain, legacy, compressed, or with transactions."""
+    """Return a log directory with one partition of some segments, which can be compressed, old or transactional."""
     kind = chance.choice(("plain", "plain", "transactions", "wrappers", "messages", "mixed"))
     offset = chance.choice((0, 0, 0, 7, 2**40))
     files: Files = {}
@@ -71,7 +72,7 @@ def generated(chance: Random) -> Files:
 def _one(
     chance: Random, kind: str, offset: int, open_: dict[int, int], aborted: list[tuple[int, int, int, int]]
 ) -> tuple[bytes, int]:
-    """Return the next batch or message at an offset, and how many offsets it takes."""
+    """Return the next batch or message at an offset, and the number of its offsets."""
     value = chance.choice((b"v", b"value " * 9, chance.randbytes(40), chance.choice(seeds.built_batches())))
     if kind in ("wrappers", "messages") or (kind == "mixed" and chance.random() < 0.5):
         magic = chance.choice((0, 1))
@@ -92,7 +93,7 @@ def _one(
                 aborted.append((producer, first, offset, min([*open_.values(), offset + 1])))
             return building.control_batch(how, base_offset=offset, producer_id=producer), 1
         open_.setdefault(producer, offset)
-        fields = {
+        fields: dict[str, Any] = {
             "flags": TRANSACTIONAL,
             "producer_id": producer,
             "producer_epoch": 0,
@@ -142,7 +143,7 @@ def _indexes(data: bytes, base: int) -> tuple[bytes, bytes]:
 
 
 def mutated(chance: Random) -> Files:
-    """Return a log directory with one to three things changed in it."""
+    """Return a log directory with one to three changes."""
     files = seeds.golden_directory(chance) if chance.random() < 0.4 else generated(chance)
     for _ in range(chance.choice((0, 1, 1, 1, 1, 2, 3))):
         _change(chance, files)
@@ -180,7 +181,7 @@ def _change(chance: Random, files: Files) -> None:
 
 
 def _change_log(chance: Random, data: bytes) -> bytes:
-    """Return a segment with a batch changed, or its bytes changed, cut, filled with zeros, or overwritten by a sector."""
+    """Return a segment with a changed batch, or with changed, missing, zeroed or overwritten bytes."""
     parts = batches.split(data)
     way = chance.randrange(8)
     if way <= 2 and parts:

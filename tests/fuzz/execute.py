@@ -1,4 +1,4 @@
-"""Run one input of a target, on one core or on both, and say what is wrong."""
+"""Run one input of a target, on one core or on both, and return its failure."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ DIGITS = re.compile(r"[0-9]+|0x[0-9a-f]+|'[^']*'|\"[^\"]*\"|b'.*")
 
 @dataclass
 class Failure:
-    """What is wrong with an input.
+    """The failure of an input.
 
     Attributes
     ----------
     signature
-        The same for failures that have the same cause, most likely.
+        Equal for failures that probably have the same cause.
     text
         Traceback or difference.
     known
-        The point of the list of known defects, or None.
+        The item of the list of known defects, or None.
     """
 
     signature: str
@@ -41,22 +41,22 @@ class Failure:
 
 @dataclass
 class Result:
-    """The outcome of one input; `refused` is whether it was refused with an error of ours."""
+    """The result of one input. `refused` is True if the input was rejected with one of our errors."""
 
     failure: Failure | None
     refused: bool = False
 
 
 def run_case(target: Target, case: Case, names: Sequence[str]) -> Result:
-    """Run an input on each of these cores, and compare what they give."""
+    """Run an input on each of these cores, and compare the results."""
     outcomes: list[Any] = []
     for name in names:
         with cores.using(name):
             with warnings.catch_warnings():
-                warnings.simplefilter("error", RuntimeWarning)  # NumPy's word for numbers that overflow
+                warnings.simplefilter("error", RuntimeWarning)  # NumPy warns about numbers that overflow
                 try:
                     outcomes.append(target.check(case))
-                except Exception as error:  # whatever escapes is a failure
+                except Exception as error:  # any other error is a failure
                     return Result(_failure(target, error, name))
     if len(outcomes) == 2 and target.compared and outcomes[0] != outcomes[1]:
         text = f"the cores differ:\n{names[0]}: {shortened(outcomes[0])}\n{names[1]}: {shortened(outcomes[1])}"
@@ -81,7 +81,7 @@ def _is_refusal(outcome: Any) -> bool:
 
 
 def _difference(a: Any, b: Any) -> str:
-    """Return where two nested values first differ."""
+    """Return the position and the values of the first difference between two nested values."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         if len(a) != len(b):
             return f"{len(a)} items and {len(b)} items"

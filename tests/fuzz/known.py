@@ -1,4 +1,4 @@
-"""Defects that are known and not fixed yet, so that a run still finds others. The list is empty once all are fixed."""
+"""List known defects that are not fixed yet, so that a run reports only new ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Known(NamedTuple):
-    """A failure of some targets whose text contains a phrase. `item` is the number of the point that fixes it."""
+    """A failure of some targets whose text contains a phrase. `item` identifies the planned fix."""
 
     item: str
     targets: tuple[str, ...]
@@ -20,7 +20,7 @@ KNOWN_CRASHES: tuple[str, ...] = ()
 
 
 def known_item(target: str, text: str) -> str | None:
-    """Return the point that fixes a failure, or None for a new one."""
+    """Return the item of the planned fix of a failure, or None for a new failure."""
     for known in KNOWN:
         if target in known.targets and known.phrase in text:
             return known.item

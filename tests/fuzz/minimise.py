@@ -2,9 +2,10 @@
 
     python -m fuzz.minimise found/scan-0123456789.json            writes the smaller input over the file
 
-Lists among the parameters lose items; byte strings lose files, then batches, then ranges of bytes; what is left is replaced by
-zeros where that changes nothing. CRCs of batches are repaired on the way, since almost no range can be left out otherwise. Each trial
-runs in a child process, so an input that ends its process can be minimised too.
+Items of lists, byte strings, batches and ranges of bytes are removed, and the rest is replaced by
+zeros, as long as the input still fails. CRCs of batches are corrected after each change, because
+otherwise almost every removal would change the failure. Each trial runs in a child process, so an
+input that ends its process can also be minimised.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def signature_of(name: str, case: Case, names: Sequence[str]) -> str | None:
-    """Return the signature of the failure of an input, None if it passes. It runs in a child process."""
+    """Run an input in a child process. Return the signature of its failure, or None if it passes."""
     from .execute import run_case
     from .target import targets
 
@@ -66,11 +67,11 @@ def signature_of(name: str, case: Case, names: Sequence[str]) -> str | None:
     with os.fdopen(read, "rb") as pipe:
         said = pipe.read().decode()
     _, status = os.waitpid(child, 0)
-    return f"the process died: {os.waitstatus_to_exitcode(status)}" if status else said or None
+    return f"the process ended: {os.waitstatus_to_exitcode(status)}" if status else said or None
 
 
 def minimised(case: Case, fails: Fails) -> Case:
-    """Return a smaller input that fails too, after at most some thousands of trials."""
+    """Return a smaller input that also fails, after at most some thousands of trials."""
     trials = 0
     progress = True
     while progress and trials < MOST_TRIALS:
@@ -86,7 +87,7 @@ def minimised(case: Case, fails: Fails) -> Case:
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    """Yield inputs with something left out, large parts first."""
+    """Yield inputs without one part, starting with the largest parts."""
     for params in _smaller_values(case.params):
         yield Case(params, case.blobs)
     for name in case.blobs if len(case.blobs) > 1 else ():
@@ -107,7 +108,7 @@ def _smaller(case: Case) -> Iterator[Case]:
 
 
 def _smaller_values(value: Any) -> Iterator[Any]:
-    """Yield JSON values with an item of a list left out, or a long text cut, at any depth."""
+    """Yield JSON values without one item of a list, or with a shortened text, at any depth."""
     if isinstance(value, list):
         size = len(value)
         while size:
@@ -128,7 +129,7 @@ def _with(case: Case, name: str, data: bytes) -> Case:
 
 
 def _zeroed(case: Case, fails: Fails) -> Case:
-    """Return the input with ranges of zeros where they change nothing."""
+    """Return the input with ranges of zeros that do not change the failure."""
     for name in list(case.blobs):
         data = case.blobs[name]
         size = max(len(data) // 4, 1)

@@ -1,4 +1,4 @@
-"""Change bytes and lines without knowing what they mean."""
+"""Change bytes and lines of any format."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def number_near(chance: Random, value: int, bits: int) -> int:
 
 
 def mutate(chance: Random, data: bytes, times: int = 0) -> bytes:
-    """Return the bytes with some of them changed, inserted, removed or repeated. 0 times: one to four."""
+    """Return the bytes after `times` changes, insertions, removals or repetitions. 0 means one to four."""
     changed = bytearray(data)
     for _ in range(times or chance.choice((1, 1, 1, 2, 2, 4))):
         _change_once(chance, changed)
@@ -105,7 +105,7 @@ def mutate_text(chance: Random, text: str) -> str:
 
 
 def cuts(chance: Random, data: bytes) -> list[bytes]:
-    """Return the bytes in pieces: all at once, one by one, or of random sizes."""
+    """Return the bytes in one part, in single bytes, or in parts of random sizes."""
     way = chance.randrange(4)
     if way == 0:
         return [data]

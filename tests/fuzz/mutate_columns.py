@@ -1,6 +1,6 @@
-"""Columns that lie: Arrow arrays over arbitrary buffers, NumPy arrays of odd types and strides, spans that point anywhere.
+"""Make invalid columns: Arrow arrays with wrong buffers, unusual NumPy arrays, and spans outside the data.
 
-A column is described by a recipe of JSON values, so that it can be saved.
+A recipe of JSON values describes a column, so that it can be saved.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def binary_recipe(chance: Random, rows: int) -> dict[str, Any]:
     recipe: dict[str, Any] = {"way": way, "type": chance.choice(BINARY), "seed": chance.getrandbits(32)}
     if way == "lying":
         recipe["type"] = chance.choice(BINARY[:5])
-        recipe |= _lying_buffers(chance, rows, 8 if recipe["type"].startswith("large") else 4)
+        recipe |= _wrong_buffers(chance, rows, 8 if recipe["type"].startswith("large") else 4)
     if way == "spans":
         size = chance.choice((0, 10, 100))
         recipe |= {"size": size, "positions": _positions(chance, rows, size), "lengths": _lengths(chance, rows)}
@@ -81,8 +81,8 @@ def _lengths(chance: Random, rows: int) -> list[int]:
     ]
 
 
-def _lying_buffers(chance: Random, rows: int, width: int) -> dict[str, Any]:
-    """Offsets that fall, are negative, or lead beyond the data; a validity that is missing or too short; a wrong null count."""
+def _wrong_buffers(chance: Random, rows: int, width: int) -> dict[str, Any]:
+    """Return buffers with wrong offsets, a validity bitmap that is too short, or a wrong null count."""
     data = chance.choice((0, 5, 64, 1000))
     offsets, at = [], 0
     for _ in range(rows + 3):
@@ -155,7 +155,7 @@ def make_binary(recipe: dict[str, Any], rows: int) -> Any:
     if way == "spans":
         return _spans(recipe)
     if way == "lying":
-        return _lying_array(recipe)
+        return _wrong_array(recipe)
     chance = Random(recipe["seed"])
     array = _arrow_binary(chance, recipe["type"], rows + 4)
     if way == "chunked":
@@ -192,7 +192,7 @@ def _arrow_binary(chance: Random, kind: str, rows: int) -> Any:
     return pa.array(values, getattr(pa, kind)())
 
 
-def _lying_array(recipe: dict[str, Any]) -> Any:
+def _wrong_array(recipe: dict[str, Any]) -> Any:
     kind = pa.binary(5) if recipe["type"] == "fixed_size_binary" else getattr(pa, recipe["type"])()
     validity = None if recipe["validity"] is None else pa.py_buffer(bytes.fromhex(recipe["validity"]))
     data = pa.py_buffer(bytes.fromhex(recipe["data"]))
@@ -217,7 +217,7 @@ def _array(values: list[int], dtype: str, strided: bool) -> Any:
 
 
 def make_numbers(recipe: dict[str, Any]) -> Any:
-    """Return the column of a recipe for timestamps or offsets; raises whatever NumPy or Arrow raise for it."""
+    """Return the column of a recipe for timestamps or offsets. Errors of NumPy and Arrow are raised unchanged."""
     way, values = recipe["way"], recipe["values"]
     if way == "scalar":
         return recipe["scalar"]
@@ -251,7 +251,7 @@ def make_headers(recipe: dict[str, Any]) -> Any:
         return pa.array([None if r is None else [k for k, _ in r] for r in rows], pa.list_(pa.string()))
     fields = [("key", pa.string()), ("value", pa.binary())]
     struct = pa.struct(fields[::-1] if way == "swapped" else fields)
-    made = [None if r is None else [{"key": k, "value": v} for k, v in r] for r in rows]
+    made: list[Any] = [None if r is None else [{"key": k, "value": v} for k, v in r] for r in rows]
     if way == "null_structs":
         made = [None if r is None else [*r, None] for r in made]
     if way == "fixed_list":

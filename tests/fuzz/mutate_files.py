@@ -15,7 +15,7 @@ SNAPSHOT_HEAD = 10
 
 
 def mutate_entries(chance: Random, data: bytes, suffix: str) -> bytes:
-    """Return an index or a snapshot with entries changed, repeated, swapped or removed; a snapshot's CRC is repaired in most cases."""
+    """Return an index or a snapshot with changed entries. The CRC of a snapshot is mostly corrected."""
     if chance.random() < 0.15:
         return mutate(chance, data)
     form = struct.Struct(ENTRIES[suffix])
@@ -51,7 +51,7 @@ def _change_entry(chance: Random, entries: list[list[int]], kinds: str) -> None:
 
 
 def mutate_file(chance: Random, name: str, data: bytes) -> bytes:
-    """Return the content of a file next to segments, changed by what its name says it is."""
+    """Return the content of a file next to segments, with changes that suit the kind of file."""
     suffix = name.rpartition(".")[2]
     if suffix in ENTRIES:
         return mutate_entries(chance, data, suffix)

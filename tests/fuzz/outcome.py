@@ -1,4 +1,4 @@
-"""What a call gave, in a form in which both cores can be compared: a value, or an error of ours with its place."""
+"""Convert the results of calls into values that can be compared between the cores."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 from kafkafmt.errors import KafkaFormatError
 
 CLOCK = re.compile(r"\b1[0-9]{12}\b")
-"""A time in milliseconds, which a message may take from the clock."""
+"""A time in milliseconds, which an error message may contain."""
 
 
 class OracleError(AssertionError):
-    """Something that must hold for every input does not hold."""
+    """Raised if a condition is not met that must be met for every input."""
 
 
 class Failed:
-    """An error of a call. Compares equal to one of the same type, place and text."""
+    """An error of a call. Two errors are equal if their types, positions and messages are equal."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
         self.what: tuple[Any, ...] = (type(error).__name__,)
-        if isinstance(error, KafkaFormatError):  # the words of Python's own errors differ
+        if isinstance(error, KafkaFormatError):  # messages of Python's own errors differ
             self.what += error.position, error.base_offset, error.resume, error.rule, CLOCK.sub("TIME", str(error))
 
     def __eq__(self, other: object) -> bool:
@@ -38,12 +38,12 @@ class Failed:
 
 
 def attempt(call: Callable[..., Any], *args: Any, also: tuple[type[Exception], ...] = (), **options: Any) -> Any:
-    """Call and return the plain value, or a `Failed`, as `attempt_raw` does."""
+    """Call a function as `attempt_raw` does, and return the plain value or a `Failed`."""
     return plain(attempt_raw(call, *args, also=also, **options))
 
 
 def attempt_raw(call: Callable[..., Any], *args: Any, also: tuple[type[Exception], ...] = (), **options: Any) -> Any:
-    """Call and return the value, or a `Failed` for bad data. Other errors escape, unless `also` names them.
+    """Call a function and return its value, or a `Failed` for bad data. Only errors in `also` are caught as well.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def attempt_raw(call: Callable[..., Any], *args: Any, also: tuple[type[Exception
 
 
 def check(holds: bool, message: str) -> None:
-    """Raise OracleError with the message unless the condition holds."""
+    """Raise OracleError with the message if `holds` is False."""
     if not holds:
         raise OracleError(message)
 
@@ -110,12 +110,12 @@ def plain(value: Any) -> Any:
 
 
 def drained(items: Any, limit: int = 1_000_000) -> tuple[list[Any], Failed | None]:
-    """Return what an iterator gave before it ended or failed, and the failure.
+    """Return the items of an iterator up to its end or failure, and the failure.
 
     Raises
     ------
     OracleError
-        If it gives more than `limit` items.
+        If there are more than `limit` items.
     """
     found: list[Any] = []
 

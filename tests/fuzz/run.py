@@ -1,12 +1,13 @@
-"""Run fuzz targets, each in a process of its own, and save what fails.
+"""Run fuzz targets, each in a separate process, and save the inputs that fail.
 
     python -m fuzz.run                                      every target for 10 seconds on both cores
     python -m fuzz.run --target scan --target validate --seconds 600 --seed 7
     python -m fuzz.run --core native --executions 1000
     python -m fuzz.run --replay found/scan-0123456789.json
 
-A target gets inputs number 0, 1, 2, … of the seed. A process that dies is a failure of the input that it ran; the next process
-continues after it. The exit code is 1 if something failed that `known.py` does not list.
+A target gets the inputs 0, 1, 2, … of the seed. If a process crashes, its current input counts as
+failed, and the next process continues with the next input. The exit code is 1 if there was a
+failure that `known.py` does not list.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from . import cores
 CPU_SECONDS_PER_INPUT = 60
 MEMORY_BYTES = 6 << 30
 MOST_FAILURES = 20
-"""How many different failures of a target are kept before it is given up."""
+"""Number of different failures after which a target is stopped."""
 
 
 class TooLongError(Exception):
-    """An input took too much processor time."""
+    """Raised if an input needs too much processor time."""
 
 
 def _stop_input(*_: object) -> None:
@@ -43,9 +44,9 @@ def _stop_input(*_: object) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for and return the exit code."""
+    """Run the targets or inputs that the command line names, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", action="append", help="this target alone; may be repeated")
+    parser.add_argument("--target", action="append", help="run only this target; may be repeated")
     parser.add_argument("--seconds", type=float, default=10, help="for each target (default: 10)")
     parser.add_argument("--executions", type=int, help="for each target, in place of seconds")
     parser.add_argument("--seed", default="0")
@@ -90,7 +91,7 @@ def _line(report: dict[str, Any]) -> str:
 
 
 def _run_target(name: str, names: Sequence[str], options: Any) -> dict[str, Any]:
-    """Run a target in child processes until its time is over, and return what happened."""
+    """Run a target in child processes until its time is over, and return a report."""
     report: dict[str, Any] = {
         "target": name,
         "seed": options.seed,
@@ -141,12 +142,15 @@ def _add(report: dict[str, Any], part: dict[str, Any]) -> None:
 def _child(
     name: str, names: Sequence[str], options: Any, number: int, seconds: float, shared: mmap.mmap, pipe: int
 ) -> None:
-    """Run inputs from a number on, write what happened to the pipe, and end the process. `shared` has the number of the input at hand."""
+    """Run the inputs from `number` on, write a report to the pipe, and end the process.
+
+    `shared` contains the number of the current input.
+    """
     from .execute import run_case
     from .target import targets
 
     faulthandler.enable()
-    if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # which reserves terabytes of addresses
+    if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # ASAN reserves terabytes of address space
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     signal.signal(signal.SIGPROF, _stop_input)
     target, end = targets()[name], time.monotonic() + seconds
@@ -189,11 +193,11 @@ def _child(
 
 
 def _crash(name: str, number: int, status: int, options: Any) -> dict[str, Any]:
-    """Save the input at which a child died."""
+    """Save the input at which a child process ended."""
     from .target import targets
 
     signature = (
-        f"the process died: {'signal' if os.WIFSIGNALED(status) else 'exit code'} {os.waitstatus_to_exitcode(status)}"
+        f"the process ended: {'signal' if os.WIFSIGNALED(status) else 'exit code'} {os.waitstatus_to_exitcode(status)}"
     )
     path = save_failure(name, targets()[name].case(options.seed, number), signature, signature, options, number)
     return {"failures": {signature: (1, path)}}

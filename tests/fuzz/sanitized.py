@@ -1,8 +1,9 @@
 """Build the native core with AddressSanitizer and UndefinedBehaviorSanitizer, and run the fuzzer on it.
 
-    python -m fuzz.sanitized --seconds 60       takes the options of `fuzz.run`
+    python -m fuzz.sanitized --seconds 60       accepts the options of `fuzz.run`
 
-The core is built into `build/fuzz/`, never in place of the normal one. Leaks are not looked for: Python keeps memory until it ends.
+The core is built into `build/fuzz/` and does not replace the normal one. Leaks are not detected,
+because Python keeps memory until it ends.
 """
 
 from __future__ import annotations

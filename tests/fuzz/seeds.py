@@ -1,4 +1,4 @@
-"""Valid inputs, from the golden logs and built here: batches, frames, side files, partition directories."""
+"""Return valid inputs from the golden logs, and built ones: batches, frames, side files, partition directories."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def golden_batches() -> list[bytes]:
 
 @cache
 def built_batches() -> list[bytes]:
-    """Return batches and messages of every format, codec and kind that no golden log needs to have."""
+    """Return batches and messages of every format, codec and kind, some of which are in no golden log."""
     headers = [(b"h", b"x"), (b"n", None)]
     rows = [
         (i, i * 3, b"key-%d" % (i % 3) if i % 4 else None, b"value" * i or None, headers[: i % 3]) for i in range(7)

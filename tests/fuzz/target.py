@@ -1,4 +1,4 @@
-"""The registry of fuzz targets."""
+"""Register the fuzz targets."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ MODULES = (
     "commands",
     "threads",
 )
-"""Each is the part of a module's name after `targets_`."""
+"""Names of the modules with targets, without the prefix `targets_`."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Something to fuzz.
+    """A function to fuzz.
 
     Attributes
     ----------
     make
         Makes an input from random numbers.
     check
-        Runs an input on the core in use, raises if something does not hold, and returns what both cores must agree on.
+        Runs an input on the current core. It raises an error if a check fails, and returns a value
+        that both cores must agree on.
     quick
-        How many inputs the test suite runs.
+        Number of inputs that the test suite runs.
     compared
-        Whether both cores must give the same.
+        Whether both cores must return equal values.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Target:
     compared: bool = True
 
     def case(self, seed: int | str, number: int) -> Case:
-        """Return the input of a seed with a number: always the same one."""
+        """Return an input, which depends only on the seed and the number."""
         return self.make(Random(f"{self.name}/{seed}/{number}"))
 
 

@@ -1,4 +1,4 @@
-"""Fuzz what builds batches from records: `build_batch`, `build_batches`, `BatchBuilder`, `build_marker`; `Partitioner`."""
+"""Fuzz the functions that build batches from records, and `Partitioner`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .target import target
 
 WRONG_ARGUMENTS = (TypeError, ValueError, OverflowError)
 DATA = (None, b"", b"a", b"\xff" * 63, b"b" * 64, b"c" * 127, b"d" * 128, b"e" * 9000)
-WRONG = (7, "text", 1.5, [], True, [1], {"a": 1}, ["x", "y"])
+WRONG: tuple[Any, ...] = (7, "text", 1.5, [], True, [1], {"a": 1}, ["x", "y"])
 
 
 def as_json(value: Any) -> Any:
-    """Return a value for a case's parameters: bytes as {"hex": …}."""
+    """Return a JSON value for the parameters of a case. Bytes become {"hex": …}."""
     if isinstance(value, bytes):
         return {"hex": value.hex()}
     return [as_json(v) for v in value] if isinstance(value, list | tuple) else value
@@ -64,7 +64,7 @@ def build_case(chance: Random) -> Case:
 
 @target("build", build_case, quick=100)
 def build(case: Case) -> Any:
-    """What is built has a right CRC and gives the records back."""
+    """Check that a built batch has a correct CRC and contains the records."""
     records = [tuple(r) for r in from_json(case.params["records"])]
     options = case.params["options"]
 
@@ -90,7 +90,7 @@ def build(case: Case) -> Any:
 
 
 def builder_case(chance: Random) -> Case:
-    """A BatchBuilder and a row of calls."""
+    """Return the options of a BatchBuilder, and calls of its methods."""
     calls: list[Any] = []
     for i in range(chance.randrange(12)):
         way = chance.choice(("append", "append", "append", "extend", "has_room_for", "finish", "append_columns"))
@@ -104,7 +104,7 @@ def builder_case(chance: Random) -> Case:
 
 @target("builder", builder_case, quick=60)
 def builder(case: Case) -> Any:
-    """Whatever calls fail, what is finished holds the records that were taken."""
+    """Check that finished batches contain the accepted records, even if other calls fail."""
     made = attempt_raw(kafkafmt.BatchBuilder, also=WRONG_ARGUMENTS, **case.params["options"])
     if isinstance(made, Failed):
         return made
@@ -134,7 +134,7 @@ def builder(case: Case) -> Any:
     data += made.finish()
     found, failure = drained(kafkafmt.read_records(data, control=True))
     same(failure, None, "the batches can be read")
-    same([r[3:5] for r in found], [[r[0], r[1]] for r in taken], "keys and values of the records taken")
+    same([r[3:5] for r in found], [[r[0], r[1]] for r in taken], "keys and values of the accepted records")
     return [outcomes, data]
 
 
@@ -145,7 +145,7 @@ def partitioner_case(chance: Random) -> Case:
 
 @target("partitioner", partitioner_case, quick=60)
 def partitioner(case: Case) -> Any:
-    """A column of keys gets what each key gets alone."""
+    """Check that a column of keys gets the same partitions as the single keys."""
     p, keys = case.params, from_json(case.params["keys"])
     one = attempt_raw(kafkafmt.Partitioner, p["partitions"], p["first"], also=WRONG_ARGUMENTS)
     if isinstance(one, Failed):
@@ -177,7 +177,7 @@ def build_marker(case: Case) -> Any:
     same(
         (batch.is_control, batch.is_transactional, batch.producer_id),
         (True, True, case.params["producer_id"]),
-        "what the marker says",
+        "the type of the marker",
     )
     if 0 <= case.params["base_offset"] < 2**63 - 1:
         (record,) = kafkafmt.read_records(data, control=True)

@@ -1,4 +1,4 @@
-"""Fuzz what changes batches: offsets assigned, validation, conversion, recompression."""
+"""Fuzz the functions that change batches: assignment of offsets, validation, conversion, recompression."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .target import target
 from .targets_records import LIMIT, stream_case
 
 ARGUMENTS = (ValueError,)
-"""What these functions raise for offsets that do not fit into 64 bits."""
+"""Errors that these functions raise for offsets that do not fit into 64 bits."""
 
 
 def assign_case(chance: Random) -> Case:
@@ -30,7 +30,7 @@ def assign_case(chance: Random) -> Case:
 
 @target("assign-offsets", assign_case, quick=150)
 def assign_offsets(case: Case) -> Any:
-    """The buffer is unchanged if it is refused. If it is taken, offsets continue and nothing but offsets and epochs changed."""
+    """Check that only offsets and leader epochs change, or nothing if the buffer is rejected."""
     p, buffer = case.params, bytearray(case.data)
     epoch = p["leader_epoch"]
     end = attempt(
@@ -43,7 +43,7 @@ def assign_offsets(case: Case) -> Any:
         also=ARGUMENTS,
     )
     if isinstance(end, Failed):
-        same(bytes(buffer), case.data, "a refused buffer")
+        same(bytes(buffer), case.data, "a rejected buffer")
         return end
     expected = p["next_offset"]
     for before, after in zip(batches.split(case.data), batches.split(bytes(buffer)), strict=True):
@@ -81,7 +81,7 @@ def validate_case(chance: Random) -> Case:
         "before_max_ms": chance.choice((None, None, 10**12, 5)),
         "max_message_bytes": chance.choice((None, None, 1000)),
     }
-    if chance.random() < 0.6:  # what a client sends: one batch from offset 0 on
+    if chance.random() < 0.6:  # clients send one batch with base offset 0
         part = seeds.batch(chance)
         part = renumbered([part])[0] if part[16] >= 2 else part
         return Case(params, {"data": mutate_stream(chance, [part]) if chance.random() < 0.8 else part})
@@ -90,7 +90,7 @@ def validate_case(chance: Random) -> Case:
 
 @target("validate", validate_case, quick=100)
 def validate(case: Case) -> Any:
-    """The buffer is unchanged if it is refused. If it is taken, the result is valid, counted right and numbered from the offset on."""
+    """Check that the result is valid, or that the buffer is unchanged if it is rejected."""
     settings = {k: v for k, v in case.params.items() if k != "next_offset" and v is not None}
     start, buffer = case.params["next_offset"], bytearray(case.data)
     found = attempt(
@@ -103,7 +103,7 @@ def validate(case: Case) -> Any:
         **settings,
     )
     if isinstance(found, Failed):
-        same(bytes(buffer), case.data, "a refused buffer")
+        same(bytes(buffer), case.data, "a rejected buffer")
         check("no " not in str(found.error) or "settings" not in str(found.error), str(found.error))
         return found
     records, rebuilt, count, first, following, max_timestamp, offset_of_max = found
@@ -117,10 +117,10 @@ def validate(case: Case) -> Any:
         same(len(read), count, "records")
         offsets = [r[0] for r in read]
         check(all(first <= o < following for o in offsets), f"offsets {offsets[:5]} are not in {first} to {following}")
-        check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets rise")
+        check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets increase")
         stamped = any(
             batches.get(b, "attributes") & 8 for b in batches.split(case.data) if len(b) > 22
-        )  # by its sender, as Kafka lets it
+        )  # Kafka allows clients to set LogAppendTime
         if offset_of_max >= 0 and read and case.params["timestamp_type"] == "CreateTime" and not stamped:
             stamps = {r[0]: r[1] for r in read}
             same(stamps.get(offset_of_max), max_timestamp, f"the timestamp at offset {offset_of_max}")
@@ -141,7 +141,7 @@ def convert_case(chance: Random) -> Case:
 
 @target("convert", convert_case, quick=60)
 def convert(case: Case) -> Any:
-    """Records keep offsets, keys and values, except those that are counted as lost."""
+    """Check that records keep offsets, keys and values, except those that are reported as lost."""
     made = attempt(kafkafmt.convert, case.data, max_batch_bytes=LIMIT, also=ARGUMENTS, **case.params)
     if isinstance(made, Failed):
         return made
@@ -167,7 +167,7 @@ def recompress_case(chance: Random) -> Case:
 
 @target("recompress", recompress_case, quick=60)
 def recompress(case: Case) -> Any:
-    """All records stay as they are."""
+    """Check that no record changes."""
     made = attempt(kafkafmt.recompress, case.data, case.params["codec"], max_batch_bytes=LIMIT, also=ARGUMENTS)
     if isinstance(made, Failed):
         return made

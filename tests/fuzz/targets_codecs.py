@@ -1,4 +1,4 @@
-"""Fuzz decompression: every codec and framing, with a limit."""
+"""Fuzz decompression with every codec and framing, and with a limit."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def codec_case(chance: Random) -> Case:
 
 @target("decompress", codec_case, quick=150, compared=False)
 def decompress(case: Case) -> Any:
-    """No more than the limit comes out, whatever goes in, and the arena keeps what was in it."""
+    """Check that the output never exceeds the limit, and that earlier bytes of the arena are unchanged."""
     codec, limit = case.params["codec"], case.params["limit"]
     arena = Arena(64)
     arena.append(b"before")
     size = attempt(Decompressor(limit).decompress, codec, memoryview(case.data), arena)
-    same(bytes(arena.view[:6]), b"before", "what was in the arena")
+    same(bytes(arena.view[:6]), b"before", "earlier bytes of the arena")
     if isinstance(size, Failed):
         return size
-    check(0 <= size <= limit, f"{size} bytes came out, the limit is {limit}")
+    check(0 <= size <= limit, f"{size} bytes were decompressed, the limit is {limit}")
     same(arena.filled, 6 + size, "what is filled")
     again = Arena(1 << 16)
     same(Decompressor(limit).decompress(codec, case.data, again), size, "bytes of a second decompressor")

@@ -1,4 +1,4 @@
-"""Fuzz columns: `columns_of`, `build_columns`, `BatchBuilder.append_columns`, `Partitioner.column`."""
+"""Fuzz the functions that accept columns: `columns_of`, `build_columns`, `append_columns`, `Partitioner.column`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def columns_case(chance: Random) -> Case:
 
 
 def columns_given(case: Case) -> dict[str, Any] | None:
-    """Return the columns of a case, None if NumPy or Arrow refuse to make one of them."""
+    """Return the columns of a case, or None if NumPy or Arrow cannot make one of them."""
     import pyarrow as pa
 
     made = {}
@@ -52,7 +52,7 @@ def columns_given(case: Case) -> dict[str, Any] | None:
 
 @target("columns", columns_case, quick=100)
 def columns(case: Case) -> Any:
-    """What is built holds what the columns say, by their own library; what cannot be built is refused."""
+    """Check that built records have the values that NumPy or Arrow reads from the columns."""
     given = columns_given(case)
     if given is None:
         return None
@@ -64,7 +64,7 @@ def columns(case: Case) -> Any:
     if isinstance(built, Failed):
         return built
     found, failure = drained(kafkafmt.read_records(built))
-    same(failure, None, "what was built can be read")
+    same(failure, None, "the built batches can be read")
     same(len(found), made.rows, "rows")
     for name, at in (("key", 3), ("value", 4)):
         expected = binary_values(given.get(name), made.rows)
@@ -83,7 +83,7 @@ def columns(case: Case) -> Any:
 
 
 def binary_values(column: Any, rows: int) -> list[Any] | None:
-    """Return what a column holds by its own library's word, None if it does not hold together."""
+    """Return the values that NumPy or Arrow reads from a column, or None if it is inconsistent."""
     import pyarrow as pa
 
     if column is None:
@@ -100,7 +100,7 @@ def binary_values(column: Any, rows: int) -> list[Any] | None:
 
 
 def number_values(recipe: dict[str, Any], column: Any, rows: int) -> list[int] | None:
-    """Return the numbers that a column means, None if that is not plain: times, nulls as -1."""
+    """Return the numbers or times of a column, with -1 for nulls, or None if they are ambiguous."""
     if recipe["way"] == "scalar":
         return [column] * rows if type(column) is int else None
     if recipe["way"] == "list":
@@ -113,7 +113,7 @@ def number_values(recipe: dict[str, Any], column: Any, rows: int) -> list[int] |
 
 
 def header_values(recipe: dict[str, Any]) -> list[Any] | None:
-    """Return the headers that a recipe means; structs are taken by the names of their fields."""
+    """Return the headers of a recipe. Fields of structures are identified by name."""
     if recipe["way"] in ("pairs", "list", "map", "large_list") and not (recipe["way"] == "list" and recipe["offset"]):
         return [[[k, None if v is None else bytes.fromhex(v)] for k, v in r or ()] for r in recipe["rows"]]
     if recipe["way"] == "swapped":

@@ -1,4 +1,4 @@
-"""Fuzz the commands in this process: exit codes 0 to 3, no traceback, JSON that can be read, text that cannot steer a terminal."""
+"""Fuzz the commands in this process. Check exit codes, JSON, and that no output can control a terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from kafkafmt.protocol.message_classes import Kind
 
 from . import directories, seeds
 from .case import Case
@@ -15,7 +17,7 @@ from .target import target
 from .targets_protocol import frame_of, mutate_frame
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Characters that may move a terminal's cursor, change its colors or the direction of text."""
+"""Characters that can move a terminal's cursor, or change its colors or the direction of text."""
 NAMES = ("t-0", "orders-3", "sp ace-0", "ü-1", "esc\x1b]0;x\x07-0", "rtl\u202eabc-0", "c1\x9b31m-0", "nl\nx-0", "-0", "..-0",
          "t-0.abc-delete", "__consumer_offsets-0", "__transaction_state-0", "__cluster_metadata-0", "t-99999999999", "t")  # fmt: skip
 FORMATS = ("text", "json")
@@ -33,7 +35,10 @@ def command_case(chance: Random) -> Case:
 
 
 def _arguments(chance: Random) -> list[str]:
-    """Return a command with options; PATH is replaced by the log directory, OUT by a new one, FILES by all files."""
+    """Return a command with options.
+
+    PATH is later replaced by the log directory, OUT by a new directory, and FILES by all files.
+    """
     name = chance.choice(("ls", "cat", "cat", "seek", "groups", "verify", "salvage", "dump"))
     some = {
         "ls": [["-t", "*"], ["-p", "0"]],
@@ -63,7 +68,7 @@ def _arguments(chance: Random) -> list[str]:
 def commands(case: Case) -> Any:
     try:
         return _run_on_directory(case)
-    except (OSError, ValueError) as error:  # a name that this system's disk does not take
+    except (OSError, ValueError) as error:  # a name that the file system does not accept
         if "Traceback" in str(error):
             raise
         check(isinstance(error, OSError) and error.filename is not None, repr(error))
@@ -76,27 +81,30 @@ def _run_on_directory(case: Case) -> Any:
         places = {"PATH": str(root), "OUT": str(root.with_name("out")), "FILES": files}
         words = [places.get(word, word) for word in case.params["arguments"]]
         done = command(*words, "--format", case.params["format"])
-        look_at_output(done, case.params["format"], raw=words[0] == "dump")
+        check_output(done, case.params["format"], raw=words[0] == "dump")
         shown = [t.replace(str(root.parent), "ROOT") for t in (done.out, done.err)]
         return [done.code, *shown]
 
 
-def look_at_output(done: Done, form: str, raw: bool = False) -> None:
-    """JSON can be read; neither text nor messages can steer a terminal."""
+def check_output(done: Done, form: str, raw: bool = False) -> None:
+    """Check that JSON can be read, and that neither text nor messages can control a terminal."""
     if form == "json":
         _ = done.lines
         check(
             not STEERING.search(done.out.replace("\n", "")),
             f"raw control characters in JSON: {STEERING.search(done.out)!r}",
         )
-    elif not raw:  # dump prints what the records hold, as Kafka's tool does
+    elif not raw:  # dump prints keys and values unchanged, as Kafka's tool does
         check(not STEERING.search(done.out), f"{STEERING.search(done.out)!r} in {done.out[:300]!r}")
     check(not STEERING.search(done.err), f"{STEERING.search(done.err)!r} in {done.err[:300]!r}")
 
 
+STREAMS: tuple[tuple[Kind, ...], ...] = (("request",), ("response",), ("request", "response"))
+
+
 def decode_case(chance: Random) -> Case:
     blobs: dict[str, bytes] = {}
-    for kind in chance.choice((("request",), ("response",), ("request", "response"))):
+    for kind in chance.choice(STREAMS):
         blobs[f"{kind}s"] = b"".join(
             mutate_frame(chance, frame_of(chance, kind)[2]) for _ in range(chance.randint(1, 4))
         )
@@ -108,11 +116,11 @@ def decode_case(chance: Random) -> Case:
 
 @target("decode-command", decode_case, quick=50)
 def decode(case: Case) -> Any:
-    """Every frame gets a line, also one that cannot be read."""
+    """Check that there is a line for every frame, including damaged ones."""
     with directories.written(case.blobs) as root:
         words = [word for name in case.blobs for word in (f"--{name}", str(Path(root) / name))]
         done = command("decode", *words, *case.params["options"], "--format", case.params["format"])
-        look_at_output(done, case.params["format"])
+        check_output(done, case.params["format"])
         if case.params["format"] == "json":
             for row in done.lines:
                 check(
@@ -120,13 +128,13 @@ def decode(case: Case) -> Any:
                     f"neither a body nor an error: {str(row)[:300]}",
                 )
             if any("error" in row for row in done.lines):
-                check(done.code != 0, "a frame that cannot be read gives no exit code")
+                check(done.code != 0, "a damaged frame does not change the exit code")
         shown = [t.replace(str(root.parent), "ROOT") for t in (done.out, done.err)]
         return [done.code, *shown]
 
 
 def groups_case(chance: Random) -> Case:
-    """A partition of consumer offsets with mutated batches or records."""
+    """Return a partition of `__consumer_offsets` with mutated batches or records."""
     golden = [p for p in seeds.partition_directories() if p.name.startswith("__consumer_offsets")]
     files: dict[str, bytes] = {}
     if golden and chance.random() < 0.6:
@@ -156,7 +164,7 @@ def groups(case: Case) -> Any:
         done = command(
             "groups", root, "--format", case.params["format"], *(["--members"] if case.params["members"] else [])
         )
-        look_at_output(done, case.params["format"])
+        check_output(done, case.params["format"])
         if case.params["format"] == "json" and done.code in (0, 1):
             same(sorted(done.lines[0]), ["groups", "offsets"], "keys of the JSON")
         return [done.code, done.out, done.err.replace(str(root.parent), "ROOT")]

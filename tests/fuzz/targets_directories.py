@@ -1,4 +1,4 @@
-"""Fuzz whole partition directories: verify, reading, ranges, lookups, following, dump and salvage, which must agree with each other."""
+"""Fuzz partition directories. Verify, reading, lookups, following, dump and salvage must agree with each other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .work import counted
 
 LIMIT = 1 << 22
 WORK_PER_BYTE = 60
-"""How many bytes of work a byte of input may cost; small inputs are searched several times over."""
+"""Bytes of work that are allowed for each byte of input. Small inputs are searched several times."""
 NO_LOG = (NoLogError, kafkafmt.DuplicatePartitionError)
 
 
@@ -40,21 +40,21 @@ def opened(root: Path) -> Any:
 
 
 def fresh(partition: Any) -> Any:
-    """Return the same partition without what it knows by now."""
+    """Return the partition without its cached plans."""
     return type(partition)(partition.log.directory, LIMIT)
 
 
 def skipping(partition: Any, **selection: Any) -> tuple[list[Any], list[Any]]:
-    """Return the records that reading with skip gives, and the damage that it meets."""
+    """Read a partition with on_error="skip", and return its records and the damage."""
     reader = fresh(partition)
     records, failure = drained(reader.records(on_error="skip", **selection))
-    same(failure, None, "reading with skip raises nothing")
+    same(failure, None, "reading with skip raises no error")
     return records, [(d.file, d.position, d.length) for d in reader.damaged]
 
 
 @target("directories", directory_case, quick=50)
 def reading(case: Case) -> Any:
-    """Verify, reading, ranges and isolation agree on what is delivered."""
+    """Check that verify, reading, ranges and isolation levels agree on the delivered records."""
     found = []
     with directories.written(case.blobs) as root:
         log = opened(root)
@@ -75,34 +75,34 @@ def report_without_path(report: list[Any]) -> list[Any]:
 
 
 def _agreeing(partition: Any, report: dict[str, Any], bounds: list[int]) -> list[Any]:
-    """Read a partition in every way and compare what comes out with its verify report."""
+    """Read a partition in every way, and compare the records with its verify report."""
     every, met = skipping(partition)
     offsets = [r[0] for r in every]
-    check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets rise")
+    check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets increase")
     check(all(o >= report["log_start_offset"] for o in offsets), "no record below the log start is delivered")
-    same(len(every), report["records_recovered"], "records that verify counts, and records that are delivered")
+    same(len(every), report["records_recovered"], "number of records that are delivered, and that verify reports")
     spans = [(dict(d)["file"], dict(d)["position"], dict(d)["length"]) for d in report["damaged"]]
-    check(set(met) <= set(spans), f"reading meets damage {met} that verify does not report: {spans}")
+    check(set(met) <= set(spans), f"reading reports damage {met} that verify does not report: {spans}")
     if partition.log_start_offset == (partition.log.segments[0].base_offset or 0 if partition.log.segments else 0):
-        same(sorted(met), sorted(spans), "damage that reading meets, and that verify reports")
+        same(sorted(met), sorted(spans), "damage that reading and verify report")
     check(
         not offsets or offsets[-1] < report["next_offset"],
         f"offset {offsets[-1:]} is not below {report['next_offset']}",
     )
     _failing(partition, every, spans)
     shallow = dict(plain(verify_partition(fresh(partition).log, shallow=True)))
-    check({_span(d) for d in shallow["damaged"]} <= set(spans), "a shallow look reports less damage, if anything")
+    check({_span(d) for d in shallow["damaged"]} <= set(spans), "a shallow check reports no additional damage")
     if not spans:
         same(report["records_recovered"], shallow["records_recovered"], "records by decoding and by headers")
     committed, _ = skipping(partition, isolation="read_committed")
-    check(_contains(every, committed), "read_committed delivers a part of all records")
+    check(_contains(every, committed), "read_committed delivers a subset of all records")
     same(
         [r[0] for r in committed if r[0] >= report["last_stable_offset"]],
         [],
         "committed records from the last stable offset on",
     )
     control, _ = skipping(partition, control=True)
-    check(_contains(control, every), "with control records every other record is delivered too")
+    check(_contains(control, every), "reading with control records delivers all other records")
     for start, end in itertools.pairwise(_borders(offsets, report["next_offset"], bounds)):
         within, damage = skipping(partition, start=start, end=end)
         same([r[0] for r in within], [o for o in offsets if start <= o < end], f"offsets in {start} to {end}")
@@ -122,13 +122,13 @@ def _contains(whole: list[Any], part: list[Any]) -> bool:
 
 
 def _borders(offsets: list[int], next_offset: int, bounds: list[int]) -> list[int]:
-    """Return some rising offsets in the log to cut it at."""
+    """Return some increasing offsets at which ranges begin and end."""
     picked = {offsets[b % len(offsets)] + (b % 3 == 0) for b in bounds} if offsets else set()
     return sorted({0, *picked, max(next_offset, 0)})
 
 
 def _failing(partition: Any, every: list[Any], spans: list[Any]) -> None:
-    """Reading that stops at damage gives what precedes it."""
+    """Check that reading with on_error="fail" delivers the records before the first damage."""
     records, failure = drained(fresh(partition).records())
     same(records, every[: len(records)], "records before the first damage")
     if failure is None:
@@ -138,7 +138,7 @@ def _failing(partition: Any, every: list[Any], spans: list[Any]) -> None:
 
 
 def _lookups(partition: Any, every: list[Any]) -> list[Any]:
-    """Ask for times and epochs; a time's answer is a record's offset or the log's end."""
+    """Look up times and epochs. The result for a time is the offset of a record, or the log end offset."""
     times = sorted({r[1] for r in every})[:: max(1, len(every) // 3)]
     answers = [attempt(fresh(partition).offset_at, max(t, 0)) for t in [*times[:4], 0, 2**62]]
     answers.append(attempt(lambda: fresh(partition).max_timestamp))
@@ -148,7 +148,7 @@ def _lookups(partition: Any, every: list[Any]) -> list[Any]:
 
 @target("tables", directory_case, quick=15)
 def tables(case: Case) -> Any:
-    """Arrow tables of a partition have the records that reading gives, and pass Arrow's own validation."""
+    """Check that Arrow tables contain the records of a partition, and pass Arrow's own validation."""
     found = []
     with directories.written(case.blobs) as root:
         log = opened(root)
@@ -164,7 +164,7 @@ def tables(case: Case) -> Any:
 
 @target("dumps", directory_case, quick=25)
 def dumps(case: Case) -> Any:
-    """Every file is dumped to its end, and every valid batch is among the items."""
+    """Check that every file is dumped up to its end, with every valid batch."""
     found = []
     with directories.written(case.blobs) as root:
         for path in sorted(p for p in root.rglob("*") if p.is_file()):
@@ -191,13 +191,13 @@ def _dump(path: Path) -> Any:
 
 @target("salvage", directory_case, quick=25)
 def salvage(case: Case) -> Any:
-    """The copy has no damage and no finding about what was rebuilt, and exactly the records that reading with skip gives."""
+    """Check that a copy is undamaged, and has exactly the records that reading with on_error="skip" delivers."""
     with directories.written(case.blobs) as root:
         log = opened(root)
         target_directory = root.with_name("copy")
         done = command("salvage", root, "-O", target_directory, "-j", 1, "--format", "json", "--max-batch-bytes", LIMIT)
         if isinstance(log, Failed):
-            check(done.code in (2, 3), f"salvage of no log exits with {done.code}: {done.err}")
+            check(done.code in (2, 3), f"salvage without a log exits with {done.code}: {done.err}")
             return done.code
         check(done.code in (0, 1), f"salvage exits with {done.code}: {done.err}")
         copy = opened(target_directory)
@@ -216,7 +216,7 @@ def salvage(case: Case) -> Any:
 def _compare_copy(source: Any, copy: Any) -> Any:
     every, _ = skipping(source)
     copied, damage = skipping(copy)
-    same(damage, [], "damage that reading the copy meets")
+    same(damage, [], "damage that reading the copy reports")
     same([r[0] for r in copied], [r[0] for r in every], "offsets of the copy")
     same(copied, every, "records of the copy")
     report = dict(plain(verify_partition(fresh(copy).log)))
@@ -229,11 +229,11 @@ def _compare_copy(source: Any, copy: Any) -> Any:
 
 
 ALLOWED_FINDINGS = {"segment_gap", "transaction_in_doubt", "read_committed_differs"}
-"""What a copy has from its source: offsets that are gone, and transactions whose end is gone."""
+"""Findings that a copy has because of its source: missing offsets, and missing ends of transactions."""
 
 
 def _epochs_contradict(copy: Any) -> bool:
-    """Whether the leader epochs of a log's batches fall, or their offsets overlap, so that no checkpoint agrees with all of them."""
+    """Return whether leader epochs decrease or offsets overlap, so that no checkpoint can match all batches."""
     found = [
         b
         for s in copy.log.segments
@@ -247,7 +247,7 @@ def _epochs_contradict(copy: Any) -> bool:
 
 
 def follow_case(chance: Random) -> Case:
-    """A log that grows by pieces, with damage in it now and then."""
+    """Return a log that grows in steps, sometimes with damage."""
     files = directories.generated(chance)
     logs = sorted(name for name in files if name.endswith(".log"))
     if chance.random() < 0.5:
@@ -260,7 +260,7 @@ def follow_case(chance: Random) -> Case:
 
 @target("follow", follow_case, quick=25)
 def follow(case: Case) -> Any:
-    """A log that is read while it grows gives the records that it gives at its end, or says which it does not give."""
+    """Check that following a growing log delivers the same records as reading it at the end, or reports the others."""
     whole = b"".join(case.blobs.values())
     stops = sorted({int(p * len(whole)) for p in case.params["pieces"]} | {len(whole)})
     with directories.written({f"{directories.TOPIC}/{0:020}.log": b""}) as root:
@@ -269,34 +269,34 @@ def follow(case: Case) -> Any:
         log = opened(root)
         if isinstance(log, Failed):
             return log
-        told: list[str] = []
-        options = {"committed": case.params["committed"], "max_batch_bytes": LIMIT, "tell": told.append}
+        messages: list[str] = []
+        options = {"committed": case.params["committed"], "max_batch_bytes": LIMIT, "tell": messages.append}
         follower = Follower(log.partitions[0].log.directory, [root], **options)
         damage: list[Any] = []
-        given = drained(follower.records(damage.append))[0]
+        delivered = drained(follower.records(damage.append))[0]
         for stop in [*stops[1:], stops[-1], stops[-1]]:
             _grow(root, case.blobs, stop)
             follower.look(closely=True)
             more, failure = drained(follower.records(damage.append))
-            same(failure, None, "following raises nothing")
-            given += more
+            same(failure, None, "following raises no error")
+            delivered += more
         whole_log = opened(root).partitions[0]
         every, _ = skipping(whole_log, isolation="read_committed" if case.params["committed"] else "read_uncommitted")
-        offsets = [r[0] for r in given]
-        check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets rise")
-        # damage at the end of a live file may still be written: following waits for more
-        if not damage and not told and not verify_partition(fresh(whole_log).log)["damaged"]:
+        offsets = [r[0] for r in delivered]
+        check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets increase")
+        # an incomplete batch at the end of a live file can still be completed, so following waits
+        if not damage and not messages and not verify_partition(fresh(whole_log).log)["damaged"]:
             in_doubt = case.params["committed"] and whole_log.log.transactions.doubts
             check(
                 not in_doubt or offsets == [r[0] for r in every],
-                "a followed log delivers transactions that are in doubt",
+                "a followed log delivers transactions with unknown outcomes",
             )
-            same(offsets, [r[0] for r in every], "offsets of a log that was followed, and read at its end")
-        return [given, len(damage)]
+            same(offsets, [r[0] for r in every], "offsets of the followed log, and of the complete log")
+        return [delivered, len(damage)]
 
 
 def _grow(root: Path, files: dict[str, bytes], size: int) -> None:
-    """Write so many bytes of a log, segment after segment."""
+    """Write the first `size` bytes of a log to its segments."""
     names = sorted(files, key=lambda n: base_offset_of(Path(n).name) or 0)
     for name in names:
         path = root / name

@@ -1,8 +1,9 @@
-"""Fuzz the readers of the files next to segments, on bytes alone."""
+"""Fuzz the functions that read files next to segments."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -29,7 +30,7 @@ def entries_case(chance: Random) -> Case:
 
 @target("indexes", entries_case, quick=100)
 def indexes(case: Case) -> Any:
-    """Entries in use rise; those of a sound file are written as they were."""
+    """Check that entries in use increase, and that those of a valid file are written back unchanged."""
     suffix, base, data = case.params["suffix"], case.params["base"], case.data
     if suffix == "txnindex":
         rows = index_entries.read_transaction_index(data)
@@ -42,7 +43,7 @@ def indexes(case: Case) -> Any:
     read = index_entries.read_offset_index if suffix == "index" else index_entries.read_time_index
     whole = index_entries.all_offset_entries if suffix == "index" else index_entries.all_time_entries
     first, second = read(data, base)
-    check(bool((first[1:] > first[:-1]).all()) and bool((second[1:] >= second[:-1]).all()), "entries in use rise")
+    check(bool((first[1:] > first[:-1]).all()) and bool((second[1:] >= second[:-1]).all()), "entries in use increase")
     every = whole(data, base)
     same(
         [c[: len(first)].tolist() for c in every],
@@ -64,11 +65,11 @@ def snapshot(case: Case) -> Any:
     read = snapshots.read_snapshot(case.data)
     [p.first_sequence for p in read]
     size = 10 + 46 * len(read)
-    same(snapshots.snapshot_bytes(read)[6:], case.data[6:size], "entries, written again")
+    same(snapshots.snapshot_bytes(read)[6:], case.data[6:size], "entries, written back")
     return found
 
 
-TEXTS = {
+TEXTS: dict[str, Callable[[str, str], Any]] = {
     "recovery-point-offset-checkpoint": checkpoints.read_offset_checkpoint,
     "replication-offset-checkpoint": checkpoints.read_offset_checkpoint,
     "log-start-offset-checkpoint": checkpoints.read_offset_checkpoint,
@@ -87,7 +88,7 @@ def text_case(chance: Random) -> Case:
 
 @target("checkpoints", text_case, quick=150)
 def texts(case: Case) -> Any:
-    """What is read and written again is read as the same."""
+    """Check that values are equal after they are written and read again."""
     name, text = case.params["name"], case.data.decode(errors="replace")
     found = attempt(TEXTS[name], text, name)
     if isinstance(found, Failed):
@@ -112,7 +113,7 @@ def texts(case: Case) -> Any:
     elif name.endswith("checkpoint"):
         text = attempt(
             checkpoints.offset_checkpoint_text, value, also=(ValueError,)
-        )  # names that no broker accepts are not written
+        )  # names that brokers do not accept are not written
         if not isinstance(text, Failed):
             same(checkpoints.read_offset_checkpoint(text, name), value, "offsets, written and read again")
     return found

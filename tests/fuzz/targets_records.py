@@ -1,4 +1,4 @@
-"""Fuzz what reads batches out of buffers: the core's walks, `read_records`, `iter_batches`, `check_batches`, `to_arrow`."""
+"""Fuzz the functions that read batches from buffers, such as `read_records`, `iter_batches` and `to_arrow`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .outcome import Failed, attempt, attempt_raw, check, drained, plain, same
 from .target import target
 
 LIMIT = 1 << 22
-"""What a batch may decompress to here."""
+"""Largest size of a batch in these targets, in bytes after decompression."""
 
 
 def current_core() -> Any:
@@ -37,7 +37,7 @@ def stream_case(chance: Random, **params: Any) -> Case:
 
 
 def bounds(chance: Random, size: int) -> tuple[int, int | None]:
-    """Return a start and an end in a buffer, most often all of it."""
+    """Return the start and end of a range in a buffer, mostly of the whole buffer."""
     if chance.random() < 0.6:
         return 0, None
     start = chance.randint(0, size)
@@ -83,7 +83,7 @@ def decode_case(chance: Random) -> Case:
 
 @target("decode", decode_case, quick=150)
 def decode(case: Case) -> Any:
-    """Decode in steps of every size; make objects of the rows."""
+    """Decode in steps of any size, and convert the rows to objects."""
     core, data, p = current_core(), case.data, case.params
     table = np.zeros(50, BATCH_DTYPE)
     found = core.scan_batches(data, table, check_crc=False)
@@ -105,7 +105,7 @@ def run_case(chance: Random) -> Case:
 
 @target("decode-run", run_case, quick=150, compared=False)
 def decode_run(case: Case) -> Any:
-    """What the fast path takes is what the careful path takes of the same bytes; what it leaves is left untouched."""
+    """Check that the fast path decodes the same rows as the slow path."""
     if "native" not in cores.available():
         return None
     core, data, p = current_core(), case.data, case.params
@@ -129,17 +129,17 @@ def decode_run(case: Case) -> Any:
         at = end
     table = np.zeros(200, BATCH_DTYPE)
     found = core.scan_batches(data, table, 0, at, p["check_crc"])
-    same((found.position, found.error), (at, None), "the fast path takes whole valid batches")
+    same((found.position, found.error), (at, None), "the fast path decodes complete valid batches")
     rows: list[Any] = []
     for part, error, _ in decode_steps(core, data, table[: found.count], p["names"], 100, 0, p["first"], p["end"]):
-        same(error, None, "the fast path takes valid records")
+        same(error, None, "the fast path decodes valid records")
         rows += _without_spans(part, data)
     same(taken, rows, "the fast path's records")
     return None
 
 
 def _without_spans(rows: list[Any], data: bytes) -> list[Any]:
-    """Rows with the bytes in place of the spans."""
+    """Return the rows with the bytes in place of the spans."""
 
     def inside(span: Any) -> Any:
         return (
@@ -178,9 +178,10 @@ def read_records(case: Case) -> Any:
 
 @target("offsets-of-records", stream_case, quick=150)
 def offsets_of_records(case: Case) -> Any:
-    """No record is lost: with and without bounds that include every offset, the same records are delivered.
+    """Check that bounds that include every offset do not change the delivered records.
 
-    A wrapper whose own offset is below the bounds is skipped, even if that offset is wrong. A consumer does the same.
+    A wrapper whose own offset is below the bounds is skipped, even if that offset is wrong. Kafka's
+    consumer also skips it.
     """
     every = drained(kafkafmt.read_records(case.data, control=True, max_batch_bytes=LIMIT))
     within = drained(kafkafmt.read_records(case.data, control=True, start=0, max_batch_bytes=LIMIT))
@@ -193,12 +194,12 @@ def offsets_of_records(case: Case) -> Any:
                 rows.extend(plain(current_core().make_records(source, columns)))
 
     failure = attempt(decode_all)
-    same(every[0], rows, "records of the careful path and of the fast path")
+    same(every[0], rows, "records of the slow path and of the fast path")
     same(failure is None, every[1] is None, "whether they end with an error")
     if any(len(b) > 17 and b[16] < 2 and b[17] & 7 for b in batches.split(case.data)):
         return every
-    if every[1] is not None and (every[1].error.base_offset or -1) >= 0:
-        check(within[1] is not None, f"reading from offset 0 on does not meet {every[1]}")
+    if every[1] is not None and (getattr(every[1].error, "base_offset", None) or -1) >= 0:
+        check(within[1] is not None, f"reading from offset 0 on does not report {every[1]}")
     same([r for r in every[0] if r[0] >= 0], [r for r in within[0] if r[0] >= 0], "records from offset 0 on")
     single = [r[0] for r in every[0] if 0 <= r[0] < MAX_OFFSET]
     if every[1] is None:
@@ -223,7 +224,7 @@ def batches_case(chance: Random) -> Case:
 
 @target("iter-batches", batches_case, quick=100)
 def iter_batches(case: Case) -> Any:
-    """Every property of every batch, and its records."""
+    """Read every property and all records of every batch."""
     found: list[Any] = []
 
     def look() -> None:
@@ -243,7 +244,7 @@ def check_batches(case: Case) -> Any:
     check(all(0 <= p.position <= len(case.data) for p in found.problems), "problems are in the buffer")
     records, failure = drained(kafkafmt.read_records(case.data, control=True, max_batch_bytes=LIMIT))
     if failure is not None:
-        check(not found.ok, f"no problem is reported, but reading gives {failure}")
+        check(not found.ok, f"no problem is reported, but reading raises {failure}")
     elif found.ok:
         same(found.records, len(records), "records without a problem")
     return [found.problems, found.batches, found.records, found.end]
@@ -257,7 +258,7 @@ def arrow_case(chance: Random) -> Case:
 
 @target("to-arrow", arrow_case, quick=60)
 def to_arrow(case: Case) -> Any:
-    """The table passes Arrow's own full validation and has the records that `read_records` gives."""
+    """Check that the table passes Arrow's own full validation, and has the same records as `read_records`."""
     p = case.params
     table = attempt_raw(
         kafkafmt.to_arrow, case.data, p["columns"], control=p["control"], max_batch_bytes=LIMIT, topic="t"
@@ -268,7 +269,7 @@ def to_arrow(case: Case) -> Any:
         return table
     if failure is not None:
         check("headers" not in table.column_names, f"read_records fails with {failure}, to_arrow does not")
-        return None  # faults after the last column that is wanted are not looked for
+        return None  # errors after the last requested column are not detected
     table.validate(full=True)
     same(table.num_rows, len(records), "rows")
     for name, at in (("key", 3), ("value", 4), ("offset", 0)):

@@ -1,4 +1,4 @@
-"""Share objects between threads. What a call gives is free, as long as it is a value or an exception and the process lives."""
+"""Share objects between threads. A call may return any value or raise any exception, but the process must not crash."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def threads(case: Case) -> Any:
 
 
 def share(calls: list[Callable[[], Any]]) -> None:
-    """Run these calls in several threads at once, again and again, and let them fail."""
+    """Run these calls repeatedly in several threads at once, and ignore their exceptions."""
     ready = threading.Barrier(THREADS)
     escaped: list[BaseException] = []
 
@@ -62,7 +62,7 @@ def share(calls: list[Callable[[], Any]]) -> None:
         for i in range(CALLS):
             try:
                 calls[(number + i) % len(calls)]()
-            except Exception:  # any error is right, a crash is not
+            except Exception:  # any error is allowed, but not a crash
                 continue
             except BaseException as error:
                 escaped.append(error)
@@ -130,7 +130,7 @@ def _calls(name: str, data: bytes, chance: Random) -> list[Callable[[], Any]]:
 
 
 def next_of(make: Callable[[], Any]) -> list[Callable[[], Any]]:
-    """One iterator, and a new one when it has ended."""
+    """Return a function that calls `next`, and replaces the iterator at its end."""
     shared = [make()]
 
     def step() -> None:

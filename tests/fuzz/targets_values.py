@@ -1,4 +1,4 @@
-"""Fuzz what is inside records: control records, and records of Kafka's internal topics."""
+"""Fuzz the decoding of control records, and of records of Kafka's internal topics."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def control_case(chance: Random) -> Case:
 
 
 def seeds_core() -> Any:
-    """Return the core in use by the package now; a layout belongs to it."""
+    """Return the core that the package uses. A layout belongs to one core."""
     from kafkafmt.messages import classes
 
     return vars(classes)["core"]
@@ -97,7 +97,7 @@ def internal_case(chance: Random) -> Case:
 
 @target("internal-topics", internal_case, quick=150)
 def internal_topics(case: Case) -> Any:
-    """What can be decoded has a text, and what has none is reported in the text."""
+    """Check that each record has a text, which is an error message if the record cannot be decoded."""
     topic, key, value = case.params["topic"], case.blobs.get("key"), case.blobs.get("value")
     if topic == "__cluster_metadata":
         read = attempt(lambda: list(internal.read_metadata_record(value or b"")))

@@ -1,6 +1,9 @@
-"""Every fuzz target on some inputs, on both cores; every saved input again; the fuzzer's own tools."""
+"""Run every fuzz target on some inputs, and every saved input, on both cores."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,7 +16,7 @@ SEED = "tests"
 
 
 @pytest.mark.parametrize("name", sorted(targets()))
-def test_target_holds_for_its_first_inputs(native, pure, name):
+def test_target_passes_for_its_first_inputs(native: ModuleType, pure: ModuleType, name: str) -> None:
     target, failures = targets()[name], []
     for number in range(target.quick):
         failure = run_case(target, target.case(SEED, number), cores.available()).failure
@@ -23,13 +26,13 @@ def test_target_holds_for_its_first_inputs(native, pure, name):
 
 
 @pytest.mark.parametrize("path", saved_cases(), ids=lambda p: p.stem)
-def test_saved_input_passes(native, pure, path):
+def test_saved_input_passes(native: ModuleType, pure: ModuleType, path: Path) -> None:
     name, case = load(path)
     failure = run_case(targets()[name], case, cores.available()).failure
     assert failure is None or failure.known, failure.text
 
 
 @pytest.mark.parametrize("name", sorted(targets()))
-def test_input_of_a_target_depends_on_seed_and_number_alone(name):
+def test_input_of_a_target_depends_only_on_seed_and_number(name: str) -> None:
     target = targets()[name]
     assert target.case(SEED, 3) == target.case(SEED, 3)

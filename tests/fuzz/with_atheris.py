@@ -1,10 +1,11 @@
-"""Let atheris choose the random numbers that inputs are made from, guided by what code they reach.
+"""Let atheris choose the random numbers for the inputs, guided by code coverage.
 
     pip install atheris
     python -m fuzz.with_atheris TARGET [libFuzzer's options, such as -max_total_time=600, and a corpus directory]
 
-libFuzzer's bytes take the place of the random number generator, so every target and every mutator works as it is. The Python code
-of kafkafmt is instrumented; the native core is a black box here, which is what `fuzz.sanitized` is for.
+The bytes from libFuzzer replace the random number generator, so every target and every mutator
+works unchanged. Only the Python code of kafkafmt is instrumented. Use `fuzz.sanitized` for the
+native core.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 
 class BytesRandom(Random):
-    """A random number generator that gives the bits of a byte string, and zeros once they are used up."""
+    """A random number generator that returns the bits of a byte string, and zeros after its end."""
 
     def __new__(cls, _: bytes = b"") -> BytesRandom:
         return super().__new__(cls)

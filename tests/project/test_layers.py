@@ -5,9 +5,10 @@
 - No modules import each other in a circle.
 - Each third-party package except NumPy is imported only in the places that `THIRD_PARTY` lists.
 
-The imports are read from the source, not executed. So imports inside functions and under ``TYPE_CHECKING`` also count.
-There are two exceptions. An import under ``TYPE_CHECKING`` may name any third-party package. The modules that
-``import kafkafmt`` loads may import `arrow` only inside functions, because pyarrow is optional.
+The imports are read from the source, not executed. So imports inside functions and under
+``TYPE_CHECKING`` also count. There are two exceptions. An import under ``TYPE_CHECKING`` may name
+any third-party package. The modules that ``import kafkafmt`` loads may import `arrow` only inside
+functions, because pyarrow is optional.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ FOLDERS = {
     "log": ("format", "reading", "writing", "auditing"),
     "spark": ("sink", "source", "export"),
 }
-"""The folders from the lowest to the highest. Modules next to them are below all folders, except `__init__` and `ABOVE`."""
+"""The folders from the lowest to the highest. Modules outside them are below all folders, except `__init__` and `ABOVE`."""
 ABOVE = {"kafkafmt.spark.functions"}
 
 LAZY = "kafkafmt.spark.export."
-"""The only package that the front may import from a higher layer: inside functions, for `kafkafmt.export`, and for types."""
+"""The only package that the front may import from a higher layer, inside functions (`kafkafmt.export`) and for types."""
 EVERYWHERE = {"numpy"}
 THIRD_PARTY = {
     "crc32c": ("kafkafmt/_pure/crc.py",),

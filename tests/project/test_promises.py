@@ -1,4 +1,4 @@
-"""Check the memory use of the core, the release of the GIL, the ownership of buffers, and the detection of changed bytes."""
+"""Check the core's memory use, its release of the GIL, the ownership of buffers, and the detection of changed bytes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Counter(threading.Thread):
 
 
 def long_calls(native: ModuleType, million: bytes) -> dict[str, Callable[..., Any]]:
-    """Return calls that take tenths of a second: one of each function that releases the GIL, and `sum`, which does not."""
+    """Return long calls: one of each function that releases the GIL, and one of `sum`, which does not."""
     batches = scan(native, million)[0].repeat(10)  # all rows have the same payload
     columns = RecordColumns(1_000_000)
     count = 15_000_000
@@ -276,8 +276,8 @@ def test_every_changed_byte_is_detected_or_harmless(core: ModuleType) -> None:
     """Each byte of a batch, which another batch follows, is replaced by all 255 other values.
 
     0-7    base offset: no CRC covers it. The batch is delivered with other offsets, and is otherwise unchanged.
-    8-11   length: the batch is never delivered. An impossible length is a StructureError. Otherwise, the CRC covers other bytes
-           and does not match, or the batch seems to be truncated.
+    8-11   length: the batch is never delivered. An impossible length is a StructureError. Otherwise,
+           the CRC covers other bytes and does not match, or the batch seems to be truncated.
     12-15  leader epoch: no CRC covers it. The batch is delivered, and is otherwise unchanged.
     16     magic: an error for every value.
     17-    CRC and all later bytes: a ChecksumError.

@@ -1,6 +1,7 @@
 """Check that the wheels can be installed and used on a machine without a compiler.
 
-The tests build the wheels as `make wheel` does, and install them into a new environment. They need the package index.
+The tests build the wheels as `make wheel` does, and install them into a new environment. They need
+the package index.
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ def test_pure_wheel_reads_a_log_and_reports_why_it_is_pure(pure_wheel: Path, tmp
 
 
 def test_install_without_a_compiler_reports_why_the_core_is_pure(tmp_path: Path) -> None:
-    """pip shows the warning of the build only with -v, so the reason is recorded and shown at run time."""
+    """Without -v, pip hides the warning of the build. Therefore, the reason is recorded and shown at run time."""
     run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, ROOT], os.environ)
     (sdist,) = tmp_path.glob("*.tar.gz")
     env = {k: v for k, v in os.environ.items() if k != "KAFKAFMT_REQUIRE_NATIVE"} | {"CC": "no-such-compiler"}

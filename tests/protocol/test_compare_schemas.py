@@ -1,4 +1,4 @@
-"""Check that scripts/compare_schemas.py finds and merges the differences between a kafka-clients jar and our schemas."""
+"""Check that scripts/compare_schemas.py finds and merges differences between a kafka-clients jar and our schemas."""
 
 from __future__ import annotations
 

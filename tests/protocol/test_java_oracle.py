@@ -1,7 +1,8 @@
 """Compare every message in every version with Kafka's own classes, of kafka-clients 4.4.0, 4.3.1 and 3.9.2.
 
-Kafka's classes write messages with random values, and convert them to JSON. We read the bytes, compare the fields with the JSON,
-and write the same bytes. Kafka's classes do the same with messages that we write. See java/Oracle.java.
+Kafka's classes write messages with random values, and convert them to JSON. We read the bytes,
+compare the fields with the JSON, and write the same bytes. Kafka's classes do the same with
+messages that we write. See java/Oracle.java.
 """
 
 from __future__ import annotations

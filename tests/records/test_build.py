@@ -1,4 +1,4 @@
-"""Check that built batches can be read by our readers and by other packages, and that both cores build the same bytes."""
+"""Check that built batches can be read by our readers and by other packages, and are equal on both cores."""
 
 from __future__ import annotations
 

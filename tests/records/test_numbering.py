@@ -1,6 +1,7 @@
 """Check the fast path that validates batches and assigns offsets in place.
 
-Both cores return the same result. It equals the result of the slow path, or the batches are unchanged.
+Both cores return the same result. It equals the result of the slow path, or the batches are
+unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Build batches of record format 2 for tests: valid, unusual and damaged ones.
 
-This module imports nothing from `kafkafmt`, so that a mistake in the package cannot be in the tests as well. Every header field
-is a parameter; by default, it has the value that a correct producer writes. The layout of a batch (big-endian):
+This module imports nothing from `kafkafmt`, so that a mistake in the package cannot be in the tests
+as well. Every header field is a parameter; by default, it has the value that a correct producer
+writes. The layout of a batch (big-endian):
 
     0 baseOffset i64        8 batchLength i32 (bytes after it)       12 partitionLeaderEpoch i32     16 magic i8
     17 crc u32 (CRC-32C of 21..end)   21 attributes i16   23 lastOffsetDelta i32   27 baseTimestamp i64   35 maxTimestamp i64
@@ -109,7 +110,7 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 
 
 def xerial(data: bytes, block: int = XERIAL_BLOCK) -> bytes:
-    """Return a stream of snappy-java: magic, version, lowest compatible version, and blocks with an int32 length each."""
+    """Return a stream of snappy-java: magic, version, lowest compatible version, and blocks with their lengths."""
     import cramjam
 
     out = bytearray(XERIAL_MAGIC + struct.pack(">ii", 1, 1))
@@ -143,8 +144,9 @@ def batch(
 ) -> bytes:
     """Return a batch.
 
-    `records` are bytes from `record()` or tuples of its five fields. `attributes` replaces the codec bits and `flags`. `payload`
-    replaces the joined records before compression. `compressed` replaces all bytes after the header.
+    `records` are bytes from `record()` or tuples of its five fields. `attributes` replaces the
+    codec bits and `flags`. `payload` replaces the joined records before compression. `compressed`
+    replaces all bytes after the header.
     """
     made = [r if isinstance(r, bytes) else record(*r) for r in records]
     deltas = [peek_deltas(r) for r in made]

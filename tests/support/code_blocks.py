@@ -3,14 +3,16 @@
 The language of a block determines how it is run:
 
 - ``python``: run in the page's namespace, which all blocks of the page share.
-- ``console``: lines that start with ``$ `` are run by bash, one after the other; the lines after them are the expected output. A
-  command may fail only if the next one is ``echo $?``.
+- ``console``: bash runs the lines that start with ``$ ``. The lines after them are the expected
+  output. A command may fail only if the next one is ``echo $?``.
 - ``sh``: a script for bash, which must succeed.
 - ``sql``: one statement for Spark.
 - ``json``: must be valid JSON.
-- ``text`` and ``mermaid``: not code. Directly after a ``python`` block, a ``text`` block with ``title="Output"`` is the expected output.
+- ``text`` and ``mermaid``: not code. Directly after a ``python`` block, a ``text`` block with
+  ``title="Output"`` is the expected output.
 
-In expected output, ``...`` stands for any text. Paths of the pages are replaced by those of the example data.
+In expected output, ``...`` stands for any text. Paths of the pages are replaced by those of the
+example data.
 """
 
 from __future__ import annotations
@@ -73,8 +75,8 @@ def blocks_of(page: Path) -> list[Block]:
 class Runner:
     """Runs the blocks of one page, in order.
 
-    `folder` is the working directory. `paths` contains the real paths, by the paths in the page. `spark` returns the session of
-    the tests.
+    `folder` is the working directory. `paths` contains the real paths, by the paths in the page.
+    `spark` returns the session of the tests.
     """
 
     folder: Path
@@ -185,7 +187,11 @@ def normalized(output: str) -> str:
 
 
 def matches(expected: str, actual: str) -> bool:
-    """Compare output; ``...`` in `expected` stands for any text. Measured values and spaces at the end of a line do not count."""
+    """Return whether an output is the expected one.
+
+    ``...`` in `expected` stands for any text. Measured values and spaces at the end of a line are
+    ignored.
+    """
     expected, actual = normalized(expected), normalized(actual)
     pattern = ".*?".join(re.escape(part) for part in expected.split("..."))
     return re.fullmatch(pattern, actual, re.DOTALL) is not None

@@ -111,7 +111,8 @@ def decode_steps(
 ) -> Iterator[Step]:
     """Yield the rows, error and cursor after each call of decode_records, up to the end or the first error.
 
-    `room` is the capacity for copied keys and values, in bytes. By default, the columns contain spans.
+    `room` is the capacity for copied keys and values, in bytes. By default, the columns contain
+    spans.
     """
     columns = (
         RecordColumns(capacity, names, header_capacity)

@@ -2,8 +2,9 @@
 
     python tests/support/exchanges.py HOST:PORT > FILE        prints each request and its response as a line of JSON
 
-The requests are those of ApiVersions and of the six APIs that clients need most: Metadata, Produce, Fetch, ListOffsets,
-OffsetCommit and OffsetFetch. Each response is compared with the state that the earlier requests must have caused.
+The requests are those of ApiVersions and of the six APIs that clients need most: Metadata, Produce,
+Fetch, ListOffsets, OffsetCommit and OffsetFetch. Each response is compared with the state that the
+earlier requests must have caused.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Make calls that change or read a file fail on demand.
 
-disk = Disk(monkeypatch)
-disk.strike(at=17, how="crash")        the 17th change from now on and all later ones do not happen
-disk.strike(at=17, how="torn")         half of the 17th change is written, and all later ones do not happen
-disk.strike(at=17, how=errno.ENOSPC)   half of the 17th change is written, and it fails with this error; later ones succeed
-disk.short = True                      each write writes one or seven bytes, and reads are short
+disk = Disk(monkeypatch) disk.strike(at=17, how="crash")        the 17th change from now on and all
+later ones do not happen disk.strike(at=17, how="torn")         half of the 17th change is written,
+and all later ones do not happen disk.strike(at=17, how=errno.ENOSPC)   half of the 17th change is
+written, and it fails with this error; later ones succeed disk.short = True
+each write writes one or seven bytes, and reads are short
 """
 
 from __future__ import annotations

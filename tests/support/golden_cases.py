@@ -4,8 +4,8 @@
         got = rows(lines printed by `kafkafmt cat … --format json --bytes base64`)
         assert got == case.expected()
 
-Rows are a dict: (topic, partition, offset) → [timestamp, timestampType, key, value, headers], bytes in base64.
-tests/golden/README.md describes the cases.
+Rows are a dict: (topic, partition, offset) → [timestamp, timestampType, key, value, headers], bytes
+in base64. tests/golden/README.md describes the cases.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Write partitions of any size that need little disk space: complete indexes, and sparse segments.
 
-A segment is 1 GiB: 16384 batches of 64 KiB with 16 records each. It contains only the batches that a lookup needs, which are
-the requested batch and the one before it, to which the indexes point, and the last batch. The rest of the file is holes.
+A segment is 1 GiB: 16384 batches of 64 KiB with 16 records each. It contains only the batches that
+a lookup needs, which are the requested batch and the one before it, to which the indexes point, and
+the last batch. The rest of the file is holes.
 
     log = SparseLog(directory, segments=1024, asked=[0.5])       1 TiB, in which the offset at the middle can be looked up
     log.questions                                               [(offset, timestamp)]
@@ -29,7 +30,8 @@ BATCH_MS = 1000
 class SparseLog:
     """A partition directory of `segments` segments.
 
-    `asked` contains the positions to look up, as fractions of the log. The same fraction determines the batch in its segment.
+    `asked` contains the positions to look up, as fractions of the log. The same fraction determines
+    the batch in its segment.
     """
 
     def __init__(self, directory: Path, segments: int, asked: Sequence[float]) -> None:
