@@ -150,8 +150,8 @@ def test_validation_is_that_of_the_broker(package):
             ours = validate_and_assign_offsets(data, next_offset, **settings)
         except InvalidError as error:
             seen["refused"] += 1
-            allowed = {KAFKA_ERRORS[error.rule]}
-            if error.rule.endswith("_in_format"):  # some of what a format cannot carry Kafka meets only while it builds
+            allowed = {KAFKA_ERRORS[error.code]}
+            if error.code.endswith("_in_format"):  # some of what a format cannot carry Kafka meets only while it builds
                 allowed.add("UNKNOWN_SERVER_ERROR")
             if words[0] != "error" or EXCEPTIONS[words[1]] not in allowed:
                 differ.append((settings, answer[:80], str(error)))
@@ -274,7 +274,7 @@ def test_down_conversion_is_that_of_the_last_broker_that_did_it(package):
         try:
             ours = convert(data, magic, up=False, start=first).records
         except InvalidError as error:
-            refused.append((error.rule, answer))
+            refused.append((error.code, answer))
             continue
         theirs = bytes.fromhex(answer)
         if not any(batch.is_compressed for batch in iter_batches(ours)):

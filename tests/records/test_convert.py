@@ -104,7 +104,7 @@ def test_zstd_cannot_be_converted_to_format_1(package: ModuleType) -> None:
     data = build_batch([(b"k", b"v", 5)], codec="zstd")
     with pytest.raises(InvalidError) as caught:
         convert(data, 1)
-    assert caught.value.rule == "codec_in_format"
+    assert caught.value.code == "codec_in_format"
     assert fields_of(convert(data, 1, codec="lz4").records) == fields_of(data)
     with pytest.raises(ValueError, match="magic"):
         convert(data, 3)
@@ -169,7 +169,7 @@ def test_level_changes_the_compressed_size(package: ModuleType) -> None:
 def test_wrong_arguments_and_corrupted_data_are_rejected(package: ModuleType) -> None:
     with pytest.raises(InvalidError) as caught:
         recompress(b"".join(OLD), "zstd")
-    assert caught.value.rule == "codec_in_format"
+    assert caught.value.code == "codec_in_format"
     for codec, level in (("brotli", None), ("gzip", 11), ("none", 3)):
         with pytest.raises(ValueError):
             recompress(b"", codec, level)
