@@ -1,22 +1,26 @@
-"""What the data source gives, with or without Spark, as rows to compare with the Java consumer's."""
+"""Read with the data source, with or without Spark, and return rows to compare with those of the Java consumer."""
 
 import base64
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from golden_cases import Rows
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 from kafkafmt.arrow import schema_of
 from kafkafmt.spark.schema import struct_of
-from kafkafmt.spark.source.data_source import KafkaLogSource
+from kafkafmt.spark.source.data_source import KafkaLogReader, KafkaLogSource
+from kafkafmt.spark.source.reading import TaskPartition
 
 COLUMNS = ("topic", "partition", "offset", "timestampMillis", "timestampType", "key", "value", "headers")
+Paths = str | Path | Sequence[str | Path]
 
 
-def source(paths, /, **options):
-    """The data source as Spark makes it, without Spark."""
+def source(paths: Paths, /, **options: object) -> KafkaLogSource:
+    """Return the data source as Spark creates it, without Spark."""
     paths = [paths] if isinstance(paths, str | Path) else paths
     given = CaseInsensitiveDict()
     for name, value in ({"paths": json.dumps([str(p) for p in paths])} | options).items():
@@ -24,25 +28,28 @@ def source(paths, /, **options):
     return KafkaLogSource(options=given)
 
 
-def plan(paths, columns=COLUMNS, **options):
-    """Its reader and the partitions that it plans."""
+def plan(
+    paths: Paths, columns: Sequence[str] = COLUMNS, **options: object
+) -> tuple[KafkaLogReader, list[TaskPartition]]:
+    """Return the reader of a source, and the partitions that it plans."""
     reader = source(paths, **options).reader(struct_of(columns))
-    return reader, reader.partitions()
+    assert isinstance(reader, KafkaLogReader)
+    return reader, [p for p in reader.partitions() if isinstance(p, TaskPartition)]
 
 
-def read(paths, columns=COLUMNS, **options):
-    """What all tasks of a query give, in their order, as a table; read here, without Spark."""
+def read(paths: Paths, columns: Sequence[str] = COLUMNS, **options: object) -> pa.Table:
+    """Return the rows of all tasks of a query, in the order of the tasks, read without Spark."""
     reader, partitions = plan(paths, columns, **options)
     return table([b for p in partitions for b in reader.read(p)], columns)
 
 
-def table(batches, columns=COLUMNS):
+def table(batches: Iterable[pa.RecordBatch], columns: Sequence[str] = COLUMNS) -> pa.Table:
     return pa.Table.from_batches(batches, schema_of(columns))
 
 
-def rows(records):
-    """A table of COLUMNS as golden rows: (topic, partition, offset) → [timestamp, timestampType, key, value, headers]."""
-    found = {}
+def rows(records: pa.Table) -> Rows:
+    """Return a table of COLUMNS as rows of golden_cases."""
+    found: Rows = {}
     for r in records.to_pylist():
         at = r["topic"], r["partition"], r["offset"]
         assert at not in found, f"{at} comes twice"
@@ -51,13 +58,13 @@ def rows(records):
     return found
 
 
-def b64(data):
+def b64(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
 
 
-def offsets(records):
-    """{(topic, partition): offsets, in the order they came}"""
-    found = {}
+def offsets(records: pa.Table) -> dict[tuple[str, int], list[int]]:
+    """Return the offsets of each (topic, partition), in the order of the rows."""
+    found: dict[tuple[str, int], list[int]] = {}
     for topic, partition, offset in zip(
         *(records.column(n).to_pylist() for n in ("topic", "partition", "offset")), strict=True
     ):
@@ -65,5 +72,7 @@ def offsets(records):
     return found
 
 
-def micros(records):
-    return pc.cast(records.column("timestamp"), pa.int64()).to_pylist()
+def micros(records: pa.Table) -> list[int | None]:
+    """Return the timestamps, in microseconds."""
+    found: list[int | None] = pc.cast(records.column("timestamp"), pa.int64()).to_pylist()
+    return found
