@@ -99,9 +99,8 @@ def test_ls_counts_from_the_log_start(start: int, records: int, gaps: int, tmp_p
     """The log start is in a compacted batch, before a marker, or after a marker."""
     path = tmp_path / "t-0"
     path.mkdir()
-    compacted_batch = batch(
-        [record(0), record(1), record(3)], last_offset_delta=4
-    )  # offsets 2 and 4 are compacted away
+    # Offsets 2 and 4 are compacted away.
+    compacted_batch = batch([record(0), record(1), record(3)], last_offset_delta=4)
     parts = [compacted_batch, batch([record(i) for i in range(3)], base_offset=5), control_batch(COMMIT, base_offset=8)]
     (path / f"{0:020}.log").write_bytes(b"".join([*parts, batch([record(0)], base_offset=9)]))
     (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")

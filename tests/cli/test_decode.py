@@ -93,9 +93,8 @@ def test_frame_with_damaged_record_data_is_shown(tmp_path: Path) -> None:
     assert (done.returncode, row["body"], row["records"]) == (1, fields_of(golden.entry), [])
     assert "record data of wire-" in done.stderr
     assert "CRC" in done.stderr
-    assert (
-        kafkafmt("decode", "--requests", tmp_path / "request").returncode == 0
-    )  # the records are not decoded without --records
+    # The records are not decoded without --records.
+    assert kafkafmt("decode", "--requests", tmp_path / "request").returncode == 0
 
 
 def test_text_has_one_line_per_frame(tmp_path: Path) -> None:

@@ -20,9 +20,8 @@ def test_cat_prints_what_the_consumer_returned(case: Case, backend: str) -> None
         "cat", *case.roots, "--format", "json", "--bytes", "base64", "--on-error", "skip", *internal, backend=backend
     )
     assert done.returncode == (1 if case.torn else 0), done.stderr
-    actual = {
-        at: row for at, row in rows(done.stdout.splitlines()).items() if at[0] != "__cluster_metadata"
-    }  # no consumer can read the metadata log
+    # No consumer can read the metadata log.
+    actual = {at: row for at, row in rows(done.stdout.splitlines()).items() if at[0] != "__cluster_metadata"}
     expected = case.expected()
     if case.torn:
         entries = {(p["topic"], p["partition"]): p for p in report(*case.roots, backend=backend)["partitions"]}

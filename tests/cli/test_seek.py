@@ -44,9 +44,8 @@ def test_offsets_and_timestamps_are_answered_in_order(tmp_path: Path) -> None:
         (3, 3, 0),
         (0, 0, 0),
     ]
-    assert ask("--timestamp", "max-timestamp") == [
-        (20, 1_700_000_000_000, 2 * second_position)
-    ]  # the marker's timestamp, as for a broker
+    # The largest timestamp is that of the marker, as for a broker.
+    assert ask("--timestamp", "max-timestamp") == [(20, 1_700_000_000_000, 2 * second_position)]
     assert ask("--offset", "20") == [
         (30, 9000, len(data) - len(batch([record(0)], base_offset=30, base_timestamp=9000)))
     ]
@@ -68,9 +67,8 @@ def test_seek_text_names_the_index_that_was_used(tmp_path: Path) -> None:
     assert (
         "offset 1, timestamp 1 (1970-01-01T00:00:00.001Z), in 00000000000000000000.log at 68 (by the indexes, " in found
     )
-    assert (
-        "(1 segment read completely, " in kafkafmt(*ask, "--offset", 2).stdout
-    )  # offset 2 is in a gap, so the whole segment is read
+    # Offset 2 is in a gap, so the whole segment is read.
+    assert "(1 segment read completely, " in kafkafmt(*ask, "--offset", 2).stdout
 
 
 def test_special_times_of_kafkas_tools_are_accepted(tmp_path: Path) -> None:

@@ -313,9 +313,8 @@ def test_open_transactions_are_aborted_on_request(markers_lost: Path, tmp_path: 
     ]
     (unchanged,), (kept, appended) = (sorted((tmp_path / name / "t-0").glob("*.log")) for name in ("unchanged", "out"))
     assert kept.read_bytes() == unchanged.read_bytes()
-    markers = list(
-        iter_batches(appended.read_bytes())
-    )  # a separate segment, because the markers' timestamps are weeks after those of the records
+    # The markers get a separate segment, because their timestamps are weeks after those of the records.
+    markers = list(iter_batches(appended.read_bytes()))
     assert [(m.base_offset, m.producer_id, m.producer_epoch, m.leader_epoch) for m in markers] == [
         (27, 7, 3, 4),
         (28, 9, 3, 4),
@@ -410,8 +409,7 @@ def test_salvage_refuses_an_unsuitable_output(tmp_path: Path) -> None:
         done = kafkafmt("salvage", source, "--output", output)
         assert done.returncode == 2, done.stdout
         assert "Error" in done.stderr
-    assert (
-        kafkafmt("salvage", tmp_path / "data", "--output", tmp_path / "data" / "new").returncode == 2
-    )  # a broker would refuse the new directory there
+    # A broker would refuse the new directory there.
+    assert kafkafmt("salvage", tmp_path / "data", "--output", tmp_path / "data" / "new").returncode == 2
     (tmp_path / "empty").mkdir()
     assert kafkafmt("salvage", source, "--output", tmp_path / "empty").returncode == 0

@@ -444,9 +444,8 @@ def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
             elif kind == 2:
                 parts[i] = mutate(parts[i], 16, bytes([rng.choice([3, 9, 255])]))
             elif kind == 3:
-                parts[i] = parts[i][
-                    : rng.randrange(1, len(parts[i].rstrip(b"\0")))
-                ]  # zeros at the end of this batch could be replaced by those at the start of the next one
+                # Zeros at the end of this batch could be replaced by those at the start of the next one.
+                parts[i] = parts[i][: rng.randrange(1, len(parts[i].rstrip(b"\0")))]
             else:
                 parts[i] = rng.randbytes(len(parts[i]))
         log = write(tmp_path, (0, b"".join(parts)))

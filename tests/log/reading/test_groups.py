@@ -103,9 +103,8 @@ def offsets(path: Path) -> list[tuple[str, int, int]]:
 def test_transactional_offsets_count_after_the_commit(tmp_path: Path) -> None:
     path = log_of(
         tmp_path,
-        record_batch(
-            0, commit_key("g", 0), commit(10), producer=1
-        ),  # committed, but replaced by the plain commit after it
+        # This commit is replaced by the plain one after it.
+        record_batch(0, commit_key("g", 0), commit(10), producer=1),
         record_batch(1, commit_key("g", 0), commit(11)),
         record_batch(2, commit_key("g", 1), commit(20), producer=2),  # aborted
         record_batch(3, commit_key("g", 2), commit(30), producer=3),  # open

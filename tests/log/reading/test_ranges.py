@@ -105,9 +105,8 @@ def test_largest_timestamp_equals_the_brokers(case: Case) -> None:
 
 def test_end_offset_for_epoch_is_the_start_of_the_next_epoch() -> None:
     (epochs,) = (c for c in CASES if str(c) == "kafka-4.3.1/epochs")
-    partition = kafkafmt.open(*epochs.roots)[
-        "epochs", 0
-    ]  # epochs 0, 2, 4, 6 and 8 start at 0, 24, 48, 72 and 96; the log ends at 120
+    # Epochs 0, 2, 4, 6 and 8 start at 0, 24, 48, 72 and 96; the log ends at 120.
+    partition = kafkafmt.open(*epochs.roots)["epochs", 0]
     assert [partition.end_offset_for_epoch(e) for e in (0, 1, 2, 7, 8, 9)] == [
         (0, 24),
         (0, 24),
@@ -243,13 +242,12 @@ def cost(path: Path, start: int, end: int) -> tuple[int, int]:
 
 
 def test_range_without_an_index_is_found_by_headers(tmp_path: Path) -> None:
-    """Bytes before the range are read at most once, and none after it. Of long batches, only the headers are read."""
+    """Bytes before the range are read at most once. Of long batches, only the headers are read."""
     small, _ = batches_of(tmp_path / "small" / "t-0", [list(range(5))] * 2000, [0] * 2000, 200)
     read_bytes, planned = cost(tmp_path / "small" / "t-0", 7000, 7010)
     assert planned == 0
-    assert read_bytes < 0.7 * len(small) + (1 << 20) + (
-        64 << 10
-    )  # the bytes before the range, up to a MiB after it, and the range itself
+    # Reads are of up to a MiB, so some bytes after the range are read.
+    assert read_bytes < 0.7 * len(small) + (1 << 20) + (64 << 10)
     long, at = batches_of(tmp_path / "long" / "t-0", [list(range(5))] * 100, [0] * 100, 40_000)
     read_bytes, planned = cost(tmp_path / "long" / "t-0", 350, 360)
     assert planned == 0
@@ -291,9 +289,8 @@ def test_range_equals_that_part_of_the_whole_segment(
     if indexed:
         entries = [x for i in range(0, n, 3) for x in (int.from_bytes(log[at[i] : at[i] + 8], "big") + 4, at[i])]
         (path / f"{0:020}.index").write_bytes(np.array(entries, ">i4").tobytes())
-    flips = st.sampled_from(
-        [(2, 4), (8, 64), (9, 1), (30, 1), (60, 2)]
-    )  # two offsets increased by the same bit would confirm each other
+    # Two offsets increased by the same bit would confirm each other.
+    flips = st.sampled_from([(2, 4), (8, 64), (9, 1), (30, 1), (60, 2)])
     for i, (where, bit) in data.draw(
         st.lists(st.tuples(st.integers(1, n - 2), flips), max_size=2, unique_by=lambda flip: flip[1])
     ):

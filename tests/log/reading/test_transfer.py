@@ -148,9 +148,8 @@ def test_largest_timestamp_equals_the_admin_clients(golden: Case) -> None:
 
 
 def test_leader_epochs_end_where_the_next_one_starts(tmp_path: Path) -> None:
-    source = case("kafka-4.3.1/epochs").partition_dir(
-        "epochs", 0
-    )  # epochs 0, 2, 4, 6 and 8 start at 0, 24, 48, 72 and 96; the log ends at 120
+    # Epochs 0, 2, 4, 6 and 8 start at 0, 24, 48, 72 and 96; the log ends at 120.
+    source = case("kafka-4.3.1/epochs").partition_dir("epochs", 0)
     copy = shutil.copytree(source, tmp_path / "epochs-0")
     answers = {-1: None, 0: (0, 24), 1: (0, 24), 5: (4, 72), 8: (8, 120), 9: None}
     for _ in range(2):

@@ -117,10 +117,11 @@ def test_append_killed_at_any_write_is_done_fully_or_not_at_all(tmp_path: Path) 
         assert done.returncode == 9
     else:
         raise AssertionError("the append was killed at each of 200 writes")
+    # An append that was undone can be repeated, and one that was done cannot.
     assert set(outcomes) == {
         (4, 4, True),
         (12, 12, False),
-    }  # before the append, which can be repeated, or after it
+    }
 
 
 def test_batches_of_a_later_leader_are_kept(tmp_path: Path) -> None:
