@@ -8,6 +8,7 @@ import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, simple_batch
 from fuzz.work import counted
 from reports import verify_partition
+from selecting import COMMITTED
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
@@ -271,7 +272,7 @@ def test_followed_log_is_not_read_again_for_each_batch(write):
 def test_followed_log_of_many_open_transactions(write):
     def work(n):
         folder = write([(0, transactional(0, 0))])
-        follower = Follower(discover([folder]).partitions[0], [folder], committed=True)
+        follower = Follower(discover([folder]).partitions[0], [folder], COMMITTED)
         list(follower.records())
 
         def grow():

@@ -11,6 +11,7 @@ from exporting import assert_nothing_beside
 
 from kafkafmt.cli.offset_range import parse_offsets
 from kafkafmt.log import discover
+from kafkafmt.log.reading.record_selection import Selection
 from kafkafmt.log.reading.selection import select_partitions
 
 
@@ -37,7 +38,9 @@ def run_export(spark, tmp_path):
         **options: Any,
     ):
         options.setdefault("output", tmp_path / "out")
-        options["offsets"] = parse_offsets(offsets) if isinstance(offsets, str) else offsets
+        bounds = parse_offsets(offsets) if isinstance(offsets, str) else offsets
+        selected = {name: options.pop(name) for name in ("isolation", "below_log_start") if name in options}
+        options["selection"] = Selection(*bounds, **selected)
         wanted = ExportOptions(tuple(map(str, paths)), **options)
         found = discover(paths, wanted.replicas)
         chosen = select_partitions(found.partitions, wanted.topics, wanted.partitions, wanted.internal)

@@ -13,7 +13,7 @@ from reports import verify_partition
 
 from kafkafmt import OutputExistsError, OutputPlaceError
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.reading.selection import OffsetBound, OffsetRange
+from kafkafmt.log.reading.record_selection import OffsetBound
 from kafkafmt.spark.export import TaskOSError
 from kafkafmt.spark.export.layout import escape
 from kafkafmt.spark.export.parquet import write_split
@@ -128,7 +128,7 @@ def test_offsets(run_export, offsets, keep):
 def test_from_what_a_group_has_committed(run_export):
     golden = case("epochs")
     committed = {key: 5 * key[1] + 3 for key in {at[:2] for at in golden.expected()}}
-    report, out = run_export(golden.roots, offsets=OffsetRange(OffsetBound("group", committed=committed)))
+    report, out = run_export(golden.roots, offsets=(OffsetBound("group", committed=committed), None))
     want = {at: row for at, row in golden.expected().items() if at[2] >= committed[at[:2]]}
     same_rows(rows_of(read_with_pyarrow(out / "data")), in_micros(want))
     assert report["options"]["offsets"]["from"]["kind"] == "group"

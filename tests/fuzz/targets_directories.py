@@ -15,6 +15,7 @@ from kafkafmt.log.auditing import dump
 from kafkafmt.log.format.names import base_offset_of
 from kafkafmt.log.reading.discovery import NoLogError
 from kafkafmt.log.reading.follow import Follower
+from kafkafmt.log.reading.record_selection import Selection
 
 from . import directories
 from .case import Case
@@ -270,8 +271,9 @@ def follow(case: Case) -> Any:
         if isinstance(log, Failed):
             return log
         told: list[str] = []
-        options = {"committed": case.params["committed"], "max_batch_bytes": LIMIT, "tell": told.append}
-        follower = Follower(log.partitions[0].log.directory, [root], **options)
+        isolation = "read_committed" if case.params["committed"] else "read_uncommitted"
+        directory = log.partitions[0].log.directory
+        follower = Follower(directory, [root], Selection(isolation=isolation), max_batch_bytes=LIMIT, tell=told.append)
         damage: list[Any] = []
         given = drained(follower.records(damage.append))[0]
         for stop in [*stops[1:], stops[-1], stops[-1]]:
@@ -281,7 +283,7 @@ def follow(case: Case) -> Any:
             same(failure, None, "following raises nothing")
             given += more
         whole_log = opened(root).partitions[0]
-        every, _ = skipping(whole_log, isolation="read_committed" if case.params["committed"] else "read_uncommitted")
+        every, _ = skipping(whole_log, isolation=isolation)
         offsets = [r[0] for r in given]
         check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets rise")
         # damage at the end of a live file may still be written: following waits for more

@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import shutil
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selecting import selection
 
 from kafkafmt.log import DamagedLogError, discover
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.models import Damage
+from kafkafmt.view.selection_arguments import SelectionArguments
 
 
 def some(base: int, n: int = 2, **fields: object) -> bytes:
@@ -23,14 +26,14 @@ def some(base: int, n: int = 2, **fields: object) -> bytes:
 class Partition:
     """A directory that tests write to, and its follower. read() looks, and gives the offsets that came."""
 
-    def __init__(self, path: Path, *batches: bytes, **options: object) -> None:
+    def __init__(self, path: Path, *batches: bytes, **arguments: Unpack[SelectionArguments]) -> None:
         self.path = path
         path.mkdir(parents=True)
         self.told: list[str] = []
         self.damaged: list[Damage] = []
         self.append(*batches)
         (directory,) = discover([path]).partitions
-        self.follower = Follower(directory, [path], tell=self.told.append, **options)  # type: ignore[arg-type]
+        self.follower = Follower(directory, [path], selection(**arguments), tell=self.told.append)
 
     def segment(self, base: int = 0) -> Path:
         return self.path / f"{base:020}.log"
@@ -111,7 +114,7 @@ def test_nothing_is_lost_or_given_twice(
 def test_read_committed_follows_the_last_stable_offset(tmp_path: Path) -> None:
     one = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "flags": TRANSACTIONAL}
     two = one | {"producer_id": 2}
-    p = Partition(tmp_path / "t-0", some(0), some(2, **one), committed=True)
+    p = Partition(tmp_path / "t-0", some(0), some(2, **one), isolation="read_committed")
     assert p.read() == [0, 1]
     p.append(some(4), some(6, **two))
     assert p.read() == []

@@ -12,6 +12,7 @@ import pytest
 from building import TRANSACTIONAL, batch, control_batch, message, record, repair_crc, simple_batch, split
 from golden_cases import case
 from reports import verify_partition
+from selecting import interval
 
 import kafkafmt
 from kafkafmt.errors import ChecksumError, InvalidError, TooLargeError, TruncatedError
@@ -22,8 +23,9 @@ from kafkafmt.log.format.snapshots import read_snapshot
 FIRST = 1_700_000_000_000
 
 
-def offsets(path: Path, **selection: Any) -> list[int]:
-    return [r.offset for r in PartitionLog(discover([path]).partitions[0]).records(**selection)]
+def offsets(path: Path, **given: Any) -> list[int]:
+    log = PartitionLog(discover([path]).partitions[0])
+    return [r.offset for r in log.records(interval(log, **given))]
 
 
 def complaints(path: Path) -> list[Any]:
@@ -193,7 +195,7 @@ def test_transactions(tmp_path: Path) -> None:
         writer.append(some(2), producer_id=1, producer_epoch=0, base_sequence=18, transactional=True)
         assert len(writer.segments) > 2
     assert complaints(tmp_path) == []
-    committed = offsets(tmp_path, committed=True)
+    committed = offsets(tmp_path, isolation="read_committed")
     assert committed == [o for o in range(36) if o % 6 >= 3]
     with LogDirectory(tmp_path) as directory:
         assert directory.clean
@@ -339,7 +341,7 @@ def test_open_transactions_are_ended(tmp_path: Path) -> None:
         ]
         assert writer.open_transactions == []
         assert writer.last_stable_offset == writer.next_offset == 10
-    assert offsets(tmp_path, committed=True) == [2, 3, 7]
+    assert offsets(tmp_path, isolation="read_committed") == [2, 3, 7]
     assert complaints(tmp_path) == []
 
 

@@ -17,6 +17,7 @@ from building import batch, mutate, record, split
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from selecting import interval
 from test_writer import FIRST, complaints, offsets, some
 
 from kafkafmt.log import DamagedLogError, LogDirectory, LogWriter, PartitionLog, discover
@@ -290,7 +291,7 @@ class Machine(RuleBasedStateMachine):
         assert self.writer.next_offset == self.end
         assert self.writer.log_start_offset == self.start
         log = PartitionLog(discover([self.where / "t-0"]).partitions[0])
-        assert [(r.offset, r.value) for r in log.records(start=self.start)] == [
+        assert [(r.offset, r.value) for r in log.records(interval(log, start=self.start))] == [
             r for r in self.records if r[0] >= self.start
         ]
 
