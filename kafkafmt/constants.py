@@ -112,7 +112,8 @@ MAX_SEQUENCE = 2**31 - 1
 """Largest sequence number. The next sequence number after it is 0."""
 
 CONTROL_ABORT, CONTROL_COMMIT = 0, 1
-ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
+ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 """Values of the consumer setting isolation.level, starting with the default."""
 
 MAX_VARINT_BYTES = 5

@@ -8,6 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -17,9 +18,11 @@ from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
 from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers, paths_to_follow
 from ..log.reading.partition import OnDamage
-from ..log.reading.selection import OffsetRange, select_partitions
+from ..log.reading.record_selection import Selection
+from ..log.reading.selection import select_partitions
 from ..text import encode_json, plain
 from .choosing import Choice, choose_range, find
+from .offset_range import OffsetRange
 from .options import (
     bytes_option,
     isolation_option,
@@ -89,21 +92,20 @@ def cat(
     if follow and offsets.end is not None:
         raise click.UsageError("-f never ends: with it, -o can only be FROM:")
     found = find(paths, replicas)
-    choice = choose_range(found, topics, numbers, internal, group, offsets)
+    selection = Selection(*offsets, isolation=isolation, control=control, below_log_start=below_log_start)
+    choice = choose_range(found, topics, numbers, internal, group, selection)
     if choice.damaged and on_error == "fail":
         return EXIT_DAMAGE
     show = (json_line if output_format == "json" else text_line)(BYTES[encoding])
     printer = _Printer(show, limit, on_error, choice.damaged)
-    committed = isolation == "read_committed"
-    options: dict[str, Any] = {"committed": committed, "control": control, "below_log_start": below_log_start}
     if group is not None:
         topics = tuple({d.topic for d in choice.partitions})
 
     def make(directory: PartitionDir, at_first: bool) -> Follower:
-        start = choice.offsets.resolve(PartitionLog(directory), below_log_start)[0] if at_first else None
+        selected = choice.selection if at_first else replace(choice.selection, start=None)
         names = paths_to_follow(directory, paths)
-        follower = Follower(directory, names, start, max_batch_bytes=max_batch_bytes, tell=tell, **options)
-        if committed:
+        follower = Follower(directory, names, selected, max_batch_bytes=max_batch_bytes, tell=tell)
+        if selected.committed:
             printer.damaged = _report_undecided(follower.log) or printer.damaged
         return follower
 
@@ -114,7 +116,7 @@ def cat(
         if follow:
             _follow(Followers(choice.partitions, make, rescan, tell), printer)
         else:
-            _print(choice, printer, max_batch_bytes, limit, options)
+            _print(choice, printer, max_batch_bytes, limit)
     except DamagedLogError as error:
         sys.stdout.flush()
         tell(error.message)
@@ -122,18 +124,18 @@ def cat(
     return EXIT_DAMAGE if printer.damaged else 0
 
 
-def _print(choice: Choice, printer: _Printer, max_batch_bytes: int, limit: int | None, options: dict[str, Any]) -> None:
+def _print(choice: Choice, printer: _Printer, max_batch_bytes: int, limit: int | None) -> None:
     """Print the selected records of all partitions. If there are none, explain why."""
     for directory in choice.partitions:
         log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
         if printer.left == 0:
             break
-        start, end = choice.offsets.resolve(log, options["below_log_start"])
-        if options["committed"]:
+        interval = choice.selection.resolve(log)
+        if interval.committed:
             printer.damaged = _report_undecided(log) or printer.damaged
-        printer.write(log, log.records(start=start, end=end, on_damage=printer.on_damage(log), **options))
+        printer.write(log, log.records(interval, on_damage=printer.on_damage(log)))
     if choice.partitions and printer.shown == 0 and limit != 0 and not printer.damaged:
-        tell(why_nothing(choice.partitions, choice.offsets))
+        tell(why_nothing(choice.partitions, choice.selection))
 
 
 def _follow(followers: Followers, printer: _Printer) -> None:
@@ -208,9 +210,9 @@ class _Printer:
         return self.left > 0
 
 
-def why_nothing(chosen: list[PartitionDir], offsets: OffsetRange) -> str:
+def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
     """Return a message that explains why no record was printed."""
-    start, end = offsets
+    start, end = selection.start, selection.end
     if start is not None and end is not None and start.kind == end.kind == "offset" and start.n >= end.n:
         return f"no offset is in {start.n}:{end.n}, because TO is exclusive"
     parts = []
@@ -224,7 +226,7 @@ def why_nothing(chosen: list[PartitionDir], offsets: OffsetRange) -> str:
             )
         parts.append(f"{log.topic}-{log.partition} has {has}")
     more = [f"and {len(chosen) - EXPLAINED} more"] if len(chosen) > EXPLAINED else []
-    return f"no record{'' if offsets == OffsetRange() else ' in that range'}: {', '.join(parts + more)}"
+    return f"no record{'' if start is None and end is None else ' in that range'}: {', '.join(parts + more)}"
 
 
 def _report_undecided(log: PartitionLog) -> bool:

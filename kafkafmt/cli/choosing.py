@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
 from ..log import Damage, DamagedLogError, Discovery, NoLogError, PartitionDir, PartitionLog, discover
 from ..log.reading.choice import PartitionNotFoundError, choose_partitions
 from ..log.reading.groups import GROUPS_TOPIC, GroupState, read_group_state
-from ..log.reading.selection import OffsetBound, OffsetRange, like
+from ..log.reading.record_selection import OffsetBound, Selection
+from ..log.reading.selection import like
 from .output import tell
 
 ONLY_OTHERS = (
@@ -32,20 +33,20 @@ class MissingError(Exception):
 
 @dataclass(frozen=True)
 class Choice:
-    """The partitions and offsets to read.
+    """The partitions and records to read.
 
     Attributes
     ----------
     partitions : list of PartitionDir
         The partitions to read.
-    offsets : OffsetRange
-        The offsets to read in each partition.
+    selection : Selection
+        The records to read in each partition.
     damaged : bool
         Whether newer committed offsets of the consumer group may be missing because of damage.
     """
 
     partitions: list[PartitionDir]
-    offsets: OffsetRange
+    selection: Selection
     damaged: bool = False
 
 
@@ -92,17 +93,17 @@ def choose_range(
     numbers: Collection[int],
     internal: bool,
     group: str | None,
-    offsets: OffsetRange,
+    selection: Selection,
 ) -> Choice:
-    """Return the partitions and offsets that -t, -p, --internal, -g and -o select.
+    """Return the partitions and records that -t, -p, --internal, -g and `selection` select.
 
     If a consumer group is selected, only partitions of topics for which the group has committed
     offsets are returned. Each of them is read from its committed offset onwards.
     """
     chosen = choose(found, topics, numbers, internal)
     if group is None:
-        return Choice(chosen, offsets)
-    if offsets.start is not None:
+        return Choice(chosen, selection)
+    if selection.start is not None:
         raise click.UsageError("--group gives the start: with it, -o can only be :TO")
     state, damaged = read_groups(found)
     committed = {(c.topic, c.partition): c.offset for c in state.offsets if c.group == group}
@@ -116,7 +117,7 @@ def choose_range(
         raise NotThereError(f"group {group!r} has committed no offset for the selected topics; it has for {names}")
     for d in kept:
         _tell_start(d, group, committed.get(d.key))
-    return Choice(kept, OffsetRange(OffsetBound("group", committed=committed), offsets.end), damaged)
+    return Choice(kept, replace(selection, start=OffsetBound("group", committed=committed)), damaged)
 
 
 def _tell_start(directory: PartitionDir, group: str, offset: int | None) -> None:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..log.auditing.salvage_output import OutputPlaceError
+from ..log.reading.record_selection import Selection
 from ..spark.export.api import needed_packages, spark_session
 from ..spark.export.errors import OutputExistsError, SparkError
 from ..spark.export.layout import OutputLayout
 from ..spark.export.options import CODECS, DEFAULT_ZSTD_LEVEL, ON_ERROR, ZSTD_LEVELS, ExportOptions
 from ..text import encode_json, plain
 from .choosing import MissingError, choose_range, find
+from .offset_range import OffsetRange
 from .options import (
     LocalPath,
     isolation_option,
@@ -80,7 +82,15 @@ MOST_LINES = 20
 )
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of Spark; may be repeated.")
 @reading_options
-def export(conf: tuple[str, ...], output_format: str, numbers: list[int], **given: Any) -> int:
+def export(
+    conf: tuple[str, ...],
+    output_format: str,
+    numbers: list[int],
+    offsets: OffsetRange,
+    isolation: str,
+    below_log_start: bool,
+    **given: Any,
+) -> int:
     """Export partitions to Parquet with Spark.
 
     OUT contains data/topic=…/partition=…/*.parquet, quarantine and report.json.
@@ -90,7 +100,8 @@ def export(conf: tuple[str, ...], output_format: str, numbers: list[int], **give
     """
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
-    options = ExportOptions(partitions=tuple(numbers), **given)
+    selection = Selection(*offsets, isolation=isolation, below_log_start=below_log_start)
+    options = ExportOptions(partitions=tuple(numbers), selection=selection, **given)
     settings = dict(_setting(text) for text in conf)
     report: ExportReport | None = None
     try:
@@ -98,10 +109,10 @@ def export(conf: tuple[str, ...], output_format: str, numbers: list[int], **give
             from ..spark.export.job import Export
 
             found = find(given["paths"], options.replicas)
-            choice = choose_range(found, options.topics, numbers, options.internal, options.group, options.offsets)
+            choice = choose_range(found, options.topics, numbers, options.internal, options.group, selection)
             if choice.damaged and options.on_error == "fail":
                 return EXIT_DAMAGE
-            job = Export(found, choice.partitions, replace(options, offsets=choice.offsets), tell)
+            job = Export(found, choice.partitions, replace(options, selection=choice.selection), tell)
             with _progress() as progress, spark_session(options.master, progress, settings) as spark:
                 try:
                     report = job.run(spark, progress)

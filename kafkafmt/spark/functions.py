@@ -33,6 +33,7 @@ from ..arrow import ArrowBuilder, schema_of
 from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ..errors import KafkaFormatError
 from ..log import Damage, DamagedLogError, PartitionLog, discover
+from ..log.reading.record_selection import Selection
 from ..records import Chunk, RecordReader
 from ..records.damage import DamageScanner
 from ..types import BATCH_DTYPE, Buffer, RecordColumns
@@ -455,7 +456,8 @@ def _read_path(
         def note_damage(damage: Damage, where: str = str(directory.path)) -> None:
             fault(DamagedLogError(damage, where))
 
-        yield directory.topic, directory.partition, log.chunks(columns, control=control, on_damage=note_damage)
+        interval = Selection(control=control).resolve(log)
+        yield directory.topic, directory.partition, log.chunks(columns, interval, on_damage=note_damage)
 
 
 def _in_row(error: Exception, row: int, column: str | int | None) -> Exception:

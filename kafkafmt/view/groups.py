@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import arguments
 from ..log import Damage, PartitionLog
 from ..log.reading.groups import CommittedOffset, Group, groups_dict, read_group_state
-from .partition import ON_ERROR
+from .selection_arguments import ON_ERROR
 
 if TYPE_CHECKING:
     import pyarrow as pa

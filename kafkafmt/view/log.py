@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from .. import arguments
-from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
+from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Damage, NoLogError, PartitionDir, discover
 from ..log.reading.discovery import Discovery
 from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers, paths_to_follow
 from ..log.reading.groups import GROUPS_TOPIC
+from ..log.reading.record_selection import Time
 from ..log.reading.selection import like, select_partitions
 from ..notebook import html_table
 from ..scan import scan
 from ..sharing import SharedIterator
 from .groups import Groups
-from .partition import ON_ERROR, Partition, Selection, Time
+from .partition import Partition
+from .selection_arguments import SelectionArguments, parse_selection
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,8 +156,16 @@ class Log:
         -----
         A message about each new, truncated or deleted partition is added to `messages`.
         """
-        arguments.one_of("on_error", on_error, ON_ERROR)
-        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
+        selection, skip = parse_selection(
+            {
+                "start": start,
+                "start_time": start_time,
+                "on_error": on_error,
+                "control": control,
+                "below_log_start": below_log_start,
+                "isolation": isolation,
+            }
+        )
         globs = () if topics is None else [topics] if isinstance(topics, str) else list(topics)
         known = {(p.topic, p.partition): p for p in self.partitions}
 
@@ -167,10 +178,7 @@ class Log:
             return Follower(
                 directory,
                 paths_to_follow(directory, self._paths),
-                model._offset("start", start, start_time, below_log_start) if at_first else None,
-                committed=isolation == "read_committed",
-                control=control,
-                below_log_start=below_log_start,
+                selection if at_first else replace(selection, start=None),
                 max_batch_bytes=model.log.max_batch_bytes,
                 tell=self.messages.append,
             )
@@ -179,7 +187,7 @@ class Log:
             return select_partitions(discover(self._paths, self._replicas).partitions, globs)
 
         def on_damage(follower: Follower) -> Callable[[Damage], None] | None:
-            return known[follower.log.directory.key].damaged.append if on_error == "skip" else None
+            return known[follower.log.directory.key].damaged.append if skip else None
 
         chosen = select_partitions(self.discovery.partitions, globs)
         followers = Followers(chosen, make, rescan, self.messages.append)
@@ -192,7 +200,7 @@ class Log:
         *,
         threads: int | None = None,
         ordered: bool = True,
-        **selection: Unpack[Selection],
+        **selection: Unpack[SelectionArguments],
     ) -> Iterator[pa.RecordBatch]:
         """Read all `partitions` in parallel, and return an iterator of Arrow record batches.
 
@@ -240,7 +248,7 @@ class Log:
         from .. import arrow
 
         names = arrow.schema_of(columns).names
-        Partition._check(selection)
+        parse_selection(selection)  # wrong arguments are reported before any thread starts
         count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
         sources = [partial(p.to_batches, names, **selection) for p in self.partitions]
         return SharedIterator(scan(sources, count, bool(ordered)))

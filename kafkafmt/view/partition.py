@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from .. import arguments
 from .._backend import core
-from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, NO_END
+from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Damage, PartitionDir, PartitionLog
 from ..log.format.leader_epochs import end_offset_for
 from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers
-from ..log.reading.lookups import find_max_timestamp, find_timestamp
+from ..log.reading.lookups import find_max_timestamp
+from ..log.reading.partition import OnDamage
+from ..log.reading.record_selection import OffsetBound, Time, offset_bound
 from ..log.reading.seek import Position, seek
 from ..log.reading.sendfile import HasFileno, Sent, send
 from ..notebook import html_table
+from ..records import Chunk
+from ..types import COLUMNS, RecordColumns
+from .selection_arguments import SelectionArguments, parse_selection
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Time = int | datetime
-ON_ERROR = ("fail", "skip")
-
-
-class Selection(TypedDict, total=False):
-    """Keyword arguments that select records of a partition; `Partition.records` describes them."""
-
-    start: int | None
-    end: int | None
-    start_time: Time | None
-    end_time: Time | None
-    on_error: str
-    control: bool
-    below_log_start: bool
-    isolation: str
 
 
 class Partition:
@@ -137,11 +125,7 @@ class Partition:
         -----
         Kafka: ``UnifiedLog.fetchOffsetByTimestamp``, the request ListOffsets.
         """
-        return self._offset_at("time", time, below_log_start)
-
-    def _offset_at(self, name: str, time: Time, below_log_start: bool) -> int:
-        hit = find_timestamp(self.log, arguments.millis(name, time), below_log_start)
-        return self.next_offset if hit is None else hit.offset
+        return OffsetBound("time", arguments.millis("time", time)).resolve(self.log, below_log_start)
 
     def seek(self, *, offset: int | None = None, timestamp: Time | str | None = None) -> Position:
         """Return the position of an offset or a time, like the broker request ListOffsets.
@@ -221,21 +205,24 @@ class Partition:
         still be writing it, so it is delivered only when it is complete. With "read_committed",
         records are delivered once their transaction has ended.
         """
-        first = self._offset("start", start, start_time, below_log_start)
-        arguments.one_of("on_error", on_error, ON_ERROR)
-        arguments.one_of("isolation", isolation, ISOLATION_LEVELS)
-        self.damaged = []
+        selection, skip = parse_selection(
+            {
+                "start": start,
+                "start_time": start_time,
+                "on_error": on_error,
+                "control": control,
+                "below_log_start": below_log_start,
+                "isolation": isolation,
+            }
+        )
+        on_damage = self._on_damage(skip)
         follower = Follower(
             self.log.directory,
             [self.log.directory.path],
-            first,
-            committed=isolation == "read_committed",
-            control=control,
-            below_log_start=below_log_start,
+            selection,
             max_batch_bytes=self.log.max_batch_bytes,
             tell=on_message or self.log.tell,
         )
-        on_damage = self.damaged.append if on_error == "skip" else None
         followers = Followers([self.log.directory], lambda _, __: follower)
         return (record for _, record in followers.records(lambda _: on_damage, poll, idle_timeout))
 
@@ -313,24 +300,27 @@ class Partition:
         As in a broker, only headers are read, and CRCs are not checked. Kafka's counterpart is
         ``FileRecords.writeTo``.
         """
-        first = self._offset("start", start, None, False)
+        bound = offset_bound("start", start, None)
+        first = self.log_start_offset if bound is None else bound.resolve(self.log)
         most = arguments.optional_integer("max_bytes", max_bytes)
-        return send(
-            self.log, target, self.log_start_offset if first is None else first, most, whole_batches=whole_batches
-        )
+        return send(self.log, target, first, most, whole_batches=whole_batches)
 
     def __iter__(self) -> Iterator[core.Record]:
         """Return an iterator of all records, as `records` does without arguments."""
         return self.records()
 
     @overload
-    def records(self, *, views: Literal[False] = False, **selection: Unpack[Selection]) -> Iterator[core.Record]: ...
+    def records(
+        self, *, views: Literal[False] = False, **selection: Unpack[SelectionArguments]
+    ) -> Iterator[core.Record]: ...
 
     @overload
-    def records(self, *, views: bool, **selection: Unpack[Selection]) -> Iterator[core.Record[bytes | memoryview]]: ...
+    def records(
+        self, *, views: bool, **selection: Unpack[SelectionArguments]
+    ) -> Iterator[core.Record[bytes | memoryview]]: ...
 
     def records(
-        self, *, views: bool = False, **selection: Unpack[Selection]
+        self, *, views: bool = False, **selection: Unpack[SelectionArguments]
     ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of the selected records.
 
@@ -374,11 +364,11 @@ class Partition:
         "read_committed" follows Kafka's consumer (``CompletedFetch``). It reads the whole log
         first, because no broker names the aborted transactions.
         """
-        chunks = self.log.chunks(capacity=1024, **self._selected(selection))
+        chunks = self._chunks(RecordColumns(1024, COLUMNS), selection)
         return core.RecordIterator(core.make_records(source, columns, views=views) for source, columns in chunks)
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]
+        self, columns: Sequence[str] | None = None, **selection: Unpack[SelectionArguments]
     ) -> Iterator[pa.RecordBatch]:
         """Return an iterator of Arrow record batches of about 8 MB each.
 
@@ -411,9 +401,11 @@ class Partition:
 
         schema = arrow.schema_of(columns)
         builder = arrow.ArrowBuilder(self.topic, self.partition, schema)
-        return arrow.record_batches(self.log.chunks(builder.columns, **self._selected(selection)), builder)
+        return arrow.record_batches(self._chunks(builder.columns, selection), builder)
 
-    def to_reader(self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]) -> pa.RecordBatchReader:
+    def to_reader(
+        self, columns: Sequence[str] | None = None, **selection: Unpack[SelectionArguments]
+    ) -> pa.RecordBatchReader:
         """Return the selected records as a pyarrow RecordBatchReader.
 
         Memory use does not depend on the size of the partition.
@@ -446,7 +438,7 @@ class Partition:
         schema = arrow.schema_of(columns)
         return arrow.reader(schema, self.to_batches(schema.names, **selection))
 
-    def to_arrow(self, columns: Sequence[str] | None = None, **selection: Unpack[Selection]) -> pa.Table:
+    def to_arrow(self, columns: Sequence[str] | None = None, **selection: Unpack[SelectionArguments]) -> pa.Table:
         """Read the selected records into a pyarrow Table.
 
         Parameters
@@ -508,60 +500,16 @@ class Partition:
         """
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    @staticmethod
-    def _check(selection: Selection) -> None:
-        """Raise TypeError or ValueError if a selection is wrong regardless of the partition."""
-        for name in selection:
-            if name not in Selection.__annotations__:
-                raise TypeError(
-                    f"there is no argument {name!r}; the arguments are {', '.join(Selection.__annotations__)}"
-                )
-        arguments.one_of("on_error", selection.get("on_error", "fail"), ON_ERROR)
-        arguments.one_of("isolation", selection.get("isolation", "read_uncommitted"), ISOLATION_LEVELS)
-        _check_bound("start", selection.get("start"), selection.get("start_time"))
-        _check_bound("end", selection.get("end"), selection.get("end_time"))
+    def _on_damage(self, skip: bool) -> OnDamage | None:
+        """Empty `damaged`, and return the callback for damage that a read finds.
 
-    def _selected(self, selection: Selection) -> dict[str, Any]:
-        self._check(selection)
-        return self._selection(**selection)
-
-    def _selection(
-        self,
-        start: int | None = None,
-        end: int | None = None,
-        start_time: Time | None = None,
-        end_time: Time | None = None,
-        on_error: str = "fail",
-        control: bool = False,
-        below_log_start: bool = False,
-        isolation: str = "read_uncommitted",
-    ) -> dict[str, Any]:
+        The callback is None if damage is not skipped.
+        """
         self.damaged = []
-        return {
-            "start": self._offset("start", start, start_time, below_log_start),
-            "end": self._offset("end", end, end_time, below_log_start),
-            "control": control,
-            "below_log_start": below_log_start,
-            "committed": isolation == "read_committed",
-            "on_damage": self.damaged.append if on_error == "skip" else None,
-        }
+        return self.damaged.append if skip else None
 
-    def _offset(self, name: str, offset: int | None, time: Time | None, below_log_start: bool) -> int | None:
-        offset = _check_bound(name, offset, time)
-        if time is not None:
-            return self._offset_at(f"{name}_time", time, below_log_start)
-        if offset is None:
-            return None
-        return min(offset, NO_END) if offset >= 0 else max(self.next_offset + offset, 0)
-
-
-def _check_bound(name: str, offset: int | None, time: Time | None) -> int | None:
-    """Return `offset` as an int or None.
-
-    Raise an error if `offset` or `time` is wrong, or if both are given.
-    """
-    if offset is not None and time is not None:
-        raise ValueError(f"{name} and {name}_time cannot both be given")
-    if time is not None:
-        arguments.millis(f"{name}_time", time)
-    return arguments.optional_integer(name, offset, kind="an offset")
+    def _chunks(self, columns: RecordColumns, given: SelectionArguments) -> Iterator[Chunk]:
+        """Decode the selected records into `columns`, and return them in chunks."""
+        selection, skip = parse_selection(given)
+        on_damage = self._on_damage(skip)
+        return self.log.chunks(columns, selection.resolve(self.log), on_damage=on_damage)

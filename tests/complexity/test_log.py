@@ -14,6 +14,7 @@ import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, simple_batch
 from fuzz.work import counted
 from reports import verify_partition
+from selecting import COMMITTED
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
@@ -280,7 +281,7 @@ def test_followed_log_is_not_read_again_for_each_batch(write: Callable[..., Path
 def test_following_grows_linearly_with_open_transactions(write: Callable[..., Path]) -> None:
     def work(n: int) -> Counter[str]:
         folder = write([(0, transactional(0, 0))])
-        follower = Follower(discover([folder]).partitions[0], [folder], committed=True)
+        follower = Follower(discover([folder]).partitions[0], [folder], COMMITTED)
         list(follower.records())
 
         def grow() -> None:

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from kafkafmt.cli.offset_range import parse_offsets
 from kafkafmt.log import discover
-from kafkafmt.log.reading.selection import OffsetRange, select_partitions
+from kafkafmt.log.reading.record_selection import OffsetBound, Selection
+from kafkafmt.log.reading.selection import select_partitions
 from kafkafmt.spark.export.job import Export, WriteSplit
 from kafkafmt.spark.export.options import ExportOptions, Progress
 from kafkafmt.spark.export.parquet import write_split
@@ -32,14 +33,16 @@ def run_export(spark: SparkSession, tmp_path: Path) -> RunExport:
     def run(
         paths: Sequence[Path],
         *,
-        offsets: str | OffsetRange = ":",
+        offsets: str | tuple[OffsetBound | None, OffsetBound | None] = ":",
         progress: Progress | None = None,
         write: WriteSplit = write_split,
         tell: Callable[[str], None] | None = None,
         **options: Any,
     ) -> tuple[dict[str, Any], Path]:
         options.setdefault("output", tmp_path / "out")
-        options["offsets"] = parse_offsets(offsets) if isinstance(offsets, str) else offsets
+        bounds = parse_offsets(offsets) if isinstance(offsets, str) else offsets
+        selected = {name: options.pop(name) for name in ("isolation", "below_log_start") if name in options}
+        options["selection"] = Selection(*bounds, **selected)
         settings = ExportOptions(tuple(map(str, paths)), **options)
         found = discover(paths, settings.replicas)
         chosen = select_partitions(found.partitions, settings.topics, settings.partitions, settings.internal)

@@ -17,7 +17,7 @@ from reports import verify_partition
 
 from kafkafmt import OutputExistsError, OutputPlaceError
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.reading.selection import OffsetBound, OffsetRange
+from kafkafmt.log.reading.record_selection import OffsetBound
 from kafkafmt.spark.export import TaskOSError
 from kafkafmt.spark.export.layout import escape
 from kafkafmt.spark.export.parquet import Manifest, TaskSettings, write_split
@@ -140,7 +140,7 @@ def test_offset_range_selects_records(
 def test_export_starts_at_the_offsets_of_a_group(run_export: RunExport) -> None:
     golden = case("epochs")
     committed = {key: 5 * key[1] + 3 for key in {at[:2] for at in golden.expected()}}
-    report, out = run_export(golden.roots, offsets=OffsetRange(OffsetBound("group", committed=committed)))
+    report, out = run_export(golden.roots, offsets=(OffsetBound("group", committed=committed), None))
     expected = {at: row for at, row in golden.expected().items() if at[2] >= committed[at[:2]]}
     same_rows(rows_of(read_with_pyarrow(out / "data")), in_micros(expected))
     assert report["options"]["offsets"]["from"]["kind"] == "group"

@@ -15,6 +15,7 @@ from kafkafmt.log.auditing import dump
 from kafkafmt.log.format.names import base_offset_of
 from kafkafmt.log.reading.discovery import NoLogError
 from kafkafmt.log.reading.follow import Follower
+from kafkafmt.log.reading.record_selection import Selection
 
 from . import directories
 from .case import Case
@@ -270,8 +271,11 @@ def follow(case: Case) -> Any:
         if isinstance(log, Failed):
             return log
         messages: list[str] = []
-        options = {"committed": case.params["committed"], "max_batch_bytes": LIMIT, "tell": messages.append}
-        follower = Follower(log.partitions[0].log.directory, [root], **options)
+        isolation = "read_committed" if case.params["committed"] else "read_uncommitted"
+        directory = log.partitions[0].log.directory
+        follower = Follower(
+            directory, [root], Selection(isolation=isolation), max_batch_bytes=LIMIT, tell=messages.append
+        )
         damage: list[Any] = []
         delivered = drained(follower.records(damage.append))[0]
         for stop in [*stops[1:], stops[-1], stops[-1]]:
@@ -281,7 +285,7 @@ def follow(case: Case) -> Any:
             same(failure, None, "following raises no error")
             delivered += more
         whole_log = opened(root).partitions[0]
-        every, _ = skipping(whole_log, isolation="read_committed" if case.params["committed"] else "read_uncommitted")
+        every, _ = skipping(whole_log, isolation=isolation)
         offsets = [r[0] for r in delivered]
         check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets increase")
         # an incomplete batch at the end of a live file can still be completed, so following waits

@@ -13,7 +13,7 @@ from golden_cases import Case, Rows
 from kafkafmt.constants import MAX_MILLIS
 
 if TYPE_CHECKING:
-    from kafkafmt.log.reading.selection import OffsetRange
+    from kafkafmt.log.reading.record_selection import OffsetBound
     from kafkafmt.spark.export.job import WriteSplit
     from kafkafmt.spark.export.options import Progress
 
@@ -25,7 +25,7 @@ class RunExport(Protocol):
         self,
         paths: Sequence[Path],
         *,
-        offsets: str | OffsetRange = ":",
+        offsets: str | tuple[OffsetBound | None, OffsetBound | None] = ":",
         progress: Progress | None = None,
         write: WriteSplit = ...,
         tell: Callable[[str], None] | None = None,

@@ -7,6 +7,7 @@ from typing import Any
 
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record
 from reports import verify_partition
+from selecting import COMMITTED, interval
 
 from kafkafmt.log import Damage, PartitionLog, discover
 from kafkafmt.log.auditing import verify
@@ -74,7 +75,8 @@ def aborted_entries(folder: Path) -> list[tuple[int, ...]]:
 def committed(path: Path) -> list[int]:
     """Return the offsets that a consumer at read_committed gets."""
     (directory,) = discover([path]).partitions
-    return [r.offset for r in PartitionLog(directory).records(committed=True, on_damage=lambda _: None)]
+    log = PartitionLog(directory)
+    return [r.offset for r in log.records(COMMITTED.resolve(log), on_damage=lambda _: None)]
 
 
 def damage_of(row: dict[str, Any]) -> Damage:
@@ -107,6 +109,7 @@ def rows_in(path: Path) -> Rows:
     found = {}
     for directory in discover([path]).partitions:
         if directory.state == "live":
-            for r in PartitionLog(directory).records(on_damage=lambda _: None, control=True):
+            log = PartitionLog(directory)
+            for r in log.records(interval(log, control=True), on_damage=lambda _: None):
                 found[directory.topic, directory.partition, r.offset] = (r.timestamp, r.key, r.value, r.headers)
     return found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from reports import verify_partition
+from selecting import interval
 
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.view.selection_arguments import SelectionArguments
 
 FIRST = 1_700_000_000_000
 """The timestamp of the first record."""
@@ -18,9 +20,10 @@ def some(n: int, at: int = FIRST, size: int = 30) -> list[tuple[bytes, bytes, in
     return [(b"k%d" % i, b"v" * size, at + i) for i in range(n)]
 
 
-def offsets(path: Path, **selection: Any) -> list[int]:
-    """Return the offsets of the only partition of a directory."""
-    return [r.offset for r in PartitionLog(discover([path]).partitions[0]).records(**selection)]
+def offsets(path: Path, **given: Unpack[SelectionArguments]) -> list[int]:
+    """Return the offsets of the selected records of the only partition of a directory."""
+    log = PartitionLog(discover([path]).partitions[0])
+    return [r.offset for r in log.records(interval(log, **given))]
 
 
 def problems(path: Path) -> list[Any]:

@@ -16,6 +16,7 @@ from ...records import RecordReader
 from ...types import BATCH_DTYPE
 from ..format.files import FileView
 from ..reading.models import Damage, Finding
+from ..reading.offset_interval import OffsetInterval
 from ..reading.part import Part
 from ..reading.partition import OnDamage, PartitionLog
 from ..reading.partition_dir import PartitionDir, SegmentFile
@@ -221,8 +222,8 @@ def _count_records(
 
     Records at offsets below `low` are not counted. `see` is called with each part that is read.
     """
-    start, end = max(low, plan.extents[0].first_offset), plan.extents[-1].last_offset + 1
-    chunks = log.chunks(start=start, end=end, below_log_start=True, on_damage=deep.append, see=see)
+    interval = OffsetInterval(max(low, plan.extents[0].first_offset), plan.extents[-1].last_offset + 1)
+    chunks = log.chunks(interval=interval, on_damage=deep.append, see=see)
     return sum(c.columns.rows for c in chunks)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from ..format.files import FileView
 from .discovery import NoLogError, discover
 from .partition import OnDamage, PartitionLog
 from .partition_dir import PartitionDir, SegmentFile
+from .record_selection import EVERYTHING, Selection
 from .segment_walker import FIRST_READ, Walker
 from .transactions import TransactionWalk, settle_hidden
 
@@ -42,10 +44,9 @@ class Follower:
         The partition.
     paths : collection of Path
         The paths that are passed to `discover` to find the partition again.
-    start : int, optional
-        First offset to deliver. By default the log start offset.
-    committed, control, below_log_start : bool, default False
-        Which records to deliver; the parameters are those of `PartitionLog.chunks`.
+    selection : Selection, optional
+        Which records to deliver. By default, all data records from the log start offset onwards.
+        `Selection.end` has no effect.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     tell : callable, optional
@@ -63,37 +64,35 @@ class Follower:
         self,
         directory: PartitionDir,
         paths: Collection[Path],
-        start: int | None = None,
+        selection: Selection = EVERYTHING,
         *,
-        committed: bool = False,
-        control: bool = False,
-        below_log_start: bool = False,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.name: str = f"{directory.topic}-{directory.partition}"
         self.gone: bool = False
         self._paths = paths
-        self._committed = committed
-        self._control = control
-        self._below_log_start = below_log_start
+        self._selection = selection
         self._max_batch_bytes = max_batch_bytes
         self._tell = tell
         self._stamp: Stamp = ()
         self.log: PartitionLog = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
         self._begin()
-        self.next: int = max(self._low, start or 0)
+        self._interval = selection.resolve(self.log)
+        self.next: int = max(self._low, self._interval.low)
 
     @property
     def _low(self) -> int:
         """The first offset that can be read."""
         segments = self.log.segments
-        return (segments[0].base_offset or 0 if segments else 0) if self._below_log_start else self.log.log_start_offset
+        if self._selection.below_log_start:
+            return segments[0].base_offset or 0 if segments else 0
+        return self.log.log_start_offset
 
     def _begin(self) -> None:
         """Mark all valid batches that the log contains now as seen."""
         self._walk = TransactionWalk(self.log)
-        if self._committed:
+        if self._selection.committed:
             self._walk.found = self.log.transactions
         self._end = self.log.next_offset
         self._segment: SegmentFile | None = self.log.segments[-1] if self.log.segments else None
@@ -117,21 +116,14 @@ class Follower:
             )
             self.next = self._low
         end = self._end
-        if self._committed:
+        if self._selection.committed:
             for doubt in settle_hidden(self._walk):
                 self._tell(f"{self.name}: {doubt.message}")
             end = min([end, *self._walk.found.open.values()])
             self._walk.found.last_stable_offset = end
             self.log.transactions = self._walk.found
         if end > self.next:
-            yield from self.log.records(
-                start=self.next,
-                end=end,
-                on_damage=on_damage,
-                below_log_start=self._below_log_start,
-                control=self._control,
-                committed=self._committed,
-            )
+            yield from self.log.records(replace(self._interval, low=self.next, high=end), on_damage=on_damage)
             self.next = end
 
     def look(self, closely: bool = False) -> None:
@@ -228,7 +220,7 @@ class Follower:
         return int(falls[0]) if len(falls) else len(rows)
 
     def _take(self, start: int, buffer: Buffer, rows: BatchTable, file: str) -> None:
-        if self._committed:
+        if self._selection.committed:
             self._walk.add(buffer, rows, file)
         self._end = last_offset(rows[-1]) + 1
         self._position = start + int(rows[-1]["position"]) + int(rows[-1]["size"])
@@ -257,7 +249,7 @@ class Follower:
             span = f"offsets {late.first_offset} to {min(late.last_offset, self._end - 1)}"
             self._tell(f"{self.name}: {span} were written after higher ones and are not shown while following")
         if plan.next_offset is not None and plan.next_offset > self._end:
-            if self._committed:
+            if self._selection.committed:
                 for part in self.log.parts(self._end, plan.next_offset, self._walk.damage):
                     self._walk.add(part.buffer, part.table[part.table["base_offset"] >= self._end], segment.name)
             self._end = plan.next_offset

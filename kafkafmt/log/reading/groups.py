@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from ...constants import READ_COMMITTED
 from ...errors import KafkaFormatError
 from ...internal_topics.decode import (
     CoordinatorRecord,
@@ -25,6 +26,7 @@ from ...internal_topics.decode import (
 )
 from .models import Damage
 from .partition import OnDamage, PartitionLog
+from .record_selection import Selection
 
 GROUPS_TOPIC = "__consumer_offsets"
 COMMIT = 1
@@ -179,7 +181,8 @@ def _latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[byt
     current version.
     """
     latest: dict[bytes, bytes | None] = {}
-    for record in log.records(committed=True, past_open=True, on_damage=on_damage):
+    interval = Selection(isolation=READ_COMMITTED).resolve(log)
+    for record in log.records(interval, past_open=True, on_damage=on_damage):
         key = record.key or b""
         if key[:2] == OLD_COMMIT_KEY:
             key = COMMIT_KEY + key[2:]

@@ -16,6 +16,7 @@ from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
 from .events import Events
 from .missing import changed
 from .models import Damage, DamagedLogError
+from .offset_interval import OffsetInterval
 from .part import GroupReader, Part
 from .parts import Run
 from .plan import SegmentPlan
@@ -157,37 +158,28 @@ class PartitionLog(PlannedLog):
     def chunks(
         self,
         names: Collection[str] | RecordColumns = COLUMNS,
+        interval: OffsetInterval | None = None,
         *,
-        start: int | None = None,
-        end: int | None = None,
-        control: bool = False,
-        below_log_start: bool = False,
         on_damage: OnDamage | None = None,
-        committed: bool = False,
         past_open: bool = False,
         capacity: int = 16384,
         see: Callable[[Part], None] | None = None,
     ) -> Iterator[Chunk]:
-        """Yield the records with offsets in [start, end) as decoded columns, in offset order.
+        """Yield the selected records as decoded columns, in offset order.
 
         Parameters
         ----------
         names : collection of str, or RecordColumns
             Names of the columns to decode, or the object to fill; see `RecordReader`.
-        start, end : int, optional
-            Offsets, 0 or higher; `end` is exclusive. By default the whole partition.
-        control : bool, default False
-            Include control records.
-        below_log_start : bool, default False
-            Include records below the log start offset.
+        interval : OffsetInterval, optional
+            The records to read, as returned by `Selection.resolve`. By default, all data records
+            from the log start offset onwards. If the isolation level is "read_committed", the
+            interval ends at the last stable offset at the latest.
         on_damage : callable, optional
             Called with each damaged span, which is then skipped. By default, damage raises
             DamagedLogError after the records before it were yielded.
-        committed : bool, default False
-            Omit aborted records and end at the last stable offset, like a consumer at
-            read_committed.
         past_open : bool, default False
-            If `committed` is True, do not end at the last stable offset. After it, records of open
+            With "read_committed", do not end at the last stable offset. After it, records of open
             and aborted transactions are omitted, and all others are read. A coordinator loads its
             topic in this way.
         capacity : int, default 16384
@@ -195,19 +187,19 @@ class PartitionLog(PlannedLog):
         see : callable, optional
             Called with each part before its records are decoded.
         """
-        low = 0 if below_log_start else self.log_start_offset
-        low = low if start is None else max(start, low)
-        high = NO_END if end is None else end
-        if committed and not past_open:
-            high = min(high, self.transactions.last_stable_offset)
+        if interval is None:
+            interval = OffsetInterval(self.log_start_offset)
+        if interval.committed and not past_open:
+            interval = interval.ending_at(self.transactions.last_stable_offset)
+        low, high = interval.low, interval.high
         reader = RecordReader(
             names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes
         )
         for part in self.parts(low, high, on_damage, grouped=True):
             if see is not None:
                 see(part)
-            table = part.table if control else part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
-            if committed:
+            table = part.table if interval.control else part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
+            if interval.committed:
                 table = self.transactions.committed(table)
             damaged: list[Damage] = []
 
@@ -228,27 +220,12 @@ class PartitionLog(PlannedLog):
 
     def records(
         self,
+        interval: OffsetInterval | None = None,
         *,
-        start: int | None = None,
-        end: int | None = None,
-        control: bool = False,
-        below_log_start: bool = False,
         on_damage: OnDamage | None = None,
-        committed: bool = False,
         past_open: bool = False,
     ) -> Iterator[core.Record]:
-        """Yield the records with offsets in [start, end) as Record objects.
-
-        The parameters are those of `chunks`.
-        """
-        for source, columns in self.chunks(
-            start=start,
-            end=end,
-            control=control,
-            below_log_start=below_log_start,
-            on_damage=on_damage,
-            committed=committed,
-            past_open=past_open,
-            capacity=1024,
-        ):
+        """Yield the selected records as Record objects. The parameters are those of `chunks`."""
+        chunks = self.chunks(COLUMNS, interval, on_damage=on_damage, past_open=past_open, capacity=1024)
+        for source, columns in chunks:
             yield from core.make_records(source, columns)

@@ -1,67 +1,12 @@
-"""Apply selections: topic globs, partition numbers and ranges of offsets."""
+"""Select partitions by topic globs and partition numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from types import MappingProxyType
-from typing import NamedTuple
 
-from ...constants import NO_END
-from .lookups import find_timestamp
-from .partition import PartitionLog
 from .partition_dir import INTERNAL_PREFIX, PartitionDir
-
-
-class OffsetBound(NamedTuple):
-    """One end of an offset range.
-
-    Attributes
-    ----------
-    kind : str
-        Meaning of the bound. "offset": `n` is an offset. "before_end": `n` is a number of offsets
-        before the log end. "time": `n` is a time in ms. "group": the offset is taken from
-        `committed`.
-    n : int
-        The number that `kind` describes.
-    committed : mapping of (topic, partition) to int
-        The committed offset of each partition, if `kind` is "group". For a partition without a
-        committed offset, the bound is the log start.
-    """
-
-    kind: str
-    n: int = 0
-    committed: Mapping[tuple[str, int], int] = MappingProxyType({})
-
-    def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
-        """Return the offset for a partition.
-
-        If `kind` is "time" and no record has this timestamp or a later one, return the end of the
-        log.
-        """
-        if self.kind == "offset":
-            return min(self.n, NO_END)
-        if self.kind == "before_end":
-            return max(log.next_offset - self.n, 0)
-        if self.kind == "group":
-            return self.committed.get((log.topic, log.partition), 0)
-        hit = find_timestamp(log, self.n, below_log_start)
-        return log.next_offset if hit is None else hit.offset
-
-
-class OffsetRange(NamedTuple):
-    """A range of offsets from `start` to `end` (exclusive).
-
-    If a bound is None, there is no limit on that side.
-    """
-
-    start: OffsetBound | None = None
-    end: OffsetBound | None = None
-
-    def resolve(self, log: PartitionLog, below_log_start: bool = False) -> tuple[int | None, int | None]:
-        """Return the start and end offsets for a partition. An offset is None if there is no limit."""
-        return tuple(None if b is None else b.resolve(log, below_log_start) for b in self)  # type: ignore[return-value]
 
 
 def select_partitions(

@@ -30,6 +30,7 @@ from ..format.checkpoints import (
 from ..reading.discovery import Discovery, discover
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
+from ..reading.record_selection import OffsetBound, Selection
 
 CLUSTER_METADATA = "__cluster_metadata"
 METADATA_LOG = f"{CLUSTER_METADATA}-0"
@@ -110,7 +111,9 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
         except KafkaFormatError:
             start = 0  # the snapshot is unreadable, so read the whole log instead
     for directory in discover([folder]).partitions if any(name.endswith(".log") for name, _ in stamps) else ():
-        for record in PartitionLog(directory).records(start=start, on_damage=lambda _: None):
+        log = PartitionLog(directory)
+        interval = Selection(OffsetBound("offset", start)).resolve(log)
+        for record in log.records(interval, on_damage=lambda _: None):
             found.add(record.value)
     return found
 

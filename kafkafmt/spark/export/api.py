@@ -17,7 +17,7 @@ from ...extras import install_line
 from ...log import discover
 from ...log.auditing.run import paths_of
 from ...log.reading.choice import choose_partitions
-from ...log.reading.selection import OffsetBound, OffsetRange
+from ...log.reading.record_selection import Selection, offset_bound
 from .options import DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
 
@@ -164,9 +164,12 @@ def export(
         topics=globs,
         partitions=tuple(arguments.integer("partitions", n, 0) for n in numbers),
         internal=internal,
-        offsets=OffsetRange(_bound("start", start, start_time), _bound("end", end, end_time)),
-        below_log_start=below_log_start,
-        isolation=isolation,
+        selection=Selection(
+            offset_bound("start", start, start_time),
+            offset_bound("end", end, end_time),
+            isolation=isolation,
+            below_log_start=below_log_start,
+        ),
         on_error=on_error,
         compression=compression,
         compression_level=level,
@@ -227,14 +230,3 @@ def needed_packages() -> Iterator[None]:
         if package not in ("pyspark", "py4j", "pyarrow"):
             raise
         raise ImportError(f"export needs {package}: {install_line('spark')}", name=package) from error
-
-
-def _bound(name: str, offset: int | None, time: int | datetime | None) -> OffsetBound | None:
-    if offset is not None and time is not None:
-        raise ValueError(f"{name} and {name}_time cannot both be given")
-    if time is not None:
-        return OffsetBound("time", arguments.millis(f"{name}_time", time))
-    if offset is None:
-        return None
-    offset = arguments.integer(name, offset, kind="an offset")
-    return OffsetBound("offset", offset) if offset >= 0 else OffsetBound("before_end", -offset)

@@ -66,7 +66,9 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
             continue
         for extent in piece.plan.extents:
             count = 0 if extent.records is None else extent.records
-            whole = piece.start <= extent.first_offset and extent.last_offset < piece.end and piece.transactions is None
+            wanted = piece.interval
+            inside = wanted.low <= extent.first_offset and extent.last_offset < wanted.high
+            whole = inside and not wanted.committed
             least += count if whole else 0
             most = MAX_OFFSET if extent.records is None else min(most + count, MAX_OFFSET)
     lost = [d.records for d in manifest.damaged]

@@ -20,10 +20,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ...log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, SegmentFile
+from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.transactions import TransactionInDoubtError
 from ...text import json_encoder
-from ..source.splits import SPLIT_BYTES, Split, alone, make_splits, may_hold, offset_range
+from ..source.splits import SPLIT_BYTES, Split, alone, make_splits, may_hold
 from .checks import check_names, check_place
 from .delivered import check_missing, check_records, plan_in_task
 from .options import ExportOptions, Progress
@@ -57,8 +58,8 @@ class _Work:
     """The state of one partition during an export."""
 
     log: PartitionLog
-    start: int | None = None
-    end: int | None = None
+    interval: OffsetInterval
+    """The selected records. Until the bounds are converted to offsets, it has no bounds."""
     planned: set[str] = field(default_factory=set)
     """Names of the segments that planning has read."""
     plans: list[SegmentPlan] = field(default_factory=list)
@@ -66,6 +67,10 @@ class _Work:
     splits: list[int] = field(default_factory=list)
     """Indexes of this partition's splits in the list of all splits."""
     damaged: list[Damage] = field(default_factory=list)
+
+    def needs(self, segment: SegmentFile) -> bool:
+        """Return whether a segment, judging by its file name, may contain selected offsets."""
+        return may_hold(segment, self.interval)
 
     def of(self, every: list[Any]) -> list[Any]:
         """Return the items of `every` that belong to this partition.
@@ -156,7 +161,7 @@ class Export:
             works = self._plan(context, show)
             planned = perf_counter()
             self._check_damage(works)
-            if options.committed:
+            if options.selection.committed:
                 self._check_transactions(works)
             splits = self._splits(works, context.defaultParallelism)
             manifests = self._decode(context, splits, write, show)
@@ -178,7 +183,7 @@ class Export:
                         work.of(splits),
                         work.of(manifests),
                         work.damaged,
-                        work.log.transactions.doubts if options.committed else [],
+                        work.log.transactions.doubts if work.interval.committed else [],
                     )
                     for work in works
                 ],
@@ -202,30 +207,27 @@ class Export:
         """
         options = self.options
         limits: dict[str, Any] = {"max_batch_bytes": options.max_batch_bytes, "run_bytes": self._run_bytes}
-        works = [_Work(PartitionLog(d, **limits, tell=self._report_message)) for d in self.chosen]
-        kinds = {bound.kind for bound in options.offsets if bound is not None}
+        selection = options.selection
+        unbounded = replace(selection, start=None, end=None)
+        logs = [PartitionLog(d, **limits, tell=self._report_message) for d in self.chosen]
+        works = [_Work(log, unbounded.resolve(log)) for log in logs]
+        kinds = {bound.kind for bound in (selection.start, selection.end) if bound is not None}
         if "before_end" in kinds:
             self._walk(context, [(w, s) for w in works for s in w.log.segments[-1:]], show)
         if "time" in kinds:
-            self._walk(context, [(w, s) for w in works for s in w.log.segments if self._needs(w, s)], show)
+            self._walk(context, [(w, s) for w in works for s in w.log.segments if w.needs(s)], show)
         for work in works:
-            work.start, work.end = options.offsets.resolve(work.log, options.below_log_start)
+            work.interval = selection.resolve(work.log)
         if "time" not in kinds:
-            self._walk(context, [(w, s) for w in works for s in w.log.segments if self._needs(w, s)], show)
+            self._walk(context, [(w, s) for w in works for s in w.log.segments if w.needs(s)], show)
         for work in works:
-            work.plans = [work.log.plan(s) for s in work.log.segments if self._needs(work, s)]
-            work.damaged += damage_in_range(work.plans, *self._range(work))
+            work.plans = [work.log.plan(s) for s in work.log.segments if work.needs(s)]
+            work.damaged += damage_in_range(work.plans, work.interval)
         return works
 
     @property
     def _run_bytes(self) -> int:
         return min(RUN_BYTES, self.options.split_bytes or RUN_BYTES)
-
-    def _range(self, work: _Work) -> tuple[int, int]:
-        return offset_range(work.log.directory, work.start, work.end, self.options.below_log_start)
-
-    def _needs(self, work: _Work, segment: SegmentFile) -> bool:
-        return may_hold(segment, *self._range(work))
 
     def _walk(self, context: Any, wanted: list[tuple[_Work, SegmentFile]], show: Progress) -> None:
         """Plan the segments that have not been planned yet, in a Spark job."""
@@ -279,15 +281,7 @@ class Export:
         size = self.options.split_bytes or _share(total, cores, SMALLEST_SPLIT, SPLIT_BYTES)
         splits: list[Split] = []
         for work in works:
-            made = make_splits(
-                work.log.directory,
-                work.plans,
-                work.start,
-                work.end,
-                below_log_start=self.options.below_log_start,
-                transactions=work.log.transactions if self.options.committed else None,
-                split_bytes=size,
-            )
+            made = make_splits(work.log, work.plans, work.interval, size)
             work.splits = list(range(len(splits), len(splits) + len(made)))
             splits += made
         return splits

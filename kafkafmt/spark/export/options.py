@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 from ...arguments import one_of
-from ...constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
-from ...log.reading.selection import OffsetBound, OffsetRange
+from ...constants import DEFAULT_MAX_BATCH_BYTES
+from ...log.reading.record_selection import EVERYTHING, OffsetBound, Selection
 
 CODECS = ("zstd", "snappy", "lz4", "none")
 ON_ERROR = ("quarantine", "fail")
@@ -36,13 +36,12 @@ class ExportOptions:
     partitions: tuple[int, ...] = ()
     """Partition numbers. An empty tuple selects all partitions."""
     internal: bool = False
-    offsets: OffsetRange = field(default_factory=OffsetRange)
+    selection: Selection = EVERYTHING
+    """The records to export. `Selection.control` has no effect."""
     group: str | None = None
     """Name of a consumer group. The export starts at the offsets that this group has committed.
     This option is only copied to the report.
     """
-    below_log_start: bool = False
-    isolation: str = "read_uncommitted"
     on_error: str = "quarantine"
     compression: str = "zstd"
     compression_level: int | None = None
@@ -57,7 +56,6 @@ class ExportOptions:
     """
 
     def __post_init__(self) -> None:
-        one_of("isolation", self.isolation, ISOLATION_LEVELS)
         one_of("on_error", self.on_error, ON_ERROR)
         one_of("compression", self.compression, CODECS)
         if self.compression != "zstd":
@@ -69,18 +67,14 @@ class ExportOptions:
             lowest, highest = ZSTD_LEVELS
             raise ValueError(f"compression_level is {self.compression_level}; it can be {lowest} to {highest}")
 
-    @property
-    def committed(self) -> bool:
-        """True if `isolation` is "read_committed"."""
-        return self.isolation == "read_committed"
-
     def to_dict(self) -> dict[str, Any]:
         """Return the options as the dict that is written to `report.json`."""
+        selection = self.selection
         return {
             "paths": [str(path) for path in self.paths],
-            "offsets": {"from": _bound(self.offsets.start), "to": _bound(self.offsets.end)},
-            "below_log_start": self.below_log_start,
-            "isolation": self.isolation,
+            "offsets": {"from": _bound(selection.start), "to": _bound(selection.end)},
+            "below_log_start": selection.below_log_start,
+            "isolation": selection.isolation,
             "on_error": self.on_error,
             "overwrite": self.overwrite,
             "max_batch_bytes": self.max_batch_bytes,

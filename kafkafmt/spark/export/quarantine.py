@@ -12,6 +12,7 @@ import pyarrow as pa
 from ...constants import MAX_OFFSET
 from ...log import Damage, PartitionDir
 from ...log.format.files import FileView
+from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.plan import SegmentPlan
 from .options import ExportOptions
 from .parquet import open_writer
@@ -37,12 +38,12 @@ SCHEMA = pa.schema(
 )
 
 
-def damage_in_range(plans: Iterable[SegmentPlan], low: int, high: int) -> Iterator[Damage]:
-    """Yield the damage in `plans` that may affect offsets in [low, high)."""
+def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> Iterator[Damage]:
+    """Yield the damage in `plans` that may affect offsets in `interval`."""
     for plan in plans:
         for damage in sorted(plan.damaged, key=lambda d: d.position):
             first, last = damage.first_offset or 0, MAX_OFFSET if damage.last_offset is None else damage.last_offset
-            if first < high and max(first, last) >= low:
+            if first < interval.high and max(first, last) >= interval.low:
                 yield damage
 
 

@@ -15,8 +15,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from ...constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
+from ...constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, READ_UNCOMMITTED
 from ...log import PartitionDir
+from ...log.reading.record_selection import OffsetBound, Selection
 from ..option_text import (
     OptionError,
     check_names,
@@ -69,9 +70,14 @@ class Bound:
     The offset LATEST means the end of the log, and EARLIEST means its start.
     """
 
-    def of(self, key: Key) -> int:
+    def value_of(self, key: Key) -> int:
         """Return the offset or time of this bound for one partition."""
         return self.value if isinstance(self.value, int) else self.value[key]
+
+    def of(self, key: Key) -> OffsetBound | None:
+        """Return this bound for one partition, or None if it is LATEST or EARLIEST."""
+        value = self.value_of(key)
+        return None if self.kind == "offset" and value in (LATEST, EARLIEST) else OffsetBound(self.kind, value)
 
     def check(self, keys: Collection[Key]) -> None:
         """Raise OptionError if the partitions of this bound differ from those that the query reads.
@@ -114,9 +120,18 @@ class Options:
     mode: str = MODES[0]
     replicas: str | None = None
     below_log_start: bool = False
-    committed: bool = False
+    isolation: str = READ_UNCOMMITTED
     split_bytes: int = SPLIT_BYTES
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+    def selection(self, key: Key) -> Selection:
+        """Return the selected records of one partition."""
+        return Selection(
+            None if self.start is None else self.start.of(key),
+            None if self.end is None else self.end.of(key),
+            isolation=self.isolation,
+            below_log_start=self.below_log_start,
+        )
 
     def check_batch(self) -> None:
         """Raise OptionError if a batch query would read nothing because of its bounds."""
@@ -195,7 +210,7 @@ def parse(given: Mapping[str, str]) -> Options:
         mode=word_of(options, "mode", MODES),
         replicas=word_of(options, "replicas", ("longest",)) if "replicas" in options else None,
         below_log_start=flag_of(options, "belowLogStart"),
-        committed=word_of(given, ISOLATION_OPTION, ISOLATION_LEVELS) == "read_committed",
+        isolation=word_of(given, ISOLATION_OPTION, ISOLATION_LEVELS),
         split_bytes=size_of(options, "splitBytes", SPLIT_BYTES),
         max_batch_bytes=size_of(options, "maxBatchBytes", DEFAULT_MAX_BATCH_BYTES),
     )

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from ...constants import NO_END
 from ...log import Damage, Discovery, DuplicatePartitionError, PartitionDir, PartitionLog, discover
-from ...log.reading.lookups import find_timestamp
+from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.partition_dir import SegmentFile
+from ...log.reading.record_selection import OffsetBound
 from ...log.reading.transactions import Doubt
 from ..option_text import OptionError
-from .options import EARLIEST, LATEST, Bound, Options
+from .options import Bound, Key, Options
 from .splits import Split, make_splits, may_hold
 
 
@@ -70,26 +70,20 @@ class Plan:
 
 @dataclass
 class _Selected:
-    """The planning state of one selected partition.
-
-    If `start` is None, the query reads from the start of the log. If `end` is None, it reads to the
-    end of the log.
-    """
+    """The planning state of one selected partition."""
 
     log: PartitionLog
-    start: int | None = None
-    end: int | None = None
-    low: int = 0
-    """First selected offset."""
+    interval: OffsetInterval = field(default_factory=OffsetInterval)
+    """The selected records."""
 
     @property
-    def high(self) -> int:
-        """The end of the selected offsets (exclusive)."""
-        return NO_END if self.end is None else self.end
+    def key(self) -> Key:
+        """The topic and the partition number."""
+        return self.log.topic, self.log.partition
 
     def segments(self) -> list[SegmentFile]:
         """Return the segments that, judging by their file names, may contain selected offsets."""
-        return [s for s in self.log.segments if may_hold(s, self.low, self.high)]
+        return [s for s in self.log.segments if may_hold(s, self.interval)]
 
 
 def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
@@ -114,7 +108,7 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         _Selected(PartitionLog(p, max_batch_bytes=options.max_batch_bytes, run_bytes=run_bytes_of(options), tell=tell))
         for p in options.select(discovered(options, tell).partitions)
     ]
-    keys = {(s.log.topic, s.log.partition) for s in selected}
+    keys = {s.key for s in selected}
     for bound in (options.start, options.end):
         if bound is not None:
             bound.check(keys)
@@ -129,24 +123,12 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         _plan_segments(pool, ((s.log, segment) for s in selected for segment in s.segments()))
     plan = Plan([], [])
     for s in selected:
-        plan.damaged += [
-            (s.log.directory, event) for _, event in s.log.events(s.low, s.high) if isinstance(event, Damage)
-        ]
+        low, high = s.interval.low, s.interval.high
+        plan.damaged += [(s.log.directory, event) for _, event in s.log.events(low, high) if isinstance(event, Damage)]
         plans = [s.log.plan(segment) for segment in s.segments()]
-        directory, below = s.log.directory, options.below_log_start
-        transactions = s.log.transactions if options.committed else None
-        if options.committed:
-            plan.add_doubts(s.log, s.low, s.high)
-        splits = make_splits(
-            directory,
-            plans,
-            s.start,
-            s.end,
-            below_log_start=below,
-            transactions=transactions,
-            split_bytes=options.split_bytes,
-        )
-        pack(plan.tasks, splits, options.split_bytes)
+        if s.interval.committed:
+            plan.add_doubts(s.log, low, high)
+        pack(plan.tasks, make_splits(s.log, plans, s.interval, options.split_bytes), options.split_bytes)
     return plan
 
 
@@ -172,28 +154,30 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
     If failOnDataLoss is false, a message is reported and no DataLossError is raised. As in Spark's
     Kafka source, a bound can be out of range only if it is an offset. A time cannot.
     """
-    start, end, key = options.start, options.end, (s.log.topic, s.log.partition)
-    name = f"{key[0]}-{key[1]}"
-    if start is not None and end is not None and start.kind == end.kind:
-        first, stop = (s.start, s.end) if start.kind == "offset" else (start.of(key), end.of(key))
-        if first is not None and stop is not None and first > stop:
-            raise OptionError(f"{start.option} of {name} is {first}, which is above {end.option}, {stop}")
+    name = f"{s.log.topic}-{s.log.partition}"
+    bounds = [
+        (b.option, one) for b in (options.start, options.end) if b is not None and (one := b.of(s.key)) is not None
+    ]
+    if len(bounds) == 2:
+        (start, first), (end, stop) = bounds
+        if first.kind == stop.kind and first.n > stop.n:
+            raise OptionError(f"{start} of {name} is {first.n}, which is above {end}, {stop.n}")
     segments = s.log.segments
     low = (segments[0].base_offset or 0 if segments else 0) if options.below_log_start else s.log.log_start_offset
-    for bound, offset in ((start, s.start), (end, s.end)):
-        if bound is None or bound.kind != "offset" or offset is None:
+    for option, bound in bounds:
+        if bound.kind != "offset":
             continue
-        what = ""
+        offset, what = bound.n, ""
         if offset < low:
             what = f"the log starts at offset {low}"
         elif offset > (segments[-1].base_offset or 0 if segments else 0) and offset > s.log.next_offset:
             what = f"the log ends at offset {s.log.next_offset}"
         if what and options.fail_on_data_loss:
             raise DataLossError(
-                f"{name}: {bound.option} is {offset}, but {what}; failOnDataLoss=false reads the offsets that exist"
+                f"{name}: {option} is {offset}, but {what}; failOnDataLoss=false reads the offsets that exist"
             )
         if what:
-            tell(f"{name}: {bound.option} is {offset}, but {what}")
+            tell(f"{name}: {option} is {offset}, but {what}")
 
 
 def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
@@ -224,40 +208,26 @@ def _plan_segments(pool: ThreadPoolExecutor, segments: Iterable[tuple[PartitionL
 
 def _resolve(s: _Selected, options: Options) -> None:
     """Convert the bounds of the query to offsets of the partition `s`."""
-    if options.start is not None:
-        s.start = offset_of(s.log, options.start, options)
-        if s.start is None and options.start.kind == "time":
-            s.start = s.log.next_offset
-    if options.end is not None:
-        s.end = _offset(s.log, options.end, LATEST, options.below_log_start)
-    lowest = 0 if options.below_log_start else s.log.log_start_offset
-    s.low = lowest if s.start is None else max(s.start, lowest)
+    selection = options.selection(s.key)
+    if options.start is not None and selection.start is not None:
+        start = start_of(s.log, options.start, options)
+        selection = replace(selection, start=OffsetBound("offset", s.log.next_offset if start is None else start))
+    s.interval = selection.resolve(s.log)
 
 
-def offset_of(log: PartitionLog, start: Bound, options: Options) -> int | None:
-    """Return the offset at which reading starts, or None for the start of the log.
+def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
+    """Return the offset at which reading starts, which is not LATEST or EARLIEST.
 
-    If `start` is a time after all records, the result depends on the option
+    If `bound` is a time after all records, the result depends on the option
     startingOffsetsByTimestampStrategy. Return None if it is "latest". Otherwise, raise OptionError.
     """
-    offset = _offset(log, start, EARLIEST, options.below_log_start)
-    if offset is None and start.kind == "time" and options.late_start_is_error:
-        name, time = f"{log.topic}-{log.partition}", start.of((log.topic, log.partition))
+    start = bound.of((log.topic, log.partition))
+    assert start is not None
+    offset = start.find(log, options.below_log_start)
+    if offset is None and options.late_start_is_error:
         remedy = "with startingOffsetsByTimestampStrategy=latest, reading starts at its end"
-        raise OptionError(f"{start.option}: {name} has no record at or after {time}; {remedy}")
+        raise OptionError(f"{bound.option}: {log.topic}-{log.partition} has no record at or after {start.n}; {remedy}")
     return offset
-
-
-def _offset(log: PartitionLog, bound: Bound, own: int, below_log_start: bool) -> int | None:
-    """Convert a bound to an offset.
-
-    If the bound equals the offset `own`, or if it is a time after all records, return None.
-    """
-    value = bound.of((log.topic, log.partition))
-    if bound.kind == "offset":
-        return None if value == own else value
-    hit = find_timestamp(log, value, below_log_start)
-    return None if hit is None else hit.offset
 
 
 def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from ...constants import DEFAULT_MAX_BATCH_BYTES, NO_END
+from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...log import Damage, PartitionDir, PartitionLog, SegmentFile
+from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.transactions import Transactions
@@ -23,16 +23,13 @@ be inefficient, because Spark needs about 30 ms for each task.
 
 @dataclass
 class Piece:
-    """Groups of consecutive valid batches in one segment.
-
-    Only records with offsets in [start, end) are selected.
-    """
+    """Groups of consecutive valid batches in one segment."""
 
     directory: PartitionDir
     """Copy of the partition directory that lists only this segment."""
     plan: SegmentPlan
-    start: int
-    end: int
+    interval: OffsetInterval
+    """The selected records."""
     transactions: Transactions | None = None
     """All transactions of the log if only committed records are selected. Otherwise None."""
 
@@ -45,7 +42,6 @@ class Piece:
         self,
         columns: RecordColumns,
         *,
-        control: bool = False,
         on_damage: Callable[[Damage], None] | None = None,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         tell: Callable[[str], None] | None = None,
@@ -57,8 +53,6 @@ class Piece:
         Parameters
         ----------
         columns : RecordColumns
-        control : bool, default False
-            Include control records.
         on_damage : callable, optional
             Called with damage inside batches. By default, the damage is raised as an error.
         max_batch_bytes : int
@@ -78,15 +72,8 @@ class Piece:
         """
         log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell, on_missing=on_missing)
         log.adopt(self.plan, self.transactions)
-        committed = self.transactions is not None
-        selection: dict[str, Any] = {
-            "start": self.start,
-            "end": self.end,
-            "below_log_start": True,
-            "committed": committed,
-        }
         try:
-            yield from log.chunks(columns, control=control, on_damage=on_damage, **selection)
+            yield from log.chunks(columns, self.interval, on_damage=on_damage)
         except OSError as error:
             raise with_host(error) from error
         if on_end is not None:
@@ -113,18 +100,11 @@ class Split:
         This offset is different for each split of a partition.
         """
         first = self.pieces[0]
-        return max(first.start, first.plan.extents[0].first_offset)
+        return max(first.interval.low, first.plan.extents[0].first_offset)
 
 
 def make_splits(
-    directory: PartitionDir,
-    plans: Iterable[SegmentPlan],
-    start: int | None = None,
-    end: int | None = None,
-    *,
-    below_log_start: bool = False,
-    transactions: Transactions | None = None,
-    split_bytes: int = SPLIT_BYTES,
+    log: PartitionLog, plans: Iterable[SegmentPlan], interval: OffsetInterval, split_bytes: int = SPLIT_BYTES
 ) -> list[Split]:
     """Divide the planned segments of a partition into splits of about `split_bytes` bytes.
 
@@ -136,24 +116,22 @@ def make_splits(
 
     Parameters
     ----------
-    directory : PartitionDir
+    log : PartitionLog
+        The partition. If only committed records are selected, its transactions are copied into the
+        splits.
     plans : iterable of SegmentPlan
-    start, end : int, optional
-        Range of offsets. By default, the range extends to the start or the end of the log.
-    below_log_start : bool, default False
-        Include records below the log start offset.
-    transactions : Transactions, optional
-        All transactions of the log if only committed records are selected. Otherwise None.
+    interval : OffsetInterval
+        The selected records.
     split_bytes : int
         Size of a split, in bytes.
     """
-    low, high = offset_range(directory, start, end, below_log_start)
+    directory, transactions = log.directory, log.transactions if interval.committed else None
     if transactions is not None:
-        high = min(high, transactions.last_stable_offset)
+        interval = interval.ending_at(transactions.last_stable_offset)
     splits: list[Split] = []
     left = 0
     for plan in plans:
-        wanted = [e for e in plan.extents if e.last_offset >= low and e.first_offset < high]
+        wanted = [e for e in plan.extents if e.last_offset >= interval.low and e.first_offset < interval.high]
         while wanted:
             if left <= 0:
                 splits.append(Split(directory.topic, directory.partition))
@@ -162,24 +140,14 @@ def make_splits(
             left -= sum(e.end - e.position for e in taken)
             wanted = wanted[len(taken) :]
             part = replace(plan, extents=taken, damaged=[], findings=[])
-            splits[-1].pieces.append(Piece(alone(directory, plan.segment), part, low, high, transactions))
+            splits[-1].pieces.append(Piece(alone(directory, plan.segment), part, interval, transactions))
     return splits
 
 
-def offset_range(directory: PartitionDir, start: int | None, end: int | None, below_log_start: bool) -> tuple[int, int]:
-    """Return the range of selected offsets as (low, high), where `high` is exclusive.
-
-    If `start` is None, the range starts at the start of the log. If `end` is None, it ends at the
-    end of the log.
-    """
-    low = 0 if below_log_start else directory.log_start_offset
-    return low if start is None else max(low, start), NO_END if end is None else end
-
-
-def may_hold(segment: SegmentFile, low: int, high: int) -> bool:
-    """Return whether a segment, judging by its file name, may contain offsets in [low, high)."""
-    return (segment.base_offset is None or segment.base_offset < high) and (
-        segment.next_base is None or segment.next_base > low
+def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:
+    """Return whether a segment, judging by its file name, may contain offsets in `interval`."""
+    return (segment.base_offset is None or segment.base_offset < interval.high) and (
+        segment.next_base is None or segment.next_base > interval.low
     )
 
 

@@ -16,19 +16,21 @@ restart. If the sink writes each micro-batch only once, each record arrives only
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from ...constants import NO_END
+from ...constants import NO_END, READ_COMMITTED
 from ...log import Damage, NoLogError, PartitionLog
 from ...log.reading.parts import Run
+from ...log.reading.record_selection import OffsetBound
 from ...log.reading.transactions import TransactionWalk
 from ..option_text import OptionError
-from .options import EARLIEST, LATEST, Bound, Key, Options
-from .planning import DataLossError, Plan, discovered, offset_of, pack, run_bytes_of
+from .options import LATEST, Bound, Key, Options
+from .planning import DataLossError, Plan, discovered, pack, run_bytes_of, start_of
 from .reading import as_partitions, read_task, say
 from .splits import make_splits
 
@@ -161,10 +163,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _start(self, log: PartitionLog, bound: Bound) -> int:
         """Return the offset at which a new stream starts to read a partition."""
-        value = bound.of((log.topic, log.partition))
-        if bound.kind == "offset" and value in (LATEST, EARLIEST):
-            return self._end(log, 0) if value == LATEST else log.log_start_offset
-        start = offset_of(log, bound, self.options)
+        key = log.topic, log.partition
+        if bound.of(key) is None:
+            return self._end(log, 0) if bound.value_of(key) == LATEST else log.log_start_offset
+        start = start_of(log, bound, self.options)
         return self._end(log, 0) if start is None else start
 
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
@@ -199,7 +201,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     end = max(end, event.last_offset + 1)
         if end < known or not end:
             end = log.next_offset
-        return self._decide(log, end) if self.options.committed else end
+        return self._decide(log, end) if self.options.isolation == READ_COMMITTED else end
 
     def _decide(self, log: PartitionLog, end: int) -> int:
         """Update the transactions of a log that ends at `end`. Return its last stable offset.
@@ -240,23 +242,16 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 plan.damaged.append((log.directory, event))
         if reached < stop and log.next_offset < stop:
             self._lost(key, f"offsets {log.next_offset} to {stop - 1} are gone: the log was truncated")
-        if options.committed:
+        bounds = OffsetBound("offset", first), OffsetBound("offset", stop)
+        interval = replace(options.selection(key), start=bounds[0], end=bounds[1]).resolve(log)
+        if interval.committed:
             upto, walk = self._walks.get(key, (-1, None))
             if walk is None or upto < stop:  # not read up to `stop`, for example after a restart
                 self._decide(log, log.next_offset)
             else:
                 log.transactions = walk.found
             plan.add_doubts(log, first, stop)
-        splits = make_splits(
-            log.directory,
-            segments.values(),
-            first,
-            stop,
-            below_log_start=options.below_log_start,
-            transactions=log.transactions if options.committed else None,
-            split_bytes=options.split_bytes,
-        )
-        pack(plan.tasks, splits, options.split_bytes)
+        pack(plan.tasks, make_splits(log, segments.values(), interval, options.split_bytes), options.split_bytes)
 
     def _once(self, message: str) -> None:
         """Log a message, unless an earlier check of the logs has already logged it."""

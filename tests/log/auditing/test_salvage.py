@@ -21,6 +21,7 @@ from command import kafkafmt, report
 from golden_cases import CASES, LEGACY, Case, case
 from reports import verify_partition
 from salvaging import rows_in, salvage_all
+from selecting import COMMITTED
 
 from kafkafmt import iter_batches
 from kafkafmt.log import PartitionLog, discover
@@ -323,7 +324,7 @@ def test_open_transactions_are_aborted_on_request(markers_lost: Path, tmp_path: 
     log = PartitionLog(discover([tmp_path / "out"]).partitions[0])
     assert log.transactions.open == {}
     assert log.transactions.last_stable_offset == log.next_offset == 29
-    assert [r.offset for r in log.records(committed=True)] == [*range(10), *range(16, 21)]
+    assert [r.offset for r in log.records(COMMITTED.resolve(log))] == [*range(10), *range(16, 21)]
     assert problems(tmp_path / "out") == []
     index = read_transaction_index(appended.with_suffix(".txnindex").read_bytes())
     assert [tuple(e)[1:] for e in index.tolist()] == [(7, 10, 27, 22), (9, 22, 28, 29)]

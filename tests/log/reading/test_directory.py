@@ -18,7 +18,7 @@ from kafkafmt.log.format.checkpoints import (
     read_partition_metadata,
 )
 from kafkafmt.log.format.names import PartitionName, base_offset_of, parse_partition_name
-from kafkafmt.log.reading.selection import OffsetBound
+from kafkafmt.log.reading.record_selection import OffsetBound
 
 
 @pytest.mark.parametrize(

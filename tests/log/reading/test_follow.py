@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import shutil
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selecting import selection
 
 from kafkafmt.log import DamagedLogError, discover
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.models import Damage
+from kafkafmt.view.selection_arguments import SelectionArguments
 
 
 def some(base: int, n: int = 2, **fields: object) -> bytes:
@@ -23,14 +26,14 @@ def some(base: int, n: int = 2, **fields: object) -> bytes:
 class Partition:
     """Write a partition directory for a test, and follow it. `read()` returns the offsets that are new."""
 
-    def __init__(self, path: Path, *batches: bytes, **options: object) -> None:
+    def __init__(self, path: Path, *batches: bytes, **arguments: Unpack[SelectionArguments]) -> None:
         self.path = path
         path.mkdir(parents=True)
         self.messages: list[str] = []
         self.damaged: list[Damage] = []
         self.append(*batches)
         (directory,) = discover([path]).partitions
-        self.follower = Follower(directory, [path], tell=self.messages.append, **options)  # type: ignore[arg-type]
+        self.follower = Follower(directory, [path], selection(**arguments), tell=self.messages.append)
 
     def segment(self, base: int = 0) -> Path:
         return self.path / f"{base:020}.log"
@@ -114,7 +117,7 @@ def test_each_record_is_delivered_once_however_it_is_written(
 def test_read_committed_follows_the_last_stable_offset(tmp_path: Path) -> None:
     one = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "flags": TRANSACTIONAL}
     two = one | {"producer_id": 2}
-    p = Partition(tmp_path / "t-0", some(0), some(2, **one), committed=True)
+    p = Partition(tmp_path / "t-0", some(0), some(2, **one), isolation="read_committed")
     assert p.read() == [0, 1]
     p.append(some(4), some(6, **two))
     assert p.read() == []

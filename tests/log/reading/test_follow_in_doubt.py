@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from building import CONTROL, TRANSACTIONAL, batch, control_batch, record, simple_batch
+from selecting import COMMITTED
 
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.reading.follow import Follower
@@ -16,7 +17,7 @@ def test_transaction_in_doubt_is_omitted_and_reported_by_follow(tmp_path: Path) 
     log = folder / f"{0:020}.log"
     log.write_bytes(simple_batch([b"0"], 0))
     messages: list[str] = []
-    follower = Follower(discover([folder]).partitions[0], [folder], committed=True, tell=messages.append)
+    follower = Follower(discover([folder]).partitions[0], [folder], COMMITTED, tell=messages.append)
     assert [r.offset for r in follower.records()] == [0]
     marker = record(0, 0, b"\0", b"")  # too short for a marker's version and kind
     parts = [
@@ -30,5 +31,6 @@ def test_transaction_in_doubt_is_omitted_and_reported_by_follow(tmp_path: Path) 
         file.write(b"".join(parts))
     follower.look(closely=True)
     assert [r.offset for r in follower.records()] == [4, 6]
-    assert [r.offset for r in PartitionLog(discover([folder]).partitions[0]).records(committed=True)] == [0, 4, 6]
+    log = PartitionLog(discover([folder]).partitions[0])
+    assert [r.offset for r in log.records(COMMITTED.resolve(log))] == [0, 4, 6]
     assert any("producer 7" in line for line in messages), messages

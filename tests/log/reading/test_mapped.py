@@ -10,6 +10,7 @@ from building import batch, record
 
 import kafkafmt
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
+from kafkafmt.log.reading.offset_interval import OffsetInterval
 
 BATCHES = [batch([record(0, value=b"x" * 300)], base_offset=i) for i in range(100)]
 
@@ -27,16 +28,16 @@ def planned(tmp_path: Path) -> PartitionLog:
 @pytest.mark.parametrize(
     "left", [0, 1, 11, 12, 16, 17, 61, len(BATCHES[0]), 50 * len(BATCHES[0]), 50 * len(BATCHES[0]) + 40]
 )
-@pytest.mark.parametrize("start", [None, 70])
-def test_shrunk_mapped_file_is_reported_as_damage(planned: PartitionLog, left: int, start: int | None) -> None:
+@pytest.mark.parametrize("start", [0, 70])
+def test_shrunk_mapped_file_is_reported_as_damage(planned: PartitionLog, left: int, start: int) -> None:
     path = planned.segments[0].path
     os.truncate(path, left)
     with pytest.raises(DamagedLogError, match=str(path.parent)) as caught:
-        list(planned.records(start=start))
+        list(planned.records(OffsetInterval(start)))
     assert caught.value.damage.position >= 0
     damaged: list[kafkafmt.Damage] = []
-    offsets = [r.offset for r in planned.records(start=start, on_damage=damaged.append)]
-    assert offsets == list(range(start or 0, left // len(BATCHES[0])))
+    offsets = [r.offset for r in planned.records(OffsetInterval(start), on_damage=damaged.append)]
+    assert offsets == list(range(start, left // len(BATCHES[0])))
     assert [d.code for d in damaged] == ["truncated"]
     assert damaged[0].last_offset == 99
 

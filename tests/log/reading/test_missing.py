@@ -250,7 +250,7 @@ def test_adopted_plan_raises_if_the_file_is_another_one(folder: Path) -> None:
 
 
 def test_follower_raises_if_a_segment_disappears_during_a_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    follower = Follower(discover([folder.parent]).partitions[0], [folder], 0)
+    follower = Follower(discover([folder.parent]).partitions[0], [folder])
     assert [r.offset for r in follower.records()] == list(range(20))
     for base in (20, 25):
         (folder / name_of(base)).write_bytes(batch([record(i) for i in range(5)], base_offset=base))

@@ -14,11 +14,14 @@ from building import batch, record
 from golden_cases import CASES, LEGACY, Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selecting import interval
 from sparse_logs import BATCH_BYTES, SparseLog
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.reading.lookups import find_offset, find_timestamp
+from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading.partition import OnDamage
 
 N = 2000
 
@@ -38,9 +41,9 @@ def long_log(tmp_path: Path) -> Path:
     return path
 
 
-def read(path: Path, **selection: Any) -> tuple[list[int], PartitionLog]:
+def read(path: Path, on_damage: OnDamage | None = None, **arguments: Any) -> tuple[list[int], PartitionLog]:
     log = PartitionLog(discover([path]).partitions[0])
-    return [r.offset for r in log.records(**selection)], log
+    return [r.offset for r in log.records(interval(log, **arguments), on_damage=on_damage)], log
 
 
 def test_valid_index_limits_the_read_to_the_range(long_log: Path) -> None:
@@ -304,7 +307,7 @@ def test_range_equals_that_part_of_the_whole_segment(
         if whole:
             partition.plan(partition.segments[0])
         damage: list[Any] = []
-        found = [(r.offset, r.value) for r in partition.records(start=start, end=stop, on_damage=damage.append)]
+        found = [(r.offset, r.value) for r in partition.records(OffsetInterval(start, stop), on_damage=damage.append)]
         return found, damage
 
     assert outcome(whole=False) == outcome(whole=True)

@@ -15,6 +15,7 @@ import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record, split
 from golden_cases import CASES, LEGACY, Case
 from reports import verify_partition
+from selecting import COMMITTED
 
 from kafkafmt import _pure
 from kafkafmt.log import PartitionLog, discover
@@ -24,7 +25,7 @@ TRANSACTIONAL_CASES = [c for c in [*CASES, *LEGACY] if c.transactional]
 
 
 def committed(log: PartitionLog) -> list[int]:
-    return [r.offset for r in log.records(committed=True, on_damage=lambda _: None)]
+    return [r.offset for r in log.records(COMMITTED.resolve(log), on_damage=lambda _: None)]
 
 
 @pytest.mark.parametrize("case", TRANSACTIONAL_CASES, ids=str)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from building import SNAPPY, compress, message, simple_batch
 from reports import verify_partition
+from selecting import interval
 
 from kafkafmt.log import PartitionLog, discover
 
@@ -35,9 +36,9 @@ def open_log(folder: Path, *parts: bytes, base: int = 0) -> PartitionLog:
     return PartitionLog(discover([path]).partitions[0])
 
 
-def offsets(log: PartitionLog, **selection: Any) -> list[int]:
+def offsets(log: PartitionLog, **given: Any) -> list[int]:
     found = []
-    for record in log.records(on_damage=lambda _: None, **selection):
+    for record in log.records(interval(log, **given), on_damage=lambda _: None):
         assert record.value == b"%d" % record.offset
         found.append(record.offset)
     return found

@@ -17,6 +17,7 @@ from faults import Crash, Disk, eio
 from golden_cases import case
 from reports import verify_partition
 from salvaging import rows_in, salvage_all
+from selecting import interval
 from writing import FIRST, problems
 
 from kafkafmt.log import Damage, LogDirectory, LogWriter, PartitionLog, UnavailableSegmentError, discover
@@ -42,7 +43,8 @@ class Model:
         """Check the offsets of a writer that was opened after the fault, and the records that a reader gets."""
         assert min(self.starts) <= writer.log_start_offset <= max(self.starts)
         assert min(self.ends) <= writer.next_offset <= max(self.ends)
-        found = list(PartitionLog(discover([writer.path]).partitions[0]).records(control=True))
+        log = PartitionLog(discover([writer.path]).partitions[0])
+        found = list(log.records(interval(log, control=True)))
         assert [r.offset for r in found] == list(range(writer.log_start_offset, writer.next_offset))
         assert all(r.value in self.values[r.offset] for r in found)
 

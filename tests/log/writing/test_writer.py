@@ -177,7 +177,7 @@ def test_transactions_commit_abort_and_hide_their_records(tmp_path: Path) -> Non
         writer.append(some(2), producer_id=1, producer_epoch=0, base_sequence=18, transactional=True)
         assert len(writer.segments) > 2
     assert problems(tmp_path) == []
-    committed = offsets(tmp_path, committed=True)
+    committed = offsets(tmp_path, isolation="read_committed")
     assert committed == [o for o in range(36) if o % 6 >= 3]
     with LogDirectory(tmp_path) as directory:
         assert directory.clean
@@ -330,7 +330,7 @@ def test_abort_open_transactions_writes_their_markers(tmp_path: Path) -> None:
         ]
         assert writer.open_transactions == []
         assert writer.last_stable_offset == writer.next_offset == 10
-    assert offsets(tmp_path, committed=True) == [2, 3, 7]
+    assert offsets(tmp_path, isolation="read_committed") == [2, 3, 7]
     assert problems(tmp_path) == []
 
 

@@ -16,6 +16,7 @@ from building import batch, mutate, record, split
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from selecting import interval
 from writing import FIRST, offsets, problems, some
 
 from kafkafmt.log import DamagedLogError, LogDirectory, LogWriter, PartitionLog, discover
@@ -288,7 +289,7 @@ class Machine(RuleBasedStateMachine):
         assert self.writer.next_offset == self.end
         assert self.writer.log_start_offset == self.start
         log = PartitionLog(discover([self.path / "t-0"]).partitions[0])
-        assert [(r.offset, r.value) for r in log.records(start=self.start)] == [
+        assert [(r.offset, r.value) for r in log.records(interval(log, start=self.start))] == [
             r for r in self.records if r[0] >= self.start
         ]
 

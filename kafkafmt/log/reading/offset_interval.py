@@ -1,0 +1,36 @@
+"""`OffsetInterval`: which records of one partition are read, with every bound converted to an offset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...constants import NO_END, READ_COMMITTED, READ_UNCOMMITTED
+
+
+@dataclass(frozen=True)
+class OffsetInterval:
+    """The records of one partition that are read. `Selection.resolve` returns this object.
+
+    Attributes
+    ----------
+    low, high : int
+        Offsets, 0 or higher; `high` is exclusive.
+    isolation : {"read_uncommitted", "read_committed"}
+        "read_committed" omits aborted records, and records after the last stable offset.
+    control : bool
+        Include control records.
+    """
+
+    low: int = 0
+    high: int = NO_END
+    isolation: str = READ_UNCOMMITTED
+    control: bool = False
+
+    @property
+    def committed(self) -> bool:
+        """True if `isolation` is "read_committed"."""
+        return self.isolation == READ_COMMITTED
+
+    def ending_at(self, offset: int) -> OffsetInterval:
+        """Return a copy that ends at `offset` (exclusive) or earlier."""
+        return replace(self, high=min(self.high, offset))

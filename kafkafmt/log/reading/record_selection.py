@@ -1,0 +1,141 @@
+"""Select the records of a partition, and convert the bounds of a selection to offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ... import arguments
+from ...constants import ISOLATION_LEVELS, NO_END, READ_COMMITTED, READ_UNCOMMITTED
+from .lookups import find_timestamp
+from .offset_interval import OffsetInterval
+from .partition import PartitionLog
+
+Time = int | datetime
+"""A time: milliseconds since 1970-01-01 UTC, or a timezone-aware datetime."""
+
+
+class OffsetBound(NamedTuple):
+    """One end of a range of offsets.
+
+    Attributes
+    ----------
+    kind : str
+        Meaning of the bound. "offset": `n` is an offset. "before_end": `n` is a number of offsets
+        before the log end. "time": `n` is a time in ms. "group": the offset is taken from
+        `committed`.
+    n : int
+        The number that `kind` describes.
+    committed : mapping of (topic, partition) to int
+        The committed offset of each partition, if `kind` is "group". For a partition without a
+        committed offset, the bound is the log start.
+    """
+
+    kind: str
+    n: int = 0
+    committed: Mapping[tuple[str, int], int] = MappingProxyType({})
+
+    def find(self, log: PartitionLog, below_log_start: bool = False) -> int | None:
+        """Return the offset of this bound in a partition.
+
+        If `kind` is "time" and no record has this timestamp or a later one, return None.
+        """
+        if self.kind == "offset":
+            return min(self.n, NO_END)
+        if self.kind == "before_end":
+            return max(log.next_offset - self.n, 0)
+        if self.kind == "group":
+            return self.committed.get((log.topic, log.partition), 0)
+        hit = find_timestamp(log, self.n, below_log_start)
+        return None if hit is None else hit.offset
+
+    def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
+        """Return the offset of this bound in a partition.
+
+        If `kind` is "time" and no record has this timestamp or a later one, return the end of the
+        log.
+        """
+        offset = self.find(log, below_log_start)
+        return log.next_offset if offset is None else offset
+
+
+def offset_bound(name: str, offset: int | None, time: Time | None) -> OffsetBound | None:
+    """Return the bound that a pair of arguments describes, or None if both arguments are None.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument `offset`, for error messages. The name of `time` ends with "_time".
+    offset : int, optional
+        An offset. A negative value counts back from the end of the log.
+    time : int or datetime, optional
+        Milliseconds since 1970-01-01 UTC, or a timezone-aware datetime.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong, or both are given.
+    """
+    if offset is not None and time is not None:
+        raise ValueError(f"{name} and {name}_time cannot both be given")
+    if time is not None:
+        return OffsetBound("time", arguments.millis(f"{name}_time", time))
+    if offset is None:
+        return None
+    offset = arguments.integer(name, offset, kind="an offset")
+    return OffsetBound("offset", offset) if offset >= 0 else OffsetBound("before_end", -offset)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which records of a partition are read. One selection can apply to many partitions.
+
+    Attributes
+    ----------
+    start, end : OffsetBound, optional
+        First offset, and end (exclusive). By default the whole log.
+    isolation : {"read_uncommitted", "read_committed"}
+        "read_committed" omits aborted records and ends at the last stable offset.
+    control : bool
+        Include control records (transaction markers).
+    below_log_start : bool
+        Include records below the log start offset, which a broker hides.
+
+    Raises
+    ------
+    ValueError
+        `isolation` is wrong.
+    """
+
+    start: OffsetBound | None = None
+    end: OffsetBound | None = None
+    isolation: str = READ_UNCOMMITTED
+    control: bool = False
+    below_log_start: bool = False
+
+    def __post_init__(self) -> None:
+        arguments.one_of("isolation", self.isolation, ISOLATION_LEVELS)
+
+    @property
+    def committed(self) -> bool:
+        """True if `isolation` is "read_committed"."""
+        return self.isolation == READ_COMMITTED
+
+    def resolve(self, log: PartitionLog) -> OffsetInterval:
+        """Return the selected records of one partition as an interval of offsets.
+
+        The last stable offset does not limit the interval yet, because finding it reads the whole
+        log. `PartitionLog.chunks` applies this limit.
+        """
+        low = 0 if self.below_log_start else log.log_start_offset
+        if self.start is not None:
+            low = max(low, self.start.resolve(log, self.below_log_start))
+        high = NO_END if self.end is None else self.end.resolve(log, self.below_log_start)
+        return OffsetInterval(low, high, self.isolation, self.control)
+
+
+EVERYTHING = Selection()
+"""All data records from the log start offset onwards."""

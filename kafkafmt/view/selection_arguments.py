@@ -1,0 +1,45 @@
+"""`SelectionArguments`: the keyword arguments that select records of a partition."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from .. import arguments
+from ..constants import READ_UNCOMMITTED
+from ..log.reading.record_selection import Selection, Time, offset_bound
+
+ON_ERROR = ("fail", "skip")
+
+
+class SelectionArguments(TypedDict, total=False):
+    """Keyword arguments that select records of a partition; `Partition.records` describes them."""
+
+    start: int | None
+    end: int | None
+    start_time: Time | None
+    end_time: Time | None
+    on_error: str
+    control: bool
+    below_log_start: bool
+    isolation: str
+
+
+def parse_selection(given: SelectionArguments) -> tuple[Selection, bool]:
+    """Return the selection that keyword arguments describe, and whether damage is skipped.
+
+    Raise TypeError or ValueError if an argument is wrong.
+    """
+    for name in given:
+        if name not in SelectionArguments.__annotations__:
+            raise TypeError(
+                f"there is no argument {name!r}; the arguments are {', '.join(SelectionArguments.__annotations__)}"
+            )
+    on_error = arguments.one_of("on_error", given.get("on_error", "fail"), ON_ERROR)
+    selection = Selection(
+        offset_bound("start", given.get("start"), given.get("start_time")),
+        offset_bound("end", given.get("end"), given.get("end_time")),
+        isolation=given.get("isolation", READ_UNCOMMITTED),
+        control=given.get("control", False),
+        below_log_start=given.get("below_log_start", False),
+    )
+    return selection, on_error == "skip"
