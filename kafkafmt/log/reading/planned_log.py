@@ -19,6 +19,7 @@ from ..format.files import FileView
 from ..format.leader_epochs import Epochs
 from .events import Events
 from .index_lookup import position_before
+from .index_ranges import Stretch
 from .missing import check_retention
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
@@ -92,6 +93,7 @@ class PlannedLog:
         self.decompress_seconds: float = 0.0
         """Time in seconds that completed calls of `chunks` have spent on decompressing records."""
         self._plans: dict[str, SegmentPlan] = {}
+        self._stretches: dict[str, Stretch] = {}
         self.stamps: dict[str, tuple[int, int, int] | None] = {}
 
     def __repr__(self) -> str:
@@ -210,18 +212,22 @@ class PlannedLog:
         """Yield the extents and damaged spans that overlap the offsets [start, end), in offset
         order, each with the plan of its segment.
         """
-        for events in self._events_by_segment(start, end):
+        for segment in self.segments_in(start, end):
+            events = self.events_of(segment, start, end)
             for event in events:
                 yield events.plan, event
 
-    def _events_by_segment(self, start: int, end: int) -> Iterator[Events]:
+    def segments_in(self, start: int, end: int) -> Iterator[SegmentFile]:
+        """Yield the segments that, judging by their file names, may contain offsets in [start, end)."""
         for segment in self.segments[self.first_segment(start) :]:
             if segment.base_offset is not None and segment.base_offset >= end:
                 return
-            if segment.next_base is not None and segment.next_base <= start:
-                continue
-            plan = self._plan_of_range(segment, start, end) or self.plan(segment)
-            yield Events(plan, start, end)
+            if segment.next_base is None or segment.next_base > start:
+                yield segment
+
+    def events_of(self, segment: SegmentFile, start: int, end: int) -> Events:
+        """Return the extents and damaged spans of a segment that overlap the offsets [start, end)."""
+        return Events(self._plan_of_range(segment, start, end) or self.plan(segment), start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
         """Return a plan of only those batches that have offsets in [start, end).
