@@ -34,7 +34,7 @@ def test_export_returns_the_report_that_it_writes(spark: Any, tmp_path: Path) ->
     assert report.to_dict() == json.loads((tmp_path / "out" / "report.json").read_text())
     assert report.written.records == sum(p.written.records for p in report.partitions) == len(GOLDEN.expected())
     assert report.started <= report.finished
-    assert list(steps) == ["planning", "exporting"]  # the active session is used, so Spark does not start
+    assert list(steps) == ["exporting"]  # the active session is used, so Spark does not start
     assert all(done <= total for calls in steps.values() for done, total in calls)
     same_rows(rows_of(read_with_pyarrow(tmp_path / "out" / "data")), wanted(GOLDEN))
     assert_nothing_beside(tmp_path / "out")

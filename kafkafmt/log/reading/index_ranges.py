@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...constants import MAX_OFFSET, NO_END
+from ...errors import KafkaFormatError
 from ...types import IntArray
 from ..format.files import FileView
 from ..format.index_entries import OFFSET_ENTRY, all_offset_entries
 from .partition_dir import SegmentFile
+from .ranges import read_head
 
 RANGE_BYTES = 4 << 20
 """Approximate size of a range, in bytes. A range is held in memory until it has been checked."""
@@ -78,7 +80,12 @@ def whole_segment(segment: SegmentFile, size: int) -> Stretch:
 
 
 def divide(
-    segment: SegmentFile, stretch: Stretch, start: int = 0, end: int = NO_END, range_bytes: int = RANGE_BYTES
+    segment: SegmentFile,
+    log: FileView,
+    stretch: Stretch,
+    start: int = 0,
+    end: int = NO_END,
+    range_bytes: int = RANGE_BYTES,
 ) -> list[Stretch] | None:
     """Divide a stretch into ranges of about `range_bytes` bytes, and return those in which the
     offsets [start, end) can be.
@@ -87,6 +94,8 @@ def divide(
     ----------
     segment : SegmentFile
         The segment.
+    log : FileView
+        The open segment. The bytes read from the index are added to its counts.
     stretch : Stretch
         The part of the segment to divide.
     start, end : int, optional
@@ -107,7 +116,7 @@ def divide(
     narrow = start > base or end <= stretch.end.upto
     if not narrow and stretch.size <= range_bytes and not (stretch.start.indexed or stretch.end.indexed):
         return [stretch]
-    found = _entries(segment, base, stretch, start, end)
+    found = _entries(segment, log, base, stretch, start, end)
     if found is None:
         return None
     offsets, positions = found
@@ -134,8 +143,48 @@ def divide(
     return ranges if all(0 < r.size <= MAX_RANGE_BYTES for r in ranges) else None
 
 
+def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stretch:
+    """Return the shortest stretch of a segment that contains the offsets [start, end).
+
+    Without a usable index, this is the whole segment. The size of the segment is the size that it
+    had when it was listed. The headers at the ends of the stretch are read. They must confirm that
+    the batches before and after the stretch cannot have these offsets.
+    """
+    whole = whole_segment(segment, segment.size)
+    base = segment.base_offset
+    if base is None or (start <= base and end > whole.end.upto):
+        return whole
+    try:
+        with FileView(segment.path.with_suffix(".index")) as view:
+            before = _border(view, base, _last_entry(view, lambda at, _: at <= start - base))
+            after = _border(view, base, _last_entry(view, lambda at, _: at < end - 1 - base) + 2)
+        with FileView(segment.path) as log:
+            if before is None or not _begins(log, before, lambda first: first <= start):
+                before = whole.start
+            if (
+                after is None
+                or after.position <= before.position
+                or not _begins(log, after, lambda first: first >= end)
+            ):
+                after = whole.end
+    except OSError:
+        return whole
+    return Stretch(before, after)
+
+
+def _begins(log: FileView, border: Border, wanted: Callable[[int], bool]) -> bool:
+    """Return whether a batch begins at a border and has a wanted first offset, according to its
+    header.
+    """
+    try:
+        first, last, _ = read_head(log, border.position)
+    except KafkaFormatError:
+        return False
+    return last <= border.upto and wanted(first)
+
+
 def border_near(segment: SegmentFile, position: int) -> Border | None:
-    """Return the border at the last index entry with at most this position, in bytes.
+    """Return the border at the first index entry with this position or a higher one, in bytes.
 
     Return None if there is no such entry. A few KB of the index are read.
     """
@@ -143,17 +192,24 @@ def border_near(segment: SegmentFile, position: int) -> Border | None:
         return None
     try:
         with FileView(segment.path.with_suffix(".index")) as view:
-            i = _last_entry(view, lambda _, p: p <= position)
-            if i < 0:
-                return None
-            offsets, positions = _read(view, segment.base_offset, i, i + 1)
+            return _border(view, segment.base_offset, _last_entry(view, lambda _, at: at < position) + 1)
     except OSError:
         return None
-    return Border(int(positions[0]), int(offsets[0])) if len(offsets) and positions[0] else None
+
+
+def last_border(segment: SegmentFile) -> Border | None:
+    """Return the border at the last index entry in use, or None if there is no entry."""
+    if segment.base_offset is None:
+        return None
+    try:
+        with FileView(segment.path.with_suffix(".index")) as view:
+            return _border(view, segment.base_offset, _last_entry(view, lambda at, _: at >= 0))
+    except OSError:
+        return None
 
 
 def _entries(
-    segment: SegmentFile, base: int, stretch: Stretch, start: int, end: int
+    segment: SegmentFile, log: FileView, base: int, stretch: Stretch, start: int, end: int
 ) -> tuple[IntArray, IntArray] | None:
     """Return the offsets and positions of the index entries for a stretch and a range of offsets.
 
@@ -164,10 +220,14 @@ def _entries(
     lowest, highest = stretch.start.position, stretch.end.position
     try:
         with FileView(segment.path.with_suffix(".index")) as view:
-            whole = not stretch.start.indexed
-            first = max(_last_entry(view, lambda at, position: (at <= low) & (whole | (position < lowest))), 0)
-            last = _last_entry(view, lambda at, position: (at < high) & (position <= highest)) + 3
+            first, last = 0, view.size // OFFSET_ENTRY.itemsize
+            if last > 4 * BLOCK_ENTRIES:
+                whole = not stretch.start.indexed
+                first = max(_last_entry(view, lambda at, position: (at <= low) & (whole | (position < lowest))), 0)
+                last = _last_entry(view, lambda at, position: (at < high) & (position <= highest)) + 3
             offsets, positions = _read(view, base, first, last)
+            log.bytes_read += view.bytes_read
+            log.reads += view.reads
     except OSError:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     if first == 0 and len(offsets) and offsets[0] == base and positions[0] == 0:
@@ -206,6 +266,14 @@ def _last_entry(view: FileView, before: Callable[[IntArray, IntArray], npt.NDArr
         else:
             return begin + int(np.argmin(true)) - 1
     return low
+
+
+def _border(view: FileView, base: int, i: int) -> Border | None:
+    """Return the border at an index entry, or None if there is no such entry."""
+    if i < 0:
+        return None
+    offsets, positions = _read(view, base, i, i + 1)
+    return Border(int(positions[0]), int(offsets[0])) if len(positions) and positions[0] else None
 
 
 def _read(view: FileView, base: int, first: int, last: int) -> tuple[IntArray, IntArray]:

@@ -26,7 +26,7 @@ from .plan import SegmentPlan
 from .planned_log import PlannedLog
 from .ranges import MAX_HEADERS_READ, reach
 from .segment_walker import Walker
-from .single_pass import Remainder, SinglePass
+from .single_pass import Remainder, SinglePass, UnconfirmedError, add_run
 from .transactions import Transactions, find_transactions
 
 OnDamage = Callable[[Damage], None]
@@ -41,6 +41,13 @@ class PartitionLog(PlannedLog):
     reads: int
     read_seconds: float
     decompress_seconds: float
+    confirmed_only: bool = False
+    """Whether to raise `UnconfirmedError` instead of making the plan of a segment."""
+
+    @cached_property
+    def confirmed(self) -> dict[str, SegmentPlan]:
+        """The batches that were delivered in one pass, as a plan of each segment, by file name."""
+        return {}
 
     @property
     def leader_epochs(self) -> Epochs:
@@ -104,14 +111,22 @@ class PartitionLog(PlannedLog):
         stretch = self._stretches.get(segment.name)
         try:
             view = FileView(segment.path, self.mapped)
-        except FileNotFoundError:  # reading with a plan finds out why
-            return Remainder(None)
+        except FileNotFoundError:
+            self.skip_missing(segment)
+            return None
         reading = SinglePass(view, segment, stretch, self.max_batch_bytes, self.directory.cleaned)
+        confirmed = self.confirmed.setdefault(segment.name, SegmentPlan(segment, view.size, [], [], []))
         try:
-            yield from reading.parts(start, end)
+            for part in reading.parts(start, end):
+                yield part
+                add_run(confirmed.extents, part.extent)
         finally:
             self._close(view)
-        return None if reading.complete else reading.remainder
+        if reading.complete:
+            return None
+        if self.confirmed_only:
+            raise UnconfirmedError(segment.name)
+        return reading.remainder
 
     def _remaining_parts(
         self, segment: SegmentFile, rest: Remainder, start: int, end: int, on_damage: OnDamage | None, grouped: bool

@@ -19,7 +19,7 @@ from ..format.files import FileView
 from ..format.leader_epochs import Epochs
 from .events import Events
 from .index_lookup import position_before
-from .index_ranges import Stretch
+from .index_ranges import Stretch, last_border
 from .missing import check_retention
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
@@ -203,10 +203,21 @@ class PlannedLog:
         is higher.
         """
         for segment in reversed(self.segments):
-            following = self.plan(segment).next_offset
+            following = self._end_of(segment)
             if following is not None or segment.base_offset is not None:
                 return max(following or 0, self.segments[-1].base_offset or 0)
         return 0
+
+    def _end_of(self, segment: SegmentFile) -> int | None:
+        """Return the offset after the last valid batch of a segment, or None if there is none.
+
+        If possible, only the batches after the last entry of the offset index are read.
+        """
+        if segment.name not in self._plans and (border := last_border(segment)) is not None:
+            plan = self._plan_of_range(segment, border.upto, NO_END)
+            if plan is not None and plan.next_offset is not None:
+                return plan.next_offset
+        return self.plan(segment).next_offset
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
         """Yield the extents and damaged spans that overlap the offsets [start, end), in offset

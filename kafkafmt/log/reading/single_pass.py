@@ -34,10 +34,25 @@ from .partition_dir import SegmentFile
 from .parts import Run
 from .plan import SegmentPlan
 from .ranges import read_head
+from .segment_stats import total
 from .segment_walker import Walker
 
 SMALLEST_BATCH = 61
 MAX_ROWS = MAX_RANGE_BYTES // SMALLEST_BATCH + 1
+
+
+class UnconfirmedError(Exception):
+    """Raised if a segment cannot be read in one pass, and no plan of it may be made.
+
+    Attributes
+    ----------
+    segment : str
+        File name of the segment.
+    """
+
+    def __init__(self, segment: str) -> None:
+        super().__init__(f"{segment}: its plan decides which batches are delivered")
+        self.segment = segment
 
 
 class SinglePass:
@@ -98,7 +113,7 @@ class SinglePass:
         if not self._stretch.size:
             self.complete = True
             return
-        ranges = divide(self._segment, self._stretch, start, end, RANGE_BYTES)
+        ranges = divide(self._segment, self._view, self._stretch, start, end, RANGE_BYTES)
         if ranges is None:
             return
         bounded = start > base or end <= self._stretch.end.upto
@@ -114,15 +129,17 @@ class SinglePass:
             yield part
             expected = part.extent.last_offset + 1
             self.remainder = replace(self.remainder, position=found.end.position, reached=expected, begun=True)
-        self.complete = True
+            following = part.plan.extents[-1].first_offset
+        self.complete = ranges[-1].end.position == self._stretch.end.position or following >= end
 
     def _begins_at(self, part: Part, border: Border, start: int) -> bool:
         """Return whether the ranges that were left out before the first one cannot contain `start`.
 
-        In a compacted log, this is known only if the index entry names the batch's last offset.
+        In a compacted log, this is certain only if the index entry has the last offset of the first
+        batch.
         """
-        if not border.indexed or start <= (self._segment.base_offset or 0):
-            return True
+        if not border.indexed or border.upto > start:
+            return True  # no range was left out because of its offsets
         if self._compacted:
             return last_offset(part.table[0]) == border.upto
         return part.extent.first_offset <= start
@@ -182,6 +199,18 @@ class SinglePass:
         if first <= last or last_of_next > border.upto or (dense and first != last + 1):
             return None
         return first
+
+
+def add_run(runs: list[Run], run: Run) -> None:
+    """Add a run to a list of runs. If it continues the last run, extend that run."""
+    last = runs[-1] if runs else None
+    if last is None or last.end != run.position:
+        runs.append(replace(run))
+        return
+    last.dense = last.dense and run.dense and run.first_offset == last.last_offset + 1
+    last.end, last.last_offset = run.end, run.last_offset
+    last.batches += run.batches
+    last.records = total(last.records, run.records)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,9 @@
-"""Divide planned segments into splits that a task can read on another machine."""
+"""Divide segments into splits that a task can read on another machine.
+
+Segments are divided at positions that their offset indexes name, without reading them
+(`cut_splits`). The tasks check the batches. If a segment has been planned, the valid batches in its
+plan are divided instead (`make_splits`).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from typing import Any
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES, NO_END
 from ...log import Damage, PartitionDir, PartitionLog, SegmentFile
+from ...log.reading.index_ranges import Stretch, border_near, stretch_of
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.transactions import Transactions
@@ -23,23 +29,49 @@ be inefficient, because Spark needs about 30 ms for each task.
 
 @dataclass
 class Piece:
-    """Groups of consecutive valid batches in one segment.
+    """A stretch of one segment, or groups of consecutive valid batches in it.
 
     Only records with offsets in [start, end) are selected.
     """
 
     directory: PartitionDir
     """Copy of the partition directory that lists only this segment."""
-    plan: SegmentPlan
+    plan: SegmentPlan | None
+    """The valid batches. None if the segment has not been planned."""
     start: int
     end: int
     transactions: Transactions | None = None
     """All transactions of the log if only committed records are selected. Otherwise None."""
+    stretch: Stretch | None = None
+    """The stretch to read if there is no plan."""
+
+    @property
+    def segment(self) -> SegmentFile:
+        """The segment."""
+        return self.directory.segments[0]
+
+    @property
+    def extents(self) -> list[Run]:
+        """The extents of the plan. Empty if there is no plan."""
+        return [] if self.plan is None else self.plan.extents
 
     @property
     def bytes(self) -> int:
-        """Total size of the extents, in bytes."""
-        return sum(e.end - e.position for e in self.plan.extents)
+        """Size of the stretch, or total size of the extents of the plan, in bytes."""
+        if self.plan is not None:
+            return sum(e.end - e.position for e in self.plan.extents)
+        return 0 if self.stretch is None else self.stretch.size
+
+    @property
+    def first_offset(self) -> int:
+        """The lowest offset that the piece can contain.
+
+        This offset is different for each piece of a partition.
+        """
+        if self.plan is not None and self.plan.extents:
+            return max(self.start, self.plan.extents[0].first_offset)
+        border = None if self.stretch is None else self.stretch.start
+        return max(self.start, border.upto if border and border.indexed else self.segment.base_offset or 0)
 
     def chunks(
         self,
@@ -51,6 +83,7 @@ class Piece:
         tell: Callable[[str], None] | None = None,
         on_missing: Callable[[SegmentFile], None] | None = None,
         on_end: Callable[[PartitionLog], None] | None = None,
+        confirmed_only: bool = False,
     ) -> Iterator[Chunk]:
         """Decode the records of this piece into `columns`, and yield them in offset order.
 
@@ -69,15 +102,26 @@ class Piece:
             Called with the segment if retention removed its file after it was planned.
         on_end : callable, optional
             Called with the log after the last record.
+        confirmed_only : bool, default False
+            Raise an error if the stretch cannot be read in one pass. By default, the task makes the
+            plan of the segment.
 
         Raises
         ------
         OSError
             The segment file is missing for a reason other than retention, or it is not the file
             that was planned. The message names this host.
+        UnconfirmedError
+            `confirmed_only` is True, and the stretch cannot be read in one pass.
         """
         log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell, on_missing=on_missing)
-        log.adopt(self.plan, self.transactions)
+        log.confirmed_only = confirmed_only
+        if self.plan is not None:
+            log.adopt(self.plan)
+        elif self.stretch is not None:
+            log.restrict(self.segment, self.stretch)
+        if self.transactions is not None:
+            log.transactions = self.transactions
         committed = self.transactions is not None
         selection: dict[str, Any] = {
             "start": self.start,
@@ -92,6 +136,16 @@ class Piece:
         if on_end is not None:
             on_end(log)
 
+    def check(self, max_batch_bytes: int) -> None:
+        """Raise UnconfirmedError if the stretch cannot be read in one pass. No record is decoded."""
+        if self.plan is None:
+            log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes)
+            log.confirmed_only = True
+            if self.stretch is not None:
+                log.restrict(self.segment, self.stretch)
+            for _ in log.parts(self.start, self.end, None):
+                pass
+
 
 @dataclass
 class Split:
@@ -103,7 +157,7 @@ class Split:
 
     @property
     def bytes(self) -> int:
-        """Total size of the extents in all pieces, in bytes."""
+        """Total size of all pieces, in bytes."""
         return sum(p.bytes for p in self.pieces)
 
     @property
@@ -112,8 +166,52 @@ class Split:
 
         This offset is different for each split of a partition.
         """
-        first = self.pieces[0]
-        return max(first.start, first.plan.extents[0].first_offset)
+        return self.pieces[0].first_offset
+
+
+def cut_splits(
+    directory: PartitionDir,
+    segments: Iterable[SegmentFile],
+    low: int,
+    high: int,
+    *,
+    transactions: Transactions | None = None,
+    split_bytes: int = SPLIT_BYTES,
+) -> list[Split]:
+    """Divide segments into splits of about `split_bytes` bytes, in offset order.
+
+    Only a few KB of the offset indexes are read. A segment without a usable index is not divided.
+
+    Parameters
+    ----------
+    directory : PartitionDir
+    segments : iterable of SegmentFile
+        Segments of the partition, in ascending order.
+    low, high : int
+        Range of offsets; `high` is exclusive.
+    transactions : Transactions, optional
+        All transactions of the log if only committed records are selected. Otherwise None.
+    split_bytes : int
+        Size of a split, in bytes.
+    """
+    if transactions is not None:
+        high = min(high, transactions.last_stable_offset)
+    splits: list[Split] = []
+    left = 0
+    for segment in segments:
+        rest = stretch_of(segment, low, high)
+        while rest.size:
+            if left <= 0:
+                splits.append(Split(directory.topic, directory.partition))
+                left = split_bytes
+            border = border_near(segment, rest.start.position + left) if rest.size > left else None
+            if border is None or not rest.start.position < border.position < rest.end.position:
+                border = rest.end
+            taken = Stretch(rest.start, border)
+            splits[-1].pieces.append(Piece(alone(directory, segment), None, low, high, transactions, taken))
+            left -= taken.size
+            rest = Stretch(border, rest.end)
+    return splits
 
 
 def make_splits(
