@@ -177,10 +177,11 @@ class RecordReader:
         compressed = (table["attributes"] & CODEC_MASK) != 0
         borders = [0, *(np.flatnonzero(compressed[1:] != compressed[:-1]) + 1).tolist(), len(table)]
         for start, end in itertools.pairwise(borders):
+            batches = table[start:end]
             if compressed[start]:
-                yield from self._read_compressed(buffer, table[start:end], on_error)
+                yield from self._read_compressed(buffer, batches, on_error)
             else:
-                yield from self._decode(buffer, table[start:end], table[start:end], on_error)
+                yield from self._decode(buffer, batches, batches, on_error)
 
     def read_plain_batches(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
         """Yield the records of the plain batches that begin at `start`, without a table of batches.

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from golden_cases import CASES, Case, case, same_rows
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from reports import verify_partition
 from source_rows import COLUMNS, micros, rows
@@ -47,7 +47,7 @@ def test_intact_records_of_a_damaged_log_are_read(spark: SparkSession, mode: str
 
 
 def test_failfast_names_file_position_and_offsets(spark: SparkSession) -> None:
-    with pytest.raises(AnalysisException) as caught:
+    with pytest.raises(PythonException) as caught:
         load(spark, case("torn"), mode="FAILFAST", subscribe="torn-flip-old").count()
     message = str(caught.value)
     assert "torn-flip-old-0/00000000000000000096.log: CRC-32C is" in message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -14,15 +14,18 @@ from ...types import COLUMNS, RecordColumns
 from ..format.files import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
 from .events import Events
+from .index_ranges import Stretch
 from .missing import changed
 from .models import Damage, DamagedLogError
 from .offset_interval import OffsetInterval
 from .part import GroupReader, Part
+from .partition_dir import SegmentFile
 from .parts import Run
 from .plan import SegmentPlan
 from .planned_log import PlannedLog
 from .ranges import MAX_HEADERS_READ, reach
 from .segment_walker import Walker
+from .single_pass import Remainder, SinglePass, UnconfirmedError, add_run
 from .transactions import Transactions, find_transactions
 
 OnDamage = Callable[[Damage], None]
@@ -37,6 +40,13 @@ class PartitionLog(PlannedLog):
     reads: int
     read_seconds: float
     decompress_seconds: float
+    confirmed_only: bool = False
+    """Whether to raise `UnconfirmedError` instead of making the plan of a segment."""
+
+    @cached_property
+    def confirmed(self) -> dict[str, SegmentPlan]:
+        """The batches that were delivered in one pass, as a plan of each segment, by file name."""
+        return {}
 
     @property
     def leader_epochs(self) -> Epochs:
@@ -66,6 +76,13 @@ class PartitionLog(PlannedLog):
         if transactions is not None:
             self.transactions = transactions
 
+    def restrict(self, segment: SegmentFile, stretch: Stretch) -> None:
+        """Read only one stretch of a segment, so that several tasks can share the segment.
+
+        Each batch, and each damaged span, belongs to the stretch in which it begins.
+        """
+        self._stretches[segment.name] = stretch
+
     def parts(self, start: int, end: int, on_damage: OnDamage | None, grouped: bool = False) -> Iterator[Part]:
         """Yield the batches with offsets in [start, end), in offset order.
 
@@ -73,8 +90,55 @@ class PartitionLog(PlannedLog):
         If `grouped` is True, a part can contain several extents, and batches below `start`. Damage
         between these extents is reported after the part.
         """
-        for events in self._events_by_segment(start, end):
-            yield from self._segment_parts(events, start, end, on_damage, grouped)
+        for segment in self.segments_in(start, end):
+            rest: Remainder | None = None
+            if segment.name not in self._plans:
+                rest = yield from self._in_one_pass(segment, start, end)
+                if rest is None:
+                    continue
+            if rest is None or not rest.begun:
+                events = self.events_of(segment, start, end)
+                yield from self._segment_parts(events, start, end, on_damage, grouped)
+            else:
+                yield from self._remaining_parts(segment, rest, start, end, on_damage, grouped)
+
+    def _in_one_pass(self, segment: SegmentFile, start: int, end: int) -> Generator[Part, None, Remainder | None]:
+        """Yield the batches of a segment that has no plan, as far as they can be confirmed.
+
+        Return what remains to be read with a plan, or None if the segment was read completely.
+        """
+        stretch = self._stretches.get(segment.name)
+        try:
+            view = FileView(segment.path, self.mapped)
+        except FileNotFoundError:
+            self.skip_missing(segment)
+            return None
+        reading = SinglePass(view, segment, stretch, self.max_batch_bytes, self.directory.cleaned)
+        confirmed = self.confirmed.setdefault(segment.name, SegmentPlan(segment, view.size, [], [], []))
+        try:
+            for part in reading.parts(start, end):
+                yield part
+                add_run(confirmed.extents, part.extent)
+        finally:
+            self._close(view)
+        if reading.complete:
+            return None
+        if self.confirmed_only:
+            raise UnconfirmedError(segment.name)
+        return reading.remainder
+
+    def _remaining_parts(
+        self, segment: SegmentFile, rest: Remainder, start: int, end: int, on_damage: OnDamage | None, grouped: bool
+    ) -> Iterator[Part]:
+        """Yield the batches of a segment that one pass did not deliver."""
+        plan = None if rest.stretch else self._plan_of_range(segment, max(start, rest.reached), end)
+        events = Events(rest.of(plan or self.plan(segment)), start, end)
+        first = start if rest.stretch else max(start, rest.reached)
+        for part in self._segment_parts(events, first, end, on_damage, grouped and rest.stretch is None):
+            trimmed, lost = rest.trimmed(part)
+            self._damage_of(lost, on_damage)
+            if trimmed is not None:
+                yield trimmed
 
     def _segment_parts(
         self, events: Events, start: int, end: int, on_damage: OnDamage | None, grouped: bool

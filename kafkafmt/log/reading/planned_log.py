@@ -19,6 +19,7 @@ from ..format.files import FileView
 from ..format.leader_epochs import Epochs
 from .events import Events
 from .index_lookup import position_before
+from .index_ranges import Stretch, last_border
 from .missing import check_retention
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
@@ -92,6 +93,7 @@ class PlannedLog:
         self.decompress_seconds: float = 0.0
         """Time in seconds that completed calls of `chunks` have spent on decompressing records."""
         self._plans: dict[str, SegmentPlan] = {}
+        self._stretches: dict[str, Stretch] = {}
         self.stamps: dict[str, tuple[int, int, int] | None] = {}
 
     def __repr__(self) -> str:
@@ -196,28 +198,43 @@ class PlannedLog:
     def next_offset(self) -> int:
         """The offset after the last valid batch, or the base offset of the last segment, whichever is higher."""
         for segment in reversed(self.segments):
-            following = self.plan(segment).next_offset
+            following = self._end_of(segment)
             if following is not None or segment.base_offset is not None:
                 return max(following or 0, self.segments[-1].base_offset or 0)
         return 0
+
+    def _end_of(self, segment: SegmentFile) -> int | None:
+        """Return the offset after the last valid batch of a segment, or None if there is none.
+
+        If possible, only the batches after the last entry of the offset index are read.
+        """
+        if segment.name not in self._plans and (border := last_border(segment)) is not None:
+            plan = self._plan_of_range(segment, border.upto, NO_END)
+            if plan is not None and plan.next_offset is not None:
+                return plan.next_offset
+        return self.plan(segment).next_offset
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
         """Yield the extents and damaged spans that overlap the offsets [start, end), in offset order.
 
         Each item is a pair: the plan of the segment, and the extent or damaged span.
         """
-        for events in self._events_by_segment(start, end):
+        for segment in self.segments_in(start, end):
+            events = self.events_of(segment, start, end)
             for event in events:
                 yield events.plan, event
 
-    def _events_by_segment(self, start: int, end: int) -> Iterator[Events]:
+    def segments_in(self, start: int, end: int) -> Iterator[SegmentFile]:
+        """Yield the segments that, judging by their file names, may contain offsets in [start, end)."""
         for segment in self.segments[self.first_segment(start) :]:
             if segment.base_offset is not None and segment.base_offset >= end:
                 return
-            if segment.next_base is not None and segment.next_base <= start:
-                continue
-            plan = self._plan_of_range(segment, start, end) or self.plan(segment)
-            yield Events(plan, start, end)
+            if segment.next_base is None or segment.next_base > start:
+                yield segment
+
+    def events_of(self, segment: SegmentFile, start: int, end: int) -> Events:
+        """Return the extents and damaged spans of a segment that overlap the offsets [start, end)."""
+        return Events(self._plan_of_range(segment, start, end) or self.plan(segment), start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
         """Return a plan of only those batches that have offsets in [start, end).

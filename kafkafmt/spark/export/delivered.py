@@ -60,11 +60,11 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
     """
     least, most = 0, 0
     for piece in split.pieces:
-        segment = piece.plan.segment
+        segment = piece.segment
         if str(segment.path) in manifest.missing:
             check_missing(log, segment, manifest.host)
             continue
-        for extent in piece.plan.extents:
+        for extent in piece.extents:
             count = 0 if extent.records is None else extent.records
             wanted = piece.interval
             inside = wanted.low <= extent.first_offset and extent.last_offset < wanted.high

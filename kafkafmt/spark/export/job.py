@@ -1,10 +1,13 @@
 """Export partitions to Parquet as a Spark job.
 
-1. A Spark job reads the batch headers in the segments and checks the CRCs of the batches.
-2. The driver divides the valid parts of the segments into splits.
-3. A second Spark job decodes each split and writes it to a Parquet file. The Python workers write
-   these files themselves with pyarrow, because Spark's Parquet writer and the transfer from Python
-   to the JVM are several times slower. The tasks send only manifests back to the driver.
+1. The driver divides the segments into splits. It reads only file names, file sizes and indexes.
+2. A Spark job reads each split once, checks it, decodes it and writes it to a Parquet file. The
+   Python workers write these files themselves with pyarrow, because Spark's Parquet writer and the
+   transfer from Python to the JVM are several times slower. The tasks send only manifests back to
+   the driver.
+3. If a task cannot confirm all batches of a segment, for example because the segment is damaged, a
+   Spark job plans the segment: it decides which of its batches are delivered. The splits that
+   contain the segment are then exported again, with its plan.
 4. The driver checks the manifests, moves the files to their final paths and publishes the output
    (staging.py).
 
@@ -13,7 +16,8 @@ Every executor must see the input and the output under the same paths as the dri
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import perf_counter
@@ -24,7 +28,7 @@ from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.transactions import TransactionInDoubtError
 from ...text import json_encoder
-from ..source.splits import SPLIT_BYTES, Split, alone, make_splits, may_hold
+from ..source.splits import SPLIT_BYTES, Split, alone, cut_splits, make_splits, may_hold
 from .checks import check_names, check_place
 from .delivered import check_missing, check_records, plan_in_task
 from .options import ExportOptions, Progress
@@ -45,6 +49,8 @@ PLAN_BYTES = 512 << 20
 """Maximum input size of one planning task, in bytes. It can be large, because planning only checks
 CRCs.
 """
+MAX_SPLITS = 20_000
+"""Approximate number of splits of an export whose split size is not set."""
 SPLITS_PER_CORE = 4
 """Number of splits per core. It is greater than one so that a core that finishes a split early can
 process another split.
@@ -59,25 +65,45 @@ class _Work:
 
     log: PartitionLog
     interval: OffsetInterval
-    """The selected records. Until the bounds are converted to offsets, it has no bounds."""
-    planned: set[str] = field(default_factory=set)
-    """Names of the segments that planning has read."""
-    plans: list[SegmentPlan] = field(default_factory=list)
-    """Plans of the segments that may contain selected offsets."""
-    splits: list[int] = field(default_factory=list)
-    """Indexes of this partition's splits in the list of all splits."""
+    """The selected records."""
+    planned: dict[str, SegmentPlan] = field(default_factory=dict)
+    """Plans of the segments that could not be exported without a plan, by file name."""
+    exported: list[tuple[Split, Manifest]] = field(default_factory=list)
+    """The splits that were exported, with their manifests."""
     damaged: list[Damage] = field(default_factory=list)
 
-    def needs(self, segment: SegmentFile) -> bool:
-        """Return whether a segment, judging by its file name, may contain selected offsets."""
-        return may_hold(segment, self.interval)
+    @property
+    def segments(self) -> list[SegmentFile]:
+        """The segments that may contain selected offsets."""
+        return [s for s in self.log.segments if may_hold(s, self.interval)]
 
-    def of(self, every: list[Any]) -> list[Any]:
-        """Return the items of `every` that belong to this partition.
+    @property
+    def manifests(self) -> list[Manifest]:
+        """The manifests of the splits that were exported."""
+        return [manifest for _, manifest in self.exported]
 
-        The list `every` contains one item for each split of each partition.
+    def take_back(self, unconfirmed: set[str]) -> list[Split]:
+        """Remove the exported splits that contain one of the segments, and return them."""
+        taken = [(s, m) for s, m in self.exported if any(p.segment.name in unconfirmed for p in s.pieces)]
+        self.exported = [(s, m) for s, m in self.exported if all(p.segment.name not in unconfirmed for p in s.pieces)]
+        return [split for split, _ in taken]
+
+    def plans(self) -> list[SegmentPlan]:
+        """Return a plan of each segment: the one that was made, or the batches that tasks confirmed.
+
+        Raise OSError if tasks have delivered offsets of one segment twice.
         """
-        return [every[i] for i in self.splits]
+        plans = {s.name: self.planned.get(s.name) or SegmentPlan(s, 0, [], [], []) for s in self.segments}
+        for confirmed in (plan for manifest in self.manifests for plan in manifest.plans):
+            plan = plans[confirmed.segment.name]
+            plan.size = max(plan.size, confirmed.size)
+            plan.extents += confirmed.extents
+        for plan in plans.values():
+            plan.extents.sort(key=lambda e: e.first_offset)
+            for before, after in itertools.pairwise(plan.extents):
+                if after.first_offset <= before.last_offset:
+                    raise OSError(f"{plan.segment.path}: two tasks delivered offset {after.first_offset}")
+        return list(plans.values())
 
 
 class Export:
@@ -158,17 +184,16 @@ class Export:
         options, context, started, clock = self.options, spark.sparkContext, datetime.now(UTC), perf_counter()
         show = progress or (lambda *_: None)
         with self.staging as staging:
-            works = self._plan(context, show)
-            planned = perf_counter()
-            self._check_damage(works)
+            works = self._works()
             if options.selection.committed:
                 self._check_transactions(works)
-            splits = self._splits(works, context.defaultParallelism)
-            manifests = self._decode(context, splits, write, show)
+            planned = perf_counter()
+            self._export_splits(context, works, write, show)
             exported = perf_counter()
-            self._place_files(works, splits, manifests)
-            for work in works:
-                work.damaged += [in_context(work.plans, d) for m in work.of(manifests) for d in m.damaged]
+            self._place_files(works)
+            plans = [work.plans() for work in works]
+            for work, found in zip(works, plans, strict=True):
+                work.damaged += [in_context(found, d) for m in work.manifests for d in m.damaged]
             damaged = [(work.log.directory, d) for work in works for d in work.damaged]
             write_quarantine(staging.layout.quarantine_file, damaged, options)
             staging.close_attempts()
@@ -179,17 +204,17 @@ class Export:
                 partitions=[
                     partition_result(
                         work.log.directory,
-                        work.plans,
-                        work.of(splits),
-                        work.of(manifests),
+                        found,
+                        [split for split, _ in work.exported],
+                        work.manifests,
                         work.damaged,
                         work.log.transactions.doubts if work.interval.committed else [],
                     )
-                    for work in works
+                    for work, found in zip(works, plans, strict=True)
                 ],
                 left_out=left_out(self.found, self.chosen),
                 messages=self.messages,
-                manifests=manifests,
+                manifests=[m for work in works for m in work.manifests],
                 started=started,
                 seconds=(planned - clock, exported - planned, committed - exported),
             )
@@ -198,41 +223,65 @@ class Export:
             staging.publish()
         return report
 
-    def _plan(self, context: Any, show: Progress) -> list[_Work]:
-        """Plan the segments that may contain selected offsets, and convert the bounds to offsets.
+    def _works(self) -> list[_Work]:
+        """Convert the bounds of the export to offsets of each partition.
 
-        The executors plan the segments. A bound that counts back from the end of the log can be
-        converted to an offset only after the last segment has been planned. A bound that is a time
-        can be converted only after all segments have been planned.
+        Only indexes, and a few batches that they name, are read.
         """
-        options = self.options
+        options, works = self.options, []
         limits: dict[str, Any] = {"max_batch_bytes": options.max_batch_bytes, "run_bytes": self._run_bytes}
-        selection = options.selection
-        unbounded = replace(selection, start=None, end=None)
-        logs = [PartitionLog(d, **limits, tell=self._report_message) for d in self.chosen]
-        works = [_Work(log, unbounded.resolve(log)) for log in logs]
-        kinds = {bound.kind for bound in (selection.start, selection.end) if bound is not None}
-        if "before_end" in kinds:
-            self._walk(context, [(w, s) for w in works for s in w.log.segments[-1:]], show)
-        if "time" in kinds:
-            self._walk(context, [(w, s) for w in works for s in w.log.segments if w.needs(s)], show)
-        for work in works:
-            work.interval = selection.resolve(work.log)
-        if "time" not in kinds:
-            self._walk(context, [(w, s) for w in works for s in w.log.segments if w.needs(s)], show)
-        for work in works:
-            work.plans = [work.log.plan(s) for s in work.log.segments if work.needs(s)]
-            work.damaged += damage_in_range(work.plans, work.interval)
+        for directory in self.chosen:
+            log = PartitionLog(directory, **limits, tell=self._report_message)
+            works.append(_Work(log, options.selection.resolve(log)))
         return works
 
     @property
     def _run_bytes(self) -> int:
         return min(RUN_BYTES, self.options.split_bytes or RUN_BYTES)
 
-    def _walk(self, context: Any, wanted: list[tuple[_Work, SegmentFile]], show: Progress) -> None:
-        """Plan the segments that have not been planned yet, in a Spark job."""
+    def _export_splits(self, context: Any, works: list[_Work], write: WriteSplit, show: Progress) -> None:
+        """Export all splits, and plan the segments for which this is necessary."""
+        total = sum(s.size for w in works for s in w.segments)
+        size = self.options.split_bytes or _share(total, context.defaultParallelism, SMALLEST_SPLIT, SPLIT_BYTES)
+        size = max(size, 0 if self.options.split_bytes else total // MAX_SPLITS)
+        waiting = [
+            (work, split) for work in works for split in cut_splits(work.log, work.segments, work.interval, size)
+        ]
+        first = 0
+        while waiting:
+            manifests = self._decode(context, first, [split for _, split in waiting], write, show)
+            first += len(waiting)
+            unconfirmed: dict[int, set[str]] = {}
+            for (work, split), manifest in zip(waiting, manifests, strict=True):
+                work.exported.append((split, manifest))
+                if manifest.unconfirmed:
+                    unconfirmed.setdefault(id(work), set()).update(manifest.unconfirmed)
+                else:
+                    _add_plans(split, manifest)
+            affected = [(work, unconfirmed[id(work)]) for work in works if id(work) in unconfirmed]
+            self._plan(context, [(w, s) for w, names in affected for s in w.segments if s.name in names], show)
+            self._check_damage(works)
+            waiting = [(w, split) for w, names in affected for split in self._again(w, w.take_back(names), size)]
+
+    def _again(self, work: _Work, splits: list[Split], size: int) -> Iterator[Split]:
+        """Yield new splits in place of `splits`.
+
+        From a segment that has a plan, they contain only the batches in the plan.
+        """
+        plans = [work.planned[s.name] for s in work.segments if s.name in work.planned]
+        redone = {
+            piece.segment.name for split in splits for piece in split.pieces if piece.segment.name in work.planned
+        }
+        yield from make_splits(work.log, [plan for plan in plans if plan.segment.name in redone], work.interval, size)
+        for split in splits:
+            pieces = [replace(p, plan=None) for p in split.pieces if p.segment.name not in work.planned]
+            if pieces:
+                yield replace(split, pieces=pieces)
+
+    def _plan(self, context: Any, wanted: list[tuple[_Work, SegmentFile]], show: Progress) -> None:
+        """Plan segments in a Spark job."""
         limit, run_bytes = self.options.max_batch_bytes, self._run_bytes
-        items = [(i, alone(w.log.directory, s)) for i, (w, s) in enumerate(wanted) if s.name not in w.planned]
+        items = [(i, alone(w.log.directory, s)) for i, (w, s) in enumerate(wanted)]
         total = sum(_size(d) for _, d in items)
 
         def walk(item: tuple[int, PartitionDir]) -> tuple[int, SegmentPlan | str]:
@@ -245,8 +294,6 @@ class Export:
         tasks = group_tasks(
             items, lambda item: _size(item[1]), _share(total, context.defaultParallelism, SMALLEST_TASK, PLAN_BYTES)
         )
-        # Empty tasks make Spark start a Python worker on every core before the next job needs it.
-        tasks += [[] for _ in range(context.defaultParallelism - len(tasks))]
         for i, plan in run_job(
             context, tasks, walk, lambda item, _: JobProgress(_size(item[1])), "kafkafmt: planning", progress
         ):
@@ -254,8 +301,8 @@ class Export:
             if isinstance(plan, str):
                 check_missing(work.log, segment, plan)
                 plan = SegmentPlan(segment, 0, [], [], [])
-            work.log.adopt(plan)
-            work.planned.add(segment.name)
+            work.planned[segment.name] = plan
+            work.damaged += damage_in_range([plan], work.interval)
 
     def _check_damage(self, works: list[_Work]) -> None:
         """Raise DamagedLogError if planning found damage and `on_error` is "fail"."""
@@ -276,18 +323,13 @@ class Export:
             if log.transactions.doubts and self.options.on_error == "fail":
                 raise TransactionInDoubtError(log.transactions.doubts[0], str(log.directory.path))
 
-    def _splits(self, works: list[_Work], cores: int) -> list[Split]:
-        total = sum(s.size for w in works for s in w.log.segments)
-        size = self.options.split_bytes or _share(total, cores, SMALLEST_SPLIT, SPLIT_BYTES)
-        splits: list[Split] = []
-        for work in works:
-            made = make_splits(work.log, work.plans, work.interval, size)
-            work.splits = list(range(len(splits), len(splits) + len(made)))
-            splits += made
-        return splits
+    def _decode(
+        self, context: Any, first: int, splits: list[Split], write: WriteSplit, show: Progress
+    ) -> list[Manifest]:
+        """Decode and write splits in a Spark job, and return the manifests in split order.
 
-    def _decode(self, context: Any, splits: list[Split], write: WriteSplit, show: Progress) -> list[Manifest]:
-        """Decode and write all splits in a Spark job, and return the manifests in split order."""
+        `first` is the number of the first split.
+        """
         options = self.options
         settings = TaskSettings(
             self.staging.layout.attempts,
@@ -309,24 +351,24 @@ class Export:
             return not found
 
         size = options.split_bytes or _share(total, context.defaultParallelism, SMALLEST_TASK, SPLIT_BYTES)
-        tasks = group_tasks(enumerate(splits), lambda item: item[1].bytes, size)
+        tasks = group_tasks(enumerate(splits, first), lambda item: item[1].bytes, size)
         manifests = run_job(
             context, tasks, lambda item: write(item[0], item[1], settings), describe, "kafkafmt: exporting", progress
         )
         found += [(m.split, d) for m in manifests for d in m.damaged if settings.stop_at_damage]
         if found:
             number, damage = min(found, key=lambda f: f[0])
-            raise DamagedLogError(damage, str(splits[number].pieces[0].directory.path))
+            raise DamagedLogError(damage, str(splits[number - first].pieces[0].directory.path))
         ordered = sorted(manifests, key=lambda m: m.split)
-        if [m.split for m in ordered] != list(range(len(splits))):
+        if [m.split for m in ordered] != list(range(first, first + len(splits))):
             raise RuntimeError("Spark did not return exactly one result for every split")
         return ordered
 
-    def _place_files(self, works: list[_Work], splits: list[Split], manifests: list[Manifest]) -> None:
+    def _place_files(self, works: list[_Work]) -> None:
         """Move the file of each split to its final path, and check that no record is missing."""
         layout = self.staging.layout
         for work in works:
-            for split, manifest in zip(work.of(splits), work.of(manifests), strict=True):
+            for split, manifest in work.exported:
                 if manifest.file is not None:
                     assert manifest.first_offset is not None
                     target = layout.data_file(split.topic, split.partition, manifest.first_offset)
@@ -335,8 +377,16 @@ class Export:
                     if size != manifest.bytes_written:
                         raise OSError(f"{target}: {size} bytes, but the task wrote {manifest.bytes_written}")
                 check_records(split, manifest, work.log)
-        if not any(m.file for m in manifests):
+        if not any(m.file for work in works for m in work.manifests):
             write_empty(layout.empty_data_file, self.options.compression, self.options.compression_level)
+
+
+def _add_plans(split: Split, manifest: Manifest) -> None:
+    """Add the batches that a task has confirmed to the pieces of its split."""
+    confirmed = {plan.segment.name: plan for plan in manifest.plans}
+    for piece in split.pieces:
+        if piece.plan is None:
+            piece.plan = confirmed.get(piece.segment.name) or SegmentPlan(piece.segment, 0, [], [], [])
 
 
 def _size(directory: PartitionDir) -> int:

@@ -23,7 +23,9 @@ import pyarrow.parquet as pq
 
 from ...arrow import SCHEMA, ArrowBuilder, schema_of
 from ...constants import DEFAULT_MAX_BATCH_BYTES
-from ...log import Damage, SegmentFile
+from ...log import Damage, PartitionLog, SegmentFile
+from ...log.reading.plan import SegmentPlan
+from ...log.reading.single_pass import UnconfirmedError
 from ..hosts import host_name
 from ..source.splits import Split
 from .report import TaskSeconds
@@ -69,6 +71,12 @@ class Manifest:
     """Paths of the segment files that were missing when the task tried to read them. The list
     contains only files that, as far as this host can see, retention removed.
     """
+    plans: list[SegmentPlan] = field(default_factory=list)
+    """For each piece of the split, the batches that the task has confirmed, as a plan."""
+    unconfirmed: list[str] = field(default_factory=list)
+    """Names of the segments that must be planned before they can be exported. If there is one, the
+    task has written no file.
+    """
     host: str = ""
     seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))
     worker_memory: int = 0
@@ -113,9 +121,11 @@ def write_split(number: int, split: Split, settings: TaskSettings) -> Manifest:
         if writer is not None:
             with watch.writing():
                 writer.close()
-    except _StopAtDamageError:
+    except (_StopAtDamageError, UnconfirmedError) as error:
         _discard(writer, settings.attempts / name)
         manifest.file = None
+        if isinstance(error, UnconfirmedError):
+            manifest.unconfirmed = [error.segment, *_unconfirmed_after(split, error.segment, settings)]
     except BaseException:
         _discard(writer, settings.attempts / name)
         raise
@@ -154,17 +164,35 @@ def _batches(
     def note_missing(segment: SegmentFile) -> None:
         manifest.missing.append(str(segment.path))
 
+    def note_end(log: PartitionLog) -> None:
+        watch.add(log)
+        manifest.plans += log.confirmed.values()
+
     for piece in split.pieces:
         for chunk in piece.chunks(
             builder.columns,
             on_damage=note_damage,
             max_batch_bytes=settings.max_batch_bytes,
             on_missing=note_missing,
-            on_end=watch.add,
+            on_end=note_end,
+            confirmed_only=piece.plan is None,
         ):
             yield from builder.add(chunk)
     if builder.rows:
         yield builder.flush()
+
+
+def _unconfirmed_after(split: Split, name: str, settings: TaskSettings) -> Iterator[str]:
+    """Yield the names of the segments after the segment `name` that must be planned.
+
+    As a result, the driver can plan all of them together.
+    """
+    names = [piece.segment.name for piece in split.pieces]
+    for piece in split.pieces[names.index(name) + 1 :]:
+        try:
+            piece.check(settings.max_batch_bytes)
+        except UnconfirmedError as error:
+            yield error.segment
 
 
 def _note(manifest: Manifest, group: pa.Table) -> None:

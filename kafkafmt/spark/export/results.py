@@ -44,7 +44,7 @@ def partition_result(
     doubts: Sequence[Doubt],
 ) -> PartitionExport:
     """Return the export result for one partition."""
-    extents = [e for s in splits for p in s.pieces for e in p.plan.extents]
+    extents = [e for s in splits for p in s.pieces for e in p.extents]
     written = sum(m.rows for m in manifests)
     unreadable = sum(d.records or 0 for m in manifests for d in m.damaged)
     counts = [e.records for e in extents]

@@ -1,10 +1,10 @@
-"""Plan a query: select partitions, convert bounds to offsets, plan segments and create tasks.
+"""Plan a query: select partitions, convert bounds to offsets, and create tasks.
 
-A query is planned once, on the driver, with one thread per core. Planning reads the batch headers
-in each segment within the bounds and checks the CRCs of the batches, without the GIL. This finds
-damage before any task runs, and each task then reads only its own part of a segment. A task reads
-some tens of MB, which are a part of a large partition or several small partitions. Smaller tasks
-would be inefficient, because Spark needs about 30 ms even for a task that does nothing.
+A query is planned once, on the driver, from file names, file sizes and indexes. The tasks read the
+segments and check them, so that each byte is read once. A task reads some tens of MB, which are a
+part of a large partition or several small partitions. Smaller tasks would be inefficient, because
+Spark needs about 30 ms even for a task that does nothing. Tasks of a very large log are larger,
+because Spark's driver needs memory for each task.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...log.reading.record_selection import OffsetBound
 from ...log.reading.transactions import Doubt
 from ..option_text import OptionError
 from .options import Bound, Key, Options
-from .splits import Split, make_splits, may_hold
+from .splits import SPLIT_BYTES, Split, cut_splits, may_hold
 
 
 class DataLossError(RuntimeError):
@@ -34,6 +34,10 @@ class DataLossError(RuntimeError):
 OPEN_COST = 1 << 20
 """Cost of opening a partition, expressed in bytes. It is added to the size of each split, because
 opening the partition takes about as long as reading this many bytes.
+"""
+MAX_TASKS = 20_000
+"""Approximate number of tasks of a query whose split size is not set. Spark's driver needs 0.5 GB
+for 170,000 tasks, and then plans for a long time.
 """
 RUNS_A_SPLIT = 8
 """Approximate number of extents (groups of consecutive batches) in a split. It is greater than one
@@ -51,7 +55,10 @@ class Task:
 
 @dataclass
 class Plan:
-    """The tasks of a query, with the damage and the doubtful transactions that planning found."""
+    """The tasks of a query, with the damage and the doubtful transactions that planning found.
+
+    The tasks of a batch query find damage themselves.
+    """
 
     tasks: list[Task]
     """Tasks in order of topic, partition and offset."""
@@ -105,47 +112,38 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         A path cannot be read. The subclass `NoLogError` is raised if a path contains no log.
     """
     selected = [
-        _Selected(PartitionLog(p, max_batch_bytes=options.max_batch_bytes, run_bytes=run_bytes_of(options), tell=tell))
+        _Selected(PartitionLog(p, max_batch_bytes=options.max_batch_bytes, tell=tell))
         for p in options.select(discovered(options, tell).partitions)
     ]
     keys = {s.key for s in selected}
     for bound in (options.start, options.end):
         if bound is not None:
             bound.check(keys)
-    timed = any(bound is not None and bound.kind == "time" for bound in (options.start, options.end))
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        if timed:  # a time can be converted only after all segments were planned
-            _plan_segments(pool, ((s.log, segment) for s in selected for segment in s.log.segments))
         list(pool.map(lambda s: _resolve(s, options), selected))
         for s in selected:
             _check_range(s, options, tell)
-        options = _with_min_partitions(options, selected)
-        _plan_segments(pool, ((s.log, segment) for s in selected for segment in s.segments()))
+        size = split_size(options, sum(segment.size for s in selected for segment in s.segments()))
+        cut = list(pool.map(lambda s: cut_splits(s.log, s.segments(), s.interval, size), selected))
     plan = Plan([], [])
-    for s in selected:
-        low, high = s.interval.low, s.interval.high
-        plan.damaged += [(s.log.directory, event) for _, event in s.log.events(low, high) if isinstance(event, Damage)]
-        plans = [s.log.plan(segment) for segment in s.segments()]
+    for s, splits in zip(selected, cut, strict=True):
         if s.interval.committed:
-            plan.add_doubts(s.log, low, high)
-        pack(plan.tasks, make_splits(s.log, plans, s.interval, options.split_bytes), options.split_bytes)
+            plan.add_doubts(s.log, s.interval.low, s.interval.high)
+        pack(plan.tasks, splits, size)
     return plan
 
 
-def _with_min_partitions(options: Options, selected: Iterable[_Selected]) -> Options:
-    """Return options with a split size that is small enough for at least `minPartitions` tasks.
+def split_size(options: Options, total: int) -> int:
+    """Return the size of a split for `total` bytes of segments, in bytes.
 
-    There can still be fewer tasks if batches are large.
+    The size is small enough for at least `minPartitions` tasks, if the offset indexes allow it.
     """
-    if options.min_partitions is None:
-        return options
-    total = sum(segment.size for s in selected for segment in s.segments())
-    # A split can exceed the split size by up to one extent.
-    size = total * RUNS_A_SPLIT // (options.min_partitions * (RUNS_A_SPLIT + 1))
-    options = replace(options, split_bytes=min(options.split_bytes, max(size, 1)))
-    for s in selected:
-        s.log.run_bytes = run_bytes_of(options)
-    return options
+    size = options.split_bytes
+    if options.split_bytes == SPLIT_BYTES:
+        size = max(size, total // MAX_TASKS)
+    if options.min_partitions is not None:
+        size = min(size, max(total // (options.min_partitions + 1), 1))
+    return size
 
 
 def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) -> None:
@@ -200,10 +198,6 @@ def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
 def run_bytes_of(options: Options) -> int:
     """Return the maximum size, in bytes, of the extents that are combined into splits."""
     return max(options.split_bytes // RUNS_A_SPLIT, 1)
-
-
-def _plan_segments(pool: ThreadPoolExecutor, segments: Iterable[tuple[PartitionLog, SegmentFile]]) -> None:
-    list(pool.map(lambda pair: pair[0].plan(pair[1]), segments))
 
 
 def _resolve(s: _Selected, options: Options) -> None:

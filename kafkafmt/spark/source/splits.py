@@ -1,4 +1,9 @@
-"""Divide planned segments into splits that a task can read on another machine."""
+"""Divide segments into splits that a task can read on another machine.
+
+Segments are divided at positions that their offset indexes name, without reading them
+(`cut_splits`). The tasks check the batches. If a segment has been planned, the valid batches in its
+plan are divided instead (`make_splits`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...log import Damage, PartitionDir, PartitionLog, SegmentFile
+from ...log.reading.index_ranges import Stretch, border_near, stretch_of
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
@@ -23,20 +29,46 @@ be inefficient, because Spark needs about 30 ms for each task.
 
 @dataclass
 class Piece:
-    """Groups of consecutive valid batches in one segment."""
+    """A stretch of one segment, or groups of consecutive valid batches in it."""
 
     directory: PartitionDir
     """Copy of the partition directory that lists only this segment."""
-    plan: SegmentPlan
+    plan: SegmentPlan | None
+    """The valid batches. None if the segment has not been planned."""
     interval: OffsetInterval
     """The selected records."""
     transactions: Transactions | None = None
     """All transactions of the log if only committed records are selected. Otherwise None."""
+    stretch: Stretch | None = None
+    """The stretch to read if there is no plan."""
+
+    @property
+    def segment(self) -> SegmentFile:
+        """The segment."""
+        return self.directory.segments[0]
+
+    @property
+    def extents(self) -> list[Run]:
+        """The extents of the plan. Empty if there is no plan."""
+        return [] if self.plan is None else self.plan.extents
 
     @property
     def bytes(self) -> int:
-        """Total size of the extents, in bytes."""
-        return sum(e.end - e.position for e in self.plan.extents)
+        """Size of the stretch, or total size of the extents of the plan, in bytes."""
+        if self.plan is not None:
+            return sum(e.end - e.position for e in self.plan.extents)
+        return 0 if self.stretch is None else self.stretch.size
+
+    @property
+    def first_offset(self) -> int:
+        """The lowest offset that the piece can contain.
+
+        This offset is different for each piece of a partition.
+        """
+        if self.plan is not None and self.plan.extents:
+            return max(self.interval.low, self.plan.extents[0].first_offset)
+        border = None if self.stretch is None else self.stretch.start
+        return max(self.interval.low, border.upto if border and border.indexed else self.segment.base_offset or 0)
 
     def chunks(
         self,
@@ -47,6 +79,7 @@ class Piece:
         tell: Callable[[str], None] | None = None,
         on_missing: Callable[[SegmentFile], None] | None = None,
         on_end: Callable[[PartitionLog], None] | None = None,
+        confirmed_only: bool = False,
     ) -> Iterator[Chunk]:
         """Decode the records of this piece into `columns`, and yield them in offset order.
 
@@ -63,21 +96,42 @@ class Piece:
             Called with the segment if retention removed its file after it was planned.
         on_end : callable, optional
             Called with the log after the last record.
+        confirmed_only : bool, default False
+            Raise an error if the stretch cannot be read in one pass. By default, the task makes the
+            plan of the segment.
 
         Raises
         ------
         OSError
             The segment file is missing for a reason other than retention, or it is not the file
             that was planned. The message names this host.
+        UnconfirmedError
+            `confirmed_only` is True, and the stretch cannot be read in one pass.
         """
         log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell, on_missing=on_missing)
-        log.adopt(self.plan, self.transactions)
+        log.confirmed_only = confirmed_only
+        if self.plan is not None:
+            log.adopt(self.plan)
+        elif self.stretch is not None:
+            log.restrict(self.segment, self.stretch)
+        if self.transactions is not None:
+            log.transactions = self.transactions
         try:
             yield from log.chunks(columns, self.interval, on_damage=on_damage)
         except OSError as error:
             raise with_host(error) from error
         if on_end is not None:
             on_end(log)
+
+    def check(self, max_batch_bytes: int) -> None:
+        """Raise UnconfirmedError if the stretch cannot be read in one pass. No record is decoded."""
+        if self.plan is None:
+            log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes)
+            log.confirmed_only = True
+            if self.stretch is not None:
+                log.restrict(self.segment, self.stretch)
+            for _ in log.parts(self.interval.low, self.interval.high, None):
+                pass
 
 
 @dataclass
@@ -90,7 +144,7 @@ class Split:
 
     @property
     def bytes(self) -> int:
-        """Total size of the extents in all pieces, in bytes."""
+        """Total size of all pieces, in bytes."""
         return sum(p.bytes for p in self.pieces)
 
     @property
@@ -99,8 +153,47 @@ class Split:
 
         This offset is different for each split of a partition.
         """
-        first = self.pieces[0]
-        return max(first.interval.low, first.plan.extents[0].first_offset)
+        return self.pieces[0].first_offset
+
+
+def cut_splits(
+    log: PartitionLog, segments: Iterable[SegmentFile], interval: OffsetInterval, split_bytes: int = SPLIT_BYTES
+) -> list[Split]:
+    """Divide segments into splits of about `split_bytes` bytes, in offset order.
+
+    Only a few KB of the offset indexes are read. A segment without a usable index is not divided.
+
+    Parameters
+    ----------
+    log : PartitionLog
+        The partition. If only committed records are selected, its transactions are copied into the
+        splits.
+    segments : iterable of SegmentFile
+        Segments of the partition, in ascending order.
+    interval : OffsetInterval
+        The selected records.
+    split_bytes : int
+        Size of a split, in bytes.
+    """
+    directory, transactions = log.directory, log.transactions if interval.committed else None
+    if transactions is not None:
+        interval = interval.ending_at(transactions.last_stable_offset)
+    splits: list[Split] = []
+    left = 0
+    for segment in segments:
+        rest = stretch_of(segment, interval.low, interval.high)
+        while rest.size:
+            if left <= 0:
+                splits.append(Split(directory.topic, directory.partition))
+                left = split_bytes
+            border = border_near(segment, rest.start.position + left) if rest.size > left else None
+            if border is None or not rest.start.position < border.position < rest.end.position:
+                border = rest.end
+            taken = Stretch(rest.start, border)
+            splits[-1].pieces.append(Piece(alone(directory, segment), None, interval, transactions, taken))
+            left -= taken.size
+            rest = Stretch(border, rest.end)
+    return splits
 
 
 def make_splits(

@@ -31,6 +31,6 @@ def test_transaction_in_doubt_is_omitted_and_reported_by_follow(tmp_path: Path) 
         file.write(b"".join(parts))
     follower.look(closely=True)
     assert [r.offset for r in follower.records()] == [4, 6]
-    log = PartitionLog(discover([folder]).partitions[0])
-    assert [r.offset for r in log.records(COMMITTED.resolve(log))] == [0, 4, 6]
+    whole = PartitionLog(discover([folder]).partitions[0])
+    assert [r.offset for r in whole.records(COMMITTED.resolve(whole))] == [0, 4, 6]
     assert any("producer 7" in line for line in messages), messages

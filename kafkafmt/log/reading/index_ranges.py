@@ -1,0 +1,285 @@
+"""Divide a segment into ranges of some MB at positions that its offset index names.
+
+The index is not trusted. The reader of a range checks that a batch begins at its start, that its
+last batch ends at its end, and that the offsets agree with the entries of the index
+(single_pass.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ...constants import MAX_OFFSET, NO_END
+from ...errors import KafkaFormatError
+from ...types import IntArray
+from ..format.files import FileView
+from ..format.index_entries import OFFSET_ENTRY, all_offset_entries
+from .partition_dir import SegmentFile
+from .ranges import read_head
+
+RANGE_BYTES = 4 << 20
+"""Approximate size of a range, in bytes. A range is held in memory until it has been checked."""
+MAX_RANGE_BYTES = 16 << 20
+"""Size of the largest range, in bytes. A segment is not divided if its index has no entry for so
+many bytes.
+"""
+BLOCK_ENTRIES = 512
+"""Number of index entries that are read at once when an entry is looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A position at which a batch should begin, or one end of a segment.
+
+    Attributes
+    ----------
+    position : int
+        Position in the file, in bytes.
+    upto : int
+        The offset in the index entry with this position. The batch at `position` ends at this
+        offset at the latest. At the end of a segment, it is the last offset before the next
+        segment.
+    indexed : bool
+        Whether the index has an entry for this border. It has none for the start of a segment and
+        for its end.
+    """
+
+    position: int
+    upto: int
+    indexed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a segment between two borders.
+
+    Attributes
+    ----------
+    start, end : Border
+        The borders. The batches that begin in [start.position, end.position) are in the stretch.
+    """
+
+    start: Border
+    end: Border
+
+    @property
+    def size(self) -> int:
+        """Size of the stretch, in bytes."""
+        return self.end.position - self.start.position
+
+
+def whole_segment(segment: SegmentFile, size: int) -> Stretch:
+    """Return the stretch that consists of the first `size` bytes of a segment."""
+    last = MAX_OFFSET - 1 if segment.next_base is None else segment.next_base - 1
+    return Stretch(Border(0, last, indexed=False), Border(size, last, indexed=False))
+
+
+def divide(
+    segment: SegmentFile,
+    log: FileView,
+    stretch: Stretch,
+    start: int = 0,
+    end: int = NO_END,
+    range_bytes: int = RANGE_BYTES,
+) -> list[Stretch] | None:
+    """Divide a stretch into ranges of about `range_bytes` bytes.
+
+    Only the ranges in which the offsets [start, end) can be are returned.
+
+    Parameters
+    ----------
+    segment : SegmentFile
+        The segment.
+    log : FileView
+        The open segment. The bytes read from the index are added to its counts.
+    stretch : Stretch
+        The part of the segment to divide.
+    start, end : int, optional
+        Offsets; `end` is exclusive. By default, all ranges are returned.
+    range_bytes : int, default 4194304 (4 MiB)
+        Size of a range. A range is larger if two consecutive entries of the index are farther
+        apart.
+
+    Returns
+    -------
+    list of Stretch or None
+        None if the index cannot divide the stretch, because it has no entry for MAX_RANGE_BYTES, is
+        invalid, or does not contain the borders of the stretch.
+    """
+    base = segment.base_offset
+    if base is None:
+        return None
+    narrow = start > base or end <= stretch.end.upto
+    if not narrow and stretch.size <= range_bytes and not (stretch.start.indexed or stretch.end.indexed):
+        return [stretch]
+    found = _entries(segment, log, base, stretch, start, end)
+    if found is None:
+        return None
+    offsets, positions = found
+    for border in (stretch.start, stretch.end):
+        if border.indexed and not _contains(offsets, positions, border):
+            return None
+    inside = (positions > stretch.start.position) & (positions < stretch.end.position)
+    offsets, positions = offsets[inside], positions[inside]
+    k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
+    # The batch after the first entry with the offset `end` - 1 or a later one begins at or after `end`.
+    n = int(np.searchsorted(offsets, end - 1, "left")) + 1 if end <= MAX_OFFSET else len(offsets)
+    first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
+    last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else stretch.end
+    borders = [first]
+    while last.position - borders[-1].position > range_bytes:
+        at = borders[-1].position
+        i = int(np.searchsorted(positions, at + range_bytes, "right")) - 1
+        i = i if i >= 0 and positions[i] > at else i + 1
+        if i >= len(positions) or positions[i] >= last.position:
+            break
+        borders.append(Border(int(positions[i]), int(offsets[i])))
+    borders.append(last)
+    ranges = [Stretch(a, b) for a, b in itertools.pairwise(borders)]
+    return ranges if all(0 < r.size <= MAX_RANGE_BYTES for r in ranges) else None
+
+
+def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stretch:
+    """Return the shortest stretch of a segment that contains the offsets [start, end).
+
+    Without a usable index, this is the whole segment. The size of the segment is the size that it
+    had when it was listed. The headers at the ends of the stretch are read. They must confirm that
+    the batches before and after the stretch cannot have these offsets.
+    """
+    whole = whole_segment(segment, segment.size)
+    base = segment.base_offset
+    if base is None or (start <= base and end > whole.end.upto):
+        return whole
+    try:
+        with FileView(segment.path.with_suffix(".index")) as view:
+            before = _border(view, base, _last_entry(view, lambda at, _: at <= start - base))
+            after = _border(view, base, _last_entry(view, lambda at, _: at < end - 1 - base) + 2)
+        with FileView(segment.path) as log:
+            if before is None or not _begins(log, before, lambda first: first <= start):
+                before = whole.start
+            if (
+                after is None
+                or after.position <= before.position
+                or not _begins(log, after, lambda first: first >= end)
+            ):
+                after = whole.end
+    except OSError:
+        return whole
+    return Stretch(before, after)
+
+
+def _begins(log: FileView, border: Border, wanted: Callable[[int], bool]) -> bool:
+    """Return whether the header at a border is possible and has a wanted first offset."""
+    try:
+        first, last, _ = read_head(log, border.position)
+    except KafkaFormatError:
+        return False
+    return last <= border.upto and wanted(first)
+
+
+def border_near(segment: SegmentFile, position: int) -> Border | None:
+    """Return the border at the first index entry with this position or a higher one, in bytes.
+
+    Return None if there is no such entry. A few KB of the index are read.
+    """
+    if segment.base_offset is None:
+        return None
+    try:
+        with FileView(segment.path.with_suffix(".index")) as view:
+            return _border(view, segment.base_offset, _last_entry(view, lambda _, at: at < position) + 1)
+    except OSError:
+        return None
+
+
+def last_border(segment: SegmentFile) -> Border | None:
+    """Return the border at the last index entry in use, or None if there is no entry."""
+    if segment.base_offset is None:
+        return None
+    try:
+        with FileView(segment.path.with_suffix(".index")) as view:
+            return _border(view, segment.base_offset, _last_entry(view, lambda at, _: at >= 0))
+    except OSError:
+        return None
+
+
+def _entries(
+    segment: SegmentFile, log: FileView, base: int, stretch: Stretch, start: int, end: int
+) -> tuple[IntArray, IntArray] | None:
+    """Return the offsets and positions of the index entries for a stretch and a range of offsets.
+
+    The first entry before the range and the first two entries after it are included. Each position
+    is included only once. Return None if the entries are not in increasing order.
+    """
+    low, high = start - base, end - base
+    lowest, highest = stretch.start.position, stretch.end.position
+    try:
+        with FileView(segment.path.with_suffix(".index")) as view:
+            first, last = 0, view.size // OFFSET_ENTRY.itemsize
+            if last > 4 * BLOCK_ENTRIES:
+                whole = not stretch.start.indexed
+                first = max(_last_entry(view, lambda at, position: (at <= low) & (whole | (position < lowest))), 0)
+                last = _last_entry(view, lambda at, position: (at < high) & (position <= highest)) + 3
+            offsets, positions = _read(view, base, first, last)
+            log.bytes_read += view.bytes_read
+            log.reads += view.reads
+    except OSError:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    if first == 0 and len(offsets) and offsets[0] == base and positions[0] == 0:
+        offsets, positions = offsets[1:], positions[1:]
+    used = len(positions)
+    if (zeros := np.flatnonzero(positions == 0)).size:  # unused entries at the end of a preallocated file
+        used = int(zeros[0])
+    offsets, positions = offsets[:used], positions[:used]
+    if (offsets[1:] <= offsets[:-1]).any() or (positions[1:] < positions[:-1]).any():
+        return None
+    rises = np.ones(len(positions), np.bool_)
+    rises[1:] = positions[1:] > positions[:-1]
+    return offsets[rises], positions[rises]
+
+
+def _last_entry(view: FileView, before: Callable[[IntArray, IntArray], npt.NDArray[np.bool_]]) -> int:
+    """Return the index of the last entry for which `before` is true, or -1.
+
+    The entries are bisected. `before` gets the relative offsets and the positions of entries, and
+    is true for all entries up to the one sought. Entries of zeros are unused, except for the first
+    one.
+    """
+    low, high = -1, view.size // OFFSET_ENTRY.itemsize
+    while high - low > 1:
+        middle = (low + high) // 2
+        begin = max(min(middle - BLOCK_ENTRIES // 2, high - BLOCK_ENTRIES), low + 1, 0)
+        offsets, positions = _read(view, 0, begin, min(begin + BLOCK_ENTRIES, high))
+        if not len(offsets):
+            return low
+        true = before(offsets, positions)
+        true[1 if begin == 0 else 0 :] &= positions[1 if begin == 0 else 0 :] > 0
+        if not true[0]:
+            high = begin
+        elif true[-1]:
+            low = begin + len(true) - 1
+        else:
+            return begin + int(np.argmin(true)) - 1
+    return low
+
+
+def _border(view: FileView, base: int, i: int) -> Border | None:
+    """Return the border at an index entry, or None if there is no such entry."""
+    if i < 0:
+        return None
+    offsets, positions = _read(view, base, i, i + 1)
+    return Border(int(positions[0]), int(offsets[0])) if len(positions) and positions[0] else None
+
+
+def _read(view: FileView, base: int, first: int, last: int) -> tuple[IntArray, IntArray]:
+    """Return the offsets and positions of the entries [first, last) that the file contains."""
+    size = OFFSET_ENTRY.itemsize
+    return all_offset_entries(view.read(first * size, (last - first) * size), base)
+
+
+def _contains(offsets: IntArray, positions: IntArray, border: Border) -> bool:
+    return bool(((positions == border.position) & (offsets == border.upto)).any())

@@ -1,0 +1,288 @@
+"""Read the batches of a segment in one pass, range by range, without a plan of the segment.
+
+A range is read into memory and checked before any of its batches is delivered. It is confirmed if
+all of these are true:
+
+- It consists of complete batches whose CRCs match, from its start to its end.
+- The offsets of its batches increase, and are within the segment's range of offsets.
+- The first batch ends at or before the offset in the index entry that names it. The header after
+  the range has a higher offset than the last batch, and agrees with its own index entry.
+
+If every range of a segment is confirmed, its batches are valid and in order, so that its plan
+(plan.py) would deliver exactly these batches and report nothing. At the first range that is not
+confirmed, the caller makes the plan of the segment, which decides about the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..._backend import core
+from ...constants import MAGIC_V2, NO_END
+from ...errors import KafkaFormatError
+from ...types import BATCH_DTYPE, BatchTable, ByteArray, last_offset, last_offsets
+from ..format.files import FileView, aligned_buffer
+from .index_ranges import MAX_RANGE_BYTES, RANGE_BYTES, Border, Stretch, divide, whole_segment
+from .missing import changed
+from .models import Damage
+from .part import Part
+from .part_builder import runs_of
+from .partition_dir import SegmentFile
+from .parts import Run
+from .plan import SegmentPlan
+from .ranges import read_head
+from .segment_stats import total
+from .segment_walker import Walker
+
+SMALLEST_BATCH = 61
+MAX_ROWS = MAX_RANGE_BYTES // SMALLEST_BATCH + 1
+
+
+class UnconfirmedError(Exception):
+    """Raised if a segment cannot be read in one pass, and no plan of it may be made.
+
+    Attributes
+    ----------
+    segment : str
+        File name of the segment.
+    """
+
+    def __init__(self, segment: str) -> None:
+        super().__init__(f"{segment}: its plan decides which batches are delivered")
+        self.segment = segment
+
+
+class SinglePass:
+    """Reads one stretch of an open segment.
+
+    Parameters
+    ----------
+    view : FileView
+        The open segment.
+    segment : SegmentFile
+        The segment.
+    stretch : Stretch or None
+        The part of the segment to read. None for all of it.
+    max_batch_bytes : int
+        Largest size of one batch, in bytes.
+    compacted : bool
+        Whether gaps in the offsets are expected.
+
+    Attributes
+    ----------
+    complete : bool
+        Whether every range was confirmed.
+    remainder : Remainder
+        What is not confirmed.
+
+    Raises
+    ------
+    UnavailableSegmentError
+        The file is smaller than the stretch.
+    """
+
+    def __init__(
+        self, view: FileView, segment: SegmentFile, stretch: Stretch | None, max_batch_bytes: int, compacted: bool
+    ) -> None:
+        if stretch is not None and view.size < stretch.end.position:
+            raise changed(segment, f"it has {view.size} bytes, but had at least {stretch.end.position}")
+        self.complete: bool = False
+        self.remainder: Remainder = Remainder(stretch, begun=stretch is not None)
+        if stretch is not None:
+            self.remainder = replace(self.remainder, position=stretch.start.position)
+        self._view = view
+        self._segment = segment
+        self._stretch = stretch or whole_segment(segment, view.size)
+        self._last_possible = whole_segment(segment, 0).end.upto
+        self._max_batch_bytes = max_batch_bytes
+        self._compacted = compacted
+        self._walker = Walker(view, segment.base_offset or 0, max_batch_bytes)
+        self._buffer: ByteArray = np.empty(0, np.uint8)
+        self._table: BatchTable = np.empty(0, BATCH_DTYPE)
+
+    def parts(self, start: int = 0, end: int = NO_END) -> Iterator[Part]:
+        """Yield the batches of each confirmed range, up to the first range that is not confirmed.
+
+        The ranges that cannot contain offsets in [start, end) are not read. The batches of the
+        others are yielded, even if their offsets are not in [start, end).
+        """
+        base = self._segment.base_offset or 0
+        if not self._stretch.size:
+            self.complete = True
+            return
+        ranges = divide(self._segment, self._view, self._stretch, start, end, RANGE_BYTES)
+        if ranges is None:
+            return
+        bounded = start > base or end <= self._stretch.end.upto
+        largest = max(r.size for r in ranges)
+        if self._view.data is None:
+            self._buffer = aligned_buffer(largest)
+        self._table = np.empty(min(largest, MAX_RANGE_BYTES) // SMALLEST_BATCH + 1, BATCH_DTYPE)
+        expected = base
+        for i, found in enumerate(ranges):
+            part = self._confirmed(found, expected, dense=bounded and not self._compacted)
+            if part is None or (i == 0 and not self._begins_at(part, found.start, start)):
+                return
+            yield part
+            expected = part.extent.last_offset + 1
+            self.remainder = replace(self.remainder, position=found.end.position, reached=expected, begun=True)
+            following = part.plan.extents[-1].first_offset
+        self.complete = ranges[-1].end.position == self._stretch.end.position or following >= end
+
+    def _begins_at(self, part: Part, border: Border, start: int) -> bool:
+        """Return whether the ranges that were left out before the first one cannot contain `start`.
+
+        In a compacted log, this is certain only if the index entry has the last offset of the first
+        batch.
+        """
+        if not border.indexed or border.upto > start:
+            return True  # no range was left out because of its offsets
+        if self._compacted:
+            return last_offset(part.table[0]) == border.upto
+        return part.extent.first_offset <= start
+
+    def _confirmed(self, found: Stretch, expected: int, dense: bool) -> Part | None:
+        """Read a range, and return its batches, or None if the range is not confirmed.
+
+        `expected` is the lowest offset that the range can contain. If `dense` is True, gaps between
+        the offsets of batches are not accepted.
+        """
+        begin, end, size = found.start.position, found.end.position, found.size
+        if self._view.data is not None:
+            buffer, at = self._view.data, 0
+            if len(buffer) < end:
+                return None
+        else:
+            buffer, at = self._buffer[:size], begin
+            if self._view.read_into(buffer, begin) < size:
+                return None
+        scan = core.scan_batches(buffer, self._table, begin - at, end - at)
+        rows = self._table[: scan.count]
+        if scan.error is not None or scan.position != end - at or not scan.count:
+            return None
+        first, last = rows["base_offset"], last_offsets(rows)
+        if (
+            int(first[0]) < expected
+            or ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any()  # only a plan checks wrapper messages
+            or int(last[-1]) > self._last_possible
+            or (last < first).any()
+            or (rows["last_offset_delta"] < 0).any()
+            or int(rows["size"].max()) > self._max_batch_bytes
+            or ((first[1:] != last[:-1] + 1) if dense else (first[1:] <= last[:-1])).any()
+            or (found.start.indexed and int(last[0]) > found.start.upto)
+        ):
+            return None
+        following = self._following(found.end, int(last[-1]), dense)
+        if following is None:
+            return None
+        (extent,) = runs_of(rows, first, at, False)
+        extents = [extent]
+        if found.end.indexed:
+            extents.append(Run(end, end, following, following, 0, 0))
+        plan = SegmentPlan(self._segment, self._view.size, extents, [], [])
+        return Part(plan, extent, self._walker, at, buffer, rows, int(first[0]) - 1)
+
+    def _following(self, border: Border, last: int, dense: bool) -> int | None:
+        """Return the first offset that can follow a range, or None if the range contradicts it.
+
+        `last` is the last offset of the range, which ends at `border`.
+        """
+        if not border.indexed:
+            return last + 1 if last <= border.upto else None
+        try:
+            first, last_of_next, _ = read_head(self._view, border.position)
+        except KafkaFormatError:
+            return None
+        if first <= last or last_of_next > border.upto or (dense and first != last + 1):
+            return None
+        return first
+
+
+def add_run(runs: list[Run], run: Run) -> None:
+    """Add a run to a list of runs. If it continues the last run, extend that run."""
+    last = runs[-1] if runs else None
+    if last is None or last.end != run.position:
+        runs.append(replace(run))
+        return
+    last.dense = last.dense and run.dense and run.first_offset == last.last_offset + 1
+    last.end, last.last_offset = run.end, run.last_offset
+    last.batches += run.batches
+    last.records = total(last.records, run.records)
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """The part of a segment that one pass could not confirm.
+
+    Attributes
+    ----------
+    stretch : Stretch or None
+        The stretch to which reading is restricted. None if there is no restriction.
+    position : int
+        Position after the batches that were delivered, in bytes.
+    reached : int
+        The offset after the last batch that was delivered.
+    begun : bool
+        Whether the plan of the segment contains batches that must not be delivered.
+    """
+
+    stretch: Stretch | None
+    position: int = 0
+    reached: int = 0
+    begun: bool = False
+
+    def of(self, plan: SegmentPlan) -> SegmentPlan:
+        """Return a plan of the batches and damaged spans that remain.
+
+        It can contain an extent that begins before the remaining batches, or ends after them.
+        """
+        if self.stretch is not None:
+            low, high = self.position, self.stretch.end.position
+            extents = [e for e in plan.extents if e.end > low and e.position < high]
+            return replace(plan, extents=extents, damaged=[d for d in plan.damaged if low <= d.position < high])
+        extents = []
+        for extent in plan.extents:
+            if extent.first_offset < self.reached and extent.position < self.position < extent.end:
+                extent = replace(extent, position=self.position, first_offset=self.reached, records=None)
+            if extent.last_offset >= self.reached:
+                extents.append(extent)
+        return replace(plan, extents=extents)
+
+    def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
+        """Return the batches of a part that remain to be delivered, and damage.
+
+        The part is None if no batch remains. The damage describes the batches that contradict those
+        that were delivered.
+        """
+        table, name = part.table, part.plan.segment.name
+        lost: list[Damage] = []
+        if self.stretch is None:
+            keep = table["base_offset"] >= self.reached
+            overlaps = ~keep & (last_offsets(table) >= self.reached)
+            lost = [contradiction(name, row, part.position, self.reached) for row in table[overlaps]]
+        else:
+            position = table["position"] + part.position
+            keep = (position >= self.position) & (position < self.stretch.end.position)
+        if keep.all():
+            return part, lost
+        kept = np.flatnonzero(keep)
+        if not len(kept):
+            return None, lost
+        first = int(kept[0])
+        rows = [max(row - first, 0) for row in part.group_rows]
+        before = part.last_offset(first - 1) if first else part.before
+        return replace(part, table=table[kept], before=before, group_rows=rows), lost
+
+
+def contradiction(file: str, row: np.void, start: int, reached: int) -> Damage:
+    """Return the damage for a batch whose offsets overlap those of delivered batches.
+
+    The delivered batches have offsets up to `reached` - 1. `start` is the file position of the buffer that contains the batch.
+    """
+    first, last = int(row["base_offset"]), last_offset(row)
+    message = f"offsets {first} to {last} contradict the batches up to offset {reached - 1}"
+    position, size = start + int(row["position"]), int(row["size"])
+    return Damage(file, position, size, reached, last, "contradicting_offsets", message, max(int(row["count"]), 0))

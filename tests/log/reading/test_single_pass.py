@@ -1,0 +1,227 @@
+"""Reading in one pass delivers and reports the same as reading with plans, and reads each byte once."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from pathlib import Path
+from random import Random
+
+import pytest
+from building import mutate, simple_batch
+from fuzz import directories
+
+from kafkafmt.constants import NO_END
+from kafkafmt.log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
+from kafkafmt.log.reading import single_pass
+from kafkafmt.log.reading.index_ranges import Border, Stretch, border_near, divide, stretch_of, whole_segment
+from kafkafmt.log.reading.offset_interval import OffsetInterval
+
+Delivered = tuple[list[tuple[int, bytes | None, bytes | None]], list[Damage], str]
+
+
+def read(
+    directory: PartitionDir, planned: bool, fail: bool = False, start: int | None = None, end: int | None = None
+) -> tuple[Delivered, PartitionLog]:
+    """Return the records and damage of a partition, and the log that was read."""
+    log = PartitionLog(directory)
+    if planned:
+        for segment in log.segments:
+            log.plan(segment)
+    damaged: list[Damage] = []
+    records: list[tuple[int, bytes | None, bytes | None]] = []
+    error = ""
+    try:
+        interval = OffsetInterval(start or 0, NO_END if end is None else end)
+        for record in log.records(interval, on_damage=None if fail else damaged.append):
+            records.append((record.offset, record.key, record.value))
+    except DamagedLogError as raised:
+        error = str(raised)
+    return (records, damaged, error), log
+
+
+def numbered(count: int, first: int = 0) -> list[bytes]:
+    """Return batches of one record each, with the offsets from `first` on."""
+    return [simple_batch([b"value %d" % i], i) for i in range(first, first + count)]
+
+
+def write_segment(
+    folder: Path, batches: list[bytes], base: int = 0, entries: bool = True, indexed: list[bytes] | None = None
+) -> list[tuple[int, int]]:
+    """Write a segment whose index names every batch but the first. Return the entries of the index.
+
+    If `indexed` is given, the index is that of these batches.
+    """
+    folder.mkdir(exist_ok=True)
+    name = folder / f"{base:020}"
+    name.with_suffix(".log").write_bytes(b"".join(batches))
+    found, position = [], 0
+    for batch in indexed or batches:
+        if position:
+            found.append((int.from_bytes(batch[:8], "big") - base, position))
+        position += len(batch)
+    if entries:
+        name.with_suffix(".index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in found))
+    return found
+
+
+def only(folder: Path) -> PartitionDir:
+    """Return the only partition of a directory."""
+    (directory,) = discover([folder]).partitions
+    return directory
+
+
+@pytest.fixture(params=[100, 400, 4 << 20])
+def range_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The size of a range, from one or two batches to the whole segment."""
+    monkeypatch.setattr(single_pass, "RANGE_BYTES", request.param)
+    return int(request.param)
+
+
+@pytest.mark.parametrize("seed", range(0, 240, 3))
+def test_mutated_directories_are_read_as_with_plans(tmp_path: Path, range_bytes: int, seed: int) -> None:
+    chance = Random(seed)
+    for name, data in directories.mutated(chance).items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    try:
+        found = discover([tmp_path]).partitions
+    except OSError:
+        return
+    for directory in found:
+        for fail in (False, True):
+            assert read(directory, planned=False, fail=fail)[0] == read(directory, planned=True, fail=fail)[0]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda b: [*b[:20], mutate(b[20], len(b[20]) - 1, b"\xff"), *b[21:]],
+        lambda b: [*b[:20], mutate(b[20], 8, struct.pack(">i", 7)), *b[21:]],
+        lambda b: [*b[:20], struct.pack(">q", 500) + b[20][8:], *b[21:]],
+        lambda b: [*b[:20], struct.pack(">q", 2) + b[20][8:], *b[21:]],
+        lambda b: [*b[:20], *b[21:]],
+        lambda b: [*b[:20], b[20], b[20], *b[21:]],
+        lambda b: [*b[:20], b[21], b[20], *b[22:]],
+        lambda b: [*b[:20], bytes(300), *b[21:]],
+        lambda b: [*b, b[0][:30]],
+        lambda b: [*b, bytes(4096)],
+        lambda b: b[7:],
+    ],
+)
+def test_damaged_segment_is_read_as_with_a_plan(tmp_path: Path, range_bytes: int, damage: object) -> None:
+    assert callable(damage)
+    write_segment(tmp_path / "t-0", damage(numbered(40)), indexed=numbered(40))
+    directory = only(tmp_path / "t-0")
+    for fail in (False, True):
+        for start, end in ((None, None), (19, 22), (20, None), (None, 21), (30, 35)):
+            one_pass = read(directory, planned=False, fail=fail, start=start, end=end)[0]
+            if start is None and end is None:
+                assert one_pass == read(directory, planned=True, fail=fail)[0]
+            wanted = [r for r in read(directory, planned=True)[0][0] if (start or 0) <= r[0] < (end or 99)]
+            assert [r for r in one_pass[0] if not fail] == [r for r in wanted if not fail]
+
+
+def test_valid_segment_is_read_once_and_not_planned(tmp_path: Path, range_bytes: int) -> None:
+    write_segment(tmp_path / "t-0", numbered(200))
+    write_segment(tmp_path / "t-0", numbered(100, 200), 200)
+    (records, damaged, _), log = read(only(tmp_path / "t-0"), planned=False)
+    assert [offset for offset, _, _ in records] == list(range(300))
+    assert (damaged, log.planned) == ([], 0)
+    size = sum(s.size for s in log.segments)
+    indexes = sum(s.path.with_suffix(".index").stat().st_size for s in log.segments)
+    headers = 61 * (size // range_bytes * 2 + 2)
+    assert size <= log.bytes_read <= size + indexes + headers
+
+
+def test_few_bytes_are_read_for_a_range_of_offsets(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", numbered(20_000))
+    (records, _, _), log = read(only(tmp_path / "t-0"), planned=False, start=15_000, end=15_010)
+    assert [offset for offset, _, _ in records] == list(range(15_000, 15_010))
+    assert log.bytes_read < 50_000
+
+
+def test_segment_without_an_index_is_read_once(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", numbered(100), entries=False)
+    (records, _, _), log = read(only(tmp_path / "t-0"), planned=False)
+    assert len(records) == 100
+    assert log.bytes_read == log.segments[0].size
+
+
+@pytest.mark.parametrize("change", [(0, 5), (5, 0), (-1, 0), (1000, 0), (0, 1 << 20)])
+def test_wrong_index_entry_changes_nothing(tmp_path: Path, range_bytes: int, change: tuple[int, int]) -> None:
+    entries = write_segment(tmp_path / "t-0", numbered(50))
+    entries[20] = entries[20][0] + change[0], entries[20][1] + change[1]
+    index = tmp_path / "t-0" / f"{0:020}.index"
+    index.write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    (records, damaged, _), _ = read(only(tmp_path / "t-0"), planned=False)
+    assert [offset for offset, _, _ in records] == list(range(50))
+    assert damaged == []
+
+
+def test_preallocated_index_ends_at_its_first_zeros(tmp_path: Path) -> None:
+    entries = write_segment(tmp_path / "t-0", numbered(50))
+    index = tmp_path / "t-0" / f"{0:020}.index"
+    index.write_bytes(index.read_bytes() + bytes(8 * 5000))
+    (segment,) = only(tmp_path / "t-0").segments
+    assert border_near(segment, entries[30][1]) == Border(entries[30][1], entries[30][0])
+    assert border_near(segment, entries[30][1] + 1) == Border(entries[31][1], entries[31][0])
+    assert border_near(segment, entries[-1][1] + 1) is None
+
+
+@pytest.mark.parametrize("fail", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_stretches_of_a_segment_deliver_each_batch_once(tmp_path: Path, seed: int, fail: bool) -> None:
+    """Tasks that share a segment deliver together what one reader delivers, whatever is damaged."""
+    chance = Random(seed)
+    batches, valid = numbered(60), numbered(60)
+    for _ in range(chance.randrange(3)):
+        i = chance.randrange(60)
+        batches[i] = mutate(batches[i], chance.choice((3, 10, 20, 66)), b"\x07")
+    entries = write_segment(tmp_path / "t-0", batches, indexed=valid)
+    directory = only(tmp_path / "t-0")
+    (segment,) = directory.segments
+    whole = whole_segment(segment, segment.size)
+    inner = [Border(position, offset) for offset, position in sorted(chance.sample(entries, 5))]
+    borders = [whole.start, *inner, whole.end]
+    expected, _ = read(directory, planned=True)
+    records: list[tuple[int, bytes | None, bytes | None]] = []
+    damaged: list[Damage] = []
+    errors = []
+    for start, end in itertools.pairwise(borders):
+        log = PartitionLog(directory)
+        log.restrict(segment, Stretch(start, end))
+        try:
+            found = list(log.records(on_damage=None if fail else damaged.append))
+        except DamagedLogError as error:
+            errors.append(str(error))
+            continue
+        records += [(r.offset, r.key, r.value) for r in found]
+    if fail:
+        assert len(errors) == len({d.position for d in expected[1]}) or bool(errors) == bool(expected[1])
+    else:
+        assert sorted(records) == sorted(expected[0])
+        assert damaged == expected[1]
+
+
+def test_stretch_of_a_range_of_offsets(tmp_path: Path) -> None:
+    entries = dict(write_segment(tmp_path / "t-0", numbered(100)))
+    (segment,) = only(tmp_path / "t-0").segments
+    found = stretch_of(segment, 40, 50)
+    assert found.start == Border(entries[40], 40)
+    assert found.end.position <= entries[52]
+    assert stretch_of(segment) == whole_segment(segment, segment.size)
+
+
+def test_segment_is_not_divided_at_a_border_that_its_index_does_not_have(tmp_path: Path) -> None:
+    from kafkafmt.log.format.files import FileView
+
+    entries = write_segment(tmp_path / "t-0", numbered(100))
+    (segment,) = only(tmp_path / "t-0").segments
+    offset, position = entries[50]
+    end = whole_segment(segment, segment.size).end
+    with FileView(segment.path) as view:
+        assert divide(segment, view, Stretch(Border(position, offset), end)) is not None
+        assert divide(segment, view, Stretch(Border(position + 1, offset), end)) is None
+        assert divide(segment, view, Stretch(Border(position, offset + 1), end)) is None
