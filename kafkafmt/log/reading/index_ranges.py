@@ -24,6 +24,11 @@ from .ranges import read_head
 
 RANGE_BYTES = 4 << 20
 """Approximate size of a range, in bytes. A range is held in memory until it has been checked."""
+FIRST_RANGE_BYTES = 64 << 10
+"""Approximate size of the first range if only some offsets are wanted, in bytes. Each further range is
+GROWTH times as large, up to RANGE_BYTES, because the reader may find soon what it looks for.
+"""
+GROWTH = 4
 MAX_RANGE_BYTES = 16 << 20
 """Size of the largest range, in bytes. A segment is not divided if its index has no entry for so
 many bytes.
@@ -132,9 +137,11 @@ def divide(
     first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
     last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else stretch.end
     borders = [first]
-    while last.position - borders[-1].position > range_bytes:
+    size = min(FIRST_RANGE_BYTES, range_bytes) if narrow else range_bytes
+    while last.position - borders[-1].position > size:
         at = borders[-1].position
-        i = int(np.searchsorted(positions, at + range_bytes, "right")) - 1
+        i = int(np.searchsorted(positions, at + size, "right")) - 1
+        size = min(size * GROWTH, range_bytes)
         i = i if i >= 0 and positions[i] > at else i + 1
         if i >= len(positions) or positions[i] >= last.position:
             break

@@ -194,6 +194,18 @@ class Transactions:
         holder = min(self.open, key=lambda producer: self.open[producer])
         return f"undecided from offset {self.last_stable_offset} on: producer {holder} has an open transaction there"
 
+    def within(self, first: int, last: int) -> Transactions:
+        """Return only those transactions that can have records with offsets from `first` to `last`.
+
+        A Spark task needs no others. The doubts are not included.
+        """
+        aborted = {
+            producer: kept
+            for producer, spans in self.aborted.items()
+            if (kept := [span for span in spans if span[0] <= last and span[1] >= first])
+        }
+        return Transactions(aborted, self.open, [], self.last_stable_offset)
+
     def committed(self, table: BatchTable) -> np.ndarray:
         """Return those batches of a table that do not belong to an aborted or open transaction."""
         keep = np.ones(len(table), bool)
@@ -318,16 +330,15 @@ def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
 def find_transactions(log: ReadableLog) -> Transactions:
     """Return the outcomes of all transactions of a partition, including those below the log start offset."""
     walk = TransactionWalk(log)
-    if any(log.plan(s).stats.transactional for s in log.segments):
-        before: Batches | None = None
-        for part in log.parts(0, NO_END, walk.damage):
-            segment, extent = part.plan.segment, part.extent
-            if before is not None and segment is not before.plan.segment:
-                end = before.extent.last_offset + 1
-                if misses_a_segment(log, before.plan.segment, end, segment, extent.first_offset):
-                    walk.gap(end, segment.name)
-            walk.add(part.buffer, part.table, segment.name)
-            before = part
+    before: Batches | None = None
+    for part in log.parts(0, NO_END, walk.damage):
+        segment, extent = part.plan.segment, part.extent
+        if before is not None and segment is not before.plan.segment:
+            end = before.extent.last_offset + 1
+            if misses_a_segment(log, before.plan.segment, end, segment, extent.first_offset):
+                walk.gap(end, segment.name)
+        walk.add(part.buffer, part.table, segment.name)
+        before = part
     return settle(walk)
 
 

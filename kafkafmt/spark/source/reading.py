@@ -24,6 +24,13 @@ from .planning import Plan, Task
 log: logging.Logger = logging.getLogger("kafkafmt.spark")
 
 
+FIRST_ROWS = 8192
+"""Approximate number of rows in the first record batch of a partition. Each further batch has GROWTH
+times as many, up to the normal size, so that a query with a limit reads few bytes.
+"""
+GROWTH = 4
+
+
 class TaskPartition(InputPartition):
     """A task as Spark sends it to an executor."""
 
@@ -67,7 +74,7 @@ def _batches(
 ) -> Generator[pa.RecordBatch, None, None]:
     schema, limit = schema_of(names), options.max_batch_bytes
     for split in task.splits:
-        builder = ArrowBuilder(split.topic, split.partition, schema)
+        builder, limit_rows = ArrowBuilder(split.topic, split.partition, schema), FIRST_ROWS
         for piece in split.pieces:
 
             def note_damage(damage: Damage, directory: PartitionDir = piece.directory) -> None:
@@ -77,6 +84,9 @@ def _batches(
             on_damage = None if options.mode == "FAILFAST" else note_damage
             for chunk in piece.chunks(builder.columns, on_damage=on_damage, max_batch_bytes=limit, tell=tell):
                 yield from builder.add(chunk)
+                if builder.rows >= limit_rows:
+                    limit_rows *= GROWTH
+                    yield builder.flush()
         if builder.rows:
             yield builder.flush()
 

@@ -38,7 +38,7 @@ class Piece:
     interval: OffsetInterval
     """The selected records."""
     transactions: Transactions | None = None
-    """All transactions of the log if only committed records are selected. Otherwise None."""
+    """The transactions of these batches if only committed records are selected. Otherwise None."""
     stretch: Stretch | None = None
     """The stretch to read if there is no plan."""
 
@@ -166,8 +166,8 @@ def cut_splits(
     Parameters
     ----------
     log : PartitionLog
-        The partition. If only committed records are selected, its transactions are copied into the
-        splits.
+        The partition. If only committed records are selected, each split contains the transactions
+        of its batches.
     segments : iterable of SegmentFile
         Segments of the partition, in ascending order.
     interval : OffsetInterval
@@ -190,7 +190,9 @@ def cut_splits(
             if border is None or not rest.start.position < border.position < rest.end.position:
                 border = rest.end
             taken = Stretch(rest.start, border)
-            splits[-1].pieces.append(Piece(alone(directory, segment), None, interval, transactions, taken))
+            base, last = segment.base_offset or 0, taken.end.upto
+            own = None if transactions is None else transactions.within(base, last)
+            splits[-1].pieces.append(Piece(alone(directory, segment), None, interval, own, taken))
             left -= taken.size
             rest = Stretch(border, rest.end)
     return splits
@@ -210,8 +212,8 @@ def make_splits(
     Parameters
     ----------
     log : PartitionLog
-        The partition. If only committed records are selected, its transactions are copied into the
-        splits.
+        The partition. If only committed records are selected, each split contains the transactions
+        of its batches.
     plans : iterable of SegmentPlan
     interval : OffsetInterval
         The selected records.
@@ -233,7 +235,9 @@ def make_splits(
             left -= sum(e.end - e.position for e in taken)
             wanted = wanted[len(taken) :]
             part = replace(plan, extents=taken, damaged=[], findings=[])
-            splits[-1].pieces.append(Piece(alone(directory, plan.segment), part, interval, transactions))
+            first, last = taken[0].first_offset, max(e.last_offset for e in taken)
+            own = None if transactions is None else transactions.within(first, last)
+            splits[-1].pieces.append(Piece(alone(directory, plan.segment), part, interval, own))
     return splits
 
 
