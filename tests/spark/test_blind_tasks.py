@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 from source_rows import plan
 
-from kafkafmt.log import UnavailableSegmentError
+from kafkafmt.log import DamagedLogError, UnavailableSegmentError
 from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.source.data_source import KafkaLogSource
 from kafkafmt.spark.source.planning import DataLossError
@@ -33,11 +33,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", [view for view in VIEWS if view != "blank one"])
 def test_batch_task_raises_if_it_sees_another_directory(folder: Path, view: str, mode: str) -> None:
     reader, partitions = plan(folder.parent, mode=mode, splitBytes=1)
     VIEWS[view](folder)
     with pytest.raises(OSError, match=rf"{TOPIC}-0/\d+\.log: .*\(on host {socket.gethostname()}\)"):
+        sum(b.num_rows for p in partitions for b in reader.read(p))
+
+
+def test_batch_task_treats_other_bytes_in_a_file_of_the_same_size_as_damage(folder: Path) -> None:
+    """The driver does not read the file, so the task cannot know that the driver would see other bytes."""
+    VIEWS["blank one"](folder)
+    reader, partitions = plan(folder.parent, mode="FAILFAST", splitBytes=1)
+    with pytest.raises(DamagedLogError, match="offsets 9 to 17 cannot be read"):
         sum(b.num_rows for p in partitions for b in reader.read(p))
 
 

@@ -1,0 +1,111 @@
+"""Count the bytes that the driver and the tasks of a query read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from source_rows import plan
+
+from kafkafmt import LogDirectory, build_batch
+from kafkafmt.log.format.files import FileView
+
+RECORDS = 40
+SEGMENT_BYTES = 8 << 20
+START = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def topic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a log directory with two partitions of 24 MB, in segments of 8 MB, one record per ms."""
+    root = tmp_path_factory.mktemp("log")
+    values = [bytes([i]) * 400 for i in range(RECORDS)]
+    with LogDirectory(root, segment_bytes=SEGMENT_BYTES) as directory:
+        for partition in (0, 1):
+            writer = directory.writer("t", partition)
+            for first in range(0, 60_000, RECORDS):
+                records = [(b"key", value, START + first + i) for i, value in enumerate(values)]
+                writer.append_batches(build_batch(records))
+    return root
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Return a list whose only item is the number of bytes that have been read from files."""
+    count = [0]
+    original = FileView.read_into
+
+    def counted(view: FileView, buffer: Any, position: int) -> int:
+        got = original(view, buffer, position)
+        count[0] += got
+        return got
+
+    monkeypatch.setattr(FileView, "read_into", counted)
+    return count
+
+
+def log_bytes(root: Path) -> int:
+    """Return the total size of all segments."""
+    return sum(path.stat().st_size for path in root.glob("t-*/*.log"))
+
+
+def query(root: Path, read: list[int], **options: object) -> tuple[int, int, int]:
+    """Return the rows of a query, the bytes that the driver read, and the bytes that the tasks read."""
+    reader, partitions = plan(root, columns=("offset", "value"), **options)
+    planned = read[0]
+    rows = sum(b.num_rows for p in partitions for b in reader.read(p))
+    return rows, planned, read[0] - planned
+
+
+def test_full_scan_reads_each_byte_once(topic: Path, read: list[int]) -> None:
+    size = log_bytes(topic)
+    rows, planned, in_tasks = query(topic, read, splitBytes="4m")
+    assert rows == 120_000
+    assert size <= in_tasks <= 1.02 * size
+    assert planned <= 16 * 8192  # some blocks of the indexes
+
+
+def test_whole_segments_are_planned_without_reading_a_byte(topic: Path, read: list[int]) -> None:
+    assert query(topic, read)[1] == 0
+
+
+def test_range_of_offsets_is_read_with_an_index_interval_at_each_end(topic: Path, read: list[int]) -> None:
+    bounds = {
+        "startingOffsets": '{"t": {"0": 30000, "1": 30000}}',
+        "endingOffsets": '{"t": {"0": 30600, "1": 30600}}',
+    }
+    rows, planned, in_tasks = query(topic, read, **bounds)
+    assert rows == 1200
+    assert in_tasks <= 1200 * 450 + 2 * (4 * 20_000 + 30_000)
+    assert planned <= 100_000
+
+
+def test_range_of_times_is_read_without_the_rest_of_the_log(topic: Path, read: list[int]) -> None:
+    rows, planned, in_tasks = query(topic, read, startingTimestamp=START + 20_000, endingTimestamp=START + 22_000)
+    assert rows == 4000
+    assert in_tasks <= 4000 * 450 + 2 * (4 * 20_000 + 30_000)
+    assert planned <= 0.02 * log_bytes(topic)
+
+
+def test_first_rows_are_delivered_after_a_few_megabytes(topic: Path, read: list[int]) -> None:
+    reader, partitions = plan(topic, columns=("offset", "value"))
+    batches = reader.read(partitions[0])
+    assert next(iter(batches)).num_rows >= 10
+    assert read[0] <= 10 << 20
+
+
+def test_tasks_carry_only_the_transactions_of_their_batches(tmp_path: Path) -> None:
+    with LogDirectory(tmp_path, segment_bytes=20_000, index_interval_bytes=1000) as directory:
+        writer = directory.writer("t", 0)
+        for i in range(500):
+            record = [(b"k", b"v" * 100, START)]
+            writer.append(record, producer_id=7, producer_epoch=0, base_sequence=i, transactional=True)
+            writer.end_transaction(7, 0, commit=False)
+    _, partitions = plan(tmp_path, splitBytes="20k", **{"kafka.isolation.level": "read_committed"})
+    pieces = [piece for p in partitions for split in p.task.splits for piece in split.pieces]
+    carried = [sum(map(len, piece.transactions.aborted.values())) for piece in pieces if piece.transactions]
+    assert len(carried) > 4
+    assert sum(carried) >= 500
+    assert max(carried) < 100  # those of one segment
