@@ -275,7 +275,7 @@ def test_record_that_violates_a_rule_is_rejected(
                 call(*record)
             assert caught.value.code == rule
         assert (builder.count, builder.size, builder.next_offset) == before
-        assert builder.append(None, b"sound")
+        assert builder.append(None, b"valid")
     assert [r[0] for r in read(builder.finish())] == [5, 6]
 
 
