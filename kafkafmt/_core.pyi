@@ -1051,7 +1051,7 @@ class RecordBuffer:
         InvalidError
             The offset is lower than `next_offset` or more than 2**31 - 1 above the base offset, the
             timestamp is below -1, magic 0 or 1 has headers, or magic 0 has a timestamp.
-            `InvalidError.rule` is the name of the broken rule. Nothing is added. The error's
+            `InvalidError.code` is the name of the broken rule. Nothing is added. The error's
             position is the size of the open batch.
         TooLargeError
             The record is larger than any batch can be. Nothing is added.

@@ -25,13 +25,11 @@ class KafkaFormatError(Exception):
     resume : int or None
         The next position at which reading may succeed. None if it is not known.
     code : str
-        Stable identifier of the kind of error, for use in programs. It does not change between
-        releases.
-    rule : str
-        For an `InvalidError`, the rule that the data breaks. Otherwise equal to `code`.
+        Stable identifier of the problem, for use in programs. It does not change between releases.
+        For an `InvalidError`, it is the name of the rule that the data breaks.
     """
 
-    code = "format"
+    code: str = "format"
 
     def __init__(
         self, message: str, position: int = 0, base_offset: int | None = None, resume: int | None = None
@@ -41,7 +39,6 @@ class KafkaFormatError(Exception):
         self.position = position
         self.base_offset = base_offset
         self.resume = resume
-        self.rule: str = self.code
 
     def __str__(self) -> str:
         batch = "" if self.base_offset is None else f", batch at offset {self.base_offset}"
@@ -54,13 +51,13 @@ class KafkaFormatError(Exception):
 class TruncatedError(KafkaFormatError):
     """Raised when the input ends inside a batch or field. More bytes may complete it."""
 
-    code = "truncated"
+    code: str = "truncated"
 
 
 class ChecksumError(KafkaFormatError):
     """Raised when a CRC does not match the bytes that it covers."""
 
-    code = "corrupt_checksum"
+    code: str = "corrupt_checksum"
 
 
 class StructureError(KafkaFormatError):
@@ -70,19 +67,19 @@ class StructureError(KafkaFormatError):
     decompressed.
     """
 
-    code = "corrupt_structure"
+    code: str = "corrupt_structure"
 
 
 class UnsupportedError(KafkaFormatError):
     """Raised for a magic value, codec or version that this release does not read."""
 
-    code = "unsupported"
+    code: str = "unsupported"
 
 
 class TooLargeError(KafkaFormatError):
     """Raised when data exceeds a limit that the caller set, such as `max_batch_bytes`."""
 
-    code = "too_large"
+    code: str = "too_large"
 
 
 class OffsetOverflowError(OverflowError, ValueError):
@@ -112,14 +109,14 @@ class RecordError(NamedTuple):
     batch_index : int
         Index of the record among all records that were passed in the call, starting at 0. Kafka
         uses the same name for this index.
-    rule : str
-        The rule that the record breaks.
+    code : str
+        Name of the rule that the record breaks.
     message : str
         What is wrong.
     """
 
     batch_index: int
-    rule: str
+    code: str
     message: str
 
 
@@ -128,14 +125,14 @@ class InvalidError(KafkaFormatError):
 
     Attributes
     ----------
-    rule : str
-        Name of the rule. It does not change between releases.
+    code : str
+        Name of the rule. It does not change between releases. The default is "invalid".
     records : tuple of RecordError
         The records that break the rule, but at most the first 65,536. Empty if the rule is not
         about records.
     """
 
-    code = "invalid"
+    code: str = "invalid"
 
     def __init__(
         self,
@@ -143,12 +140,12 @@ class InvalidError(KafkaFormatError):
         position: int = 0,
         base_offset: int | None = None,
         resume: int | None = None,
-        rule: str = "",
+        code: str = "invalid",
         records: tuple[RecordError, ...] = (),
     ) -> None:
         super().__init__(message, position, base_offset, resume)
-        self.rule = rule
+        self.code = code
         self.records = records
 
     def __reduce__(self) -> tuple[type[KafkaFormatError], tuple[Any, ...]]:
-        return type(self), (self.message, self.position, self.base_offset, self.resume, self.rule, self.records)
+        return type(self), (self.message, self.position, self.base_offset, self.resume, self.code, self.records)

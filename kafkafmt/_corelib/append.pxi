@@ -7,12 +7,12 @@ cdef building_error(RecordBuffer self, int status, object offset, int64_t timest
         return MemoryError()
     if offset is None:
         offset = self.next_offset
-    rule, text = BUILD_FAULTS[status]
+    code, text = BUILD_FAULTS[status]
     text = text.format(offset=offset, next=self.next_offset, timestamp=timestamp, magic=self.magic)
     base = self.base_offset if self.count else None
     if status == BUILD_TOO_LARGE:
         return TooLargeError(text, self.filled - self.start, base)
-    return InvalidError(text, self.filled - self.start, base, rule=rule)
+    return InvalidError(text, self.filled - self.start, base, code=code)
 
 
 cdef inline int take_objects(RecordBuffer self, object key, object value, object timestamp, object headers, object offset, bint dry,

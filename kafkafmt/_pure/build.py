@@ -176,14 +176,14 @@ class RecordBuffer:
         return True
 
     def _error(self, broken: BrokenRuleError, record: Fields) -> KafkaFormatError:
-        code = broken.args[0]
-        rule, text = BUILD_FAULTS[code]
+        fault = broken.args[0]
+        code, text = BUILD_FAULTS[fault]
         offset = self.next_offset if record.offset is None else record.offset
         text = text.format(offset=offset, next=self.next_offset, timestamp=record.timestamp, magic=self._magic)
         base = self.base_offset if self.count else None
-        if code == BUILD_TOO_LARGE:
+        if fault == BUILD_TOO_LARGE:
             return TooLargeError(text, self.size, base)
-        return InvalidError(text, self.size, base, rule=rule)
+        return InvalidError(text, self.size, base, code=code)
 
     def _take(self, record: Fields, dry: bool = False) -> bool:
         try:

@@ -98,7 +98,7 @@ def _transaction(t: dump.TransactionIndexEntry) -> Row:
 
 
 def _problem(p: dump.Problem) -> Row:
-    row = {"type": p.kind, "file": p.file, "error": p.error, "message": p.message}
+    row = {"type": p.kind, "file": p.file, "error": p.code, "message": p.message}
     return row | {"position": p.position, "length": p.length}
 
 

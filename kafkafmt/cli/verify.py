@@ -116,7 +116,7 @@ def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
         show(f"         kafkafmt salvage {given} --output NEW    copies what is intact, for a broker")
         show(f"         kafkafmt cat {given} --on-error skip     prints the intact records")
     advice: dict[str, list[str]] = {}
-    for error in dict.fromkeys(f.error for p in partitions for f in p.findings):
+    for error in dict.fromkeys(f.code for p in partitions for f in p.findings):
         if error in ADVICE:
             advice.setdefault(ADVICE[error], []).append(error)
     for text, errors in advice.items():
@@ -136,7 +136,7 @@ def show_spans(partitions: Sequence[PartitionReport]) -> None:
             where = f"{name} {d.file} at {d.position}, {d.length} bytes"
             say(f"DAMAGE   {where}: {d.message}; {may_be_lost(d)}")
         for f in p.findings:
-            say(f"finding  {name} {f.file}: {f.message} [{f.error}]")
+            say(f"finding  {name} {f.file}: {f.message} [{f.code}]")
     if any(p.damaged or p.findings for p in partitions):
         click.echo()
 

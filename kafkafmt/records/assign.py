@@ -107,7 +107,7 @@ def assign_offsets(
     KafkaFormatError
         A batch is damaged or incomplete.
     InvalidError
-        Offsets cannot be assigned to a batch. `InvalidError.rule` is "record_count" if a last
+        Offsets cannot be assigned to a batch. `InvalidError.code` is "record_count" if a last
         offset delta is negative, "format_0_wrapper" if a wrapper message has magic 0 (its inner
         messages contain absolute offsets), or "inner_offsets" if the last inner offset of a wrapper
         message is outside the range from 0 to 2**31 - 1.
@@ -155,7 +155,7 @@ def _number(buffer: Buffer, table: BatchTable, next_offset: int, leader_epoch: i
             f"last offset delta is {row['last_offset_delta']}, which is negative",
             int(row["position"]),
             int(row["base_offset"]),
-            rule="record_count",
+            code="record_count",
         )
     if int(table["last_offset_delta"].sum(dtype=np.int64)) + len(table) > MAX_OFFSET - next_offset:
         raise OffsetOverflowError(next_offset)
@@ -173,7 +173,7 @@ def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> N
                 "offsets cannot be assigned in place to a wrapper message of format 0, "
                 "because its inner messages contain absolute offsets",
                 *where,
-                rule="format_0_wrapper",
+                code="format_0_wrapper",
             )
         alone = table[i : i + 1].copy()
         alone["base_offset"] = 0  # so that the reader returns the inner offsets unchanged
@@ -184,7 +184,7 @@ def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> N
                 raise InvalidError(
                     f"the last inner offset of a wrapper message is {last}; it must be 0 to 2**31 - 1",
                     int(row["position"]),
-                    rule="inner_offsets",
+                    code="inner_offsets",
                 )
             table["last_offset_delta"][i] = last
 

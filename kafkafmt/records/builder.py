@@ -2,7 +2,7 @@
 
 `BatchBuilder` checks that the record format supports the settings of a batch, and the core's
 `RecordBuffer` encodes the records. The rules are those of Kafka's ``MemoryRecordsBuilder``. If a
-setting or a record breaks a rule, `InvalidError.rule` is the name of that rule.
+setting or a record breaks a rule, `InvalidError.code` is the name of that rule.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class BatchBuilder:
     ------
     InvalidError
         The record format does not support a setting, for example zstd in formats 0 and 1, or a
-        record breaks one of Kafka's rules. `InvalidError.rule` is the name of the rule.
+        record breaks one of Kafka's rules. `InvalidError.code` is the name of the rule.
     TypeError, ValueError, OverflowError
         An argument or a field of a record has a wrong type or value, or is out of range.
 
@@ -129,7 +129,7 @@ class BatchBuilder:
     - A tuple without an offset, or with offset None, gets the next offset. So does a Record with
       offset -1, which means that the offset was not read.
     - Offsets must increase. An offset that is below `base_offset`, or not above all previous
-      offsets, raises InvalidError with the rule "offset_order".
+      offsets, raises InvalidError with the code "offset_order".
     - `extend` raises ValueError if Records that keep their offsets are mixed with records that get
       the next offset.
 
@@ -184,7 +184,7 @@ class BatchBuilder:
         _check_producer(producer_id, producer_epoch, base_sequence, transactional, control)
         for name, time in (("log_append_time", log_append_time), ("delete_horizon", delete_horizon)):
             if time is not None and fitting(name, time, 64) < 0:
-                raise InvalidError(f"{name} is {time}; it cannot be negative", rule="timestamp")
+                raise InvalidError(f"{name} is {time}; it cannot be negative", code="timestamp")
         self.magic, self.codec = magic, CODEC_NAMES[number]
         self._compressor = _compressor(number, level)
         self._finishing = RLock()  # because only one thread at a time can use a compressor
@@ -357,7 +357,7 @@ def _check_format(
     delete_horizon: int | None,
 ) -> None:
     """Raise InvalidError if formats 0 and 1 cannot represent one of the settings."""
-    for rule, what, given in (
+    for code, what, given in (
         ("codec_in_format", CODEC_NAMES[codec], codec >= CODEC_ZSTD),
         ("transactional_in_format", "transactions", transactional),
         ("producer_id_in_format", "producer ids", producer_id != NO_PRODUCER_ID),
@@ -366,7 +366,7 @@ def _check_format(
         ("timestamp_in_format", "timestamps", magic == MAGIC_V0 and log_append_time is not None),
     ):
         if given:
-            raise InvalidError(f"format {magic} has no {what}", rule=rule)
+            raise InvalidError(f"format {magic} has no {what}", code=code)
 
 
 def _check_producer(
@@ -374,19 +374,19 @@ def _check_producer(
 ) -> None:
     if producer_id < 0:
         if producer_id != NO_PRODUCER_ID:
-            raise InvalidError(f"producer_id is {producer_id}; it cannot be negative, except -1", rule="producer_id")
+            raise InvalidError(f"producer_id is {producer_id}; it cannot be negative, except -1", code="producer_id")
         if transactional:
-            raise InvalidError("a transactional batch must have a producer_id", rule="producer_id")
+            raise InvalidError("a transactional batch must have a producer_id", code="producer_id")
         return
     if producer_epoch < 0:
         raise InvalidError(
             f"producer_epoch is {producer_epoch}; it cannot be negative if there is a producer_id",
-            rule="producer_epoch",
+            code="producer_epoch",
         )
     if base_sequence < 0 and not control:
         raise InvalidError(
             f"base_sequence is {base_sequence}; it cannot be negative if there is a producer_id",
-            rule="base_sequence",
+            code="base_sequence",
         )
 
 

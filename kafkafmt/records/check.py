@@ -33,7 +33,7 @@ class Problem(NamedTuple):
     """Position of the problem in the buffer."""
     base_offset: int | None
     """Base offset of the batch, as stored in its header; None if it is unknown."""
-    rule: str
+    code: str
     """Stable identifier of the problem.
 
     This is the `code` of a KafkaFormatError, or one of the names offset_order, offset_range,
@@ -102,7 +102,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
     --------
     >>> data = bytearray(kafkafmt.build_batch([(b"key", b"value")]))
     >>> data[-1] ^= 1
-    >>> [problem.rule for problem in kafkafmt.check_batches(data).problems]
+    >>> [problem.code for problem in kafkafmt.check_batches(data).problems]
     ['corrupt_checksum']
     """
     problems: list[Problem] = []
@@ -150,7 +150,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
                     )
                 reached = max(reached, high)
             if sequences and row["producer_id"] != NO_PRODUCER_ID:
-                problems += (Problem(*at, rule, message) for rule, message in producers.check(row))
+                problems += (Problem(*at, code, message) for code, message in producers.check(row))
         end = int(table["position"][-1] + table["size"][-1])
     problems.sort(key=lambda p: p.position)
     return Check(problems, batches - len(invalid), records, end)
@@ -199,7 +199,7 @@ class _Producers:
         """
 
     def check(self, row: Any) -> Iterator[tuple[str, str]]:
-        """Yield (rule, message) for each rule that a batch with a producer id breaks."""
+        """Yield (code, message) for each rule that a batch with a producer id breaks."""
         producer_id, epoch, sequence = int(row["producer_id"]), int(row["producer_epoch"]), int(row["base_sequence"])
         known = self.known.get(producer_id)
         if known is not None and epoch < known[0]:
@@ -216,6 +216,6 @@ class _Producers:
             expected = None if last is None else (last + 1) % _SEQUENCES
             if expected is not None and sequence != expected:
                 again = (expected - sequence) % _SEQUENCES == int(row["last_offset_delta"]) + 1
-                rule = "sequence_duplicate" if again else "sequence_gap"
-                yield rule, f"producer {producer_id}, epoch {epoch}: base sequence is {sequence}, expected {expected}"
+                code = "sequence_duplicate" if again else "sequence_gap"
+                yield code, f"producer {producer_id}, epoch {epoch}: base sequence is {sequence}, expected {expected}"
         self.known[producer_id] = epoch, (sequence + int(row["last_offset_delta"])) % _SEQUENCES

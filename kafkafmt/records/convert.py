@@ -170,7 +170,7 @@ def convert(
                 f"format {magic} does not support zstd; give another codec",
                 int(row["position"]),
                 int(row["base_offset"]),
-                rule="codec_in_format",
+                code="codec_in_format",
             )
         limit = None if own else max_bytes
         single = magic < MAGIC_V2 and number == CODEC_NONE
@@ -335,7 +335,7 @@ def recompress(
                 f"format {row['magic']} does not support zstd; give another codec",
                 int(row["position"]),
                 int(row["base_offset"]),
-                rule="codec_in_format",
+                code="codec_in_format",
             )
         elif source == number == CODEC_NONE:
             part = whole

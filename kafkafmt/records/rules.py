@@ -46,7 +46,7 @@ KAFKA_ERRORS = {
     "corrupt_structure": "INVALID_RECORD",
     "too_large": "MESSAGE_TOO_LARGE",
 }
-"""Maps the `rule` of a validation error to the name of the error that a broker returns.
+"""Maps the `code` of a validation error to the name of the error that a broker returns.
 
 The names are those of the constants in Kafka's enum ``Errors``.
 """
@@ -104,7 +104,7 @@ class Rules(NamedTuple):
     def check_batches(self, table: BatchTable) -> None:
         """Raise InvalidError for the first batch whose header breaks a rule."""
         if not len(table):
-            raise InvalidError("the buffer is empty; it must contain a batch", rule="no_batch")
+            raise InvalidError("the buffer is empty; it must contain a batch", code="no_batch")
         attributes, v2, producer = (
             table["attributes"],
             table["magic"] == MAGIC_V2,
@@ -153,10 +153,10 @@ class Rules(NamedTuple):
             transactional = v2 & ((attributes & TRANSACTIONAL_BIT) != 0)
             rules.append(("transactional_in_format", f"format {self.magic} has no transactions", transactional))
             rules.append(("producer_id_in_format", f"format {self.magic} has no producer ids", v2 & producer))
-        for rule, message, wrong in rules:
+        for code, message, wrong in rules:
             if wrong.any():
                 row = table[int(np.argmax(wrong))]
-                raise InvalidError(message, int(row["position"]), int(row["base_offset"]), rule=rule)
+                raise InvalidError(message, int(row["position"]), int(row["base_offset"]), code=code)
 
     def check_records(self, table: BatchTable, seen: Records, now: int) -> None:
         """Raise InvalidError if records break a rule. The error lists these records."""
@@ -184,16 +184,16 @@ class Rules(NamedTuple):
         errors: dict[int, RecordError] = {}
         every = np.flatnonzero(np.logical_or.reduce([mask for mask, _, _ in wrong])) if wrong else np.zeros(0, np.int64)
         end = int(every[_MAX_LISTED - 1]) + 1 if len(every) > _MAX_LISTED else len(seen.offsets)
-        for mask, rule, text in wrong:
+        for mask, code, text in wrong:
             for i in np.flatnonzero(mask[:end]).tolist():
-                errors.setdefault(i, RecordError(i, rule, text(i)))
+                errors.setdefault(i, RecordError(i, code, text(i)))
         if not errors:
             return
         found = tuple(errors[i] for i in sorted(errors))
         at = int(np.searchsorted(seen.ends, found[0].batch_index, "right"))
         row = table[at]
-        of_batch = (e.rule for e in found if e.batch_index < seen.ends[at])
-        rule = next((rule for rule in of_batch if KAFKA_ERRORS.get(rule) == "INVALID_TIMESTAMP"), found[0].rule)
+        of_batch = (e.code for e in found if e.batch_index < seen.ends[at])
+        code = next((code for code in of_batch if KAFKA_ERRORS.get(code) == "INVALID_TIMESTAMP"), found[0].code)
         message = "; ".join(f"record {e.batch_index}: {e.message}" for e in found[:_MAX_DESCRIBED])
         more = f"; and {len(found) - _MAX_DESCRIBED} more" if len(found) > _MAX_DESCRIBED else ""
-        raise InvalidError(message + more, int(row["position"]), int(row["base_offset"]), rule=rule, records=found)
+        raise InvalidError(message + more, int(row["position"]), int(row["base_offset"]), code=code, records=found)

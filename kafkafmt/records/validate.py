@@ -187,7 +187,7 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
     Raises
     ------
     InvalidError
-        A broker would reject the data. ``records.KAFKA_ERRORS[error.rule]`` is the broker's error.
+        A broker would reject the data. ``records.KAFKA_ERRORS[error.code]`` is the broker's error.
     KafkaFormatError
         The data is damaged or incomplete.
     TypeError, ValueError, OverflowError
@@ -328,10 +328,10 @@ class LogValidator:
         Raises
         ------
         InvalidError
-            A broker would reject the data. ``records.KAFKA_ERRORS[error.rule]`` is the broker's
+            A broker would reject the data. ``records.KAFKA_ERRORS[error.code]`` is the broker's
             error.
         KafkaFormatError
-            The data is damaged or incomplete. ``records.KAFKA_ERRORS[error.rule]`` is the broker's
+            The data is damaged or incomplete. ``records.KAFKA_ERRORS[error.code]`` is the broker's
             error.
         TypeError, ValueError, OverflowError
             An argument is wrong, or an assigned offset would exceed 2**63 - 2.
@@ -550,7 +550,7 @@ class LogValidator:
             assert given.timestamps is not None
             # Timestamps below -1 are rejected even if the new format has no timestamps.
             if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():
-                raise InvalidError("a record's timestamp is negative, and not -1", rule="timestamp")
+                raise InvalidError("a record's timestamp is negative, and not -1", code="timestamp")
             if self._magic == MAGIC_V0:
                 given = given._replace(timestamps=None)
             if builder.append_columns(given) < given.rows:

@@ -64,7 +64,7 @@ def test_impossible_batch_at_or_after_the_end_is_not_decoded(package: object, im
 
 
 def test_impossible_last_offset_is_one_problem_of_a_check(package: object, impossible: bytes) -> None:
-    assert [p.rule for p in kafkafmt.check_batches(impossible, sequences=False).problems] == ["offset_range"]
+    assert [p.code for p in kafkafmt.check_batches(impossible, sequences=False).problems] == ["offset_range"]
 
 
 @pytest.mark.filterwarnings("error")

@@ -42,7 +42,7 @@ def test_record_with_more_headers_than_the_limit_is_too_large(package: object, c
     assert len(found) == 1
     assert (caught.value.code, caught.value.base_offset, caught.value.resume) == ("too_large", 0, len(good + bad))
     checked = check_batches(good + bad, max_batch_bytes=SMALL)
-    assert [(p.rule, p.position) for p in checked.problems if p.rule != "offset_order"] == [("too_large", len(good))]
+    assert [(p.code, p.position) for p in checked.problems if p.code != "offset_order"] == [("too_large", len(good))]
     with pytest.raises(TooLargeError):
         kafkafmt.validate_and_assign_offsets(bad, 0, max_batch_bytes=SMALL, after_max_ms=2**62)
     with pytest.raises(TooLargeError):
@@ -121,5 +121,5 @@ def test_header_bomb_in_a_log_is_damage(tmp_path: Path) -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert [(d.error, d.first_offset, d.last_offset) for d in partition.damaged] == [("too_large", 1, 1)]
+    assert [(d.code, d.first_offset, d.last_offset) for d in partition.damaged] == [("too_large", 1, 1)]
     assert peak < 8 * 3_000_000 * 2  # bytes of the decompressed records

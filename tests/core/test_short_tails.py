@@ -39,7 +39,7 @@ def test_impossible_length_raises_after_the_records_before_it(package: object, g
 
 def test_impossible_length_is_a_problem_for_check_batches(package: object, good: bytes, tail: bytes) -> None:
     found = check_batches(good + tail)
-    assert [(p.rule, p.position) for p in found.problems] == [("corrupt_structure", len(good))]
+    assert [(p.code, p.position) for p in found.problems] == [("corrupt_structure", len(good))]
     assert (found.batches, found.records, found.end) == (1, 1, len(good))
     assert check_batches(good + tail[:11]).ok
 
@@ -73,7 +73,7 @@ def test_impossible_length_at_the_end_of_a_log_is_damage(
     log_of(tmp_path, GOOD[2] + tail)
     partition = kafkafmt.open(tmp_path, mapped=mapped)["t", 0]
     assert [r.offset for r in partition.records(on_error="skip")] == [0]
-    assert [(d.position, d.length, d.error) for d in partition.damaged] == [(len(GOOD[2]), 14, "corrupt_structure")]
+    assert [(d.position, d.length, d.code) for d in partition.damaged] == [(len(GOOD[2]), 14, "corrupt_structure")]
     with pytest.raises(kafkafmt.DamagedLogError):
         list(partition)
 

@@ -37,7 +37,7 @@ def test_error_codes_are_listed() -> None:
 
 
 def test_codes_in_the_source_are_listed() -> None:
-    pattern = re.compile(r'(?:\brule=|code = |Problem\(\*at, |Finding\([^"\n]*, )"([a-z_]+)"')
+    pattern = re.compile(r'(?:\bcode(?:: str)? ?= ?|Problem\(\*at, |Finding\([^"\n]*, )"([a-z_]+)"')
     found = {code for file in (ROOT / "kafkafmt").rglob("*.py") for code in pattern.findall(file.read_text())}
     assert len(found) > 25
     assert found - {"format"} <= named_in("error-codes.md")

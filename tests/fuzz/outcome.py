@@ -26,7 +26,7 @@ class Failed:
         self.error = error
         self.what: tuple[Any, ...] = (type(error).__name__,)
         if isinstance(error, KafkaFormatError):  # the words of Python's own errors differ
-            self.what += error.position, error.base_offset, error.resume, error.rule, CLOCK.sub("TIME", str(error))
+            self.what += error.position, error.base_offset, error.resume, error.code, CLOCK.sub("TIME", str(error))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Failed) and self.what == other.what

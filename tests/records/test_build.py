@@ -255,7 +255,7 @@ def test_rules_for_records(package, options, record, rule):
         for call in (builder.append, builder.has_room_for, lambda *r: builder.extend([r])):
             with pytest.raises(InvalidError) as caught:
                 call(*record)
-            assert caught.value.rule == rule
+            assert caught.value.code == rule
         assert (builder.count, builder.size, builder.next_offset) == before
         assert builder.append(None, b"sound")
     assert [r[0] for r in read(builder.finish())] == [5, 6]
@@ -280,7 +280,7 @@ def test_rules_for_records(package, options, record, rule):
 def test_rules_for_batches(options, rule):
     with pytest.raises(InvalidError) as caught:
         BatchBuilder(**options)
-    assert caught.value.rule == rule
+    assert caught.value.code == rule
 
 
 WRONG = [
@@ -477,7 +477,7 @@ def test_spans_outside_their_buffer(core):
     headers = HeaderSpans(np.array([0], np.int64), np.array([1], np.int32), spans((0, -1)), good)
     with pytest.raises(InvalidError) as caught:
         core.RecordBuffer().append_columns(None, good, None, None, headers, 0, 1)
-    assert caught.value.rule == "header_key"
+    assert caught.value.code == "header_key"
     for arguments in ((good, None, None, None, None, 0, 3), (good, None, None, None, None, 2, 1)):
         with pytest.raises(ValueError):
             core.RecordBuffer().append_columns(*arguments)
@@ -517,7 +517,7 @@ def test_the_cores_do_the_same_with_whatever_they_are_given(magic, attributes, r
                         buffer.extend([record, record[:2]]) if name == "extend" else getattr(buffer, name)(*record)
                     )
             except KafkaFormatError as error:
-                seen.append((str(error), type(error).__name__, error.rule))
+                seen.append((str(error), type(error).__name__, error.code))
             except (TypeError, ValueError, OverflowError) as error:
                 seen.append(type(error).__name__)
             seen.append((buffer.count, buffer.size, buffer.base_offset, buffer.next_offset, buffer.max_timestamp))
@@ -634,4 +634,4 @@ def test_errors_survive_pickling():
     error = InvalidError("m", 1, 2, 3, "rule")
     again = pickle.loads(pickle.dumps(error))
     assert isinstance(again, KafkaFormatError)
-    assert (str(again), again.rule, again.resume) == (str(error), "rule", 3)
+    assert (str(again), again.code, again.resume) == (str(error), "rule", 3)

@@ -100,7 +100,7 @@ def test_zstd_cannot_go_down(package):
     data = build_batch([(b"k", b"v", 5)], codec="zstd")
     with pytest.raises(InvalidError) as caught:
         convert(data, 1)
-    assert caught.value.rule == "codec_in_format"
+    assert caught.value.code == "codec_in_format"
     assert told(convert(data, 1, codec="lz4").records) == told(data)
     with pytest.raises(ValueError, match="magic"):
         convert(data, 3)
@@ -164,7 +164,7 @@ def test_levels_matter(package):
 def test_refused(package):
     with pytest.raises(InvalidError) as caught:
         recompress(b"".join(OLD), "zstd")
-    assert caught.value.rule == "codec_in_format"
+    assert caught.value.code == "codec_in_format"
     for codec, level in (("brotli", None), ("gzip", 11), ("none", 3)):
         with pytest.raises(ValueError):
             recompress(b"", codec, level)

@@ -36,7 +36,7 @@ def test_damage_is_the_same_without_a_crc_of_each_header(package, monkeypatch):
         assert [(p.position, p.base_offset) for p in after.problems] == [
             (p.position, p.base_offset) for p in before.problems
         ]
-        assert {p.rule for p in after.problems} <= {p.rule for p in before.problems} | {"corrupt_structure"}
+        assert {p.code for p in after.problems} <= {p.code for p in before.problems} | {"corrupt_structure"}
         assert after[1:] == before[1:]
 
 

@@ -63,13 +63,13 @@ def test_offsets_that_do_not_rise_are_refused(package: object, options: dict[str
     for records in (records_of(package, offsets), [(b"k", b"v", -1, (), o) for o in offsets]):
         with pytest.raises(InvalidError) as caught:
             build_batch(records, **options)
-        assert caught.value.rule in ("offset_order", "offset_delta")
+        assert caught.value.code in ("offset_order", "offset_delta")
 
 
 def test_offsets_below_the_base_offset_are_refused(package: object, options: dict[str, object]) -> None:
     with pytest.raises(InvalidError) as caught:
         build_batch(records_of(package, [5]), base_offset=6, **options)
-    assert caught.value.rule == "offset_order"
+    assert caught.value.code == "offset_order"
     assert offsets_of(build_batch(records_of(package, [5]), base_offset=5, **options)) == [5]
     (batch,) = kafkafmt.iter_batches(build_batch(records_of(package, [5]), base_offset=2))
     assert (batch.base_offset, batch.last_offset) == (2, 5)  # what compaction leaves

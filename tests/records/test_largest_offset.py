@@ -112,7 +112,7 @@ def test_wrapper_without_messages_has_no_base_offset(package: object) -> None:
 
 def test_last_offset_is_a_problem_for_check_batches(package: object, data: bytes) -> None:
     found = check_batches(data)
-    assert [p.rule for p in found.problems] == ["offset_range"]
+    assert [p.code for p in found.problems] == ["offset_range"]
     assert str(LAST) in found.problems[0].message
     assert found.records == len(list(read_records(data)))
 
@@ -123,7 +123,7 @@ def test_offsets_beyond_the_last_are_an_error(package: object) -> None:
     for bounds in ({}, {"start": 5}):
         with pytest.raises(kafkafmt.StructureError, match=f"offsets {LAST} to {LAST + 1}"):
             list(read_records(data, **bounds))
-    assert [p.rule for p in check_batches(data).problems] == ["offset_range"]
+    assert [p.code for p in check_batches(data).problems] == ["offset_range"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_builder_takes_no_more_records_than_there_are_offsets(
     builder = BatchBuilder(base_offset=LAST - 2, **options)
     with pytest.raises(kafkafmt.InvalidError, match=f"offset {LAST} is rejected") as caught:
         APPEND[append](builder)
-    assert caught.value.rule == "offset_order"
+    assert caught.value.code == "offset_order"
     assert (builder.count, builder.next_offset) == (2, LAST)
     assert [r.offset for r in read_records(builder.finish())] == [LAST - 2, LAST - 1]
 

@@ -77,6 +77,11 @@ def committed(path: Path) -> list[int]:
     return [r.offset for r in PartitionLog(directory).records(committed=True, on_damage=lambda _: None)]
 
 
+def damage_of(row: dict[str, Any]) -> Damage:
+    """Return the `Damage` object that a report describes in JSON."""
+    return Damage(**{"code" if name == "error" else name: value for name, value in row.items()})
+
+
 def findings(path: Path) -> list[str]:
     """Return the codes of all damage and findings of the only partition of a directory."""
     (directory,) = discover([path]).partitions
@@ -92,7 +97,7 @@ def salvage_all(source: Path, output: Path, stop_at_first: bool = False) -> list
     for directory in (d for d in found if d.readable):
         log = PartitionLog(directory)
         reports.append(verify_partition(log))
-        made.append(salvage_partition(log, [Damage(**d) for d in reports[-1]["damaged"]], output, stop_at_first))
+        made.append(salvage_partition(log, [damage_of(row) for row in reports[-1]["damaged"]], output, stop_at_first))
     finish_directory(output, made, dict.fromkeys(d.path.parent for d in found))
     return reports
 

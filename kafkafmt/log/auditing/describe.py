@@ -271,7 +271,7 @@ def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
     """
     low, known = log.log_start_offset, 0
     for plan in plans:
-        if plan.damaged or plan.stats.records is None or any(f.error != "unfinished_tail" for f in plan.findings):
+        if plan.damaged or plan.stats.records is None or any(f.code != "unfinished_tail" for f in plan.findings):
             return None
         if plan.extents and plan.extents[0].first_offset >= low:
             known += plan.stats.records

@@ -197,7 +197,7 @@ class Problem(NamedTuple):
 
     kind: str
     file: str
-    error: str
+    code: str
     message: str
     position: int | None = None
     length: int | None = None
@@ -454,8 +454,8 @@ class LogDump:
             return bad
         plan = log.plan(log.segments[0])
         near = [d for d in plan.damaged if self.max_bytes is None or d.position < self.max_bytes]
-        damaged = [self._damage(d.error, f"{d.message}; {d.lost}", d.position, d.length) for d in near]
-        return damaged + [Problem("finding", self.path.name, f.error, f.message) for f in plan.findings]
+        damaged = [self._damage(d.code, f"{d.message}; {d.lost}", d.position, d.length) for d in near]
+        return damaged + [Problem("finding", self.path.name, f.code, f.message) for f in plan.findings]
 
     def _damage(self, error: str, message: str, position: int, length: int) -> Problem:
         return Problem("damage", self.path.name, error, message, position, length)
@@ -600,7 +600,7 @@ def index_findings(path: Path) -> list[Problem]:
     log_file = path.with_suffix(".log")
     if not log_file.exists():
         return [_finding(path, "log_missing", f"{log_file.name} is missing, so the index cannot be checked")]
-    return [_finding(path, f.error, f.message) for f in _audit(log_file) if f.file == path.name]
+    return [_finding(path, f.code, f.message) for f in _audit(log_file) if f.file == path.name]
 
 
 @lru_cache(maxsize=1)

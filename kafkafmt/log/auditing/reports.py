@@ -13,15 +13,25 @@ from typing import Any
 from ...notebook import html_table
 from ..reading.models import Damage, Finding
 
-REPORTED = tuple(f.name for f in fields(Damage) if f.name != "records")
-"""Names of the `Damage` fields that appear in the JSON output."""
+JSON_NAMES = {"code": "error"}
+"""Keys in the JSON output that differ from the names of the attributes."""
 EXIT_DAMAGE = 1
 EXIT_UNREADABLE = 3
 
 
 def damage_dict(damage: Damage) -> dict[str, Any]:
     """Return a damaged span as it appears in the JSON output."""
-    return {name: getattr(damage, name) for name in REPORTED}
+    return _json_row(damage, without=("records",))
+
+
+def finding_dict(finding: Finding) -> dict[str, Any]:
+    """Return a finding as it appears in the JSON output."""
+    return _json_row(finding)
+
+
+def _json_row(value: Damage | Finding, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    names = [f.name for f in fields(value) if f.name not in without]
+    return {JSON_NAMES.get(name, name): getattr(value, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,7 @@ class PartitionReport:
         """Return the object for this partition in the JSON output of ``kafkafmt verify``."""
         row = {f.name: getattr(self, f.name) for f in fields(PartitionReport)}
         row["damaged"] = [damage_dict(d) for d in self.damaged]
-        row["findings"] = [asdict(f) for f in self.findings]
+        row["findings"] = [finding_dict(f) for f in self.findings]
         return row
 
     def with_damage(self, damaged: Iterable[Damage], records: int) -> PartitionReport:
@@ -116,8 +126,8 @@ class PartitionReport:
         return replace(self, damaged=tuple(spans), records_recovered=self.records_recovered - records)
 
     def _repr_html_(self) -> str:
-        problems = [("damage", d.file, d.error, f"{d.message}; {d.lost}") for d in self.damaged]
-        problems += [("finding", f.file, f.error, f.message) for f in self.findings]
+        problems = [("damage", d.file, d.code, f"{d.message}; {d.lost}") for d in self.damaged]
+        problems += [("finding", f.file, f.code, f.message) for f in self.findings]
         caption = f"{len(self.damaged)} damaged spans, {len(self.findings)} findings"
         return partitions_table([self], self.path) + html_table(caption, ("", "file", "error", "message"), problems)
 

@@ -21,8 +21,8 @@ class Damage:
     first_offset, last_offset : int or None
         The first and the last offset that may be missing. Each of them is None if it is not known.
         If no offset can be missing, `first_offset` is `last_offset` + 1.
-    error : str
-        Code of the error.
+    code : str
+        Stable identifier of the problem.
     message : str
         What is wrong.
     records : int or None
@@ -34,7 +34,7 @@ class Damage:
     length: int
     first_offset: int | None
     last_offset: int | None
-    error: str
+    code: str
     message: str
     records: int | None = None
 
@@ -61,14 +61,14 @@ class Finding:
     ----------
     file : str
         Name of the file.
-    error : str
-        Code of the problem.
+    code : str
+        Stable identifier of the problem.
     message : str
         What is wrong.
     """
 
     file: str
-    error: str
+    code: str
     message: str
 
 
@@ -94,7 +94,7 @@ class DamagedLogError(KafkaFormatError):
         super().__init__(f"{path}/{damage.file}: {damage.message}; {damage.lost}", damage.position)
         self.damage, self.path = damage, path
         self.resume: int = damage.position + damage.length
-        self.code: str = damage.error
+        self.code: str = damage.code
 
     def __reduce__(self) -> Any:
         return type(self), (self.damage, self.path)

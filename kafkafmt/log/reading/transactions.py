@@ -123,7 +123,7 @@ class TransactionInDoubtError(KafkaFormatError):
         The partition directory.
     """
 
-    code = "transaction_in_doubt"
+    code: str = "transaction_in_doubt"
 
     doubt: Doubt
     path: str

@@ -23,7 +23,7 @@ def check(table: BatchTable, next_offset: int, segment_bytes: int) -> list[int]:
                 f"the batch has offsets {base} to {last}, which cannot follow offset {before}",
                 position,
                 base,
-                rule="offsets_in_order",
+                code="offsets_in_order",
             )
         if size > segment_bytes:
             raise TooLargeError(f"the batch has {size} bytes, more than segment_bytes ({segment_bytes})", position)
@@ -48,4 +48,4 @@ def check_transactions(table: BatchTable, opened: set[int]) -> None:
             opened.add(producer_id)
         elif producer_id in opened:
             message = f"producer {producer_id} has an open transaction, but the batch is not transactional"
-            raise InvalidError(message, position, base, rule="transaction_state")
+            raise InvalidError(message, position, base, code="transaction_state")

@@ -95,7 +95,7 @@ def _row(directory: PartitionDir, damage: Damage) -> dict[str, Any]:
         "length": damage.length,
         "first_offset": damage.first_offset,
         "last_offset": damage.last_offset,
-        "error": damage.error,
+        "error": damage.code,
         "message": message,
         "bytes": data,
     }

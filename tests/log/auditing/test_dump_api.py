@@ -49,7 +49,7 @@ def test_damage_is_an_item_and_reading_continues(tmp_path: Path) -> None:
     items = list(next(kafkafmt.dump(path)))
     assert [i.is_valid for i in items if isinstance(i, dump.DumpedBatch)] == [True, False, True]
     (problem,) = [i for i in items if isinstance(i, dump.Problem)]
-    assert (problem.kind, problem.error, problem.position) == ("damage", "corrupt_checksum", len(batches[0]))
+    assert (problem.kind, problem.code, problem.position) == ("damage", "corrupt_checksum", len(batches[0]))
 
 
 def test_index_can_be_checked_alone_or_with_its_log(tmp_path: Path) -> None:

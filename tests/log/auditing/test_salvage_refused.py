@@ -112,7 +112,7 @@ def test_batch_that_has_become_invalid_is_omitted(tmp_path: Path) -> None:
     (directory,) = discover([tmp_path / "in"]).partitions
     (tmp_path / "out").mkdir()
     made = salvage_partition(PartitionLog(directory), [], tmp_path / "out")
-    assert [(d.first_offset, d.last_offset, d.error) for d in made.damaged] == [(1, 1, "corrupt_checksum")]
+    assert [(d.first_offset, d.last_offset, d.code) for d in made.damaged] == [(1, 1, "corrupt_checksum")]
     assert (tmp_path / "out" / "t-0" / NAME).read_bytes() == data(0) + data(2)
 
 

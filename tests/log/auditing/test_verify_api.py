@@ -91,7 +91,7 @@ def test_findings_fail_only_if_strict(tmp_path: Path) -> None:
     path = write_log(tmp_path, "t-0") / "t-0" / SEGMENT
     path.write_bytes(path.read_bytes()[:-5])
     report = kafkafmt.verify(tmp_path)
-    assert [f.error for f in report.partitions[0].findings] == ["unfinished_tail"]
+    assert [f.code for f in report.partitions[0].findings] == ["unfinished_tail"]
     assert (report.ok, report.exit_code) == (True, 0)
     strict = kafkafmt.verify(tmp_path, strict=True)
     assert (strict.ok, strict.exit_code, strict.partitions) == (False, 1, report.partitions)

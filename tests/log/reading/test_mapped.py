@@ -37,7 +37,7 @@ def test_shrunk_mapped_file_is_reported_as_damage(planned: PartitionLog, left: i
     damaged: list[kafkafmt.Damage] = []
     offsets = [r.offset for r in planned.records(start=start, on_damage=damaged.append)]
     assert offsets == list(range(start or 0, left // len(BATCHES[0])))
-    assert [d.error for d in damaged] == ["truncated"]
+    assert [d.code for d in damaged] == ["truncated"]
     assert damaged[0].last_offset == 99
 
 
