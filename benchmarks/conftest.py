@@ -1,4 +1,4 @@
-"""How contests are held: peer and ours take turns, round by round, in one process; the ratios are printed at the end."""
+"""Compare our code with a peer: both take turns in one process, and the ratios are printed at the end."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ import topics  # noqa: E402
 
 ROUNDS = 11
 LIMIT = 256 << 20
-"""Bytes read of a large topic's first segment."""
+"""Number of bytes read of the first segment of a large topic."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--report", metavar="FILE", help="write the table of ratios there too, as Markdown")
+    parser.addoption("--report", metavar="FILE", help="also write the table of ratios to this file, as Markdown")
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if not report.ROWS:
         return
-    terminalreporter.section("ours beside its peers: median ratio, quartiles, the issue's target")
+    terminalreporter.section("our code compared with peers: median ratio, quartiles, target")
     for line in report.table(report.ROWS):
         terminalreporter.write_line(line)
     if file := config.getoption("--report"):
@@ -37,7 +37,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def put(benchmark: Any, row: report.Row) -> None:
-    """A row into the table, and beside pytest-benchmark's own figures."""
+    """Add a row to the table, and to the figures of pytest-benchmark."""
     report.ROWS.append(row)
     benchmark.extra_info.update(
         {
@@ -50,11 +50,11 @@ def put(benchmark: Any, row: report.Row) -> None:
 
 
 @pytest.fixture
-def contest(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., report.Row]:
-    """contest(case, ours, name, peer, target=…): both are called in turn; each returns how many records it read.
+def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., report.Row]:
+    """Return compare(case, ours, name, peer, target=…), which calls `ours` and `peer` in turn.
 
-    Both are one thread, and what counts is its processor time, so that whatever else the machine does disturbs less. For that the
-    test's mark says `timer=time.process_time`.
+    Each returns how many records it read. Both use one thread. Processor time is measured, so that other processes disturb less. The mark
+    of the test must therefore have `timer=time.process_time`.
     """
 
     def run(
@@ -66,7 +66,7 @@ def contest(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., rep
         rounds: int = ROUNDS,
     ) -> report.Row:
         records = ours()
-        assert peer() == records, "peer and ours read different numbers of records"
+        assert peer() == records, "the peer read another number of records"
         times: list[float] = []
 
         def turn() -> None:
@@ -75,9 +75,9 @@ def contest(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., rep
             times.append(time.process_time() - started)
 
         benchmark.pedantic(ours, setup=turn, rounds=rounds, iterations=1)
-        own = benchmark.stats.stats.data
-        low, ratio, high = report.quartiles([b / a for a, b in zip(own, times, strict=True)])
-        ns = [report.quartiles(seconds)[1] / records * 1e9 for seconds in (own, times)]
+        our_times = benchmark.stats.stats.data
+        low, ratio, high = report.quartiles([b / a for a, b in zip(our_times, times, strict=True)])
+        ns = [report.quartiles(seconds)[1] / records * 1e9 for seconds in (our_times, times)]
         row = report.Row(benchmark.group, case, ns[0], name, ns[1], "ns/record", ratio, low, high, target)
         put(benchmark, row)
         return row
@@ -86,9 +86,11 @@ def contest(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., rep
 
 
 @pytest.fixture
-def beside(benchmark: Any) -> Callable[..., report.Row]:
-    """beside(case, ours, name, figures, target=…): a peer that measures itself (ns per record of each repetition), in the middle
-    of our rounds."""
+def compare_self_timed(benchmark: Any) -> Callable[..., report.Row]:
+    """Return compare_self_timed(case, ours, name, figures, target=…), for a peer that measures itself.
+
+    `figures` returns ns per record of each repetition. It is called in the middle of our rounds.
+    """
 
     def run(
         case: str,
@@ -108,18 +110,18 @@ def beside(benchmark: Any) -> Callable[..., report.Row]:
                 ours()
 
         benchmark.pedantic(ours, setup=turn, rounds=rounds, iterations=1)
-        own = report.quartiles([seconds / records * 1e9 for seconds in benchmark.stats.stats.data])
+        our_times = report.quartiles([seconds / records * 1e9 for seconds in benchmark.stats.stats.data])
         peer = report.quartiles(theirs)
         row = report.Row(
             benchmark.group,
             case,
-            own[1],
+            our_times[1],
             name,
             peer[1],
             "ns/record",
-            peer[1] / own[1],
-            peer[0] / own[2],
-            peer[2] / own[0],
+            peer[1] / our_times[1],
+            peer[0] / our_times[2],
+            peer[2] / our_times[0],
             target,
         )
         put(benchmark, row)
@@ -130,12 +132,15 @@ def beside(benchmark: Any) -> Callable[..., report.Row]:
 
 @pytest.fixture(scope="session")
 def topic() -> Callable[[str], Path]:
-    """topic(name): the directory of a partition that a real broker wrote, made if need be, or a skip with the reason."""
+    """Return topic(name), the directory of a partition that a real broker wrote.
+
+    The topic is created if needed. If that is impossible, the test is skipped with the reason.
+    """
 
     def find(name: str) -> Path:
         directory = topics.folder() / "data" / f"{name}-0"
         if not directory.exists() and (reason := java_tools.missing()):
-            pytest.skip(f"no topic {name!r} yet, and nothing to make it with: {reason}")
+            pytest.skip(f"topic {name!r} does not exist and cannot be created: {reason}")
         return topics.ensure(name)[name]
 
     return find

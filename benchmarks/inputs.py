@@ -1,11 +1,11 @@
-"""Seeded batches of format 2 to measure with, as one stretch of memory each.
+"""Make seeded batches of format 2 for measurements, adjacent in one buffer.
 
-    python benchmarks/inputs.py [LETTER…] [--codec zstd]     makes them, prints what each is and where it is kept
-    inputs.make("a"); inputs.make("a", "lz4")                the same from Python: the bytes (kept in $KAFKAFMT_BENCH_DATA/inputs)
+    python benchmarks/inputs.py [LETTER…] [--codec zstd]     create inputs, print what each is and where it is kept
+    inputs.make("a"); inputs.make("a", "lz4")                return the bytes (kept in $KAFKAFMT_BENCH_DATA/inputs)
 
-A batch is closed before its records would pass the batch size *uncompressed*; then it is compressed. (A Kafka producer with the same
-setting packs about that many compressed bytes, so the batches in `topics.py` hold more records.) A text value is JSON of words and
-numbers, so that codecs have something to do.
+A batch is closed before its records would exceed the batch size *uncompressed*, and is then compressed. A Kafka producer with the
+same setting packs about that many compressed bytes, so the batches of `topics.py` have more records. A text value is JSON of words
+and numbers, so that codecs can compress it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import building as build  # noqa: E402
 
-VERSION = 1  # raise it when the same letter would give other bytes: kept files are then made anew
+VERSION = 1  # increase it if the same letter gives other bytes, so that kept files are rebuilt
 SEED = 20_240_229
 FIRST_TIME = 1_760_000_000_000
 SIZE = 24 << 20
@@ -42,7 +42,7 @@ WORDS = (
 
 @dataclass(frozen=True)
 class Input:
-    """What an input shows, how large its batches are, and what its records hold."""
+    """The title of an input, the size of its batches, and its records."""
 
     title: str
     batch: int
@@ -50,7 +50,7 @@ class Input:
 
 
 def text(rng: random.Random, size: int, number: int) -> bytes:
-    """A JSON object of exactly `size` bytes."""
+    """Return a JSON object of exactly `size` bytes."""
     head = b'{"seq":%d,"account":"A%06d","total":%d,"memo":"' % (
         100_000_000 + number,
         rng.randrange(10**6),
@@ -61,7 +61,7 @@ def text(rng: random.Random, size: int, number: int) -> bytes:
 
 
 def fixed(size: int, headers: int = 0) -> Callable[[random.Random], Iterator[Body]]:
-    """Records of 10 byte keys and text values of one size."""
+    """Return a function that yields records with 10 byte keys and text values of one size."""
 
     def bodies(rng: random.Random) -> Iterator[Body]:
         number = 0
@@ -79,13 +79,17 @@ def fixed(size: int, headers: int = 0) -> Callable[[random.Random], Iterator[Bod
 
 
 def tiny(rng: random.Random) -> Iterator[Body]:
-    """Null keys and values of 10 bytes."""
+    """Yield null keys, and values of 10 bytes."""
     while True:
         yield None, b"%010d" % rng.randrange(10**10), ()
 
 
 def varied(rng: random.Random) -> Iterator[Body]:
-    """Sizes as in the wild: lognormal values (median 150 bytes, some of many KB, a few null), null keys or keys of 1 to 40 bytes."""
+    """Yield records of realistic sizes.
+
+    Value sizes are lognormal (median 150 bytes, some of many KB, a few null). Keys are null or have
+    1 to 40 bytes.
+    """
     pool = text(rng, 1 << 16, 0)
     sizes = np.random.default_rng(rng.getrandbits(32))
     while True:
@@ -108,12 +112,12 @@ INPUTS = {
 
 
 def folder() -> Path:
-    """Where inputs are kept."""
+    """Return the directory in which inputs are kept."""
     return Path(os.environ.get("KAFKAFMT_BENCH_DATA") or ROOT / ".bench").resolve() / "inputs"
 
 
 def path(letter: str, codec: str = "none", size: int = SIZE) -> Path:
-    """The file of an input, made if it is not there; `size` is bytes before compression."""
+    """Return the file of an input, which is created if it is missing. `size` is bytes before compression."""
     file = folder() / f"{letter}-{codec}-{size >> 10}k-v{VERSION}.batches"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -125,15 +129,15 @@ def path(letter: str, codec: str = "none", size: int = SIZE) -> Path:
 
 
 def make(letter: str, codec: str = "none", size: int = SIZE) -> bytes:
-    """The bytes of an input: whole batches, one behind the other, offsets from 0."""
+    """Return the bytes of an input: complete, adjacent batches with offsets from 0."""
     return path(letter, codec, size).read_bytes()
 
 
 def batches(letter: str, codec: str, size: int) -> Iterator[bytes]:
-    """Batches until their records make up `size` bytes uncompressed."""
-    chosen = INPUTS[letter]
+    """Yield batches until their records have `size` bytes uncompressed."""
+    selected = INPUTS[letter]
     rng = random.Random(SEED * 1000 + ord(letter))
-    bodies = chosen.bodies(rng)
+    bodies = selected.bodies(rng)
     offset = total = 0
     time = FIRST_TIME
     pending = next(bodies)
@@ -142,11 +146,11 @@ def batches(letter: str, codec: str, size: int) -> Iterator[bytes]:
         filled, delta = build.HEADER_SIZE, 0
         while True:
             key, value, headers = pending
-            one = build.record(len(records), delta, key, value, headers)
-            if records and filled + len(one) > chosen.batch:
+            encoded = build.record(len(records), delta, key, value, headers)
+            if records and filled + len(encoded) > selected.batch:
                 break
-            records.append(one)
-            filled += len(one)
+            records.append(encoded)
+            filled += len(encoded)
             delta += rng.random() < 0.1
             pending = next(bodies)
         yield build.batch(records, base_offset=offset, base_timestamp=time, codec=build.CODECS[codec])

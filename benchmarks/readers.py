@@ -1,4 +1,4 @@
-"""The contestants: each reads every record of a buffer, CRCs checked, and returns how many there were."""
+"""Read every record of a buffer with each library, CRCs checked, and return the number of records."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ from kafkafmt.types import BATCH_DTYPE, RecordColumns
 FIELDS = ("offset", "timestamp", "key", "value")
 ROWS = 16384
 WINDOW = 256 * 1024
-"""Bytes of batches that are scanned before they are decoded: what a processor's second cache holds."""
+"""Bytes of batches that are scanned before they are decoded: the size of a processor's second-level cache."""
 
 Read = Callable[[], int]
 
 
 def batches_of(data: Any, window: int = WINDOW) -> int:
-    """How many batches lie in a window."""
+    """Return how many batches fit in a window."""
     table = np.zeros(1, BATCH_DTYPE)
     kafkafmt._backend.core.scan_batches(data, table, 0, None, False)
     return max(1, window // int(table["size"][0]))
 
 
 def columns(data: Any, names: Sequence[str] = FIELDS, core: Any = None, check_crc: bool = True) -> Read:
-    """Uncompressed batches into reused columns, by the core alone. Its table, columns and cursor are made once."""
+    """Decode uncompressed batches into reused columns with the core alone.
+
+    Its table, columns and cursor are created once.
+    """
     core = core or kafkafmt._backend.core
     table, out, size = np.zeros(batches_of(data), BATCH_DTYPE), RecordColumns(ROWS, names), len(data)
 
@@ -44,7 +47,7 @@ def columns(data: Any, names: Sequence[str] = FIELDS, core: Any = None, check_cr
                 core.decode_records(data, rows, out)
                 count += out.rows
                 out.clear()
-            if scan.count == 0:  # the end cuts a batch off
+            if scan.count == 0:  # the end of the data truncates a batch
                 break
             position = scan.position
         return count
@@ -53,7 +56,7 @@ def columns(data: Any, names: Sequence[str] = FIELDS, core: Any = None, check_cr
 
 
 def chunks(data: Any, names: Sequence[str] | RecordColumns, capacity: int = ROWS) -> Iterator[records.Chunk]:
-    """The same as users have it, which decompresses too."""
+    """Yield chunks of columns, decompressed, through the public API."""
     return records.read_chunks(data, names, capacity=capacity)
 
 
@@ -62,7 +65,7 @@ def reader(data: Any, names: Sequence[str] = FIELDS) -> Read:
 
 
 def to_arrow(data: Any, names: Sequence[str] = ("key", "value", "offset", "timestamp")) -> Read:
-    """Into pyarrow record batches of 8 MB, keys and values (and headers) gathered."""
+    """Decode into Arrow record batches of 8 MB, with keys, values and headers copied."""
 
     def read() -> int:
         schema = arrow.schema_of(names)
@@ -73,16 +76,21 @@ def to_arrow(data: Any, names: Sequence[str] = ("key", "value", "offset", "times
 
 
 def objects(data: Any, names: Sequence[str] = FIELDS) -> Read:
-    """Record objects, four fields of each read; with "headers" a fifth. Offsets begin at 0 and have no gaps: the last one counts."""
+    """Read four fields of Record objects; with "headers", a fifth.
+
+    Offsets start at 0 and have no gaps, so the last one gives the count.
+    """
     return lambda: read_fields([kafkafmt.read_records(data, columns=names)], "headers" in names)
 
 
 def values(data: Any) -> Read:
-    """Lists of values as bytes."""
+    """Make lists of values as bytes."""
 
     def read() -> int:
         count = 0
         for source, out in chunks(data, ("value",), 1024):
+            assert out.value_position is not None
+            assert out.value_length is not None
             count += len(kafkafmt._backend.core.make_values(source, out.value_position, out.value_length, out.rows))
         return count
 
@@ -90,7 +98,10 @@ def values(data: Any) -> Read:
 
 
 def read_fields(groups: Iterable[Iterable[Any]], headers: bool) -> int:
-    """Four or five fields of every record, as a caller's loop reads them; how many records there were, if the first had offset 0."""
+    """Read four or five fields of every record, as a caller's loop does.
+
+    Return the number of records, if the first has offset 0.
+    """
     record = None
     for group in groups:
         if headers:
@@ -106,11 +117,11 @@ def read_fields(groups: Iterable[Iterable[Any]], headers: bool) -> int:
                 record.timestamp  # noqa: B018
                 record.key  # noqa: B018
                 record.value  # noqa: B018
-    return 0 if record is None else record.offset + 1
+    return 0 if record is None else int(record.offset) + 1
 
 
 def aiokafka_batches(data: bytes) -> Iterator[Any]:
-    """Every batch by aiokafka's C extension, its CRC checked."""
+    """Yield every batch through aiokafka's C extension, with its CRC checked."""
     batches = aiokafka.record.memory_records.MemoryRecords(data)
     while batches.has_next():
         batch = batches.next_batch()
@@ -119,25 +130,25 @@ def aiokafka_batches(data: bytes) -> Iterator[Any]:
 
 
 def aiokafka_fields(data: bytes, headers: bool = False) -> Read:
-    """Offset, timestamp, key and value of every record, as its C extension gives them."""
+    """Read offset, timestamp, key and value of every record through aiokafka's C extension."""
     return lambda: read_fields(aiokafka_batches(data), headers)
 
 
 def aiokafka_values(data: bytes) -> Read:
-    """Values alone."""
+    """Read only values through aiokafka."""
 
     def read() -> int:
         record = None
         for batch in aiokafka_batches(data):
             for record in batch:
                 record.value  # noqa: B018
-        return 0 if record is None else record.offset + 1
+        return 0 if record is None else int(record.offset) + 1
 
     return read
 
 
 def aiokafka_to_arrow(data: bytes, rows: int = 65536) -> Read:
-    """Into pyarrow record batches of the same four columns, by way of lists."""
+    """Make Arrow record batches of the same four columns from lists of aiokafka's values."""
     schema = arrow.schema_of(("key", "value", "offset"))
 
     def read() -> int:
@@ -153,7 +164,7 @@ def aiokafka_to_arrow(data: bytes, rows: int = 65536) -> Read:
             batch = pa.RecordBatch.from_arrays([*arrays, when], names=[*schema.names, "timestamp"])
             for part in (keys, payloads, offsets, times):
                 part.clear()
-            return batch.num_rows
+            return int(batch.num_rows)
 
         for batch in aiokafka_batches(data):
             for record in batch:
@@ -175,5 +186,5 @@ def kafka_python_batches(data: bytes) -> Iterator[Any]:
 
 
 def kafka_python_fields(data: bytes) -> Read:
-    """The same four fields by kafka-python, which is Python throughout."""
+    """Read the same four fields through kafka-python, which is pure Python."""
     return lambda: read_fields(kafka_python_batches(data), False)

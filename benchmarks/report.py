@@ -1,6 +1,7 @@
-"""What a run of the benchmarks found: rows of ours beside a peer's, and the table of their ratios.
+"""Format the results of a benchmark run: rows of our figure and a peer's, and a table of their ratios.
 
-A row's ratio is the median over rounds of peer / ours (or ours / peer, where more is better); its spread are the quartiles.
+A row's ratio is the median over rounds of peer / ours (or ours / peer, if more is better). Its
+spread is given by the quartiles.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ HEAD = ("question", "case", "ours", "peer", "", "ratio", "spread", "target", "")
 
 @dataclass(frozen=True)
 class Row:
-    """unit: what `ours` and `peer` are in. target: what the ratio should reach, or what `ours` should with `absolute`."""
+    """A result. `unit` is the unit of `ours` and `peer`. `target` is for the ratio, or with `absolute` for `ours`."""
 
     question: str
     case: str
@@ -30,7 +31,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Empty without a target; a figure within 15 % of it is close."""
+        """Compare the result with its target: within 15 % below is close. Return "" without a target."""
         if self.target is None:
             return ""
         reached = (self.ours if self.absolute else self.ratio) / self.target
@@ -53,11 +54,11 @@ class Row:
 
 
 ROWS: list[Row] = []
-"""Of this run, in its order."""
+"""The rows of this run, in order."""
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """First quartile, median, third quartile."""
+    """Return the first quartile, the median and the third quartile."""
     if len(values) < 2:
         return values[0], values[0], values[0]
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -65,13 +66,13 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Lines for a terminal."""
+    """Return the lines of a table for a terminal."""
     cells = [HEAD, *(row.cells() for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(HEAD))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The same for a document."""
+    """Return a table for a Markdown document."""
     lines = [HEAD, tuple("---" for _ in HEAD), *(row.cells() for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

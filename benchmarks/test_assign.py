@@ -1,8 +1,9 @@
-"""What do offsets set in place cost beside the CRC, over 16 KiB batches, and what does validation cost beside it?
+"""Measure offsets assigned in place, and validation, compared with the CRC alone, over 16 KiB batches.
 
-The peer is the shallow walk with its CRCs, by the core alone. `assign_offsets` checks every batch and then writes base offset
-and leader epoch; the validator looks at headers (`check_records=False`) or at every record too. Figures are per batch. A request is one
-batch of a client, validated by a call of its own; beside it the library's bare loop, or the CRC, and a copy.
+The peer is the shallow walk with its CRCs, by the core alone. `assign_offsets` checks every batch
+and then writes base offset and leader epoch. The validator checks headers (`check_records=False`)
+or every record too. Figures are per batch. A request is one batch of a client, validated by a
+separate call. Its peer copies the batch and checks its CRC, and decompresses it if necessary.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import pytest
 import kafkafmt
 from kafkafmt import assign_offsets, validate_and_assign_offsets
 from kafkafmt.codecs import Arena, Decompressor
+from kafkafmt.records.signatures import ValidatorOptions
 from kafkafmt.types import BATCH_DTYPE
 
-OPTIONS = {"origin": "coordinator", "now_ms": inputs.FIRST_TIME, "after_max_ms": 10**12}
+OPTIONS: ValidatorOptions = {"origin": "coordinator", "now_ms": inputs.FIRST_TIME, "after_max_ms": 10**12}
 
 
 def walk(data: bytearray) -> Callable[[], int]:
@@ -37,31 +39,32 @@ def walk(data: bytearray) -> Callable[[], int]:
 
 @pytest.mark.benchmark(group="in place, a batch", timer=time.process_time)
 @pytest.mark.parametrize("letter", ["a", "c"])
-@pytest.mark.parametrize("what", ["assign_offsets", "validate, headers", "validate, records"])
-def test_in_place(contest: Callable[..., object], letter: str, what: str) -> None:
+@pytest.mark.parametrize("operation", ["assign_offsets", "validate, headers", "validate, records"])
+def test_batches_changed_in_place(compare: Callable[..., object], letter: str, operation: str) -> None:
     data = bytearray(inputs.make(letter))
     count = walk(data)()
 
     def ours() -> int:
-        if what == "assign_offsets":
+        if operation == "assign_offsets":
             assign_offsets(data, 7, 3)
         else:
-            assert validate_and_assign_offsets(data, 7, **OPTIONS, check_records=what.endswith("records")).in_place
+            settings: ValidatorOptions = {**OPTIONS, "check_records": operation.endswith("records")}
+            assert validate_and_assign_offsets(data, 7, **settings).in_place
         return count
 
-    contest(
-        f"{letter}, {what}",
+    compare(
+        f"{letter}, {operation}",
         ours,
         "walk with CRC",
         walk(data),
-        None if what == "validate, records" else 1 / 1.1,
+        None if operation == "validate, records" else 1 / 1.1,
         rounds=41,
     )
 
 
 @pytest.mark.benchmark(group="a request", timer=time.process_time)
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "LogAppendTime"])
-def test_a_request(contest: Callable[..., object], codec: str) -> None:
+def test_single_request(compare: Callable[..., object], codec: str) -> None:
     kind, codec = ("LogAppendTime", "none") if codec == "LogAppendTime" else ("CreateTime", codec)
     records = [
         (b"k" * 10, b"a few words of %d" % (i * 7919 % 997) + bytes(80), inputs.FIRST_TIME + i) for i in range(136)
@@ -86,4 +89,4 @@ def test_a_request(contest: Callable[..., object], codec: str) -> None:
                 decompressor.decompress(number, view.payload, arena)
         return times
 
-    contest(f"{codec}, {kind}", ours, "copy, CRC, decompression", bare, None, rounds=21)
+    compare(f"{codec}, {kind}", ours, "copy, CRC, decompression", bare, None, rounds=21)

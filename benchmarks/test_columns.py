@@ -1,6 +1,7 @@
-"""How fast do uncompressed batches become columns, CRC checked, beside aiokafka's C extension reading the same fields?
+"""Measure how fast uncompressed batches become columns, compared with aiokafka's C extension reading the same fields.
 
-`columns` is spans in reused arrays, `arrow` pyarrow record batches, keys and values copied together; both as users call them.
+CRCs are checked. `columns` are spans in reused arrays. `arrow` are Arrow record batches with copied
+keys and values. Both are used through the public API.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ WITH_HEADERS = (*readers.FIELDS, "headers")
 
 @pytest.mark.benchmark(group="columns", timer=time.process_time)
 @pytest.mark.parametrize("letter", COLUMNS)
-def test_columns(contest: Callable[..., object], letter: str) -> None:
+def test_columns(compare: Callable[..., object], letter: str) -> None:
     data = inputs.make(letter)
     case = f"{letter}: {inputs.INPUTS[letter].title}"
-    contest(case, readers.reader(data), "aiokafka", readers.aiokafka_fields(data), COLUMNS[letter])
+    compare(case, readers.reader(data), "aiokafka", readers.aiokafka_fields(data), COLUMNS[letter])
 
 
 @pytest.mark.benchmark(group="columns with headers", timer=time.process_time)
-def test_headers(contest: Callable[..., object]) -> None:
+def test_headers(compare: Callable[..., object]) -> None:
     data = inputs.make("d")
-    contest(
+    compare(
         "d: 3 headers, decoded",
         readers.reader(data, WITH_HEADERS),
         "aiokafka",
@@ -37,7 +38,7 @@ def test_headers(contest: Callable[..., object]) -> None:
 
 @pytest.mark.benchmark(group="Arrow, keys and values gathered", timer=time.process_time)
 @pytest.mark.parametrize("letter", COLUMNS)
-def test_arrow(contest: Callable[..., object], letter: str) -> None:
+def test_arrow(compare: Callable[..., object], letter: str) -> None:
     data = inputs.make(letter)
     target = 15 if letter == "a" else None
-    contest(letter, readers.to_arrow(data), "aiokafka into pyarrow", readers.aiokafka_to_arrow(data), target)
+    compare(letter, readers.to_arrow(data), "aiokafka into pyarrow", readers.aiokafka_to_arrow(data), target)

@@ -13,11 +13,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kafkafmt
-from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log import PartitionDir, PartitionLog, discover
 from kafkafmt.log.auditing.verify import verify_partition
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
@@ -30,40 +31,40 @@ BATCH_BYTES = 1024
 VALUES = [random.Random(i).randbytes(BATCH_BYTES - 71) for i in range(16)]
 
 
-def sound(i: int) -> bytes:
+def valid_batch(i: int) -> bytes:
     return simple_batch([VALUES[i % 16]], i)
 
 
-def corrupted(i: int) -> bytes:
-    return mutate(sound(i), 66, b"\xff\xfe\xfd")
+def corrupted_batch(i: int) -> bytes:
+    return mutate(valid_batch(i), 66, b"\xff\xfe\xfd")
 
 
 def without_length(i: int) -> bytes:
-    return mutate(corrupted(i), 8, struct.pack(">i", 2 * BATCH_BYTES - 9))
+    return mutate(corrupted_batch(i), 8, struct.pack(">i", 2 * BATCH_BYTES - 9))
 
 
 def fake_header(i: int, count: int) -> bytes:
-    """A header of format 2 that claims to end with the file."""
+    """Return a header of format 2 whose batch claims to end with the file."""
     return struct.pack(">qiibIhiqqqhii", i, (count - i) * 61 - 12, 0, 2, 0x12345678, 0, 0, 0, 0, -1, -1, -1, 1)
 
 
 KINDS: dict[str, Callable[[int], bytes]] = {
-    "no damage": lambda size: b"".join(map(sound, range(size // BATCH_BYTES))),
-    "every batch": lambda size: b"".join(map(corrupted, range(size // BATCH_BYTES))),
+    "no damage": lambda size: b"".join(map(valid_batch, range(size // BATCH_BYTES))),
+    "every batch": lambda size: b"".join(map(corrupted_batch, range(size // BATCH_BYTES))),
     "two of three batches": lambda size: b"".join(
-        corrupted(i) if i % 3 else sound(i) for i in range(size // BATCH_BYTES)
+        corrupted_batch(i) if i % 3 else valid_batch(i) for i in range(size // BATCH_BYTES)
     ),
     "two of three, lengths too": lambda size: b"".join(
-        without_length(i) if i % 3 else sound(i) for i in range(size // BATCH_BYTES)
+        without_length(i) if i % 3 else valid_batch(i) for i in range(size // BATCH_BYTES)
     ),
     "neighbour pairs": lambda size: b"".join(
-        corrupted(i) if i % 64 < 2 else sound(i) for i in range(size // BATCH_BYTES)
+        corrupted_batch(i) if i % 64 < 2 else valid_batch(i) for i in range(size // BATCH_BYTES)
     ),
     "zeroed sectors": lambda size: b"".join(
-        bytes(BATCH_BYTES) if i % 64 == 1 else sound(i) for i in range(size // BATCH_BYTES)
+        bytes(BATCH_BYTES) if i % 64 == 1 else valid_batch(i) for i in range(size // BATCH_BYTES)
     ),
     "headers up to the end": lambda size: b"".join(fake_header(i, size // 61) for i in range(size // 61)),
-    "zigzag offsets": lambda size: b"".join(sound(i ^ 1) for i in range(size // BATCH_BYTES)),
+    "zigzag offsets": lambda size: b"".join(valid_batch(i ^ 1) for i in range(size // BATCH_BYTES)),
     "random bytes": lambda size: random.Random(size).randbytes(size),
 }
 
@@ -79,7 +80,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 @pytest.mark.benchmark(group="damage")
 @pytest.mark.parametrize("kind", KINDS)
-def test_damaged_segment(benchmark: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+def test_damaged_segment(benchmark: Any, tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
     figures = []
@@ -87,11 +88,11 @@ def test_damaged_segment(benchmark: pytest.FixtureRequest, tmp_path: Path, kind:
         (folder / f"{0:020}.log").write_bytes(KINDS[kind](size))
         directory = discover([folder]).partitions[0]
 
-        def verify(directory: object = directory) -> object:
-            return verify_partition(PartitionLog(directory))  # type: ignore[arg-type]
+        def verify(directory: PartitionDir = directory) -> object:
+            return verify_partition(PartitionLog(directory))
 
-        def read(directory: object = directory) -> int:
-            return sum(c.columns.rows for c in PartitionLog(directory).chunks(on_damage=lambda _: None))  # type: ignore[arg-type]
+        def read(directory: PartitionDir = directory) -> int:
+            return sum(c.columns.rows for c in PartitionLog(directory).chunks(on_damage=lambda _: None))
 
         def salvage(folder: Path = folder) -> None:
             shutil.rmtree(tmp_path / "salvaged", ignore_errors=True)
@@ -100,5 +101,5 @@ def test_damaged_segment(benchmark: pytest.FixtureRequest, tmp_path: Path, kind:
         figures.append(tuple(size / MB / seconds(work) for work in (verify, read, salvage)))
     shown = ", ".join(f"{s // MB} MB: {v:.0f} {r:.0f} {c:.0f}" for s, (v, r, c) in zip(SIZES, figures, strict=True))
     print(f"\n{kind:28} MB/s verified, read, salvaged, at {shown}")
-    benchmark.extra_info["MB/s"] = figures  # type: ignore[attr-defined]
-    benchmark.pedantic(verify, rounds=3)  # type: ignore[attr-defined]
+    benchmark.extra_info["MB/s"] = figures
+    benchmark.pedantic(verify, rounds=3)

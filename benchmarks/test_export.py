@@ -1,8 +1,10 @@
-"""How fast is `kafkafmt export` on two cores, and how much of it is pyarrow's Parquet writer alone?
+"""Measure `kafkafmt export` on two cores, and how much of its time pyarrow's Parquet writer takes.
 
-Topics of a real broker, 100 B values, become Parquet on local[2]. In turns with it, the same record batches, ready in memory, are
-written by two processes with the same settings: that is all that the export could gain if the rest of it took no time. The
-session is warm: Spark's start and each worker's first import are not counted, planning and committing are.
+Topics of a real broker, with values of 100 bytes, are written as Parquet on local[2]. In turn, two
+processes write the same Arrow record batches, which are ready in memory, with the same settings.
+The ratio is the most that the export could gain if the rest of it took no time. The session is
+warm: the start of Spark and the first import of each worker are not counted. Planning and
+committing are.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from kafkafmt.spark.session import make_session
 
 ROUNDS = 5
 TARGETS = {1: 3.0, 3: 1.8}
-"""M rows/s on two cores: more than 4 times what Spark's own Kafka source writes here, and 2.5 times at level 3."""
+"""M rows/s on two cores: more than 4 times the speed of Spark's own Kafka source here, and 2.5 times at level 3."""
 READY_BATCHES = 8
 WORKER_LIMIT = 400_000_000
 
@@ -40,8 +42,8 @@ def spark() -> Any:
         return make_session("local[2]", "benchmark of the export")
 
 
-def _write_again_and_again(source: str, name: str, target: str, level: int, rows: int, ready: Any, go: Any) -> None:
-    """A process that writes `rows` rows of ready-made batches, as one task after another would."""
+def _write_repeatedly(source: str, name: str, target: str, level: int, rows: int, ready: Any, go: Any) -> None:
+    """Write `rows` rows of ready batches each time `go` is released, like one task after another."""
     partition = kafkafmt.open(source)[name, 0]
     batches = [batch for batch, _ in zip(partition.to_batches(COLUMNS), range(READY_BATCHES), strict=False)]
     groups = list(row_groups(batches))
@@ -79,7 +81,7 @@ def test_export(
     ready, go = context.Semaphore(0), context.Semaphore(0)
     writers = [
         context.Process(
-            target=_write_again_and_again, args=(str(source), name, target, level, rows // 2, ready, go), daemon=True
+            target=_write_repeatedly, args=(str(source), name, target, level, rows // 2, ready, go), daemon=True
         )
         for target in (str(tmp_path / "0.parquet"), str(tmp_path / "1.parquet"))
     ]

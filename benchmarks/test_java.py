@@ -1,7 +1,8 @@
-"""How fast beside the strongest peer, Kafka's own Java (MemoryRecords on the heap, its compiler warm, CRC checked), on a broker's topics?
+"""Measure our speed on a broker's topics compared with Kafka's own Java, the fastest peer.
 
-The first 256 MiB of each topic lie in memory on both sides. The Java mode beside each ratio is explained in java/Peer.java. A JVM of its
-own measures itself in the middle of our rounds: the two cannot take turns round by round.
+Java uses MemoryRecords on the heap, with a warm compiler and checked CRCs. Both sides read the
+first 256 MiB of each topic from memory. Peer.java describes the modes of Java. A separate JVM
+measures itself in the middle of our rounds, because the two cannot take turns.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ CASES: list[tuple[str, str, str, float | None]] = [  # our way, topic, Java's mo
 
 
 def load(file: Path) -> Any:
-    """The first bytes of a log file in memory, whole batches of it."""
+    """Return the first bytes of a log file in memory. They end with a complete batch."""
     with FileView(file) as view:
         data = aligned_buffer(min(conftest.LIMIT, view.size))
         view.read_into(data, 0)
@@ -51,11 +52,16 @@ def ours(way: str, data: Any) -> Callable[[], int]:
 @pytest.mark.benchmark(group="Kafka's Java")
 @pytest.mark.parametrize(("way", "name", "mode", "target"), CASES, ids=[f"{way}-{name}" for way, name, *_ in CASES])
 def test_java(
-    beside: Callable[..., object], topic: Callable[[str], Path], way: str, name: str, mode: str, target: float | None
+    compare_self_timed: Callable[..., object],
+    topic: Callable[[str], Path],
+    way: str,
+    name: str,
+    mode: str,
+    target: float | None,
 ) -> None:
     file = sorted(topic(name).glob("*.log"))[0]
     data = load(file)
-    beside(
+    compare_self_timed(
         f"{way}, topic {name}",
         ours(way, data),
         f"Java, {mode}",

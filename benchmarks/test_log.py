@@ -1,7 +1,7 @@
-"""What does the log floor cost: planning, reading and checking files, beside the same decoding of the same bytes in memory?
+"""Measure what planning, reading and checking files cost, compared with decoding the same bytes from memory.
 
-Each round opens the log anew. A ratio of 1 would mean that files, plans and findings cost nothing; the log floor walks a segment twice,
-once to see what of it can be delivered, once to deliver it.
+Each round opens the log again. A ratio of 1 would mean that files, plans and findings cost nothing.
+The log layer reads a segment twice: to plan it, and to deliver its records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOUR = ("key", "value", "offset", "timestamp")
 
 @pytest.fixture
 def segments(topic: Callable[[str], Path], tmp_path: Path) -> Path:
-    """A partition directory of the first segments of 64 MiB."""
+    """Return a partition directory with the first segments of 64 MiB."""
     directory = tmp_path / "none-64m-0"
     directory.mkdir()
     for file in sorted(topic("none-64m").glob("*.log"))[: conftest.LIMIT >> 26]:
@@ -41,23 +41,23 @@ def in_memory(directory: Path) -> list[Any]:
     return buffers
 
 
-@pytest.mark.benchmark(group="the log floor", timer=time.process_time)
-def test_arrow(contest: Callable[..., object], segments: Path) -> None:
+@pytest.mark.benchmark(group="the log layer", timer=time.process_time)
+def test_arrow(compare: Callable[..., object], segments: Path) -> None:
     kernels = [readers.to_arrow(data) for data in in_memory(segments)]
 
     def ours() -> int:
         (partition,) = kafkafmt.open(segments)
         return sum(batch.num_rows for batch in partition.to_batches(FOUR))
 
-    contest("into Arrow", ours, "buffers in memory", lambda: sum(kernel() for kernel in kernels), rounds=7)
+    compare("into Arrow", ours, "buffers in memory", lambda: sum(kernel() for kernel in kernels), rounds=7)
 
 
-@pytest.mark.benchmark(group="the log floor", timer=time.process_time)
-def test_records(contest: Callable[..., object], segments: Path) -> None:
+@pytest.mark.benchmark(group="the log layer", timer=time.process_time)
+def test_records(compare: Callable[..., object], segments: Path) -> None:
     kernels = [readers.objects(data, kafkafmt.types.COLUMNS) for data in in_memory(segments)]
 
     def ours() -> int:
         (partition,) = kafkafmt.open(segments)
         return readers.read_fields([partition], True)
 
-    contest("Record objects", ours, "buffers in memory", lambda: [kernel() for kernel in kernels][-1], rounds=5)
+    compare("Record objects", ours, "buffers in memory", lambda: [kernel() for kernel in kernels][-1], rounds=5)

@@ -1,4 +1,4 @@
-"""What is the native core worth, row by row, and is the pure core no slower than kafka-python?"""
+"""Measure the native core compared with the pure-Python core, and the latter compared with kafka-python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkafmt import _pure
 from kafkafmt._backend import core
 from kafkafmt.types import BATCH_DTYPE, RecordColumns
 
-pytestmark = pytest.mark.skipif(core is _pure, reason="there is no native core here to compare with")
+pytestmark = pytest.mark.skipif(core is _pure, reason="there is no native core to compare with")
 
 SIZE = 1 << 20
 NAMES = (*readers.FIELDS, "headers")
@@ -48,32 +48,32 @@ def decode(core: Any, data: bytes) -> int:
     return decoded(core, data).rows
 
 
-DONE: dict[bytes, RecordColumns] = {}
+DECODED: dict[bytes, RecordColumns] = {}
 
 
-def done(data: bytes) -> RecordColumns:
-    if data not in DONE:
-        DONE[data] = decoded(core, data)
-    return DONE[data]
+def decoded_once(data: bytes) -> RecordColumns:
+    if data not in DECODED:
+        DECODED[data] = decoded(core, data)
+    return DECODED[data]
 
 
 def gather(core: Any, data: bytes) -> int:
-    columns = done(data)
-    offsets, room, valid = (
+    columns = decoded_once(data)
+    offsets, buffer, valid = (
         np.empty(columns.rows + 1, np.int32),
         np.empty(len(data), np.uint8),
         np.zeros(columns.rows // 8 + 1, np.uint8),
     )
-    core.gather(data, columns.value_position, columns.value_length, columns.rows, offsets, room, valid)
+    core.gather(data, columns.value_position, columns.value_length, columns.rows, offsets, buffer, valid)
     return columns.rows
 
 
 def make_records(core: Any, data: bytes) -> int:
-    return len(core.make_records(data, done(data)))
+    return len(core.make_records(data, decoded_once(data)))
 
 
 def make_values(core: Any, data: bytes) -> int:
-    columns = done(data)
+    columns = decoded_once(data)
     return len(core.make_values(data, columns.value_position, columns.value_length, columns.rows))
 
 
@@ -90,19 +90,19 @@ CASES: dict[str, tuple[Callable[[Any, bytes], int], str]] = {
 }
 
 
-@pytest.mark.benchmark(group="native beside pure", timer=time.process_time)
+@pytest.mark.benchmark(group="native and pure core", timer=time.process_time)
 @pytest.mark.parametrize("case", CASES)
-def test_native_beside_pure(contest: Callable[..., object], case: str) -> None:
+def test_native_core_and_pure_core(compare: Callable[..., object], case: str) -> None:
     work, letter = CASES[case]
     data = inputs.make(letter, size=SIZE)
-    contest(case, lambda: work(core, data), "pure core", lambda: work(_pure, data), rounds=7)
+    compare(case, lambda: work(core, data), "pure core", lambda: work(_pure, data), rounds=7)
 
 
 @pytest.mark.benchmark(group="pure core", timer=time.process_time)
 @pytest.mark.parametrize("letter", ["a", "f"])
-def test_pure_columns(contest: Callable[..., object], letter: str) -> None:
+def test_pure_columns(compare: Callable[..., object], letter: str) -> None:
     data = inputs.make(letter, size=SIZE)
-    contest(
+    compare(
         f"{letter}, columns",
         readers.columns(data, core=_pure),
         "kafka-python",
@@ -114,9 +114,9 @@ def test_pure_columns(contest: Callable[..., object], letter: str) -> None:
 
 @pytest.mark.benchmark(group="pure core", timer=time.process_time)
 @pytest.mark.parametrize("letter", ["a", "d", "f"])
-def test_pure_records(contest: Callable[..., object], letter: str) -> None:
+def test_pure_records(compare: Callable[..., object], letter: str) -> None:
     data = inputs.make(letter, size=SIZE)
-    table, columns = np.zeros(16, BATCH_DTYPE), RecordColumns(1024, readers.FIELDS)  # as read_records has it
+    table, columns = np.zeros(16, BATCH_DTYPE), RecordColumns(1024, readers.FIELDS)  # the same sizes as in read_records
 
     def lists() -> Iterator[list[Any]]:
         position = 0
@@ -132,4 +132,4 @@ def test_pure_records(contest: Callable[..., object], letter: str) -> None:
     def ours() -> int:
         return readers.read_fields(lists(), False)
 
-    contest(f"{letter}, records", ours, "kafka-python", readers.kafka_python_fields(data), 1, rounds=7)
+    compare(f"{letter}, records", ours, "kafka-python", readers.kafka_python_fields(data), 1, rounds=7)

@@ -1,8 +1,9 @@
-"""Does a second thread pay? `Log.scan` with two threads next to one, by wall-clock time.
+"""Measure whether a second thread makes `Log.scan` faster, by wall-clock time.
 
-Each round reads eight partitions of 24 MiB (before compression) into the eight default columns. The two sides take
-turns, so that whatever else the machine does slows both. Other benchmarks compare processor time, which threads do not
-reduce. The ratio is at most the number of CPUs; Python's lock and the consumer, which is one thread, lower it.
+Each round reads eight partitions of 24 MiB (before compression) into the eight default columns. The
+two sides take turns, so that other processes slow both. Other benchmarks compare processor time,
+which threads do not reduce. The ratio is at most the number of CPUs. Python's lock and the
+consumer, which is one thread, lower it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ROUNDS = 7
 
 @pytest.fixture
 def log(tmp_path: Path) -> Callable[[str], kafkafmt.Log]:
-    """log(codec): an open log of eight partitions with the same batches."""
+    """Return log(codec), which opens eight partitions with the same batches."""
 
     def make(codec: str) -> kafkafmt.Log:
         source = inputs.path("c", codec)
@@ -45,7 +46,7 @@ def test_two_threads(benchmark: Any, log: Callable[[str], kafkafmt.Log], codec: 
     """Read the partitions with one and with two threads, in turn."""
     paths = [p.log.directory.path for p in log(codec)]
 
-    def read(threads: int) -> int:  # opens the log each time, because a log keeps its plans
+    def read(threads: int) -> int:  # the log is opened each time, because it keeps its plans
         return sum(b.num_rows for b in kafkafmt.open(paths).scan(threads=threads, ordered=ordered))
 
     records = read(2)
@@ -58,9 +59,9 @@ def test_two_threads(benchmark: Any, log: Callable[[str], kafkafmt.Log], codec: 
         times.append(time.perf_counter() - started)
 
     benchmark.pedantic(read, args=(2,), setup=turn, rounds=ROUNDS, iterations=1)
-    own = benchmark.stats.stats.data
-    low, ratio, high = report.quartiles([one / two for two, one in zip(own, times, strict=True)])
-    ns = [report.quartiles(seconds)[1] / records * 1e9 for seconds in (own, times)]
+    our_times = benchmark.stats.stats.data
+    low, ratio, high = report.quartiles([one / two for two, one in zip(our_times, times, strict=True)])
+    ns = [report.quartiles(seconds)[1] / records * 1e9 for seconds in (our_times, times)]
     case = f"{codec}, {'ordered' if ordered else 'unordered'}"
     conftest.put(
         benchmark, report.Row(benchmark.group, case, ns[0], "one thread", ns[1], "ns/record", ratio, low, high)

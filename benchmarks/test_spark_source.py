@@ -1,8 +1,9 @@
-"""Does decoding slow the data source down, or is the way from Python into the JVM the limit?
+"""Measure whether decoding slows the data source down, or whether the transfer from Python into the JVM is the limit.
 
-All columns of a topic's first records go to Spark's noop sink: by our data source, and by one that yields record batches of the
-same rows, made before. Both run in one session, in turns. Ours includes the plan, which checks every CRC of the segments it needs:
-so a topic is read whole, or has small segments.
+All columns of a topic's first records are written to Spark's noop sink: from our data source, and
+from one that yields ready Arrow record batches of the same rows. Both run in one session, in turn.
+Our time includes planning, which checks every CRC of the segments that are needed. So a topic is
+read as a whole, or has small segments.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ ROUNDS = 7
 
 
 class ReadyMade(DataSource):
-    """Yields one record batch over and over, loaded from a file: what the channel can do at best."""
+    """A data source that yields one Arrow record batch repeatedly, loaded from a file.
+
+    It shows the limit of the transfer.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -44,7 +48,7 @@ class ReadyMade(DataSource):
 
 
 class ReadyMadeReader(DataSourceReader):
-    """rows: how many of each task."""
+    """A reader that plans a task for each element of `rows`, with this number of rows."""
 
     def __init__(self, file: str, rows: list[int]) -> None:
         self.file, self.rows = file, rows
@@ -63,7 +67,7 @@ class ReadyMadeReader(DataSourceReader):
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     session = make_session("local[2]", "kafkafmt benchmark", **{"spark.driver.memory": "1g"})
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import this file
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]  # the workers cannot import this file
     session.dataSource.register(ReadyMade)
     yield session
     session.stop()
@@ -107,11 +111,11 @@ def test_noop_sink(
         seconds.append(time.perf_counter() - started)
 
     benchmark.pedantic(ours, setup=turn, rounds=ROUNDS, iterations=1)
-    own = benchmark.stats.stats.data
-    low, ratio, high = report.quartiles([b / a for a, b in zip(own, seconds, strict=True)])
-    ns = [report.quartiles(times)[1] / records * 1e9 for times in (own, seconds)]
+    our_times = benchmark.stats.stats.data
+    low, ratio, high = report.quartiles([b / a for a, b in zip(our_times, seconds, strict=True)])
+    ns = [report.quartiles(times)[1] / records * 1e9 for times in (our_times, seconds)]
     case = f"{name}, {tasks} tasks"
     put(
         benchmark,
-        report.Row(benchmark.group, case, ns[0], "batches made before", ns[1], "ns/record", ratio, low, high, 0.85),
+        report.Row(benchmark.group, case, ns[0], "ready batches", ns[1], "ns/record", ratio, low, high, 0.85),
     )

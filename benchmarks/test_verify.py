@@ -1,7 +1,8 @@
-"""How near to the memory's own speed is `verify --shallow`, on one core and, with two partitions, on two?
+"""Measure `verify --shallow` compared with the speed of memory, on one core and, with two partitions, on two.
 
-The topic is uncompressed and in the page cache. What stands beside it, in turns, is one thread that adds up an array much larger than the
-caches: so every byte is read once, and nothing else happens. One core is measured in processor time, two in the clock's.
+The topic is uncompressed and in the page cache. The peer, in turn, is one thread that sums an array
+much larger than the caches, so it reads every byte once and does nothing else. One core is measured
+in processor time, two cores in wall-clock time.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ PLAIN = 512 << 20
 
 
 def verify(directory: Path) -> int:
-    """The bytes of one partition, verified."""
+    """Verify one partition, and return its number of bytes."""
     (found,) = discover([directory]).partitions
     result = verify_partition(PartitionLog(found), shallow=True)
     assert not result.damaged
     return result.bytes
 
 
-def add_up(array: Any) -> int:
+def sum_up(array: Any) -> int:
     assert array.sum() == len(array)
     return int(array.nbytes)
 
@@ -68,7 +69,7 @@ def measure(
 def test_one_core(benchmark: Any, topic: Callable[[str], Path]) -> None:
     directory, array = topic("none"), np.ones(PLAIN // 8, np.int64)
     measure(
-        benchmark, "one partition, one core", lambda: verify(directory), lambda: add_up(array), 5, time.process_time
+        benchmark, "one partition, one core", lambda: verify(directory), lambda: sum_up(array), 5, time.process_time
     )
 
 
@@ -80,7 +81,7 @@ def test_two_cores(benchmark: Any, topic: Callable[[str], Path]) -> None:
             benchmark,
             "two partitions, two threads",
             lambda: sum(pool.map(verify, directories)),
-            lambda: sum(pool.map(add_up, arrays)),
+            lambda: sum(pool.map(sum_up, arrays)),
             None,
             time.perf_counter,
         )

@@ -1,5 +1,9 @@
-"""The wire protocol: a Fetch response of 1 MB from its frame to columns, beside aiokafka's way from the frame to its records;
-Metadata of 10,000 partitions and OffsetCommit of 1,000, read and written, beside kafka-python and kio."""
+"""Measure the wire protocol.
+
+A Fetch response of 1 MB is read into columns, compared with aiokafka, which reads it into records.
+Metadata of 10,000 partitions and OffsetCommit of 1,000 are read and written, compared with
+kafka-python and kio.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +28,13 @@ from kafkafmt.types import RecordColumns
 
 FETCHED = 1 << 20
 TIMES = 16
-"""So often a frame is read in a call: one that has just been received lies in a processor's cache."""
+"""How often a call reads a frame. A frame that was just received is in a processor's cache."""
 FETCH_VERSION = 11
-"""The newest that aiokafka knows."""
+"""The newest version that aiokafka supports."""
 
 
 def fetch_frame(letter: str) -> bytes:
-    """A Fetch response of one partition with some 1 MB of whole batches."""
+    """Return a Fetch response of one partition with about 1 MB of complete batches."""
     data = memoryview(inputs.make(letter))
     taken = data[: protocol.batches_end(data[:FETCHED]).bytes_used]
     response = protocol.FetchResponse
@@ -54,12 +58,12 @@ def ours_to_columns(frame: bytes) -> Callable[[], int]:
 
 
 def aiokafka_to_records(frame: bytes) -> Callable[[], int]:
-    """As its connection and its fetcher do it, with the CRC checked: the default of its consumer."""
+    """Read as aiokafka's connection and fetcher do, with the CRC checked, which is the default of its consumer."""
 
     def read() -> int:
         count = 0
         for _ in range(TIMES):
-            response = FetchResponse_v11.decode(io.BytesIO(frame[8:]))  # size and correlation id are read off before
+            response = FetchResponse_v11.decode(io.BytesIO(frame[8:]))  # size and correlation id are read before
             for _, partitions in response.topics:
                 for *_, data in partitions:
                     batches = MemoryRecords(data)
@@ -79,15 +83,15 @@ def aiokafka_to_records(frame: bytes) -> Callable[[], int]:
 
 @pytest.mark.benchmark(group="Fetch response of 1 MB to columns", timer=time.process_time)
 @pytest.mark.parametrize("letter", ["a", "c"])
-def test_fetch(contest: Callable[..., object], letter: str) -> None:
+def test_fetch(compare: Callable[..., object], letter: str) -> None:
     frame = fetch_frame(letter)
-    contest(
+    compare(
         letter, ours_to_columns(frame), "aiokafka", aiokafka_to_records(frame), 15 if letter == "a" else None, rounds=31
     )
 
 
 def metadata() -> tuple[Any, int, int]:
-    """Ten thousand partitions of a hundred topics on twelve brokers; version; elements."""
+    """Return a response with 10,000 partitions of 100 topics on 12 brokers, its version and its number of elements."""
     m = protocol.MetadataResponse
     brokers = [
         m.MetadataResponseBroker(node_id=i, host=f"broker-{i}.example.org", port=9092, rack=f"rack-{i % 3}")
@@ -105,7 +109,7 @@ def metadata() -> tuple[Any, int, int]:
 
 
 def offset_commit() -> tuple[Any, int, int]:
-    """A thousand partitions of ten topics."""
+    """Return a request with 1,000 partitions of ten topics, its version and its number of elements."""
     o = protocol.OffsetCommitRequest
     topics = [
         o.OffsetCommitRequestTopic(
@@ -134,7 +138,10 @@ KIO = {
 
 
 def repeated(call: Callable[[], Any], count: int, times: int) -> Callable[[], int]:
-    """Several calls as one, so that it takes some milliseconds; how many elements they have handled."""
+    """Return a function that calls `call` several times, and returns how many elements were handled.
+
+    The calls together take some milliseconds.
+    """
 
     def run() -> int:
         for _ in range(times):
@@ -146,7 +153,10 @@ def repeated(call: Callable[[], Any], count: int, times: int) -> Callable[[], in
 
 @pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest) -> tuple[str, Any, int, int, bytes]:
-    """Its name, the message, its version, its elements, its bytes; the peers read the same and write the same bytes."""
+    """Return name, message, version, number of elements and bytes.
+
+    The peers read the same message and write the same bytes.
+    """
     message, version, count = CASES[request.param]()
     frame = b"".join(write_ours(message, version)())
     return request.param, message, version, count, frame
@@ -161,17 +171,18 @@ def write_ours(message: Any, version: int) -> Callable[[], Any]:
 
 
 def body_of(frame: bytes, message: Any) -> bytes:
-    """Behind the header, which the peers read apart."""
+    """Return the bytes after the header, which the peers read separately."""
     return frame[4 + 8 + 2 + len("client") + 1 :] if message.KIND == "request" else frame[4 + 4 + 1 :]
 
 
 def peers(message: Any, version: int, body: bytes) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
-    """By peer a reader and a writer of the body."""
+    """Return for each peer a function that reads the body, and one that writes it."""
     name = type(message).__name__
     python = KAFKA_PYTHON[name]
     theirs = python.decode(body, version=version)
-    theirs._header = None  # what its own requests have, and decoded ones lack
-    reader, writer = kio.serial.entity_reader(KIO[name]), kio.serial.entity_writer(KIO[name])
+    theirs._header = None  # kafka-python's own requests have a header, and decoded ones lack it
+    reader: Callable[[bytes, int], Any] = kio.serial.entity_reader(KIO[name])
+    writer: Callable[[io.BytesIO, Any], None] = kio.serial.entity_writer(KIO[name])
     entity, _ = reader(body, 0)
 
     def write_kio() -> bytes:
@@ -179,7 +190,7 @@ def peers(message: Any, version: int, body: bytes) -> dict[str, tuple[Callable[[
         writer(out, entity)
         return out.getvalue()
 
-    found = {
+    found: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         "kafka-python": (lambda: python.decode(body, version=version), lambda: theirs.encode(version=version)),
         "kio": (lambda: reader(body, 0), write_kio),
     }
@@ -190,21 +201,21 @@ def peers(message: Any, version: int, body: bytes) -> dict[str, tuple[Callable[[
 
 @pytest.mark.benchmark(timer=time.process_time)
 @pytest.mark.parametrize("peer", ["kafka-python", "kio"])
-@pytest.mark.parametrize("way", ["read", "write"])
+@pytest.mark.parametrize("operation", ["read", "write"])
 def test_messages(
-    contest: Callable[..., object], benchmark: Any, case: tuple[str, Any, int, int, bytes], peer: str, way: str
+    compare: Callable[..., object], benchmark: Any, case: tuple[str, Any, int, int, bytes], peer: str, operation: str
 ) -> None:
     name, message, version, count, frame = case
-    benchmark.group = f"Messages: {way}"
+    benchmark.group = f"Messages: {operation}"
     their_read, their_write = peers(message, version, body_of(frame, message))[peer]
     times = max(1, 10_000 // count)
-    if way == "write":
+    if operation == "write":
         ours, theirs = write_ours(message, version), their_write
     elif message.KIND == "request":
         ours, theirs = (lambda: protocol.read_request(frame)), their_read
     else:
         ours, theirs = (lambda: protocol.read_response(frame, api_key=3, api_version=version)), their_read
-    contest(
+    compare(
         name,
         repeated(ours, count, times),
         peer,

@@ -1,8 +1,9 @@
-"""What does keeping a log cost beside writing the same bytes into one file, and opening it after a crash, verifying and salvaging it beside
-reading or copying it?
+"""Measure what writing a log costs compared with writing the same bytes into one file.
 
-512 MiB of uncompressed batches of 16 KiB (140 records of 100 B), in the page cache; nothing waits for the disk (fsync is left out on both
-sides). Processor time of one thread.
+Recovery after a crash, verifying and salvaging are compared with reading or copying the log. The
+log has 512 MiB of uncompressed batches of 16 KiB (140 records of 100 bytes), in the page cache.
+fsync is disabled on both sides, so nothing waits for the disk. Processor time of one thread is
+measured.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def _no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def compare(
     benchmark: Any, case: str, ours: Callable[[], int], name: str, peer: Callable[[], int], target: float | None = None
 ) -> None:
-    """GB a second of both, in turns."""
+    """Measure GB per second of both, in turn."""
     speeds: list[float] = []
 
     def turn() -> None:
@@ -73,9 +74,9 @@ def write_plain(path: Path, data: bytes, count: int) -> int:
 
 
 @pytest.mark.benchmark(group="writing a log", timer=time.process_time)
-@pytest.mark.parametrize("at_once", [1, 64])
-def test_appending(benchmark: Any, tmp_path: Path, at_once: int) -> None:
-    data, count = BATCH * at_once, COUNT // at_once
+@pytest.mark.parametrize("batches_per_call", [1, 64])
+def test_append(benchmark: Any, tmp_path: Path, batches_per_call: int) -> None:
+    data, count = BATCH * batches_per_call, COUNT // batches_per_call
 
     def ours() -> int:
         shutil.rmtree(tmp_path / "log", ignore_errors=True)
@@ -87,7 +88,7 @@ def test_appending(benchmark: Any, tmp_path: Path, at_once: int) -> None:
 
     compare(
         benchmark,
-        f"{at_once} encoded batches of 16 KiB a call",
+        f"{batches_per_call} encoded batches of 16 KiB a call",
         ours,
         "write()",
         lambda: write_plain(tmp_path / "plain", data, count),
@@ -113,7 +114,7 @@ def read_plain(log: Path) -> int:
 
 
 @pytest.mark.benchmark(group="writing a log", timer=time.process_time)
-def test_opening_after_a_crash(benchmark: Any, log: Path) -> None:
+def test_recovery_after_a_crash(benchmark: Any, log: Path) -> None:
     size = read_plain(log)
 
     def ours() -> int:
@@ -127,7 +128,7 @@ def test_opening_after_a_crash(benchmark: Any, log: Path) -> None:
 
 
 @pytest.mark.benchmark(group="verify, every record and index", timer=time.process_time)
-def test_verifying(benchmark: Any, log: Path) -> None:
+def test_verify(benchmark: Any, log: Path) -> None:
     size = read_plain(log)
 
     def ours() -> int:
@@ -138,8 +139,8 @@ def test_verifying(benchmark: Any, log: Path) -> None:
 
 
 @pytest.mark.benchmark(group="salvage", timer=time.process_time)
-def test_salvaging(benchmark: Any, log: Path, tmp_path: Path) -> None:
-    """The copying alone; verifying comes before it."""
+def test_salvage(benchmark: Any, log: Path, tmp_path: Path) -> None:
+    """Only the copying is measured. Verifying precedes it."""
     size = read_plain(log)
 
     def copy() -> int:
@@ -154,4 +155,4 @@ def test_salvaging(benchmark: Any, log: Path, tmp_path: Path) -> None:
         salvage_partition(PartitionLog(discover([log]).partitions[0]), lost, tmp_path / "out")
         return size
 
-    compare(benchmark, "an intact log copied, indexed anew and read back", ours, "shutil.copytree", copy)
+    compare(benchmark, "an intact log copied, its indexes rebuilt, read back", ours, "shutil.copytree", copy)

@@ -1,10 +1,10 @@
-"""Large topics on a real broker's disk, to measure with: made once, then kept.
+"""Create large topics with a real broker, for measurements. They are created once and kept.
 
-    python benchmarks/topics.py [--size 1G] [--only NAME…]      makes what is missing, prints NAME and its partition directory
-    topics.ensure("none", "lz4")                                the same from Python: {name: directory}
+    python benchmarks/topics.py [--size 1G] [--only NAME…]      create what is missing, print NAME and its partition directory
+    topics.ensure("none", "lz4")                                do this from Python: {name: directory}
 
-They lie in one log directory, `size-<MiB>/data` below $KAFKAFMT_BENCH_DATA (`.bench` in the checkout by default); each has one partition.
-`--size` is what the records take before compression, so that topics of the same records can be compared row by row.
+The topics are in one log directory, `size-<MiB>/data` in $KAFKAFMT_BENCH_DATA (`.bench` in the checkout by default). Each has one
+partition. `--size` is the size of the records before compression, so topics of the same records can be compared row by row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "broker"))
 
-from kafka_broker import BUSY_JVM, Broker  # noqa: E402
+from kafka_broker import FAST_JVM, Broker  # noqa: E402
 
 KEY = 10
 FIRST_TIME = 1_760_000_000_000
@@ -31,7 +31,7 @@ HEADER = 20
 
 @dataclass(frozen=True)
 class Topic:
-    """What a topic is made of; its records are JSON text with 10 byte keys, ten to a millisecond."""
+    """The properties of a topic. Its records are JSON text with 10 byte keys, ten per millisecond."""
 
     name: str
     codec: str
@@ -64,38 +64,38 @@ TOPICS = {
 
 
 def folder(size: int = 1 << 30) -> Path:
-    """Where the topics of a size lie."""
+    """Return the directory of the topics of a size."""
     return Path(os.environ.get("KAFKAFMT_BENCH_DATA") or ROOT / ".bench").resolve() / f"size-{size >> 20}"
 
 
 def ensure(*names: str, size: int = 1 << 30) -> dict[str, Path]:
-    """Make the topics that are not there yet (all of them where none is named); their partition directories."""
-    wanted = names or tuple(TOPICS)
+    """Create the topics that are missing (by default all), and return their partition directories."""
+    selected = names or tuple(TOPICS)
     home = folder(size)
     made_file = home / "made.json"
     made: dict[str, dict[str, float]] = json.loads(made_file.read_text()) if made_file.exists() else {}
-    absent = [TOPICS[name] for name in wanted if name not in made]
+    absent = [TOPICS[name] for name in selected if name not in made]
     if left := [topic.name for topic in absent if (home / "data" / f"{topic.name}-0").exists()]:
-        raise SystemExit(f"{', '.join(left)} was begun but not finished: remove {home} and try again")
+        raise SystemExit(f"{', '.join(left)} was not completed: remove {home} and try again")
     if absent:
         home.mkdir(parents=True, exist_ok=True)
-        with Broker(home, {"log.flush.interval.messages": str(1 << 62)}, jvm=BUSY_JVM) as broker:
+        with Broker(home, {"log.flush.interval.messages": str(1 << 62)}, jvm=FAST_JVM) as broker:
             for topic in absent:
                 started = time.perf_counter()
                 broker.produce(topic.plan(size))
                 made[topic.name] = {"records": topic.count(size), "seconds": round(time.perf_counter() - started, 1)}
                 print(f"{topic.name}: {topic.count(size)} records in {made[topic.name]['seconds']} s", file=sys.stderr)
                 made_file.write_text(json.dumps(made, indent=1) + "\n")
-    return {name: home / "data" / f"{name}-0" for name in wanted}
+    return {name: home / "data" / f"{name}-0" for name in selected}
 
 
 def logs(name: str, size: int = 1 << 30) -> list[Path]:
-    """The segments of a topic, made if need be."""
+    """Return the segments of a topic, which is created if needed."""
     return sorted(ensure(name, size=size)[name].glob("*.log"))
 
 
 def size_of(text: str) -> int:
-    """Bytes of `64M`, `1G` or a plain number."""
+    """Return the number of bytes of `64M`, `1G` or a plain number."""
     scale = {"K": 10, "M": 20, "G": 30}.get(text[-1].upper(), 0)
     return int(text[:-1] if scale else text) << scale
 

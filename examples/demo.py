@@ -1,4 +1,4 @@
-"""`make demo`: export log directories that real brokers wrote, one of them damaged, to Parquet on Spark.
+"""Export log directories that real brokers wrote, one of them damaged, to Parquet on Spark (`make demo`).
 
 python examples/demo.py [DIRECTORY]     # directory of the result, ./demo-output by default
 """
@@ -97,7 +97,7 @@ def read_back(output: Path) -> None:
             )
         table.add_row(*("null" if v is None else str(v) for v in row))
     console.print(table)
-    total, topics = spark.sql("SELECT count(*), count(DISTINCT topic) FROM records").first()
+    ((total, topics),) = spark.sql("SELECT count(*), count(DISTINCT topic) FROM records").collect()
     console.print(f"[dim]{total:,} records of {topics} topics in all[/dim]")
     spark.stop()
 

@@ -56,8 +56,8 @@ class Proxied:
                 for frame in splitter.feed(data):
                     for buffer in handle(frame):
                         target.sendall(buffer)
-        except (OSError, KafkaFormatError) as trouble:
-            print(f"{self.number}: {trouble}", file=sys.stderr)
+        except (OSError, KafkaFormatError) as error:
+            print(f"{self.number}: {error}", file=sys.stderr)
         for end in (source, target):
             try:
                 end.shutdown(socket.SHUT_RDWR)
@@ -68,8 +68,8 @@ class Proxied:
         self.requests.write(frame)
         try:
             request = protocol.read_request(frame)
-        except KafkaFormatError as trouble:
-            self.say(f"request passed on unread: {trouble}")
+        except KafkaFormatError as error:
+            self.say(f"request passed on unread: {error}")
             return [frame]
         self.correlation.sent(request)
         note = f", {request.body.why()}" if isinstance(request.body, protocol.UnknownBody) else ""
@@ -82,18 +82,18 @@ class Proxied:
         self.responses.write(frame)
         try:
             response = self.correlation.read_response(frame)
-        except KafkaFormatError as trouble:
-            self.say(f"response passed on unread: {trouble}")
+        except KafkaFormatError as error:
+            self.say(f"response passed on unread: {error}")
             return [frame]
         if isinstance(response.body, protocol.UnknownBody):
             self.say(f"response #{response.correlation_id}: {response.body.why()}")
             return [frame]
         if response.api_key not in NAMES_BROKERS:
             return [frame]
-        named = getattr(response.body, NAMES_BROKERS[response.api_key]) or [
+        brokers = getattr(response.body, NAMES_BROKERS[response.api_key]) or [
             response.body
         ]  # old versions of FindCoordinator have one address, in the body itself
-        for broker in named:
+        for broker in brokers:
             if getattr(broker, "host", ""):
                 broker.host, broker.port = HOST, self.port
         return protocol.write_response(response)

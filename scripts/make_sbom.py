@@ -1,9 +1,9 @@
-"""Write a software bill of materials into a wheel: CycloneDX, at `.dist-info/sboms/`, where PEP 770 has it.
+"""Write a software bill of materials (CycloneDX) into a wheel, at `.dist-info/sboms/` as PEP 770 specifies.
 
     python scripts/make_sbom.py WHEEL…
 
-It names the package, the files of native code with their hashes, what is compiled into them, and the packages that the wheel requires,
-as the wheel's own metadata has them. The same wheel gives the same bytes.
+It lists the package, the files of native code with their hashes, what is compiled into them, and
+the packages that the wheel's metadata requires. The same wheel always gets the same bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ NATIVE = (".so", ".pyd", ".dylib")
 
 
 def add_sbom(wheel: Path) -> str:
-    """Put the bill of materials into a wheel and its RECORD; return its name there. One that the wheel already has is replaced."""
+    """Put the bill of materials into a wheel and its RECORD. Return its name there.
+
+    If the wheel already contains one, it is replaced.
+    """
     with zipfile.ZipFile(wheel) as archive:
         entries = [(info, archive.read(info)) for info in archive.infolist()]
     names = {info.filename: data for info, data in entries}
@@ -110,12 +113,15 @@ def make_bill(files: dict[str, bytes], folder: str) -> dict[str, Any]:
 
 
 def _required(requirements: list[str]) -> list[dict[str, Any]]:
-    """Return a component for each required package; of an extra that is not for development, an optional one."""
+    """Return a component for each required package.
+
+    Packages of extras are optional, and development extras are left out.
+    """
     found: dict[str, dict[str, Any]] = {}
     for text in requirements:
         match = REQUIREMENT.fullmatch(text)
         if match is None:
-            raise SystemExit(f"{text!r} is not understood as a requirement")
+            raise SystemExit(f"{text!r} is not a requirement that make_sbom.py can parse")
         name, versions, extra = match.groups()
         if extra in ("dev", "docs"):
             continue

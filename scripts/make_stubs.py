@@ -1,4 +1,4 @@
-"""`make stubs`: write `kafkafmt/protocol/_classes.pyi`, the types of the message classes.
+"""Write `kafkafmt/protocol/_classes.pyi`, the types of the message classes (`make stubs`).
 
 The classes are made at run time from the schemas in `kafkafmt/protocol/schemas`, so type checkers
 and IDEs cannot see them. Run this script after a change to a schema. A test fails if the file is

@@ -1,7 +1,9 @@
-"""`make setup`: an environment in .venv, its packages, the native core, a Java for Spark.
+"""Set up the development environment in .venv: packages, the native core, a Java for Spark (`make setup`).
 
-Each step looks at what is there and does only what is missing or out of date. Needs nothing but Python's standard library.
+Each step does only what is missing or out of date. Only Python's standard library is needed.
 """
+
+from __future__ import annotations  # an older Python must be able to start this script
 
 import hashlib
 import os
@@ -9,58 +11,59 @@ import shutil
 import subprocess
 import sys
 import time
+from typing import NoReturn
 
-OLDEST = (3, 11)
+OLDEST_PYTHON = (3, 11)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 PYTHON = os.path.join(VENV, "bin", "python")
 
 
-def say(text):
+def say(text: str) -> None:
     print("setup: " + text, file=sys.stderr, flush=True)
 
 
-def give_up(text):
+def fail(text: str) -> NoReturn:
     sys.exit("setup: " + text)
 
 
-def succeeds(*command, **options):
-    return subprocess.run(command, cwd=ROOT, **options).returncode == 0
+def succeeds(*command: str, stdout: int | None = None, stderr: int | None = None) -> bool:
+    return subprocess.run(command, cwd=ROOT, stdout=stdout, stderr=stderr).returncode == 0
 
 
-def new_enough_python():
-    """Started by an older Python, this script goes on in a newer one, if the machine has it."""
-    if sys.version_info >= OLDEST:
+def new_enough_python() -> None:
+    """Run this script again with a newer Python, if this one is too old."""
+    if sys.version_info >= OLDEST_PYTHON:
         return
     for name in ("python3.14", "python3.13", "python3.12", "python3.11"):
         if shutil.which(name) and succeeds(name, "-c", "", stderr=subprocess.DEVNULL):
             os.execvp(name, [name, *sys.argv])
-    wanted, found = ".".join(map(str, OLDEST)), sys.version.split()[0]
-    give_up(
+    wanted, found = ".".join(map(str, OLDEST_PYTHON)), sys.version.split()[0]
+    fail(
         f"kafkafmt needs Python {wanted} or newer, this is {found}: install one, or name it: make PYTHON=/path/to/python"
     )
 
 
-def environment():
+def environment() -> None:
     if os.path.exists(PYTHON) and succeeds(
         PYTHON, "-m", "pip", "--version", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ):
         return
-    say(f"making .venv with Python {sys.version.split()[0]}")
+    say(f"creating .venv with Python {sys.version.split()[0]}")
     if succeeds(sys.executable, "-m", "venv", "--clear", VENV, stdout=subprocess.DEVNULL):
         return
-    # Some systems leave out ensurepip, which gives a new environment its pip. Our own pip can do the same.
+    # Some systems omit ensurepip, which installs pip in a new environment. Our own pip can do that.
     if succeeds(sys.executable, "-m", "venv", "--clear", "--without-pip", VENV) and succeeds(
         sys.executable, "-m", "pip", "--quiet", "--python", PYTHON, "install", "pip"
     ):
         return
-    give_up(
-        "could not make .venv: this Python needs its modules venv and pip (Debian, Ubuntu: apt-get install python3-venv)"
+    fail(
+        "could not create .venv: this Python needs its modules venv and pip (Debian, Ubuntu: apt-get install python3-venv)"
     )
 
 
-def packages():
-    """kafkafmt itself, from this checkout, with everything that development needs."""
+def packages() -> None:
+    """Install kafkafmt from this checkout, with everything that development needs."""
     import tomllib
 
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
@@ -74,15 +77,13 @@ def packages():
         return
     say("installing packages, about a minute the first time")
     if not succeeds(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", ".[dev]"):
-        give_up(
-            "pip could not install the packages; its reason stands above (often: the package index is out of reach)"
-        )
+        fail("pip could not install the packages; the reason is above (often: the package index is out of reach)")
     with open(stamp, "w") as file:
         file.write(wanted)
 
 
-def core():
-    """Builds kafkafmt._core in place; setup.py says what happens where there is no compiler."""
+def core() -> None:
+    """Build kafkafmt._core in place. setup.py describes what happens if there is no compiler."""
     sources = [os.path.join(ROOT, "setup.py"), os.path.join(ROOT, "kafkafmt", "_core.pyx")]
     for folder, _, names in os.walk(os.path.join(ROOT, "kafkafmt", "_corelib")):
         sources += [folder, *(os.path.join(folder, name) for name in names)]
@@ -90,25 +91,25 @@ def core():
         return
     say("building the native core")
     if not succeeds(PYTHON, "setup.py", "build_ext", "--inplace", stdout=subprocess.DEVNULL):
-        give_up("the native core was not built; the reason stands above")
+        fail("the native core was not built; the reason is above")
     if os.path.exists(core_file()):
         os.utime(core_file())
 
 
-def core_file():
+def core_file() -> str:
     suffix = subprocess.check_output(
         [PYTHON, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"], text=True
     )
     return os.path.join(ROOT, "kafkafmt", "_core" + suffix.strip())
 
 
-def main():
+def main() -> None:
     new_enough_python()
     start = time.monotonic()
     environment()
     packages()
     core()
-    import java  # a neighbour of this file, for Python 3.11 and newer
+    import java  # a module next to this file, which needs Python 3.11
 
     runtime = java.provide(VENV, say)
     version = subprocess.check_output(

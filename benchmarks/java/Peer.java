@@ -16,19 +16,19 @@ import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.CloseableIterator;
 
 /**
- * How fast Kafka's own Java reads record batches: MemoryRecords over a heap array, CRCs checked, after the compiler has settled.
+ * Measures how fast Kafka's own Java reads record batches: MemoryRecords over a heap array, with checked CRCs and a warm compiler.
  *
  * <pre>Peer MODE FILE MAX_BYTES REPETITIONS</pre>
  *
  * <ul>
  * <li>columns: offset, timestamp, key and value of every record, key and value as views of the bytes
- * <li>bytes: the same, key and value copied to byte[] as the consumer's deserializer does
- * <li>headers: as columns, and every header's key and value
- * <li>arrow: offset, timestamp, key and value into four vectors that are used again every 65536 records
+ * <li>bytes: like columns, with key and value copied to byte[], as the consumer's deserializer does
+ * <li>headers: like columns, and every header's key and value
+ * <li>arrow: offset, timestamp, key and value into four vectors, which are reused after 65536 records
  * <li>shallow: batch headers and CRCs only
  * </ul>
  *
- * Prints one JSON object: ns per record of each repetition, and what was read.
+ * Prints one JSON object: ns per record of each repetition, and how much was read.
  */
 public final class Peer {
     private static final double WARM_UP_SECONDS = 4;
@@ -64,7 +64,7 @@ public final class Peer {
             records, data.length, warmUps, checksum, figures);
     }
 
-    /** As many whole batches from the file's start as fit. */
+    /** Returns as many complete batches from the start of the file as fit. */
     private static byte[] load(String file, long limit) throws IOException {
         try (RandomAccessFile in = new RandomAccessFile(file, "r")) {
             byte[] data = new byte[(int) Math.min(Math.min(limit, in.length()), Integer.MAX_VALUE - 16)];
@@ -216,7 +216,7 @@ public final class Peer {
         }
     }
 
-    /** A batch of rows is whole: give it its length, look at a little of it, and begin anew in the same memory. */
+    /** Completes a batch of rows: sets its length, reads some of it, and resets the vectors, which keep their memory. */
     private static long finish(int count, BigIntVector offsets, TimeStampMilliVector timestamps, VarBinaryVector keys, VarBinaryVector values) {
         offsets.setValueCount(count);
         timestamps.setValueCount(count);

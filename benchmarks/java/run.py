@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Measure Kafka's own Java on batches in a file: `run.py FILE… [--modes columns,arrow]` prints a JSON object a file and mode.
+"""Measure Kafka's own Java on batches in a file, and print a JSON object for each file and mode.
 
-The strongest peer: MemoryRecords of kafka-clients over an array on the heap, a JVM for each measurement, its compiler warmed for some
-seconds, CRCs checked. The modes are explained in Peer.java. Needs java, javac and mvn. From Python: `measure(file, "columns")`.
+    run.py FILE… [--modes columns,arrow]
+
+The peer is MemoryRecords of kafka-clients over an array on the heap, with checked CRCs. Each measurement uses a new JVM, whose
+compiler is warmed up for some seconds. Peer.java describes the modes. Needs java, javac and mvn. From Python:
+`measure(file, "columns")`.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ ARTIFACTS = (
     f"org.apache.arrow:arrow-vector:{ARROW}",
     f"org.apache.arrow:arrow-memory-unsafe:{ARROW}",
 )
-# Arrow's checks of bounds and nulls are off: this is the peer at its best.
+# Arrow's checks of bounds and nulls are disabled, which makes the peer as fast as possible.
 FLAGS = (
     "-Xms3g",
     "-Xmx3g",
@@ -39,7 +42,7 @@ FLAGS = (
 
 
 def measure(file: Path, mode: str, *, limit: int = 256 << 20, repetitions: int = 7) -> dict[str, Any]:
-    """ns per record of one mode over the batches in a file, at most `limit` bytes of them."""
+    """Return ns per record of one mode over the batches in a file, at most `limit` bytes of them."""
     path = java_tools.compile_java([HERE / "Peer.java"], java_tools.classpath(*ARTIFACTS))
     result = json.loads(java_tools.run("Peer", mode, file, limit, repetitions, path=path, flags=FLAGS))
     ns = result.pop("ns")

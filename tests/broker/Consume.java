@@ -17,11 +17,11 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Reads topics from their start to their end as it is now and prints a JSON object a record, by topic, partition, offset.
+ * Reads topics from their start to their current end. Prints one JSON object per record, ordered by topic, partition and offset.
  *
  * <pre>Consume BOOTSTRAP read_uncommitted|read_committed TOPIC...</pre>
  *
- * Keys and values are base64 or null, headers an array of [key, base64 or null].
+ * Keys and values are base64 or null. Headers are an array of [key, base64 or null].
  */
 public final class Consume {
     private static final Base64.Encoder BASE64 = Base64.getEncoder();
@@ -45,7 +45,7 @@ public final class Consume {
         out.flush();
     }
 
-    /** One partition alone, so that its records come in order. The end is the last stable offset when reading committed. */
+    /** Reads one partition, so that its records are in order. With read_committed, the end is the last stable offset. */
     private static void read(KafkaConsumer<byte[], byte[]> consumer, TopicPartition partition, PrintStream out) {
         List<TopicPartition> only = List.of(partition);
         consumer.assign(only);

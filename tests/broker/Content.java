@@ -5,7 +5,7 @@ import java.util.Random;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 
-/** What the records of a job hold. The same seed and index give the same record. */
+/** Makes the records of a job. The same seed and index always give the same record. */
 final class Content {
     private static final byte[][] WORDS = words(
         "amsterdam berlin cairo dakar essen faro ghent helsinki istanbul jakarta kyoto lima madrid nairobi oslo paris quito rome seoul "
@@ -19,7 +19,7 @@ final class Content {
     private final int valueSize;
     private final int headerCount;
 
-    /** kind: json (text of words and numbers, exactly valueSize bytes), random (bytes), mixed (all that is odd). keySize 0: null keys. */
+    /** kind: json (words and numbers, exactly valueSize bytes), random (bytes), mixed (all unusual contents). keySize 0: null keys. */
     Content(String kind, int keySize, int valueSize, int headerCount, long seed) {
         this.kind = kind;
         this.keySize = keySize;
@@ -72,7 +72,7 @@ final class Content {
         return headers;
     }
 
-    /** Null, nothing, one byte, bytes that are no UTF-8, text, and sizes around the borders of a varint. */
+    /** Returns null, no bytes, one byte, bytes that are not UTF-8, text, or a size at which a varint grows by a byte. */
     private byte[] odd(int which) {
         switch (which) {
             case 0: return null;
@@ -89,7 +89,7 @@ final class Content {
         }
     }
 
-    /** {"id":…,"user":"…","amount":…,"note":"words…"}, filled with words up to the last byte. */
+    /** Returns {"id":…,"user":"…","amount":…,"note":"words…"}, filled with words to the given size. */
     private void json(byte[] out, long index) {
         int at = put(out, 0, "{\"id\":");
         at = digits(out, at, 100_000_000 + index, 9);

@@ -7,8 +7,8 @@ import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Utils;
 
 /**
- * What a broker sent to a consumer of an older format, up to 3.9: a question a line on standard input, MAGIC FIRST_OFFSET BYTES, bytes in
- * hexadecimal; the answer the same bytes down-converted, or the name of the exception.
+ * Converts record data for consumers of an older format, as brokers up to 3.9 did. Each line of standard input is a question:
+ * MAGIC FIRST_OFFSET BYTES, with the bytes in hexadecimal. The answer is the converted bytes, or the name of the exception.
  */
 public final class DownConvert {
     public static void main(String[] args) throws Exception {

@@ -17,17 +17,17 @@ import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Carries out a plan read from standard input: a job a line, of words NAME=VALUE. The one argument is the broker's address.
+ * Executes a plan from standard input. Each line is a job, with words NAME=VALUE. The only argument is the broker's address.
  *
  * <pre>
- * topic=T           made if it is not there, with partitions=N (1) and every topic.SETTING=VALUE
+ * topic=T           created if it does not exist, with partitions=N (1) and every topic.SETTING=VALUE
  * count=N           records (0)
  * content=json      json, random or mixed (see Content); value=N bytes (100), key=N bytes (0: null keys), headers=N (0), seed=N
- * time=MS           the first record's timestamp (the clock's, if not given); per-ms=N records share a millisecond (1)
- * partition=N       all there (otherwise record i goes to partition i modulo their number)
+ * time=MS           timestamp of the first record (by default the clock); per-ms=N records have the same millisecond (1)
+ * partition=N       all records go there (otherwise record i goes to partition i modulo their number)
  * batch=N           bytes (16384); linger=MS (20); flush=N ends batches after every N records
- * codec=none        none, gzip, snappy, lz4 or zstd; idempotent=true; threads=N (1) share the work of a job, each with its own order
- * id=ID             in a transaction of this id, which ends with end=commit|abort (commit), or goes on in the id's next job with end=open
+ * codec=none        none, gzip, snappy, lz4 or zstd; idempotent=true; threads=N (1) share a job, and each keeps the order of its records
+ * id=ID             in a transaction with this id, which ends with end=commit|abort (commit), or continues in the id's next job with end=open
  * </pre>
  *
  * Transactions still open at the end stay open: the process halts instead of closing their producers.
@@ -163,7 +163,7 @@ public final class Produce {
         }
     }
 
-    /** Every `step`th record of the job, beginning with the one of number `first`. */
+    /** Sends every `step`th record of the job, starting with record number `first`. */
     private void send(KafkaProducer<byte[], byte[]> producer, String topic, Job job, int first, int step) {
         long count = job.number("count", 0);
         long perMs = job.number("per-ms", 1);

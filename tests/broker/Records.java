@@ -28,17 +28,17 @@ import org.apache.kafka.storage.internals.log.LogValidator;
 import org.apache.kafka.storage.internals.log.RecordValidationException;
 
 /**
- * What Kafka's own classes make of record data: a question a line on standard input, an answer a line. Bytes are hexadecimal, null is "-".
+ * Answers questions about record data with Kafka's own classes. Each line is one question or answer. Bytes are hexadecimal, null is "-".
  *
  * <pre>
  * build MAGIC CODEC BASE_OFFSET APPEND_TIME PRODUCER_ID EPOCH SEQUENCE TRANSACTIONAL LEADER_EPOCH DELETE_HORIZON RECORD...   → the bytes
- *     RECORD is OFFSET,TIMESTAMP,KEY,VALUE[,HEADER_KEY:VALUE...]; APPEND_TIME and DELETE_HORIZON are -1 where there is none
+ *     RECORD is OFFSET,TIMESTAMP,KEY,VALUE[,HEADER_KEY:VALUE...]; APPEND_TIME and DELETE_HORIZON are -1 if there is none
  * marker BASE_OFFSET TIMESTAMP LEADER_EPOCH PRODUCER_ID EPOCH abort|commit COORDINATOR_EPOCH   → the bytes
- * read BYTES          → RECORD...  with the timestamp type in front of each, CRCs checked
+ * read BYTES          → RECORD...  each after its timestamp type, with CRCs checked
  * murmur2 BYTES...    → their hashes
  * validate BYTES NEXT_OFFSET CODEC COMPACTED MAGIC TYPE NOW BEFORE_MAX AFTER_MAX LEADER_EPOCH ORIGIN
  *     → ok MAX_TIMESTAMP SIZE_MAY_HAVE_CHANGED NEXT_OFFSET BYTES
- *     → error EXCEPTION INDEX...     (of the records at fault)
+ *     → error EXCEPTION INDEX...     (of the invalid records)
  * </pre>
  */
 public final class Records {

@@ -1,8 +1,11 @@
-"""Kafka's own classes asked about record data: MemoryRecordsBuilder, the batch iterators, LogValidator, murmur2 (see Records.java)."""
+"""Ask Kafka's own classes about record data: MemoryRecordsBuilder, the batch iterators, LogValidator, murmur2.
+
+Records.java describes the questions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ SOURCE = Path(__file__).with_name("Records.java")
 
 
 def ask(questions: Iterable[str]) -> list[str]:
-    """The answers to these questions, by one JVM."""
+    """Return the answers of one JVM to these questions."""
     path = java_tools.compile_java([SOURCE], java_tools.classpath(f"org.apache.kafka:kafka_2.13:{VERSION}"))
     lines = list(questions)
     answers = java_tools.run(
@@ -23,20 +26,23 @@ def ask(questions: Iterable[str]) -> list[str]:
     return answers.split("\n")[:-1]
 
 
-def word(data: bytes | None) -> str:
+def encoded(data: bytes | None) -> str:
     return "-" if data is None else data.hex() or "empty"
 
 
-def record_word(
+def encoded_record(
     key: bytes | None, value: bytes | None, timestamp: int, headers: Sequence[tuple[str, bytes | None]], offset: int
 ) -> str:
-    pairs = [f"{word(name.encode())}:{word(data)}" for name, data in headers]
-    return ",".join([str(offset), str(timestamp), word(key), word(value), *pairs])
+    pairs = [f"{encoded(name.encode())}:{encoded(data)}" for name, data in headers]
+    return ",".join([str(offset), str(timestamp), encoded(key), encoded(value), *pairs])
 
 
-def build(options: dict[str, Any], records: Iterable[tuple[Any, ...]]) -> str:
-    """The question what MemoryRecordsBuilder makes of BatchBuilder's options and records (with their offsets)."""
-    given = list(records)
+def build(options: Mapping[str, object], records: Iterable[tuple[Any, ...]]) -> str:
+    """Return the question how MemoryRecordsBuilder encodes records with these options of BatchBuilder.
+
+    Each record contains its offset.
+    """
+    records_with_offsets = list(records)
     names = (
         "magic",
         "codec",
@@ -47,13 +53,13 @@ def build(options: dict[str, Any], records: Iterable[tuple[Any, ...]]) -> str:
         "base_sequence",
         "transactional",
     )
-    defaults = {"magic": 2, "codec": "none", "base_offset": given[0][4], "transactional": False}
+    defaults = {"magic": 2, "codec": "none", "base_offset": records_with_offsets[0][4], "transactional": False}
     words = [str(options.get(name, defaults.get(name, -1))) for name in (*names, "leader_epoch", "delete_horizon")]
-    return " ".join(["build", *words, *(record_word(*r) for r in given)])
+    return " ".join(["build", *words, *(encoded_record(*r) for r in records_with_offsets)])
 
 
 def records_of(answer: str) -> list[tuple[Any, ...]]:
-    """What `read` answered: offset, timestamp, type, key, value, headers."""
+    """Return the records of an answer to `read`: offset, timestamp, type, key, value, headers."""
 
     def data(text: str) -> bytes | None:
         return None if text == "-" else b"" if text == "empty" else bytes.fromhex(text)
@@ -67,7 +73,10 @@ def records_of(answer: str) -> list[tuple[Any, ...]]:
 
 
 def down_convert(questions: Iterable[tuple[int, int, bytes]]) -> list[str]:
-    """What Kafka 3.9 makes of record data for an older consumer: target format, first offset wanted, bytes."""
+    """Return the record data that Kafka 3.9 converts for an older consumer.
+
+    A question is a target format, the first offset that is read, and the record data.
+    """
     source = Path(__file__).with_name("DownConvert.java")
     path = java_tools.compile_java([source], java_tools.classpath("org.apache.kafka:kafka-clients:3.9.2"))
     lines = "".join(f"{magic} {first} {data.hex()}\n" for magic, first, data in questions)

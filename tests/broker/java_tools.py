@@ -1,7 +1,8 @@
-"""Java from Python: class paths by Maven, sources compiled on demand, classes run.
+"""Run Java from Python: resolve class paths with Maven, compile sources, run classes.
 
-Everything fetched or compiled is kept under $KAFKAFMT_CACHE (by default `kafkafmt` in the user's cache directory), so that only the
-first run asks Maven. Used by tests/broker and by the benchmarks; nothing here knows about brokers.
+Downloaded and compiled files are kept in $KAFKAFMT_CACHE (by default `kafkafmt` in the user's cache
+directory), so only the first run uses Maven. The tests of the broker and the benchmarks use this
+module, which does not depend on brokers.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ LOGGERS = (
 
 
 class JavaError(RuntimeError):
-    """A Java program, the compiler or Maven failed; the message ends with what it said."""
+    """A Java program, the compiler or Maven failed. The message ends with its output."""
 
 
 def find_program(name: str) -> str | None:
-    """Where `java`, `javac` or `mvn` is: below JAVA_HOME if that is set, else on PATH."""
+    """Return the path of `java`, `javac` or `mvn`: in JAVA_HOME if that is set, else on PATH."""
     home = os.environ.get("JAVA_HOME")
     below_home = shutil.which(name, path=os.path.join(home, "bin")) if home else None
     return below_home or shutil.which(name)
 
 
 def missing() -> str:
-    """What this machine lacks, as a reason to skip; empty where nothing is missing."""
+    """Return which programs are missing, as a reason to skip a test. Return "" if none is missing."""
     absent = [name for name in NEEDED if find_program(name) is None]
     return (
         f"{', '.join(absent)} not found: install {' and '.join(sorted({NEEDED[n] for n in absent}))}" if absent else ""
@@ -49,7 +50,7 @@ def missing() -> str:
 
 
 def program(name: str) -> str:
-    """The path of a program, or JavaError with what to install."""
+    """Return the path of a program. Raise JavaError with what to install if it is missing."""
     found = find_program(name)
     if found is None:
         raise JavaError(f"{name} not found: install {NEEDED[name]}")
@@ -57,16 +58,23 @@ def program(name: str) -> str:
 
 
 def cache() -> Path:
-    """Where fetched class paths and compiled classes are kept."""
-    chosen = os.environ.get("KAFKAFMT_CACHE")
-    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkafmt"
+    """Return the directory for downloaded class paths and compiled classes."""
+    configured = os.environ.get("KAFKAFMT_CACHE")
+    base = (
+        Path(configured)
+        if configured
+        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkafmt"
+    )
     (base / "java").mkdir(parents=True, exist_ok=True)
     return base / "java"
 
 
 @contextmanager
 def _fill(target: Path) -> Iterator[Path]:
-    """Give a scratch directory that becomes `target` when the block ends well; a rival that was quicker wins."""
+    """Yield a scratch directory that is renamed to `target` if the block succeeds.
+
+    If another process creates `target` first, its directory is used.
+    """
     scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
     try:
         yield scratch
@@ -84,22 +92,28 @@ def _key(*parts: bytes) -> str:
 
 
 def classpath(*artifacts: str) -> str:
-    """The class path of Maven artifacts (`group:name:version`) with all they depend on, logging to stderr by slf4j-simple."""
-    wanted = [*artifacts, "org.slf4j:slf4j-simple:1.7.36"]
-    target = cache() / f"path-{_key(*(a.encode() for a in wanted))}"
+    """Return the class path of Maven artifacts (`group:name:version`) with all dependencies.
+
+    They log to stderr, through slf4j-simple.
+    """
+    all_artifacts = [*artifacts, "org.slf4j:slf4j-simple:1.7.36"]
+    target = cache() / f"path-{_key(*(a.encode() for a in all_artifacts))}"
     listing = target / "classpath.txt"
     if not listing.exists() or not all(map(os.path.exists, listing.read_text().split(os.pathsep))):
         shutil.rmtree(target, ignore_errors=True)
         with _fill(target) as scratch:
-            (scratch / "pom.xml").write_text(_pom(wanted))
+            (scratch / "pom.xml").write_text(_pom(all_artifacts))
             goal = ["dependency:build-classpath", f"-Dmdep.outputFile={scratch / listing.name}"]
             _run([program("mvn"), "-q", "-B", "-f", scratch / "pom.xml", *goal])
     return listing.read_text()
 
 
 def _pom(artifacts: Sequence[str]) -> str:
-    """A project that depends on these and builds nothing. Other slf4j back ends would fight over the log, so they stay out."""
-    others = "".join(
+    """Return a project that depends on these artifacts and builds nothing.
+
+    Other slf4j back ends are excluded, because only one can be used.
+    """
+    exclusions = "".join(
         f"<exclusion><groupId>{group}</groupId><artifactId>{name}</artifactId></exclusion>" for group, name in LOGGERS
     )
     dependencies = ""
@@ -107,7 +121,7 @@ def _pom(artifacts: Sequence[str]) -> str:
         group, name, version = map(escape, artifact.split(":"))
         dependencies += (
             f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-            f"<exclusions>{others}</exclusions></dependency>\n"
+            f"<exclusions>{exclusions}</exclusions></dependency>\n"
         )
     return (
         "<project><modelVersion>4.0.0</modelVersion><groupId>kafkafmt</groupId><artifactId>tools</artifactId><version>1</version>"
@@ -116,7 +130,10 @@ def _pom(artifacts: Sequence[str]) -> str:
 
 
 def compile_java(sources: Sequence[Path], path: str) -> str:
-    """Compile sources against a class path, once for each content; the class path to run them with."""
+    """Compile sources against a class path, unless the cache contains the result.
+
+    Return the class path to run them with.
+    """
     target = cache() / f"classes-{_key(path.encode(), *(s.read_bytes() for s in sources))}"
     if not target.exists():
         with _fill(target) as scratch:
@@ -125,7 +142,7 @@ def compile_java(sources: Sequence[Path], path: str) -> str:
 
 
 def command(main: str, *args: object, path: str, flags: Sequence[str] = ()) -> list[str]:
-    """The command that runs a class."""
+    """Return the command that runs a class."""
     return [
         program("java"),
         "-Dfile.encoding=UTF-8",
@@ -139,7 +156,7 @@ def command(main: str, *args: object, path: str, flags: Sequence[str] = ()) -> l
 
 
 def run(main: str, *args: object, path: str, flags: Sequence[str] = (), stdin: str | None = None) -> str:
-    """Run a class to its end and return what it printed; JavaError if it fails."""
+    """Run a class until it ends, and return its output. Raise JavaError if it fails."""
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     return _run(command(main, *args, path=path, flags=[quiet, *flags]), input=stdin)
 
@@ -148,6 +165,6 @@ def _run(argv: Sequence[Any], **options: Any) -> str:
     done: subprocess.CompletedProcess[str]
     done = subprocess.run([str(a) for a in argv], capture_output=True, encoding="utf-8", errors="replace", **options)
     if done.returncode:
-        said = (done.stdout + done.stderr).strip()[-3000:]
-        raise JavaError(f"{Path(str(argv[0])).name} ended with status {done.returncode}:\n{said}")
+        output = (done.stdout + done.stderr).strip()[-3000:]
+        raise JavaError(f"{Path(str(argv[0])).name} ended with status {done.returncode}:\n{output}")
     return done.stdout

@@ -1,11 +1,11 @@
-"""A real Kafka broker: one KRaft node on free loopback ports, from Maven's jars. Needs java, javac and mvn.
+"""Run a real Kafka broker: one KRaft node on free loopback ports, from Maven's jars. Needs java, javac and mvn.
 
     with Broker() as broker:                             # stopped cleanly at the end
         broker.produce("topic=a codec=zstd count=1000 value=100", "topic=b id=tx count=5 end=abort")
         lines = broker.consume("a", "b", committed=True)
-    broker.log_dirs                                      # what it left; gone with its temporary directory after close()
+    broker.log_dirs                                      # its files; removed by close() if the directory is temporary
 
-The words of a plan's line are explained in Produce.java. As a command it keeps a broker up until Enter is pressed:
+Produce.java describes the lines of a plan. The command runs a broker until Enter is pressed:
 
     python tests/broker/kafka_broker.py DIRECTORY [KEY=VALUE…]
 """
@@ -26,16 +26,17 @@ import java_tools
 
 VERSION = "4.3.1"
 HERE = Path(__file__).resolve().parent
-QUICK_JVM = (
+FAST_START_JVM = (
     "-Xmx512m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-)  # starts in half the time, runs at half the speed
-BUSY_JVM = ("-Xmx1g", "-XX:+UseParallelGC")
+)  # starts in half the time, and runs at half the speed
+FAST_JVM = ("-Xmx1g", "-XX:+UseParallelGC")
 HELPERS = {"Produce.java": [HERE / "Content.java"]}
 START_LIMIT = STOP_LIMIT = 90.0
 
-# One node is every replica of everything; nothing is retained by time, nothing made by itself; partitions of Kafka's own topics are few.
+# The only node holds all replicas. Nothing is deleted by time, and no topic is created
+# automatically. Kafka's internal topics have few partitions.
 SETTINGS = {
     "node.id": "1",
     "process.roles": "broker,controller",
@@ -57,11 +58,11 @@ SETTINGS |= {"transaction.state.log.min.isr": "1", "share.coordinator.state.topi
 
 
 class BrokerError(RuntimeError):
-    """The broker did not start or stop as it should."""
+    """The broker did not start or stop as expected."""
 
 
 class Broker:
-    """A broker whose files lie in `directory` (its own temporary one by default) and stay there from one start to the next."""
+    """A broker whose files are in `directory`, by default a temporary one. The files are kept between starts."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Broker:
         *,
         version: str = VERSION,
         data: Sequence[str] = ("data",),
-        jvm: Sequence[str] = QUICK_JVM,
+        jvm: Sequence[str] = FAST_START_JVM,
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="kafkafmt-broker-") if directory is None else None
         self.directory = Path(self._temporary.name if self._temporary else directory or ".").resolve()
@@ -90,7 +91,7 @@ class Broker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Broker:
-        """Start it and wait until it can be used."""
+        """Start the broker, and wait until it is ready."""
         if self.running:
             return self
         properties = self._configure()
@@ -130,7 +131,7 @@ class Broker:
         return file
 
     def stop(self) -> None:
-        """Let it shut down cleanly: everything flushed, index files trimmed, the clean shutdown file written."""
+        """Stop the broker cleanly: all data is flushed, indexes are trimmed, and the clean shutdown file is written."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -141,14 +142,14 @@ class Broker:
             self._process = None
 
     def kill(self) -> None:
-        """kill -9: index files keep their zero tails, and there is no clean shutdown file."""
+        """Kill the broker with SIGKILL: index files keep their final zeros, and no clean shutdown file exists."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def close(self) -> None:
-        """Kill it if it still runs, and remove its directory if that was a temporary one."""
+        """Kill the broker if it runs, and remove its directory if that is temporary."""
         self.kill()
         if self._temporary is not None:
             self._temporary.cleanup()
@@ -165,7 +166,7 @@ class Broker:
             self.kill()
 
     def java(self, main: str, *args: object, stdin: str | None = None) -> str:
-        """Run a class of Kafka's, or a Java source of ours when `main` ends in .java; what it printed."""
+        """Run a class of Kafka, or one of our Java sources if `main` ends in .java. Return its output."""
         path = self._path
         if main.endswith(".java"):
             source = Path(main) if Path(main).is_absolute() else HERE / main
@@ -173,17 +174,17 @@ class Broker:
         return java_tools.run(main, *args, path=path, flags=self.jvm, stdin=stdin)
 
     def produce(self, *plan: str) -> None:
-        """Carry out a plan, a job a line (see Produce.java)."""
+        """Execute a plan with one job per line, as described in Produce.java."""
         self.java("Produce.java", self.bootstrap, stdin="\n".join(plan))
 
     def consume(self, *topics: str, committed: bool = False) -> list[str]:
-        """Read topics from start to end with the Java consumer: JSON lines as in tests/golden."""
+        """Read topics from start to end with the Java consumer. Return JSON lines as in tests/golden."""
         level = "read_committed" if committed else "read_uncommitted"
         return self.java("Consume.java", self.bootstrap, level, *topics).splitlines()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, all different."""
+    """Return different ports on which nothing listens."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(s.getsockname()[1]) for s in sockets]
     for s in sockets:
@@ -192,7 +193,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def has_brokers(port: int) -> bool:
-    """Ask a node for its metadata: does it answer, and with a broker that is ready (a fenced one is not listed)?"""
+    """Return whether a node answers a metadata request and lists a broker, which a fenced one is not."""
     request = struct.pack(">hhihi", 3, 1, 7, -1, 0)  # Metadata version 1, correlation id 7, no client id, no topics
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:

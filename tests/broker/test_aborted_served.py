@@ -1,22 +1,17 @@
-"""Aborted transactions whose marker was damaged: brokers serve salvaged copies as the source's transaction index says."""
+"""Test aborted transactions with a damaged marker: brokers serve salvaged copies according to the transaction index."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import java_tools
 import pytest
-
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "broker")]
-
-import java_tools  # noqa: E402
-from command import kafkafmt  # noqa: E402
-from kafka_broker import Broker  # noqa: E402
-from salvaging import abort, commit, committed, corrupt, data, findings, partition  # noqa: E402
+from command import kafkafmt
+from kafka_broker import Broker
+from salvaging import abort, commit, committed, corrupt, data, findings, partition
 
 pytestmark = [
     pytest.mark.broker,
@@ -54,13 +49,13 @@ def make(source: Path, name: str) -> None:
         partition(source, *parts, name=f"{name}-0", index=entries)
         return
     folder = partition(source, *parts, name=f"{name}-0", index=entries)
-    (folder / f"{0:020}.txnindex").rename(folder / f"{2:020}.txnindex")  # the segment is gone, its index is not
+    (folder / f"{0:020}.txnindex").rename(folder / f"{2:020}.txnindex")  # the segment is missing, but its index exists
     partition(source, data(10, 7), commit(11), data(12), name=f"{name}-0", base=10)
 
 
 @pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[int]]]:
-    """The offsets that a consumer at read_committed gets of each topic."""
+    """Return the offsets that a consumer at read_committed gets, for each topic."""
     scratch = tmp_path_factory.mktemp("aborted")
     broker = Broker(scratch / "broker", version=request.param)
     try:
@@ -91,5 +86,5 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_broker_serves_committed_records_as_the_source_has_them(name: str, served: dict[str, list[int]]) -> None:
+def test_broker_serves_the_committed_records_of_the_source(name: str, served: dict[str, list[int]]) -> None:
     assert served[name] == CASES[name][3]

@@ -1,7 +1,7 @@
-"""A real broker writes, its own Java consumer reads, and we read the same from its files.
+"""Test that we read what a real broker wrote: the same records as its own Java consumer.
 
-One broker goes through two lives: the first ends cleanly, the second (which recovers nothing, and adds to the same partitions) by
-kill -9. What the consumer returned before each end is compared with what `kafkafmt cat` reads afterwards.
+The broker is started twice. The first time, it is stopped cleanly. The second time, it appends to
+the same partitions and is killed. `kafkafmt cat` must print what the consumer returned each time.
 """
 
 from __future__ import annotations
@@ -14,15 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import java_tools
 import pytest
+from golden_cases import Rows, rows, same_rows
+from kafka_broker import Broker
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "broker")]
-
-import java_tools  # noqa: E402
-from golden_cases import Rows, rows, same_rows  # noqa: E402
-from kafka_broker import Broker  # noqa: E402
-
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
@@ -30,7 +27,8 @@ pytestmark = [
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-# What each life produces. `mixed` content has null, empty and binary keys and values and odd headers.
+# The jobs of each run. `mixed` content has null, empty and binary keys and values, and unusual
+# headers.
 PLAIN = [
     f"topic=mixed-{codec} partitions=2 codec={codec} content=mixed count=420 flush=60 time=1700000000000"
     for codec in CODECS
@@ -60,32 +58,32 @@ TRANSACTIONS = [
 
 
 @dataclass
-class Life:
-    """The files of a broker that has ended, and what a consumer read before."""
+class Run:
+    """The files of a broker that has ended, and the records that a consumer read before."""
 
     log_dir: Path
     everything: Rows
     committed: Rows = field(default_factory=dict)
 
 
-def live(broker: Broker, plan: list[str], keep: Path) -> Life:
-    """Start, produce, consume; the caller ends the broker, and then its files are copied to `keep`."""
+def run_broker(broker: Broker, plan: list[str], keep: Path) -> Run:
+    """Start the broker, produce and consume. The caller ends the broker and copies its files to `keep`."""
     broker.start()
     broker.produce(*plan)
     topics = sorted({word.partition("=")[2] for line in plan for word in line.split() if word.startswith("topic=")})
-    return Life(keep, rows(broker.consume(*topics)), rows(broker.consume(*topics, committed=True)))
+    return Run(keep, rows(broker.consume(*topics)), rows(broker.consume(*topics, committed=True)))
 
 
 @pytest.fixture(scope="module")
-def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Life]]:
-    """Both lives, by how they ended."""
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
+    """Return both runs, by how they ended."""
     kept = tmp_path_factory.mktemp("kept")
     broker = Broker(settings={"log.index.size.max.bytes": "65536"})
     try:
-        clean = live(broker, PLAIN + MANY + STAMPED + OTHER, kept / "clean")
+        clean = run_broker(broker, PLAIN + MANY + STAMPED + OTHER, kept / "clean")
         broker.stop()
         shutil.copytree(broker.log_dirs[0], clean.log_dir)
-        killed = live(broker, PLAIN + MANY + TRANSACTIONS, kept / "killed")
+        killed = run_broker(broker, PLAIN + MANY + TRANSACTIONS, kept / "killed")
         broker.kill()
         names = {f"{topic}-{partition}" for topic, partition, _ in killed.everything}
         for folder in (p for p in broker.log_dirs[0].iterdir() if p.is_dir() and p.name in names):
@@ -96,7 +94,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Life]]
 
 
 def cat(log_dir: Path, *options: str) -> Rows:
-    """What our reader makes of a log directory."""
+    """Return the records that our reader finds in a log directory."""
     argv = [sys.executable, "-m", "kafkafmt", "cat", str(log_dir), "--format", "json", "--bytes", "base64", *options]
     done = subprocess.run(
         argv, capture_output=True, encoding="utf-8", env=os.environ | {"PYTHONPATH": str(TESTS.parent)}
@@ -105,41 +103,43 @@ def cat(log_dir: Path, *options: str) -> Rows:
     return rows(done.stdout.splitlines())
 
 
-def test_the_broker_did_what_the_tests_need(lives: dict[str, Life]) -> None:
-    """The tests below would compare nothing if the broker had written nothing, or ended another way."""
-    clean, killed = lives["clean"], lives["killed"]
+def test_broker_wrote_what_the_other_tests_need(runs: dict[str, Run]) -> None:
+    """If the broker had written nothing, or ended in another way, the tests below would compare nothing."""
+    clean, killed = runs["clean"], runs["killed"]
     assert (clean.log_dir / ".kafka_cleanshutdown").exists()
     assert len(clean.everything) == len(CODECS) * (420 + 2000 + 50) + 10 + 7
     assert len(killed.everything) == len(CODECS) * 2 * (420 + 2000) + 36
-    assert len(list((clean.log_dir / "many-0").glob("*.log"))) > 1, "the log never rolled"
+    assert len(list((clean.log_dir / "many-0").glob("*.log"))) > 1, "the log has only one segment"
     assert {row[1] for (topic, _, _), row in clean.everything.items() if topic == "stamped"} == {1}
     assert any((killed.log_dir / "tx-0").glob("*.txnindex")), "no aborted transaction was indexed"
     index = max((killed.log_dir / "many-0").glob("*.index"))
     assert index.stat().st_size == 65536, "a killed broker leaves its active index at full size"
 
 
-def test_a_consumer_sees_transactions_as_they_ended(lives: dict[str, Life]) -> None:
-    """Of the 36 records of tx: partition 0 lacks the aborted ones, partition 1 besides all from the open transaction on."""
-    life = lives["killed"]
-    committed = {at for at in life.committed if at[0] == "tx"}
-    assert committed < {at for at in life.everything if at[0] == "tx"}
-    assert (
-        sum(at[1] == 0 for at in committed) == 3 + 3 + 2 + 2
-    )  # `first` both times, the plain producer; partition 0 gets even records
+def test_consumer_at_read_committed_omits_aborted_and_open_transactions(runs: dict[str, Run]) -> None:
+    """In partition 0, the aborted records are missing.
+
+    In partition 1, so are all after the start of the open transaction.
+    """
+    run = runs["killed"]
+    committed = {at for at in run.committed if at[0] == "tx"}
+    assert committed < {at for at in run.everything if at[0] == "tx"}
+    # `first` committed twice, and the plain producer once. Partition 0 gets the even records.
+    assert sum(at[1] == 0 for at in committed) == 3 + 3 + 2 + 2
     assert sum(at[1] == 1 for at in committed) == 3 + 2 + 2
 
 
 @pytest.mark.parametrize("end", ["clean", "killed"])
-def test_cat_prints_what_the_consumer_returned(lives: dict[str, Life], end: str) -> None:
-    same_rows(cat(lives[end].log_dir), lives[end].everything)
+def test_cat_prints_what_the_consumer_returned(runs: dict[str, Run], end: str) -> None:
+    same_rows(cat(runs[end].log_dir), runs[end].everything)
 
 
-def test_cat_of_one_topic_and_partition(lives: dict[str, Life]) -> None:
-    life = lives["clean"]
-    want = {at: row for at, row in life.everything.items() if at[:2] == ("mixed-zstd", 1)}
-    same_rows(cat(life.log_dir, "-t", "mixed-zstd", "-p", "1"), want)
+def test_cat_prints_one_topic_and_partition(runs: dict[str, Run]) -> None:
+    run = runs["clean"]
+    expected = {at: row for at, row in run.everything.items() if at[:2] == ("mixed-zstd", 1)}
+    same_rows(cat(run.log_dir, "-t", "mixed-zstd", "-p", "1"), expected)
 
 
-def test_cat_read_committed(lives: dict[str, Life]) -> None:
-    life = lives["killed"]
-    same_rows(cat(life.log_dir, "--isolation", "read_committed"), life.committed)
+def test_cat_at_read_committed_prints_what_the_consumer_returned(runs: dict[str, Run]) -> None:
+    run = runs["killed"]
+    same_rows(cat(run.log_dir, "--isolation", "read_committed"), run.committed)

@@ -1,4 +1,4 @@
-"""The guide from a damaged directory to a new cluster: its own commands, run with real brokers."""
+"""Test the guide from a damaged directory to a new cluster: its commands are run with real brokers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import java_tools
 import pytest
+from building import split
+from command import kafkafmt, report
+from golden_cases import Rows, rows, same_rows
+from kafka_broker import Broker
+
+import kafkafmt as k
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "broker")]
-
-import java_tools  # noqa: E402
-from building import split  # noqa: E402
-from command import kafkafmt, report  # noqa: E402
-from golden_cases import Rows, rows, same_rows  # noqa: E402
-from kafka_broker import Broker  # noqa: E402
-
-import kafkafmt as k  # noqa: E402
-
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
@@ -47,7 +44,7 @@ TOOLS = {
 
 @dataclass
 class Guided:
-    """The broker that the guide's commands have filled, and what they printed."""
+    """The broker that the guide's commands have filled, and the output of the commands."""
 
     broker: Broker
     salvaged: Path
@@ -55,12 +52,12 @@ class Guided:
 
 
 def steps() -> list[str]:
-    """Return the guide's blocks of commands, without the one that sets the variables."""
+    """Return the guide's command blocks, except the one that sets the variables."""
     return re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)[1:]
 
 
-def scripts(folder: Path, version: str) -> None:
-    """Write scripts with the names of a Kafka distribution's, which run its classes from Maven."""
+def write_scripts(folder: Path, version: str) -> None:
+    """Write scripts named like those of a Kafka distribution, which run Kafka's classes from Maven."""
     path = java_tools.classpath(f"org.apache.kafka:kafka-tools:{version}", f"org.apache.kafka:kafka_2.13:{version}")
     folder.mkdir()
     flags = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Xmx512m", "-XX:TieredStopAtLevel=1"]
@@ -79,7 +76,7 @@ def scripts(folder: Path, version: str) -> None:
 
 
 def damage(data: Path) -> None:
-    """Flip a bit in the middle of a log, and destroy an abort marker that the transaction index names."""
+    """Flip a bit in the middle of a log, and corrupt an abort marker that the transaction index lists."""
     log = max((data / "orders-0").glob("*.log"))
     content = bytearray(log.read_bytes())
     content[len(content) // 2] ^= 8
@@ -94,10 +91,10 @@ def damage(data: Path) -> None:
 @pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
 def guided(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guided]:
     scratch = tmp_path_factory.mktemp("guide")
-    scripts(scratch / "bin", request.param)
+    write_scripts(scratch / "bin", request.param)
     old, new = Broker(scratch / "old", version=request.param), Broker(scratch / "new", version=request.param)
     try:
-        for _ in range(2):  # so that the leader epochs of the batches are not 0
+        for _ in range(2):  # the second run increases the leader epoch
             old.start()
             old.produce(*PLAN)
             commit = ["--bootstrap-server", old.bootstrap, "--group", "billing", "--topic", "orders", "--reset-offsets"]
@@ -145,7 +142,7 @@ def cat(path: Path, *flags: str) -> Rows:
     return rows(done.stdout.splitlines())
 
 
-def test_guide_ends_with_a_broker_that_serves_what_was_intact(guided: Guided) -> None:
+def test_guide_ends_with_a_broker_that_serves_the_intact_records(guided: Guided) -> None:
     served = rows(guided.broker.consume("orders", "tx"))
     same_rows(served, cat(guided.salvaged))
     assert len(served) > 4000
@@ -167,7 +164,7 @@ def test_guide_restores_the_offsets_of_a_consumer_group(guided: Guided) -> None:
     assert re.search(r"orders\s+\d\s+1234", guided.printed)
 
 
-def test_directory_that_the_guide_filled_has_no_finding(guided: Guided) -> None:
+def test_directory_filled_by_the_guide_has_no_finding(guided: Guided) -> None:
     assert report(guided.salvaged)["ok"]
     epochs = {
         p.name: (p / "leader-epoch-checkpoint").read_text().split()[2]

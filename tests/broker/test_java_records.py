@@ -1,22 +1,20 @@
-"""What we build beside what Kafka's Java builds: the same bytes where nothing is compressed, read alike where something is."""
+"""Test what we build against Kafka's Java classes: equal bytes if uncompressed, equal records if compressed."""
 
 import random
-import sys
-from pathlib import Path
-
-import numpy as np
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
+from collections.abc import Iterator
+from types import ModuleType
 
 import building
 import java_records
 import java_tools
+import numpy as np
+import pytest
 from decoding import fields
 
 import kafkafmt
 from kafkafmt import InvalidError, KafkaFormatError, Partitioner, build_batch, convert, iter_batches
 from kafkafmt.records import KAFKA_ERRORS, build_marker, iter_tables, validate_and_assign_offsets
+from kafkafmt.records.signatures import BatchOptions, ValidatorOptions
 
 pytestmark = [
     pytest.mark.broker,
@@ -27,28 +25,35 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in (CODECS if magic == 2 else CODECS[:4])]
 
 
-def cases(seed=7, each=12):
-    """Options and records, for every format and codec."""
+RecordTuple = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]], int]
+Case = tuple[BatchOptions, list[RecordTuple]]
+Request = tuple[bytes, int, ValidatorOptions]
+"""Record data, the next offset, and the settings of the topic."""
+
+
+def cases(seed: int = 7, each: int = 12) -> Iterator[Case]:
+    """Yield options and records for every format and codec."""
     rng = random.Random(seed)
 
-    def some():
+    def some() -> bytes | None:
         return rng.choice([None, b"", b"k", rng.randbytes(rng.randrange(300)), b"words and words " * rng.randrange(9)])
 
     for magic, codec in FORMATS:
         for _ in range(each):
-            options = {"magic": magic, "codec": codec}
+            options: BatchOptions = {"magic": magic, "codec": codec}
             if magic and rng.random() < 0.3:
                 options["log_append_time"] = rng.randrange(10**13)
             if magic == 2:
                 options["leader_epoch"] = rng.randrange(-1, 5)
                 if rng.random() < 0.5:
-                    options |= {"producer_id": rng.randrange(2**60), "producer_epoch": rng.randrange(99)}
-                    options |= {"base_sequence": rng.randrange(2**31), "transactional": rng.random() < 0.5}
+                    options["producer_id"], options["producer_epoch"] = rng.randrange(2**60), rng.randrange(99)
+                    options["base_sequence"] = rng.randrange(2**31)
+                    options["transactional"] = rng.random() < 0.5
                 if rng.random() < 0.3:
                     options["delete_horizon"] = rng.randrange(10**13)
             offset = rng.choice([0, 7, 2**40])
             options["base_offset"] = offset
-            records = []
+            records: list[RecordTuple] = []
             for _ in range(rng.randrange(1, 9)):
                 headers = [("h" * rng.randrange(3), some()) for _ in range(rng.randrange(3))] if magic == 2 else []
                 time = rng.choice([-1, 0, 10**12 + rng.randrange(10**6), 2**63 - 1]) if magic else -1
@@ -57,55 +62,51 @@ def cases(seed=7, each=12):
             yield options, records
 
 
-def seen(options, records):
+def expected_records(options: BatchOptions, records: list[RecordTuple]) -> list[tuple[object, ...]]:
     stamp, magic = options.get("log_append_time"), options["magic"]
     kind = -1 if magic == 0 else 0 if stamp is None else 1
     return [(o, t if stamp is None else stamp, kind, k, v, tuple(h)) for k, v, t, h, o in records]
 
 
-def test_uncompressed_batches_equal_javas_bytes(package):
+def test_uncompressed_batches_equal_those_of_java(package: ModuleType) -> None:
     plain = [(options, records) for options, records in cases() if options["codec"] == "none"]
     answers = java_records.ask(java_records.build(*case) for case in plain)
     for (options, records), answer in zip(plain, answers, strict=True):
         assert build_batch(records, **options).hex() == answer, (options, records)
 
 
-def test_java_reads_what_we_build(package):
-    every = list(cases())
-    answers = java_records.ask(f"read {build_batch(records, **options).hex()}" for options, records in every)
-    for (options, records), answer in zip(every, answers, strict=True):
-        assert java_records.records_of(answer) == seen(options, records), options
+def test_java_reads_the_records_of_built_batches(package: ModuleType) -> None:
+    all_cases = list(cases())
+    answers = java_records.ask(f"read {build_batch(records, **options).hex()}" for options, records in all_cases)
+    for (options, records), answer in zip(all_cases, answers, strict=True):
+        assert java_records.records_of(answer) == expected_records(options, records), options
 
 
-def produce_requests(seed=11, count=1500):
-    """What clients might send, sound and not: bytes and the settings of the topic."""
+def produce_requests(seed: int = 11, count: int = 1500) -> Iterator[Request]:
+    """Yield record data that clients might send, valid and invalid, with the settings of the topic."""
     rng = random.Random(seed)
     now = 1_700_000_000_000
     for _ in range(count):
         magic, codec = rng.choice(FORMATS)
-        options = {"magic": magic, "codec": codec, "base_offset": 0}
+        options: BatchOptions = {"magic": magic, "codec": codec, "base_offset": 0}
         if magic == 2 and rng.random() < 0.4:
-            options |= {
-                "producer_id": 7,
-                "producer_epoch": 1,
-                "base_sequence": rng.randrange(99),
-                "transactional": rng.random() < 0.5,
-            }
+            options["producer_id"], options["producer_epoch"] = 7, 1
+            options["base_sequence"], options["transactional"] = rng.randrange(99), rng.random() < 0.5
         if magic and rng.random() < 0.1:
             options["log_append_time"] = now
         step = rng.choice([1, 1, 1, 2]) if magic < 2 and codec != "none" else 1
-        records = []
+        records: list[RecordTuple] = []
         for i in range(rng.randrange(1, 6)):
             time = -1 if magic == 0 or rng.random() < 0.3 else now + rng.randrange(-2000, 2000)
             key = None if rng.random() < 0.3 else b"k%d" % i
-            headers = [("h", b"x")] if magic == 2 and rng.random() < 0.2 else []
+            headers: list[tuple[str, bytes | None]] = [("h", b"x")] if magic == 2 and rng.random() < 0.2 else []
             records.append((key, rng.choice([None, b"", b"value" * 9]), time, headers, i * step))
         data = build_batch(records, **options)
         if rng.random() < 0.1:
             data += build_batch(records, **options)
-        if magic < 2 and codec != "none" and rng.random() < 0.3:  # as some clients send it
+        if magic < 2 and codec != "none" and rng.random() < 0.3:  # some clients send it like this
             data = bytes(8) + data[8:]
-        settings = {
+        settings: ValidatorOptions = {
             "codec": rng.choice(["producer", *CODECS]),
             "compacted": rng.random() < 0.2,
             "magic": magic if rng.random() < 0.7 else rng.randrange(3),
@@ -121,9 +122,9 @@ def produce_requests(seed=11, count=1500):
         yield data, rng.choice([0, 1000, 2**40]), settings
 
 
-def question(data, next_offset, settings):
+def question(data: bytes, next_offset: int, settings: ValidatorOptions) -> str:
     names = ("codec", "compacted", "magic", "timestamp_type", "now_ms", "before_max_ms", "after_max_ms", "leader_epoch")
-    words = [str(settings[name]) for name in names]
+    words = [str(dict(settings)[name]) for name in names]
     return " ".join(["validate", data.hex(), str(next_offset), *words, settings["origin"].upper()])
 
 
@@ -135,53 +136,63 @@ EXCEPTIONS = {
 }
 
 
-def test_validation_is_that_of_the_broker(package):
-    """LogValidator's own answers: accepted or refused, for which reason, the bytes where nothing is compressed anew."""
+def test_validation_equals_that_of_the_broker(package: ModuleType) -> None:
+    """LogValidator accepts and rejects the same requests, for the same reasons.
+
+    The bytes are compared if nothing is compressed again, and the records otherwise.
+    """
     requests = list(produce_requests())
     answers = java_records.ask(question(*request) for request in requests)
-    seen = {"in place": 0, "rebuilt": 0, "refused": 0}
-    differ = []
+    outcomes = {"in place": 0, "rebuilt": 0, "refused": 0}
+    differences: list[tuple[object, ...]] = []
     for (data, next_offset, settings), answer in zip(requests, answers, strict=True):
         words = answer.split()
         several = len(next(iter_tables(data))) > 1 and (data[16] == 2 or data[17] & 7)
-        if settings["origin"] == "coordinator" and several:  # where we take what Kafka's validator leaves to nobody
+        if (
+            settings["origin"] == "coordinator" and several
+        ):  # we accept such requests, which Kafka's validator never gets
             continue
         try:
             ours = validate_and_assign_offsets(data, next_offset, **settings)
         except InvalidError as error:
-            seen["refused"] += 1
+            outcomes["refused"] += 1
             allowed = {KAFKA_ERRORS[error.code]}
-            if error.code.endswith("_in_format"):  # some of what a format cannot carry Kafka meets only while it builds
+            if error.code.endswith("_in_format"):  # Kafka notices some of these only while it builds the batch
                 allowed.add("UNKNOWN_SERVER_ERROR")
             if words[0] != "error" or EXCEPTIONS[words[1]] not in allowed:
-                differ.append((settings, answer[:80], str(error)))
+                differences.append((settings, answer[:80], str(error)))
             elif (
                 len(words) > 2
                 and data[16] == 2
                 and [int(w) for w in words[2:]] != [e.batch_index for e in error.records]
             ):
-                differ.append((settings, answer[:80], error.records))
+                differences.append((settings, answer[:80], error.records))
             continue
-        seen["in place" if ours.in_place else "rebuilt"] += 1
+        records = bytes(ours.records)
+        outcomes["in place" if ours.in_place else "rebuilt"] += 1
         if words[0] != "ok" or (int(words[1]), int(words[3])) != (ours.max_timestamp, ours.next_offset):
-            differ.append((settings, answer[:80], ours))
+            differences.append((settings, answer[:80], ours))
         elif (words[2] == "true") == ours.in_place:
-            differ.append((settings, answer[:80], ours))
-        elif ours.in_place or not ours.records[22 if ours.records[16] == 2 else 17] & 7:
-            if words[4] != ours.records.hex():
-                differ.append((settings, answer, bytes(ours.records).hex()))
+            differences.append((settings, answer[:80], ours))
+        elif ours.in_place or not records[22 if records[16] == 2 else 17] & 7:
+            if words[4] != records.hex():
+                differences.append((settings, answer, records.hex()))
         else:
-            theirs = list(map(fields, kafkafmt.read_records(bytes.fromhex(words[4]))))
-            if theirs != list(map(fields, kafkafmt.read_records(ours.records))):
-                differ.append((settings, theirs, "records differ"))
-    assert not differ, (len(differ), differ[:4])
-    assert min(seen.values()) > 100, seen
+            kafkas = list(map(fields, kafkafmt.read_records(bytes.fromhex(words[4]))))
+            if kafkas != list(map(fields, kafkafmt.read_records(ours.records))):
+                differences.append((settings, kafkas, "records differ"))
+    assert not differences, (len(differences), differences[:4])
+    assert min(outcomes.values()) > 100, outcomes
 
 
-def odd_requests():
-    """Batches that no sound client sends: offset deltas that do not rise, timestamps at every bound, formats that lose them."""
+def unusual_requests() -> Iterator[Request]:
+    """Yield batches that no valid client sends.
+
+    Their offset deltas do not increase, their timestamps are at the bounds, or the target format
+    cannot hold them.
+    """
     now, far = 1_700_000_000_000, 2**63 - 1
-    settings = {
+    settings: ValidatorOptions = {
         "compacted": False,
         "now_ms": now,
         "before_max_ms": far,
@@ -189,7 +200,7 @@ def odd_requests():
         "leader_epoch": 3,
         "origin": "client",
     }
-    targets = [
+    targets: list[ValidatorOptions] = [
         {"codec": codec, "magic": magic, "timestamp_type": kind}
         for codec in ("producer", "none", "gzip", "lz4")
         for magic in (2, 1, 0)
@@ -203,7 +214,7 @@ def odd_requests():
             for target in targets:
                 if not (
                     stays and target["magic"] == 2 and target["codec"] in ("producer", "none")
-                ):  # stricter than Kafka there
+                ):  # we are stricter than Kafka here
                     yield data, 100, settings | target
         for base, times in (
             (0, [-5, -7]), (0, [-1, -7]), (-(10**6), [0, -7]), (5, [-1, -3]), (now, [9, 9]),
@@ -215,11 +226,11 @@ def odd_requests():
             )
             for target in targets:
                 for before, after in ((10**15, 10**15), (far, far), (far, 3_600_000), (0, 0)):
-                    yield data, 100, settings | target | {"before_max_ms": before, "after_max_ms": after}
+                    yield data, 100, {**settings, **target, "before_max_ms": before, "after_max_ms": after}
 
 
-def test_odd_batches_fare_as_with_the_broker(package):
-    requests = list(odd_requests())
+def test_unusual_batches_are_validated_like_by_the_broker(package: ModuleType) -> None:
+    requests = list(unusual_requests())
     answers = java_records.ask(question(*request) for request in requests)
     accepted = 0
     for (data, next_offset, settings), answer in zip(requests, answers, strict=True):
@@ -229,40 +240,41 @@ def test_odd_batches_fare_as_with_the_broker(package):
         except KafkaFormatError:
             ours = None
         if ours is None:
-            assert (words[0], buffer) == ("error", data), (settings, answer)
+            assert (words[0], bytes(buffer)) == ("error", data), (settings, answer)
             continue
         accepted += 1
         assert words[:4] == ["ok", str(ours.max_timestamp), str(not ours.in_place).lower(), str(ours.next_offset)], (
             settings
         )
-        theirs = bytes.fromhex(words[4])
-        assert list(map(fields, kafkafmt.read_records(theirs))) == list(
+        kafkas = bytes.fromhex(words[4])
+        assert list(map(fields, kafkafmt.read_records(kafkas))) == list(
             map(fields, kafkafmt.read_records(ours.records))
         )
-        if not next(iter_batches(theirs)).is_compressed:
-            assert theirs == ours.records
+        if not next(iter_batches(kafkas)).is_compressed:
+            assert kafkas == ours.records
     assert 300 < accepted < len(requests) - 300
 
 
-def test_keys_hash_as_in_java(package):
+def test_keys_have_the_same_hash_as_in_java(package: ModuleType) -> None:
     rng = random.Random(5)
     keys = [b"", *(rng.randbytes(rng.randrange(1, 40)) for _ in range(5000)), rng.randbytes(10_000)]
-    (answer,) = java_records.ask(["murmur2 " + " ".join(map(java_records.word, keys))])
+    (answer,) = java_records.ask(["murmur2 " + " ".join(map(java_records.encoded, keys))])
     hashes = np.array(answer.split(), np.int32)
     assert [package.murmur2(key) for key in keys] == hashes.tolist()
     assert Partitioner(12).column(keys).tolist() == ((hashes & 0x7FFFFFFF) % 12).tolist()
 
 
-def test_down_conversion_is_that_of_the_last_broker_that_did_it(package):
-    """The same bytes where nothing is compressed, the same records where something is."""
+def test_down_conversion_equals_that_of_kafka_3_9(package: ModuleType) -> None:
+    """Uncompressed batches have equal bytes, and compressed ones equal records."""
     rng = random.Random(3)
-    every = list(cases(seed=13, each=6))
+    all_cases = list(cases(seed=13, each=6))
     questions = []
     for _ in range(300):
         parts, offset = [], 0
-        for options, records in rng.sample(every, rng.randrange(1, 4)):
+        for options, records in rng.sample(all_cases, rng.randrange(1, 4)):
             moved = [(*record[:4], offset + i) for i, record in enumerate(records)]
-            parts.append(build_batch(moved, **{**options, "base_offset": offset}))
+            moved_options: BatchOptions = {**options, "base_offset": offset}
+            parts.append(build_batch(moved, **moved_options))
             offset += len(records)
             if rng.random() < 0.3:
                 parts.append(build_marker(5, 0, commit=True, base_offset=offset))
@@ -276,13 +288,13 @@ def test_down_conversion_is_that_of_the_last_broker_that_did_it(package):
         except InvalidError as error:
             refused.append((error.code, answer))
             continue
-        theirs = bytes.fromhex(answer)
+        kafkas = bytes.fromhex(answer)
         if not any(batch.is_compressed for batch in iter_batches(ours)):
-            assert ours == theirs
-        told = [
-            [(b.magic, b.codec, b.timestamp_type, b.max_timestamp) for b in iter_batches(d)] for d in (ours, theirs)
+            assert ours == kafkas
+        properties = [
+            [(b.magic, b.codec, b.timestamp_type, b.max_timestamp) for b in iter_batches(d)] for d in (ours, kafkas)
         ]
-        assert told[0] == told[1]
-        assert list(map(fields, kafkafmt.read_records(ours))) == list(map(fields, kafkafmt.read_records(theirs)))
+        assert properties[0] == properties[1]
+        assert list(map(fields, kafkafmt.read_records(ours))) == list(map(fields, kafkafmt.read_records(kafkas)))
     assert set(refused) == {("codec_in_format", "UnsupportedCompressionTypeException")}
     assert 20 < len(refused) < 200

@@ -1,9 +1,11 @@
-"""A broker starts on what we salvaged of another one's disk, and on what we wrote: it serves exactly that.
+"""Test a broker that starts on salvaged and on written partitions, and serves exactly their records.
 
-One broker writes transactions, codecs and many segments and is killed. Into its directory come the damaged files of the golden `torn`;
-its own files are hurt too. What `kafkafmt salvage --abort-open-transactions` makes of all that, Kafka's own metadata log included, is the
-data directory of a second broker, once `LogDirectory` has written some partitions more into it. The second broker serves, looks up by time,
-appends and stops, and we read the whole again.
+One broker writes transactions, all codecs and many segments, and is killed. The damaged files of
+the golden log `torn` are copied into its directory, and its own files are damaged too.
+
+`kafkafmt salvage --abort-open-transactions` copies all of this, with Kafka's metadata log.
+`LogDirectory` writes more partitions into the copy. A second broker uses it as its data directory:
+it serves, answers lookups by time, appends and stops. Then everything is read again.
 """
 
 from __future__ import annotations
@@ -11,31 +13,26 @@ from __future__ import annotations
 import shutil
 import socket
 import struct
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import java_tools
 import pytest
+from building import split
+from command import kafkafmt, report
+from golden_cases import Rows, case, rows, same_rows
+from kafka_broker import Broker
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "broker")]
-
-import java_tools  # noqa: E402
-from building import split  # noqa: E402
-from command import kafkafmt, report  # noqa: E402
-from golden_cases import Rows, case, rows, same_rows  # noqa: E402
-from kafka_broker import Broker  # noqa: E402
-
-import kafkafmt as k  # noqa: E402
+import kafkafmt as k
 
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
 ]
 
-TORN = sorted(p.name.rpartition("-")[0] for p in case("torn").roots[0].iterdir() if p.is_dir())
-OWN = [
+TORN_TOPICS = sorted(p.name.rpartition("-")[0] for p in case("torn").roots[0].iterdir() if p.is_dir())
+PLAN = [
     "topic=own partitions=2 count=3000 codec=zstd value=900 batch=4000 content=random topic.segment.bytes=1048576",
     "topic=own count=3000 codec=none value=900 batch=4000",
     "topic=tx count=30 id=first end=abort flush=5",
@@ -52,17 +49,17 @@ FIRST = 1_700_000_000_000
 
 @dataclass
 class Mounted:
-    """What was read from the damaged directory and from what we wrote, and what the second broker gave to its consumers."""
+    """The records read from the damaged directory and from our own partitions, and those that the second broker served."""
 
-    wanted: Rows
-    wanted_committed: Rows
+    expected: Rows
+    expected_committed: Rows
     served: Rows
     served_committed: Rows
     written: Rows
     times: dict[tuple[int, int], int]
-    """(partition, time asked) → offset, of the topic `ours`."""
+    """Offsets of the topic `ours`, by partition and the time that was looked up."""
     ends: dict[str, tuple[int, int]]
-    """The broker's end and last stable offset of topics with transactions that were open."""
+    """End and last stable offset, by the broker, of topics whose transactions were open."""
     after: Path
 
 
@@ -71,14 +68,17 @@ def cat(path: Path, *flags: str) -> Rows:
     return rows(done.stdout.splitlines())
 
 
-def complaints(path: Path) -> set[str]:
+def finding_codes(path: Path) -> set[str]:
     found = report(path)
     assert found["ok"]
     return {f["error"] for p in found["partitions"] for f in p["findings"]}
 
 
-def hurt(log_dir: Path) -> None:
-    """Flip, zero, cut and stuff: two kinds in a partition of many segments; and the marker of a committed transaction is destroyed."""
+def damage(log_dir: Path) -> None:
+    """Flip bits, zero pages, insert garbage and truncate, in partitions of many segments.
+
+    The marker of a committed transaction is corrupted too.
+    """
     first, *_, last = sorted((log_dir / "own-0").glob("*.log"))
     data = bytearray(first.read_bytes())
     data[20_000] ^= 4
@@ -97,12 +97,12 @@ def hurt(log_dir: Path) -> None:
 
 
 def write(log_dir: Path) -> None:
-    """The topic `ours`: codecs over many segments; transactions committed, aborted and open; a real broker's batches."""
+    """Write the topic `ours`: all codecs, many segments, transactions, and batches of a real broker."""
     topic_id = (log_dir / "ours-0" / "partition.metadata").read_text().split()[-1]
     for partition in range(3):
         shutil.rmtree(log_dir / f"ours-{partition}")
     with k.LogDirectory(log_dir, segment_bytes=10_000, index_interval_bytes=500) as directory:
-        plain, tx, again = (directory.writer("ours", p, topic_id=topic_id) for p in range(3))
+        plain, tx, golden = (directory.writer("ours", p, topic_id=topic_id) for p in range(3))
         for i in range(200):
             records = [
                 (b"key%d" % j, b"value" * (i % 9), FIRST + 1000 * i - 7 * j, [("h", b"%d" % i)]) for j in range(10)
@@ -126,11 +126,11 @@ def write(log_dir: Path) -> None:
         assert len(tx.segments) > 1
         for log in sorted(case("kafka-4.3.1/transactions").partition_dir("tx", 1).glob("*.log")):
             for batch in split(log.read_bytes()):
-                again.append_batches(batch, assign_offsets=False)
+                golden.append_batches(batch, assign_offsets=False)
 
 
 def list_offsets(port: int, partition: int, timestamp: int, topic: str = "ours", committed: bool = False) -> int:
-    """The broker's answer to a time, -1 for the end: ListOffsets version 2."""
+    """Return the broker's answer to ListOffsets version 2 for a time. -1 asks for the end."""
     name = topic.encode()
     request = struct.pack(">hhihibi", 2, 2, 7, -1, -1, committed, 1) + struct.pack(">h", len(name)) + name
     request += struct.pack(">iiq", 1, partition, timestamp)
@@ -146,107 +146,112 @@ def list_offsets(port: int, partition: int, timestamp: int, topic: str = "ours",
 def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounted]:
     scratch = tmp_path_factory.mktemp("salvaged")
     broken = Broker(scratch / "broken")
-    mended = Broker(scratch / "mended")
+    restored = Broker(scratch / "mended")
     try:
         broken.start()
-        broken.produce(*OWN, "topic=ours partitions=3 count=0", *(f"topic={name} count=0" for name in TORN))
+        broken.produce(*PLAN, "topic=ours partitions=3 count=0", *(f"topic={name} count=0" for name in TORN_TOPICS))
         broken.kill()
         source = broken.log_dirs[0]
         written = cat(source)
-        for name in TORN:
+        for name in TORN_TOPICS:
             for file in case("torn").partition_dir(name, 0).iterdir():
-                if file.name != "partition.metadata":  # whose topic this broker does not know
+                if file.name != "partition.metadata":  # this broker has another id for the topic
                     shutil.copy(file, source / f"{name}-0")
-        hurt(source)
-        done = kafkafmt("salvage", source, "--output", mended.log_dirs[0], "--abort-open-transactions")
+        damage(source)
+        done = kafkafmt("salvage", source, "--output", restored.log_dirs[0], "--abort-open-transactions")
         assert done.returncode == 1, done.stderr
-        assert complaints(mended.log_dirs[0]) == {"segment_gap"}  # the end of a segment is lost
-        write(mended.log_dirs[0])
-        assert complaints(mended.log_dirs[0]) == {"segment_gap"}
-        wanted, wanted_committed = cat(source), cat(source, "--isolation", "read_committed")
-        wanted |= cat(mended.log_dirs[0], "-t", "ours")
+        assert finding_codes(restored.log_dirs[0]) == {"segment_gap"}  # the end of a segment is lost
+        write(restored.log_dirs[0])
+        assert finding_codes(restored.log_dirs[0]) == {"segment_gap"}
+        expected, expected_committed = cat(source), cat(source, "--isolation", "read_committed")
+        expected |= cat(restored.log_dirs[0], "-t", "ours")
         ended = ("-t", "ours", "-t", "tx", "-t", "hanging")
-        wanted_committed |= cat(mended.log_dirs[0], *ended, "--isolation", "read_committed")
-        mended.start()
-        with pytest.raises(BlockingIOError):  # a broker's lock and ours keep each other out
-            k.LogDirectory(mended.log_dirs[0])
-        topics = ("own", "tx", "hanging", "ours", *TORN)
-        served, committed = rows(mended.consume(*topics)), rows(mended.consume(*topics, committed=True))
-        times = {(0, t): list_offsets(mended.port, 0, t) for t in range(FIRST - 100, FIRST + 205_000, 7_333)}
-        times |= {(1, FIRST + t): list_offsets(mended.port, 1, FIRST + t) for t in (0, 10, 59, 60)}
+        expected_committed |= cat(restored.log_dirs[0], *ended, "--isolation", "read_committed")
+        restored.start()
+        with pytest.raises(BlockingIOError):  # the lock of a broker and ours exclude each other
+            k.LogDirectory(restored.log_dirs[0])
+        topics = ("own", "tx", "hanging", "ours", *TORN_TOPICS)
+        served, committed = rows(restored.consume(*topics)), rows(restored.consume(*topics, committed=True))
+        times = {(0, t): list_offsets(restored.port, 0, t) for t in range(FIRST - 100, FIRST + 205_000, 7_333)}
+        times |= {(1, FIRST + t): list_offsets(restored.port, 1, FIRST + t) for t in (0, 10, 59, 60)}
         ends = {
             topic: (
-                list_offsets(mended.port, partition, -1, topic),
-                list_offsets(mended.port, partition, -1, topic, committed=True),
+                list_offsets(restored.port, partition, -1, topic),
+                list_offsets(restored.port, partition, -1, topic, committed=True),
             )
             for topic, partition in (("tx", 0), ("hanging", 0), ("ours", 1))
         }
-        mended.produce("topic=own count=100", "topic=ours count=30", *(f"topic={name} count=5" for name in TORN))
-        mended.stop()
-        yield Mounted(wanted, wanted_committed, served, committed, written, times, ends, mended.log_dirs[0])
+        restored.produce(
+            "topic=own count=100", "topic=ours count=30", *(f"topic={name} count=5" for name in TORN_TOPICS)
+        )
+        restored.stop()
+        yield Mounted(expected, expected_committed, served, committed, written, times, ends, restored.log_dirs[0])
     finally:
         broken.close()
-        mended.close()
+        restored.close()
 
 
-def test_the_damage_was_real_and_most_is_left(mounted: Mounted) -> None:
+def test_salvage_loses_only_the_damaged_records(mounted: Mounted) -> None:
     assert (
         4500
-        < sum(at[0] == "own" for at in mounted.wanted)
+        < sum(at[0] == "own" for at in mounted.expected)
         < 4990
         < 6000
         == sum(at[0] == "own" for at in mounted.written)
     )
     for topic, records in (("tx", 67), ("hanging", 60)):
         assert (
-            len([at for at in mounted.wanted if at[0] == topic])
+            len([at for at in mounted.expected if at[0] == topic])
             == len([at for at in mounted.written if at[0] == topic])
             == records
         )
-    assert len(case("torn").expected().keys() - mounted.wanted.keys()) == 27
+    assert len(case("torn").expected().keys() - mounted.expected.keys()) == 27
 
 
-def test_a_broker_serves_exactly_what_is_intact(mounted: Mounted) -> None:
-    same_rows(mounted.served, mounted.wanted)
+def test_broker_serves_exactly_the_intact_records(mounted: Mounted) -> None:
+    same_rows(mounted.served, mounted.expected)
 
 
-def test_a_broker_serves_at_read_committed_what_we_read(mounted: Mounted) -> None:
-    same_rows(mounted.served_committed, mounted.wanted_committed)
+def test_broker_serves_the_committed_records_that_we_read(mounted: Mounted) -> None:
+    same_rows(mounted.served_committed, mounted.expected_committed)
 
 
 def test_broker_reads_past_transactions_aborted_by_salvage(mounted: Mounted) -> None:
-    """One was open when the broker was killed, one has lost its commit marker, one was committed and stays so."""
-    seen = {t: [at[2] for at in mounted.served_committed if at[0] == t] for t in ("tx", "hanging")}
-    assert len(seen["tx"]) == 20 + 10
-    assert sorted(seen["hanging"]) == [*range(20), *range(21 + 30 + 1, 21 + 30 + 1 + 10)]
+    """One transaction was open when the broker was killed.
+
+    One has lost its commit marker. One was committed, and stays so.
+    """
+    committed = {t: [at[2] for at in mounted.served_committed if at[0] == t] for t in ("tx", "hanging")}
+    assert len(committed["tx"]) == 20 + 10
+    assert sorted(committed["hanging"]) == [*range(20), *range(21 + 30 + 1, 21 + 30 + 1 + 10)]
     assert mounted.ends["hanging"] == (21 + 30 + 1 + 10 + 1,) * 2
     assert mounted.ends["tx"][0] == mounted.ends["tx"][1]
-    assert mounted.ends["ours"][0] > mounted.ends["ours"][1]  # nobody has ended that one
+    assert mounted.ends["ours"][0] > mounted.ends["ours"][1]  # the transaction of `ours` is still open
 
 
-def test_transactions_of_ours_are_what_they_were_meant_to_be(mounted: Mounted) -> None:
-    """Beside the golden ones: aborted ones are hidden, and so is all from the first one on that is still open."""
+def test_broker_hides_aborted_and_open_transactions_of_ours(mounted: Mounted) -> None:
+    """Aborted records are hidden, and so are all records from the first open transaction on."""
     ours = sorted(at[2] for at in mounted.served if at[:2] == ("ours", 1))
-    seen = sorted(at[2] for at in mounted.served_committed if at[:2] == ("ours", 1))
+    committed = sorted(at[2] for at in mounted.served_committed if at[:2] == ("ours", 1))
     assert len(ours) == 180
-    assert 60 < len(seen) < 150
-    assert seen[-1] < ours[-1] - 5
+    assert 60 < len(committed) < 150
+    assert committed[-1] < ours[-1] - 5
 
 
-def test_broker_and_seek_find_the_same_times(mounted: Mounted) -> None:
+def test_broker_and_offset_at_find_the_same_offsets(mounted: Mounted) -> None:
     log = k.open(mounted.after)
     plain = sorted((at[2], row[0]) for at, row in mounted.served.items() if at[:2] == ("ours", 0))
     for (partition, time), offset in mounted.times.items():
         assert log["ours", partition].offset_at(time) == offset or offset == -1, time
-        if partition == 0:  # lookups see markers too, which are in the other one
+        if partition == 0:  # lookups in the other partition also find markers
             assert offset == next((o for o, t in plain if t >= time), -1), time
 
 
-def test_the_broker_went_on_writing_and_we_read_it_all(mounted: Mounted) -> None:
+def test_records_appended_by_the_broker_are_read(mounted: Mounted) -> None:
     after = cat(mounted.after)
     assert mounted.served.items() <= after.items()
-    assert len(after) == len(mounted.served) + 100 + 30 + 5 * len(TORN)
-    assert complaints(mounted.after) == {"segment_gap"}
+    assert len(after) == len(mounted.served) + 100 + 30 + 5 * len(TORN_TOPICS)
+    assert finding_codes(mounted.after) == {"segment_gap"}
 
 
 def test_writer_continues_where_the_broker_stopped(mounted: Mounted) -> None:
@@ -257,4 +262,4 @@ def test_writer_continues_where_the_broker_stopped(mounted: Mounted) -> None:
         assert writer.cut == []
         assert writer.append([(None, b"more")]) == (end, end)
         assert writer.leader_epochs[-1][0] > 0
-    assert complaints(mounted.after) == {"segment_gap"}
+    assert finding_codes(mounted.after) == {"segment_gap"}

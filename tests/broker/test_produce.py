@@ -1,26 +1,19 @@
-"""A real broker appends what we build: each batch in a Produce request of its own, then its consumer reads them back."""
+"""Test that a broker appends the batches that we build: each is sent in a Produce request and read by a consumer."""
 
 from __future__ import annotations
 
 import base64
 import socket
 import struct
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
+import java_tools
 import pytest
+from golden_cases import Rows, rows
+from kafka_broker import Broker
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "broker")]
-
-import java_tools  # noqa: E402
-from golden_cases import rows  # noqa: E402
-from kafka_broker import Broker  # noqa: E402
-
-from kafkafmt import BatchBuilder, build_columns, columns_of, read_records, validate_and_assign_offsets  # noqa: E402
+from kafkafmt import BatchBuilder, build_columns, columns_of, read_records, validate_and_assign_offsets
 
 pytestmark = [
     pytest.mark.broker,
@@ -39,7 +32,7 @@ NOT_READY = (3, 5, 6)  # unknown topic, no leader yet, another leader
 
 
 def produce(connection: socket.socket, topic: str, batch: bytes) -> int:
-    """Send one batch; its base offset as the broker answers."""
+    """Send one batch, and return the base offset in the broker's answer."""
     name = struct.pack(">h", len(topic)) + topic.encode()
     partition = struct.pack(">iii", 1, 0, len(batch)) + batch
     body = struct.pack(">hhi", -1, -1, 30_000) + struct.pack(">i", 1) + name + partition
@@ -50,7 +43,7 @@ def produce(connection: socket.socket, topic: str, batch: bytes) -> int:
         error, base_offset = struct.unpack_from(">hq", answer, 4 + 4 + len(name) + 4 + 4)
         if error not in NOT_READY:
             assert error == 0, f"{topic}: error {error}"
-            return base_offset
+            return int(base_offset)
         time.sleep(0.1)
     raise AssertionError(f"{topic} did not become ready")
 
@@ -62,29 +55,29 @@ def receive(connection: socket.socket) -> bytes:
 
 
 def sent(codec: str) -> Iterator[bytes]:
-    """The records as several batches: one by one, many at a time, as columns; and of an idempotent producer."""
-    one = BatchBuilder(codec=codec)
+    """Yield batches of the records: appended one by one, appended together, and built from columns."""
+    single_appends = BatchBuilder(codec=codec)
     for record in RECORDS:
-        assert one.append(*record)
-    yield one.finish()
-    many = BatchBuilder(codec=codec, producer_id=4711, producer_epoch=0, base_sequence=0)
-    many.extend(RECORDS[:100])
-    yield many.finish()
+        assert single_appends.append(*record)
+    yield single_appends.finish()
+    idempotent = BatchBuilder(codec=codec, producer_id=4711, producer_epoch=0, base_sequence=0)
+    idempotent.extend(RECORDS[:100])
+    yield idempotent.finish()
     columns = columns_of(*([record[i] for record in RECORDS] for i in range(4)))
     yield from build_columns(columns, 4096, codec=codec)
 
 
 def from_zero(batch: bytes) -> bytes:
-    """As a client sends it."""
+    """Return the batch with base offset 0, as a client sends it."""
     return bytes(8) + batch[8:]
 
 
 @pytest.fixture(scope="module")
-def kept() -> Iterator[dict[str, Any]]:
-    """What was sent to each topic, and what a consumer read."""
+def kept() -> dict[str, Rows]:
+    """Return the records that were sent to each topic, and those that a consumer read."""
     with Broker() as broker:
         broker.produce(*(f"topic={codec}" for codec in CODECS))
-        expected: dict[tuple[str, int, int], list[Any]] = {}
+        expected: Rows = {}
         with socket.create_connection(("127.0.0.1", broker.port)) as connection:
             for codec in CODECS:
                 following = 0
@@ -101,7 +94,7 @@ def kept() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_consumer_reads_what_we_built(kept: dict[str, Any], codec: str) -> None:
+def test_consumer_reads_the_built_batches(kept: dict[str, Rows], codec: str) -> None:
     expected, read = ({at: row for at, row in kept[which].items() if at[0] == codec} for which in ("expected", "read"))
     assert len(expected) == len(RECORDS) * 2 + 100
     assert read == expected

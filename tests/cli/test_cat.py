@@ -1,4 +1,4 @@
-"""`kafkafmt cat`: which records, in which form, with which exit code."""
+"""Test `kafkafmt cat`: the selected records, their format, and the exit code."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def write_log(folder: Path, *batches: bytes, name: str = "t-0") -> Path:
 
 
 @pytest.fixture
-def thirty(tmp_path: Path) -> Path:
-    """Offsets 0 to 29 in three batches, a second apart from 2026-01-01T00:00:00Z on."""
+def thirty_records(tmp_path: Path) -> Path:
+    """Return a partition with offsets 0 to 29 in three batches, one second apart from 2026-01-01T00:00:00Z on."""
     start = 1_767_225_600_000
     return write_log(
         tmp_path,
@@ -57,20 +57,20 @@ def thirty(tmp_path: Path) -> Path:
         (":@2026-01-01T00:00:02.500", 0, 2),
     ],
 )
-def test_offsets(thirty: Path, spec: str, first: int, last: int) -> None:
-    assert [r["offset"] for r in records(thirty, "-o", spec)] == list(range(first, last + 1))
+def test_offset_range_selects_records(thirty_records: Path, spec: str, first: int, last: int) -> None:
+    assert [r["offset"] for r in records(thirty_records, "-o", spec)] == list(range(first, last + 1))
 
 
 @pytest.mark.parametrize("spec", ["30:", "5:5", "8:5", "@2027-01-01:", ":@2020-01-01", ":-30"])
-def test_empty_range_prints_a_message_and_exits_with_0(thirty: Path, spec: str) -> None:
-    done = inside("cat", thirty, "-o", spec)
-    why = "no record in that range: t-0 has offsets 0 to 29"
+def test_empty_range_prints_a_message_and_exits_with_0(thirty_records: Path, spec: str) -> None:
+    done = inside("cat", thirty_records, "-o", spec)
+    message = "no record in that range: t-0 has offsets 0 to 29"
     if spec in ("5:5", "8:5"):
-        why = f"no offset is in {spec}, because TO is exclusive"
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: {why}\n")
+        message = f"no offset is in {spec}, because TO is exclusive"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: {message}\n")
 
 
-def test_logs_without_a_record(tmp_path: Path) -> None:
+def test_logs_without_records_print_a_message(tmp_path: Path) -> None:
     for n in range(4):
         write_log(tmp_path, name=f"t-{n}")
     done = inside("cat", tmp_path)
@@ -82,22 +82,22 @@ def test_logs_without_a_record(tmp_path: Path) -> None:
     assert [inside("cat", tmp_path, *more).stderr for more in ((), ("-n", "0"))] == ["", ""]
 
 
-def test_log_start_beyond_the_end_hides_all_records_with_a_message(thirty: Path) -> None:
-    (thirty.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
-    done = inside("cat", thirty)
-    why = "t-0 has no records: its log start offset 99 is after its end 30 (--below-log-start shows them)"
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: no record: {why}\n")
-    assert len(records(thirty, "--below-log-start")) == 30
+def test_log_start_beyond_the_end_hides_all_records_with_a_message(thirty_records: Path) -> None:
+    (thirty_records.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
+    done = inside("cat", thirty_records)
+    message = "t-0 has no records: its log start offset 99 is after its end 30 (--below-log-start shows them)"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: no record: {message}\n")
+    assert len(records(thirty_records, "--below-log-start")) == 30
 
 
 @pytest.mark.parametrize("spec", ["a:b", "1:2:3", "@yesterday:", "--5:", "1-2"])
-def test_what_is_no_range_is_wrong_usage(thirty: Path, spec: str) -> None:
-    done = kafkafmt("cat", thirty, f"--offsets={spec}")
+def test_invalid_range_is_wrong_usage(thirty_records: Path, spec: str) -> None:
+    done = kafkafmt("cat", thirty_records, f"--offsets={spec}")
     assert done.returncode == 2
     assert "Error" in done.stderr
 
 
-def test_a_limit_is_over_all_partitions(tmp_path: Path) -> None:
+def test_limit_counts_records_of_all_partitions(tmp_path: Path) -> None:
     for n in range(3):
         write_log(tmp_path, batch([record(i) for i in range(4)]), name=f"t-{n}")
     assert [(r["partition"], r["offset"]) for r in records(tmp_path, "-n", 6)] == [
@@ -111,7 +111,7 @@ def test_a_limit_is_over_all_partitions(tmp_path: Path) -> None:
     assert records(tmp_path, "-n", 0) == []
 
 
-def test_topics_and_partitions(tmp_path: Path) -> None:
+def test_topics_and_partitions_are_selected(tmp_path: Path) -> None:
     for name in ("orders-0", "orders-1", "orders-eu-0", "pay.v1-3", "__internal-0"):
         write_log(tmp_path, batch([record(0)]), name=name)
 
@@ -129,7 +129,7 @@ def test_topics_and_partitions(tmp_path: Path) -> None:
     assert kafkafmt("cat", tmp_path, "-t", "nothing").returncode == 2
 
 
-def test_bytes(tmp_path: Path) -> None:
+def test_bytes_are_escaped_or_encoded_as_chosen(tmp_path: Path) -> None:
     headers = [(b"h", b"\xff"), (b"h", None), ("ключ".encode(), b"")]
     path = write_log(
         tmp_path, batch([record(0, 0, "ä\n".encode(), b"a\xff\x00", headers), record(1)], base_timestamp=-1)
@@ -158,14 +158,14 @@ def test_text_distinguishes_null_from_empty_and_from_the_word(tmp_path: Path) ->
     assert shown == ["null", '"null"', '""', '""null""', '""""', "NULL", "a"]
 
 
-def test_control_records_only_when_asked_for(tmp_path: Path) -> None:
+def test_control_records_are_printed_only_with_control(tmp_path: Path) -> None:
     sent = batch([record(0)], flags=0x10, producer_id=1)
     path = write_log(tmp_path, sent, control_batch(1, base_offset=1), batch([record(0)], base_offset=2))
     assert [r["offset"] for r in records(path)] == [0, 2]
     assert [r["offset"] for r in records(path, "--control")] == [0, 1, 2]
 
 
-def test_log_start(tmp_path: Path) -> None:
+def test_records_below_the_log_start_are_hidden(tmp_path: Path) -> None:
     write_log(tmp_path, batch([record(i) for i in range(10)]))
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 4\n")
     assert [r["offset"] for r in records(tmp_path)] == list(range(4, 10))
@@ -174,7 +174,7 @@ def test_log_start(tmp_path: Path) -> None:
     assert [r["offset"] for r in records(tmp_path, "-o", "2:6")] == [4, 5]
 
 
-def test_damage(tmp_path: Path) -> None:
+def test_damage_is_reported_and_exits_with_1(tmp_path: Path) -> None:
     parts = [batch([record(0, value=b"x" * 90)], base_offset=i) for i in range(4)]
     parts[2] = parts[2][:-1] + b"?"
     path = write_log(tmp_path, *parts)
@@ -186,7 +186,7 @@ def test_damage(tmp_path: Path) -> None:
     assert kafkafmt("cat", path, "-o", "3:").returncode == 0
 
 
-def test_what_cannot_be_read_exits_3(tmp_path: Path) -> None:
+def test_unreadable_path_exits_with_3(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "other.txt").write_text("x")
     for path in ("missing", "empty", "other.txt"):
@@ -194,7 +194,7 @@ def test_what_cannot_be_read_exits_3(tmp_path: Path) -> None:
         assert (done.returncode, len(done.stderr.splitlines())) == (3, 1), path
 
 
-def test_replicas(tmp_path: Path) -> None:
+def test_replicas_are_wrong_usage_unless_the_longest_is_chosen(tmp_path: Path) -> None:
     write_log(tmp_path / "a", batch([record(i) for i in range(3)]))
     write_log(tmp_path / "b", batch([record(i) for i in range(5)]))
     both = tmp_path / "a", tmp_path / "b"
@@ -205,7 +205,7 @@ def test_replicas(tmp_path: Path) -> None:
     assert len(records(tmp_path / "a", tmp_path / "a")) == 3
 
 
-def test_a_single_file_and_odd_names(tmp_path: Path) -> None:
+def test_single_file_is_named_after_its_directory(tmp_path: Path) -> None:
     golden = case("codecs").roots[0] / "codec-gzip-0" / f"{0:020}.log"
     assert records(golden, "-n", 1)[0]["topic"] == "codec-gzip"
     (tmp_path / "what is this").mkdir()
@@ -215,14 +215,14 @@ def test_a_single_file_and_odd_names(tmp_path: Path) -> None:
     assert "is not TOPIC-PARTITION" in done.stderr
 
 
-def test_moved_partitions_are_read_when_named() -> None:
+def test_stray_partition_is_read_if_it_is_given() -> None:
     roots = case("jbod").roots
     state = next(d for r in roots for d in r.iterdir() if d.name.endswith("-stray"))
     assert records(state)[0]["topic"] == "stranger"
     assert not any(r["topic"] == "stranger" for r in records(*roots))
 
 
-def test_a_closed_pipe_ends_quietly() -> None:
+def test_closed_pipe_ends_cat_without_a_message() -> None:
     command = f"{sys.executable} -m kafkafmt cat {case('codecs').roots[0]} | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stderr == ""

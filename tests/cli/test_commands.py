@@ -1,4 +1,4 @@
-"""`ls`, `verify`, `--version`, `--help`."""
+"""Test `ls`, `verify`, `--version` and `--help`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_help_shows_an_example(command: str) -> None:
     assert f"Example: kafkafmt {command} " in done.stdout
 
 
-def test_ls_lists_what_is_not_live_with_its_state() -> None:
+def test_ls_lists_partitions_of_all_states() -> None:
     roots = case("jbod").roots
     found = json.loads(kafkafmt("ls", *roots, "--format", "json").stdout)["partitions"]
     states = {p["state"] for p in found}
@@ -51,7 +51,7 @@ def test_ls_lists_what_is_not_live_with_its_state() -> None:
     assert ("-leading.and.trailing-", 0) in names
 
 
-def test_ls_counts() -> None:
+def test_ls_shows_codecs_formats_and_counts() -> None:
     found = json.loads(kafkafmt("ls", *case("codecs").roots, "-t", "codec-mixed", "--format", "json").stdout)[
         "partitions"
     ]
@@ -62,7 +62,7 @@ def test_ls_counts() -> None:
     assert "codec-mixed-0" in text
 
 
-def test_ls_tells_what_is_open_what_compaction_took_and_the_epochs() -> None:
+def test_ls_shows_open_transactions_gaps_and_epochs() -> None:
     def listed(name: str) -> dict[tuple[str, int], dict[str, Any]]:
         found = json.loads(kafkafmt("ls", *case(name).roots, "--format", "json").stdout)["partitions"]
         return {(p["topic"], p["partition"]): p for p in found}
@@ -75,9 +75,9 @@ def test_ls_tells_what_is_open_what_compaction_took_and_the_epochs() -> None:
     assert (transactions["tx", 2]["open_transactions"], transactions["tx", 2]["gaps"]) == ([], 0)
     compacted = listed("compacted")
     for at, p in compacted.items():
-        there = [o for topic, partition, o in case("compacted").expected() if (topic, partition) == at]
-        if at[0] != "compact-tx":  # whose markers have offsets too
-            assert p["gaps"] == p["next_offset"] - p["log_start_offset"] - len(there) > 0
+        kept = [o for topic, partition, o in case("compacted").expected() if (topic, partition) == at]
+        if at[0] != "compact-tx":  # in compact-tx, markers have offsets too
+            assert p["gaps"] == p["next_offset"] - p["log_start_offset"] - len(kept) > 0
     assert listed("epochs")["epochs", 0]["leader_epochs"][-1] == {"epoch": 8, "start_offset": 96}
     deleted = listed("delete-records")
     assert {at[1]: (p["records"], p["gaps"]) for at, p in deleted.items()} == {
@@ -96,11 +96,12 @@ STARTS = [(0, 7, 2), (1, 6, 2), (3, 5, 1), (4, 4, 1), (5, 4, 0), (6, 3, 0), (9, 
 
 @pytest.mark.parametrize(("start", "records", "gaps"), STARTS)
 def test_ls_counts_from_the_log_start(start: int, records: int, gaps: int, tmp_path: Path) -> None:
-    """Within a batch that has lost records too, and before or behind a marker."""
+    """The log start is in a compacted batch, before a marker, or after a marker."""
     path = tmp_path / "t-0"
     path.mkdir()
-    lossy = batch([record(0), record(1), record(3)], last_offset_delta=4)  # 2 and 4 are compacted away
-    parts = [lossy, batch([record(i) for i in range(3)], base_offset=5), control_batch(COMMIT, base_offset=8)]
+    # Offsets 2 and 4 are compacted away.
+    compacted_batch = batch([record(0), record(1), record(3)], last_offset_delta=4)
+    parts = [compacted_batch, batch([record(i) for i in range(3)], base_offset=5), control_batch(COMMIT, base_offset=8)]
     (path / f"{0:020}.log").write_bytes(b"".join([*parts, batch([record(0)], base_offset=9)]))
     (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
     (found,) = json.loads(kafkafmt("ls", tmp_path, "--format", "json").stdout)["partitions"]
@@ -113,7 +114,7 @@ def test_ls_exits_with_1_on_damage() -> None:
     assert kafkafmt("ls", torn, "-t", "torn-cut-body").returncode == 0
 
 
-def test_a_core_that_is_none_is_one_line() -> None:
+def test_unknown_backend_is_reported_in_one_line() -> None:
     done = kafkafmt("ls", case("epochs").roots[0], backend="nonsense")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "kafkafmt: KAFKAFMT_BACKEND is 'nonsense'; it can be auto, native or pure\n"
@@ -158,13 +159,13 @@ def test_verify_text_names_losses_intact_data_and_remedy() -> None:
     assert sum(line.startswith("advice   unfinished_tail: ") for line in lines) == 1
 
 
-def test_shallow_looks_at_batches_alone(tmp_path: Path) -> None:
+def test_shallow_verify_checks_only_batches(tmp_path: Path) -> None:
     torn = case("torn").roots[0]
     assert kafkafmt("verify", torn / "torn-index-short-0", "--shallow", "--strict").returncode == 0
     assert kafkafmt("verify", torn / "torn-index-short-0", "--strict").returncode == 1
 
 
-def test_the_commands_are_listed_without_being_loaded() -> None:
+def test_help_lists_the_commands() -> None:
     done = kafkafmt("--help")
     for name in COMMANDS:
         assert re.search(rf"^  {name} +[A-Z].*[.]$", done.stdout, re.MULTILINE), name
@@ -199,12 +200,12 @@ def test_ls_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch, capsy
     show_table(names, [row], ("first",), ("format", "codecs"))
     shown = capsys.readouterr()
     assert max(map(len, shown.out.splitlines())) <= width
-    left_out = {80: [], 60: ["format"], 200: []}[width]
-    assert shown.err == (f"kafkafmt: columns omitted to fit the terminal: {', '.join(left_out)}\n" if left_out else "")
-    assert all((word in shown.out) == (word not in left_out) for word in names)
+    omitted = {80: [], 60: ["format"], 200: []}[width]
+    assert shown.err == (f"kafkafmt: columns omitted to fit the terminal: {', '.join(omitted)}\n" if omitted else "")
+    assert all((word in shown.out) == (word not in omitted) for word in names)
 
 
-def test_times_beyond_the_calendar_are_numbers_in_full() -> None:
+def test_times_beyond_the_calendar_are_shown_as_numbers() -> None:
     from kafkafmt.cli.ls import _times
 
     assert _times(2**63 - 2, 2**63 - 1) == "9223372036854775806 ms to 9223372036854775807 ms"

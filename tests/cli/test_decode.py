@@ -1,23 +1,24 @@
-"""`kafkafmt decode`: streams of recorded frames, as a person or a program would have them decoded."""
+"""Test `kafkafmt decode` on streams of recorded frames."""
 
 import base64
 import json
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import kafkafmt
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "protocol"))
 from wire_golden import VERSIONS, fields_of, frames
 
 KEYS = ["direction", "position", "bytes", "apiKey", "api", "apiVersion", "correlationId", "header", "body"]
 
 
-def streams(version, connection=None):
-    """What clients and brokers sent, as two streams, with the entries of their frames. Correlation ids are made unique."""
+def streams(version: str) -> tuple[dict[str, bytes], dict[str, list[dict[str, Any]]]]:
+    """Return the frames of all clients and brokers as two streams, and the manifest's entries of the frames.
+
+    Correlation ids are made unique, because the streams join several connections.
+    """
     out = {"request": b"", "response": b""}
-    entries = {"request": [], "response": []}
+    entries: dict[str, list[dict[str, Any]]] = {"request": [], "response": []}
     for golden in frames(version):
         entry, at = golden.entry, 8 if golden.entry["direction"] == "request" else 4
         number = entry["connection"] * 1000 + entry["correlation_id"]
@@ -26,16 +27,16 @@ def streams(version, connection=None):
     return out, entries
 
 
-def written(tmp_path, out):
+def write_streams(tmp_path: Path, out: dict[str, bytes]) -> list[str | Path]:
     for name, data in out.items():
         (tmp_path / name).write_bytes(data)
     return ["--requests", tmp_path / "request", "--responses", tmp_path / "response"]
 
 
 @pytest.mark.parametrize(("version", "backend"), [*((v, "native") for v in VERSIONS), ("2.8.2", "pure")])
-def test_json_has_what_kafka_reads_in_every_frame(tmp_path, version, backend):
+def test_json_equals_what_kafka_reads_from_every_frame(tmp_path: Path, version: str, backend: str) -> None:
     out, entries = streams(version)
-    done = kafkafmt("decode", *written(tmp_path, out), "--format", "json", backend=backend)
+    done = kafkafmt("decode", *write_streams(tmp_path, out), "--format", "json", backend=backend)
     assert (done.returncode, done.stderr) == (0, "")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     expected = entries["request"] + entries["response"]
@@ -61,10 +62,10 @@ def test_json_has_what_kafka_reads_in_every_frame(tmp_path, version, backend):
             assert row["header"] == {"correlationId": row["correlationId"]}
 
 
-def test_records_are_shown_as_cat_shows_them(tmp_path):
+def test_records_have_the_fields_that_cat_prints(tmp_path: Path) -> None:
     out, _ = streams("2.8.2")
     lines = kafkafmt(
-        "decode", *written(tmp_path, out), "--format", "json", "--records", "--bytes", "base64"
+        "decode", *write_streams(tmp_path, out), "--format", "json", "--records", "--bytes", "base64"
     ).stdout.splitlines()
     rows = [json.loads(line) for line in lines]
     fetched = next(r for r in rows if r["direction"] == "response" and r["api"] == "Fetch" and r["bytes"] > 4000)
@@ -80,7 +81,7 @@ def test_records_are_shown_as_cat_shows_them(tmp_path):
     assert next(r for r in rows if r["api"] == "Metadata")["records"] == []
 
 
-def test_record_data_that_is_damaged_does_not_hide_its_frame(tmp_path):
+def test_frame_with_damaged_record_data_is_shown(tmp_path: Path) -> None:
     golden = next(
         g
         for g in frames("2.8.2")
@@ -92,25 +93,28 @@ def test_record_data_that_is_damaged_does_not_hide_its_frame(tmp_path):
     assert (done.returncode, row["body"], row["records"]) == (1, fields_of(golden.entry), [])
     assert "record data of wire-" in done.stderr
     assert "CRC" in done.stderr
-    assert kafkafmt("decode", "--requests", tmp_path / "request").returncode == 0  # nobody asked for the records
+    # The records are not decoded without --records.
+    assert kafkafmt("decode", "--requests", tmp_path / "request").returncode == 0
 
 
-def test_text_is_a_line_a_frame(tmp_path):
+def test_text_has_one_line_per_frame(tmp_path: Path) -> None:
     out, entries = streams("0.9.0.1")
-    done = kafkafmt("decode", *written(tmp_path, out))
+    done = kafkafmt("decode", *write_streams(tmp_path, out))
     lines = done.stdout.splitlines()
     assert len(lines) == sum(map(len, entries.values()))
     assert lines[0].startswith("request   0  ")
     assert any("Produce v1" in line and "acks=-1" in line for line in lines)
 
 
-def test_a_frame_that_cannot_be_read_does_not_stop_the_next(tmp_path):
-    good = next(g.frame for g in frames("2.8.2") if g.entry["api"] == "Metadata" and g.entry["direction"] == "request")
-    unknown = good[:4] + (999).to_bytes(2, "big") + good[6:]
-    newer = good[:6] + (99).to_bytes(2, "big") + good[8:]
+def test_unreadable_frame_does_not_stop_the_next_ones(tmp_path: Path) -> None:
+    valid_frame = next(
+        g.frame for g in frames("2.8.2") if g.entry["api"] == "Metadata" and g.entry["direction"] == "request"
+    )
+    unknown = valid_frame[:4] + (999).to_bytes(2, "big") + valid_frame[6:]
+    newer = valid_frame[:6] + (99).to_bytes(2, "big") + valid_frame[8:]
     tiny = bytes([0, 0, 0, 3, 1, 2, 3])
-    broken = good[:-1] + b"\5"
-    (tmp_path / "request").write_bytes(unknown + newer + tiny + broken + good + good[:9])
+    broken = valid_frame[:-1] + b"\5"
+    (tmp_path / "request").write_bytes(unknown + newer + tiny + broken + valid_frame + valid_frame[:9])
     done = kafkafmt("decode", "--requests", tmp_path / "request", "--format", "json")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 1
@@ -120,13 +124,13 @@ def test_a_frame_that_cannot_be_read_does_not_stop_the_next(tmp_path):
     assert "API key 999" in rows[0]["error"]
     assert rows[1]["api"] == "Metadata"
     assert rows[1]["header"]["clientId"]
-    assert rows[5]["position"] == sum(map(len, (unknown, newer, tiny, broken, good)))
+    assert rows[5]["position"] == sum(map(len, (unknown, newer, tiny, broken, valid_frame)))
     assert rows[5]["bytes"] == 9
     assert "ends inside a frame" in rows[5]["error"]
     assert kafkafmt("decode", "--requests", tmp_path / "request").stdout.count("\n") == 6
 
 
-def test_a_size_that_cannot_be_ends_the_stream_with_an_error(tmp_path):
+def test_invalid_frame_size_ends_the_stream_with_an_error(tmp_path: Path) -> None:
     (tmp_path / "request").write_bytes(b"\xff\xff\xff\xfe" + bytes(100))
     done = kafkafmt("decode", "--requests", tmp_path / "request", "--format", "json")
     (row,) = map(json.loads, done.stdout.splitlines())
@@ -134,7 +138,7 @@ def test_a_size_that_cannot_be_ends_the_stream_with_an_error(tmp_path):
     assert "size field is -2" in row["error"]
 
 
-def test_responses_without_requests(tmp_path):
+def test_responses_without_requests_need_api_and_version(tmp_path: Path) -> None:
     responses = [g for g in frames("1.1.1") if g.entry["api"] == "Fetch" and g.entry["direction"] == "response"]
     (tmp_path / "response").write_bytes(b"".join(g.frame for g in responses))
     done = kafkafmt("decode", "--responses", tmp_path / "response", "--format", "json")
@@ -151,7 +155,7 @@ def test_responses_without_requests(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ((), "--requests, --responses or both"),
         (("--requests", "-", "--responses", "-"), "only one"),
@@ -159,13 +163,13 @@ def test_responses_without_requests(tmp_path):
         (("--responses", "x", "--api", "Nonsense", "--api-version", "1"), "there is no API 'Nonsense'"),
     ],
 )
-def test_wrong_usage(arguments, says):
+def test_wrong_usage_exits_with_2_and_a_message(arguments: tuple[str, ...], message: str) -> None:
     done = kafkafmt("decode", *arguments)
     assert done.returncode == 2
-    assert says in done.stderr
+    assert message in done.stderr
 
 
-def test_a_missing_file():
+def test_missing_file_exits_with_3() -> None:
     done = kafkafmt("decode", "--requests", "/nowhere/at/all")
     assert (done.returncode, done.stdout) == (3, "")
     assert "No such file" in done.stderr

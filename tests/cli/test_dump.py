@@ -1,4 +1,7 @@
-"""`kafkafmt dump`: line for line what kafka-dump-log of 4.3.1 printed of the golden logs, and where that tool gives up, the rest."""
+"""Test `kafkafmt dump`: it prints what kafka-dump-log 4.3.1 printed for the golden logs.
+
+If that tool ended with an exception, dump also prints the rest.
+"""
 
 from __future__ import annotations
 
@@ -12,42 +15,46 @@ from building import batch, record
 from command import inside, kafkafmt
 from golden_cases import CASES, GOLDEN, Case, decoded, dumped
 
-NEW = [c for c in CASES if c.version == "kafka-4.3.1"]
+KAFKA_4_3 = [c for c in CASES if c.version == "kafka-4.3.1"]
 INTERNAL = GOLDEN / "kafka-4.3.1" / "internal" / "log"
-GAVE_UP = {
+FAILED_AT = {
     "torn": ["torn-hole-0/00000000000000000192", "torn-index-garbage-0", "torn-zeros-0/00000000000000000192"],
     "unclean": ["unclean-idle-0", "unclean-preallocated-0"],
     "tiered": ["remote-log-index-cache"],
 }
-"""Where the tool ended with an exception, so that its output lacks what follows."""
+"""Files at which the tool ended with an exception, so its output lacks everything after them."""
 
 
 def lines_of(text: str, folder: Path) -> dict[str, list[str]]:
-    """By a file's path below a case's folder, the lines of a dump, long ones cut as the golden ones are."""
+    """Return the lines of a dump for each file. Long lines are shortened as in the golden files."""
     found: dict[str, list[str]] = {}
     for line in text.replace(f"{folder}/", "").replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         if line.startswith("Dumping "):
             lines = found.setdefault(line.removeprefix("Dumping "), [])
         else:
             lines.append(line if len(line) <= 4000 else f"{line[:2000]}... ({len(line)} characters)")
-    return {path: without_end(lines) for path, lines in found.items()}
+    return {path: without_trailing_newlines(lines) for path, lines in found.items()}
 
 
-def without_end(lines: list[str]) -> list[str]:
+def without_trailing_newlines(lines: list[str]) -> list[str]:
     return "\n".join(lines).rstrip("\n").split("\n")
 
 
-@pytest.mark.parametrize("case", NEW, ids=str)
-def test_the_lines_of_kafkas_tool(case: Case) -> None:
+@pytest.mark.parametrize("case", KAFKA_4_3, ids=str)
+def test_lines_equal_those_of_kafkas_tool(case: Case) -> None:
     done = kafkafmt("dump", "--files", ",".join(map(str, case.roots)), "--deep-iteration", "--print-data-log")
-    got = lines_of(done.stdout, case.folder)
-    want = {path: without_end(lines) for path, lines in dumped(case.folder / "dump.txt.xz").items() if path != "stderr"}
-    assert want.keys() == got.keys()
-    for path, lines in want.items():
-        if any(part in path for part in GAVE_UP.get(case.name, [])):
-            assert got[path][: len(lines)] == lines or lines == [""], path
+    actual = lines_of(done.stdout, case.folder)
+    expected = {
+        path: without_trailing_newlines(lines)
+        for path, lines in dumped(case.folder / "dump.txt.xz").items()
+        if path != "stderr"
+    }
+    assert expected.keys() == actual.keys()
+    for path, lines in expected.items():
+        if any(part in path for part in FAILED_AT.get(case.name, [])):
+            assert actual[path][: len(lines)] == lines or lines == [""], path
         else:
-            assert got[path] == lines, path
+            assert actual[path] == lines, path
     assert done.returncode == (1 if case.torn else 0)
 
 
@@ -60,18 +67,20 @@ def test_the_lines_of_kafkas_tool(case: Case) -> None:
         ("__share_group_state", "share-group-state"),
     ],
 )
-def test_the_decoders(topic: str, name: str) -> None:
+def test_decoders_print_the_lines_of_kafkas_tool(topic: str, name: str) -> None:
     files = sorted(p for d in INTERNAL.glob(f"{topic}-*") for p in d.iterdir() if p.suffix in (".log", ".checkpoint"))
-    got = lines_of(kafkafmt("dump", "--files", ",".join(map(str, files)), f"--{name}-decoder").stdout, INTERNAL.parent)
-    want = decoded("kafka-4.3.1", topic.strip("_").replace("_", "-"))
-    assert got == {path: without_end(lines) for path, lines in want.items()}
+    actual = lines_of(
+        kafkafmt("dump", "--files", ",".join(map(str, files)), f"--{name}-decoder").stdout, INTERNAL.parent
+    )
+    expected = decoded("kafka-4.3.1", topic.strip("_").replace("_", "-"))
+    assert actual == {path: without_trailing_newlines(lines) for path, lines in expected.items()}
 
 
 def items(*arguments: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in kafkafmt("dump", *arguments, "--format", "json").stdout.splitlines()]
 
 
-def test_json() -> None:
+def test_json_has_items_of_all_types() -> None:
     found = items(
         "--files", GOLDEN / "kafka-4.3.1" / "transactions" / "log" / "tx-0", "--deep-iteration", "--bytes", "base64"
     )
@@ -94,8 +103,11 @@ def test_json() -> None:
 
 
 @pytest.fixture
-def hurt(tmp_path: Path) -> Path:
-    """Four batches, the second with a wrong CRC, the third with records that are none, its CRC right; their offset index."""
+def damaged_partition(tmp_path: Path) -> Path:
+    """Return a partition with four batches and an offset index.
+
+    The second batch has a wrong CRC. The third has a valid CRC, but its records cannot be decoded.
+    """
     path = tmp_path / "t-0"
     path.mkdir()
     batches = [batch([record(0, value=b"value %d" % i)], base_offset=i) for i in range(4)]
@@ -107,17 +119,17 @@ def hurt(tmp_path: Path) -> Path:
     return path
 
 
-def test_dump_reports_damage_skips_it_and_exits_with_1(hurt: Path) -> None:
-    done = kafkafmt("dump", "--files", hurt / f"{0:020}.log", "--print-data-log")
+def test_dump_reports_damage_skips_it_and_exits_with_1(damaged_partition: Path) -> None:
+    done = kafkafmt("dump", "--files", damaged_partition / f"{0:020}.log", "--print-data-log")
     assert done.returncode == 1
     batches = [line for line in done.stdout.splitlines() if line.startswith("baseOffset")]
     assert [line.endswith("isvalid: true") for line in batches] == [True, False, True, True]
     assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("|")] == ["0", "1", "3"]
-    assert len(done.stderr.splitlines()) == 2 + 2  # and that offset 1 is followed by 3
+    assert len(done.stderr.splitlines()) == 2 + 2  # two more lines: the damage, and the gap between offsets 1 and 3
     assert "CRC" in done.stderr
-    found = items("--files", hurt / f"{0:020}.log", "--deep-iteration")
+    found = items("--files", damaged_partition / f"{0:020}.log", "--deep-iteration")
     assert [i["error"] for i in found if i["type"] == "damage"] == ["corrupt_structure", "corrupt_checksum"]
-    assert kafkafmt("dump", "--files", hurt / f"{0:020}.log").returncode == 1
+    assert kafkafmt("dump", "--files", damaged_partition / f"{0:020}.log").returncode == 1
 
 
 def test_dump_of_valid_batches_with_contradicting_offsets(tmp_path: Path) -> None:
@@ -133,8 +145,8 @@ def test_dump_of_valid_batches_with_contradicting_offsets(tmp_path: Path) -> Non
     assert "[duplicate_batch]" in done.stderr
 
 
-def test_indexes_held_against_their_log(hurt: Path) -> None:
-    index = hurt / f"{0:020}.index"
+def test_index_is_compared_with_its_log(damaged_partition: Path) -> None:
+    index = damaged_partition / f"{0:020}.index"
     done = kafkafmt("dump", "--files", index)
     assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["offset: 1 position: 75", "offset: 3 position: 213"])
     assert kafkafmt("dump", "--files", index, "--index-sanity-check").stdout.endswith(f"{index} passed sanity check.\n")
@@ -147,11 +159,11 @@ def test_indexes_held_against_their_log(hurt: Path) -> None:
         assert ("index_mismatch" in done.stderr) == (flags != ("--index-sanity-check",))
     index.write_bytes(bytes(range(1, 30)))
     assert kafkafmt("dump", "--files", index, "--index-sanity-check").returncode == 1
-    (hurt / f"{0:020}.log").unlink()
+    (damaged_partition / f"{0:020}.log").unlink()
     assert "is missing, so the index cannot be checked" in kafkafmt("dump", "--files", index).stderr
 
 
-def test_what_is_in_the_way(tmp_path: Path) -> None:
+def test_missing_or_unreadable_file_is_reported(tmp_path: Path) -> None:
     assert kafkafmt("dump", "--files", tmp_path / "none.log").returncode == 3
     done = kafkafmt("dump", "--files", tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
@@ -161,14 +173,14 @@ def test_what_is_in_the_way(tmp_path: Path) -> None:
     assert "unreadable_snapshot" in done.stderr
 
 
-def test_the_first_bytes_alone(hurt: Path) -> None:
-    log = hurt / f"{0:020}.log"
+def test_max_bytes_limits_the_dump(damaged_partition: Path) -> None:
+    log = damaged_partition / f"{0:020}.log"
     for size, batches in ((0, 0), (74, 0), (75, 1), (100, 1)):
         done = kafkafmt("dump", "--files", log, "--max-bytes", size)
         assert (done.returncode, done.stdout.count("baseOffset"), done.stderr) == (0, batches, "")
 
 
-def test_what_dump_does_not_know(tmp_path: Path) -> None:
+def test_unknown_file_is_ignored_with_a_message(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("text")
     (tmp_path / f"{0:020}.log").write_bytes(batch([record(0)]))
     done = inside("dump", "--files", tmp_path / "README.md")

@@ -1,4 +1,4 @@
-"""`kafkafmt cat -f`: a process that goes on."""
+"""Test `kafkafmt cat -f`, which follows a log until it is stopped."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import pytest
 from building import batch, record
 from command import kafkafmt
 
-PATIENCE = 20.0
+PATIENCE = 120.0
+"""How long to wait for an event that must come, in seconds."""
 
 
 def some(base: int, n: int = 2) -> bytes:
@@ -26,9 +27,9 @@ def some(base: int, n: int = 2) -> bytes:
 
 
 class Following:
-    """`cat -f` under way; lines(n) waits for as many, errors() for a line on stderr."""
+    """Run `cat -f`. `lines(n)` waits for n records on stdout, and `error()` for a line on stderr."""
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: object) -> None:
         command = [sys.executable, "-m", "kafkafmt", "cat", "-f", *map(str, arguments), "--format", "json"]
         self.process = subprocess.Popen(
             command,
@@ -36,8 +37,11 @@ class Following:
             stderr=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
         )
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.stdout, self.stderr = self.process.stdout, self.process.stderr
 
-    def _line(self, stream: Any) -> str:
+    def _line(self, stream: IO[bytes]) -> str:
         deadline = time.monotonic() + PATIENCE
         line = b""
         while not line.endswith(b"\n"):
@@ -49,90 +53,101 @@ class Following:
         return line.decode()
 
     def lines(self, n: int) -> list[tuple[str, int, int]]:
-        rows = [json.loads(self._line(self.process.stdout)) for _ in range(n)]
+        rows = [json.loads(self._line(self.stdout)) for _ in range(n)]
         return [(r["topic"], r["partition"], r["offset"]) for r in rows]
 
     def error(self) -> str:
-        return self._line(self.process.stderr)
+        return self._line(self.stderr)
 
-    def end(self, how: int = signal.SIGINT) -> int:
-        self.process.send_signal(how)
+    def end(self, signal_number: int = signal.SIGINT) -> int:
+        self.process.send_signal(signal_number)
         return self.process.wait(PATIENCE)
 
 
+Follow = Callable[..., Following]
+
+
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def log_directory(tmp_path: Path) -> Path:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(some(0))
     return tmp_path
 
 
 @pytest.fixture
-def follow() -> Iterator[Any]:
-    started = []
+def follow() -> Iterator[Follow]:
+    started: list[Following] = []
 
-    def start(*arguments: Any) -> Following:
+    def start(*arguments: object) -> Following:
         started.append(Following(*arguments))
         return started[-1]
 
     yield start
-    for one in started:
-        one.process.kill()
-        one.process.communicate()
+    for following in started:
+        following.process.kill()
+        following.process.communicate()
 
 
-def test_what_comes_is_printed_at_once(root: Path, follow: Any) -> None:
-    running = follow(root)
+def test_appended_records_and_changes_are_printed_at_once(log_directory: Path, follow: Follow) -> None:
+    running = follow(log_directory)
     assert running.lines(2) == [("t", 0, 0), ("t", 0, 1)]
-    with (root / "t-0" / f"{0:020}.log").open("ab") as file:
+    with (log_directory / "t-0" / f"{0:020}.log").open("ab") as file:
         file.write(some(2))
     assert running.lines(2) == [("t", 0, 2), ("t", 0, 3)]
-    (root / "t-0" / f"{4:020}.log").write_bytes(some(4))
-    (root / "t-1").mkdir()
-    (root / "t-1" / f"{0:020}.log").write_bytes(some(0))
+    (log_directory / "t-0" / f"{4:020}.log").write_bytes(some(4))
+    (log_directory / "t-1").mkdir()
+    (log_directory / "t-1" / f"{0:020}.log").write_bytes(some(0))
     assert running.lines(4) == [("t", 0, 4), ("t", 0, 5), ("t", 1, 0), ("t", 1, 1)]
     assert "t-1: new" in running.error()
-    (root / "t-0" / f"{4:020}.log").write_bytes(some(4, 1))
+    (log_directory / "t-0" / f"{4:020}.log").write_bytes(some(4, 1))
     assert "truncated, from offset 6 to 5" in running.error()
     assert running.end() == 130
 
 
-def test_from_the_end_up_to_a_limit(root: Path, follow: Any) -> None:
-    running = follow(root, "-o", "-0:", "-n", 3)
-    time.sleep(1.5)  # it begins with what is appended after its start
-    with (root / "t-0" / f"{0:020}.log").open("ab") as file:
-        file.write(some(2, 4))
-    assert running.lines(3) == [("t", 0, 2), ("t", 0, 3), ("t", 0, 4)]
+def test_follow_from_the_end_prints_appended_records_up_to_the_limit(log_directory: Path, follow: Follow) -> None:
+    """Batches are appended until the command ends, so the test does not depend on when the command starts to follow."""
+    running = follow(log_directory, "-o", "-0:", "-n", 3)
+    end = 2
+    deadline = time.monotonic() + PATIENCE
+    while running.process.poll() is None and time.monotonic() < deadline:
+        with (log_directory / "t-0" / f"{0:020}.log").open("ab") as file:
+            file.write(some(end))
+        end += 2
+        time.sleep(0.05)
     assert running.process.wait(PATIENCE) == 0
+    printed = running.lines(3)
+    first = printed[0][2]
+    assert 2 <= first < end
+    assert printed == [("t", 0, first), ("t", 0, first + 1), ("t", 0, first + 2)]
 
 
-def test_a_closed_pipe_ends_it(root: Path, follow: Any) -> None:
-    running = follow(root)
+def test_follow_ends_at_the_next_record_if_the_pipe_is_closed(log_directory: Path, follow: Follow) -> None:
+    running = follow(log_directory)
     running.lines(2)
-    running.process.stdout.close()
-    with (root / "t-0" / f"{0:020}.log").open("ab") as file:
+    running.stdout.close()
+    with (log_directory / "t-0" / f"{0:020}.log").open("ab") as file:
         file.write(some(2))
     assert running.process.wait(PATIENCE) == 0
-    assert running.process.stderr.read() == b""
+    assert running.stderr.read() == b""
 
 
-def test_follow_ends_when_the_pipe_is_closed(root: Path, follow: Any) -> None:
-    running = follow(root)
+def test_follow_ends_without_a_record_if_the_pipe_is_closed(log_directory: Path, follow: Follow) -> None:
+    running = follow(log_directory)
     running.lines(2)
     with pytest.raises(subprocess.TimeoutExpired):
         running.process.wait(1.0)
-    running.process.stdout.close()
+    running.stdout.close()
     assert running.process.wait(PATIENCE) == 0
-    assert running.process.stderr.read() == b""
+    assert running.stderr.read() == b""
 
 
-def test_a_socket_is_watched_too_and_a_file_is_not(root: Path) -> None:
+def test_closed_socket_ends_follow_and_a_file_does_not(log_directory: Path) -> None:
     ours, theirs = socket.socketpair()
-    command = [sys.executable, "-m", "kafkafmt", "cat", "-f", str(root)]
+    command = [sys.executable, "-m", "kafkafmt", "cat", "-f", str(log_directory)]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    with ours, theirs, (root / "printed").open("wb") as file:
+    with ours, theirs, (log_directory / "printed").open("wb") as file:
         to_file = subprocess.Popen(command, stdout=file, env=environment)
-        to_socket = subprocess.Popen(command, stdout=theirs, env=environment)
+        to_socket = subprocess.Popen(command, stdout=theirs.fileno(), env=environment)
         try:
             theirs.close()
             ours.settimeout(PATIENCE)
@@ -140,9 +155,9 @@ def test_a_socket_is_watched_too_and_a_file_is_not(root: Path) -> None:
             ours.close()
             assert to_socket.wait(PATIENCE) == 0
             deadline = time.monotonic() + PATIENCE
-            while (root / "printed").read_bytes().count(b"\n") < 2 and time.monotonic() < deadline:
+            while (log_directory / "printed").read_bytes().count(b"\n") < 2 and time.monotonic() < deadline:
                 time.sleep(0.1)
-            assert (root / "printed").read_bytes().count(b"\n") == 2
+            assert (log_directory / "printed").read_bytes().count(b"\n") == 2
             assert to_file.poll() is None
         finally:
             to_socket.kill()
@@ -151,6 +166,6 @@ def test_a_socket_is_watched_too_and_a_file_is_not(root: Path) -> None:
             to_file.wait()
 
 
-def test_it_has_no_end(root: Path) -> None:
-    done = kafkafmt("cat", "-f", root, "-o", ":5")
+def test_follow_with_an_end_offset_is_wrong_usage(log_directory: Path) -> None:
+    done = kafkafmt("cat", "-f", log_directory, "-o", ":5")
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""Every golden log through the command, on both cores: what the Java consumer returned, and what the broker's offsets say."""
+"""Test every golden log through the command, on both cores, against the Java consumer and the broker's offsets."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ def test_cat_prints_what_the_consumer_returned(case: Case, backend: str) -> None
         "cat", *case.roots, "--format", "json", "--bytes", "base64", "--on-error", "skip", *internal, backend=backend
     )
     assert done.returncode == (1 if case.torn else 0), done.stderr
-    got = {
-        at: row for at, row in rows(done.stdout.splitlines()).items() if at[0] != "__cluster_metadata"
-    }  # no consumer can read it
-    want = case.expected()
+    # No consumer can read the metadata log.
+    actual = {at: row for at, row in rows(done.stdout.splitlines()).items() if at[0] != "__cluster_metadata"}
+    expected = case.expected()
     if case.torn:
         entries = {(p["topic"], p["partition"]): p for p in report(*case.roots, backend=backend)["partitions"]}
-        lost = {at for at in want.keys() - got.keys() if case.may_be_missing(at, entries.get(at[:2]))}
-        assert len(lost) == 27  # 3 batches of 3 and the tails
-        want = {at: row for at, row in want.items() if at not in lost}
-    same_rows(got, want)
+        lost = {at for at in expected.keys() - actual.keys() if case.may_be_missing(at, entries.get(at[:2]))}
+        assert len(lost) == 27  # 3 batches of 3 records, and the unfinished tails
+        expected = {at: row for at, row in expected.items() if at not in lost}
+    same_rows(actual, expected)
 
 
 @pytest.mark.parametrize("backend", ["native", "pure"])
@@ -41,7 +40,7 @@ def test_verify_agrees_with_the_broker(case: Case, backend: str) -> None:
         counted[topic, partition] = counted.get((topic, partition), 0) + 1
     for at, offsets in case.offsets().items():
         entry = entries.get(at)
-        if entry is None:  # partitions that were too large to copy
+        if entry is None:  # a partition that was too large to copy
             assert not any((root / f"{at[0]}-{at[1]}").exists() for root in case.roots)
             continue
         assert list(entry) == KEYS
@@ -57,19 +56,19 @@ def test_verify_agrees_with_the_broker(case: Case, backend: str) -> None:
 
 @pytest.mark.parametrize("backend", ["native", "pure"])
 @pytest.mark.parametrize("case", LEGACY, ids=str)
-def test_formats_0_and_1_as_their_consumers_returned_them(case: Case, backend: str) -> None:
+def test_cat_prints_formats_0_and_1_as_their_consumers_did(case: Case, backend: str) -> None:
     nested = case.name == "0.9.0.1-nested"
     internal = ["--internal"] if case.internal else []
     done = kafkafmt(
         "cat", *case.roots, "--format", "json", "--bytes", "base64", "--on-error", "skip", *internal, backend=backend
     )
-    got, want = rows(done.stdout.splitlines()), case.expected()
+    actual, expected = rows(done.stdout.splitlines()), case.expected()
     assert done.returncode == (1 if nested else 0), done.stderr
-    if nested:  # a wrapper in a wrapper: readers disagree, ours gives an error there and all else around it
+    if nested:  # our readers report a wrapper inside a wrapper as damage, and deliver everything around it
         assert "itself compressed" in done.stderr
-        want = {at: row for at, row in want.items() if at in got}
-        assert len(want) == 1
-    same_rows(got, want)
+        expected = {at: row for at, row in expected.items() if at in actual}
+        assert len(expected) == 1
+    same_rows(actual, expected)
 
 
 def test_verify_counts_formats_0_and_1() -> None:
@@ -83,7 +82,7 @@ def test_verify_counts_formats_0_and_1() -> None:
             assert counted == len(case.expected()) or "transactions" in case.name, (case, flag)
 
 
-def test_shallow_counts_the_same() -> None:
+def test_shallow_verify_counts_the_same_records() -> None:
     for case in CASES:
         deep, shallow = report(*case.roots)["partitions"], report(*case.roots, "--shallow")["partitions"]
         assert [p["records"] for p in deep] == [p["records"] for p in shallow], case
@@ -103,5 +102,5 @@ def test_read_committed_prints_what_the_consumer_returned(case: Case, backend: s
     ]
     done = kafkafmt("cat", *case.roots, *flags, backend=backend)
     assert done.returncode == 0, done.stderr
-    got = {at: row for at, row in rows(done.stdout.splitlines()).items() if at[0] != "__cluster_metadata"}
-    same_rows(got, case.expected(committed=True))
+    actual = {at: row for at, row in rows(done.stdout.splitlines()).items() if at[0] != "__cluster_metadata"}
+    same_rows(actual, case.expected(committed=True))

@@ -1,4 +1,4 @@
-"""`kafkafmt groups`, and `--group` of `cat` as the place to begin."""
+"""Test `kafkafmt groups`, and `cat --group`, which starts at the committed offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INTERNAL = GOLDEN / "kafka-4.3.1" / "internal" / "log"
 OLD = GOLDEN / "legacy" / "0.10.2.2-groups" / "log"
 
 
-def test_the_table_and_the_json() -> None:
+def test_groups_prints_a_table_or_json() -> None:
     lines = kafkafmt("groups", OLD).stdout.splitlines()
     assert lines[0].split("  ")[0] == "group"
     assert lines[1].split() == ["group-a", "read-0", "4", "2026-11-21T07:24:49", "2026-11-22T07:24:49", "after", "3"]
@@ -33,7 +33,7 @@ def test_the_table_and_the_json() -> None:
     assert "no members" in kafkafmt("groups", "--members", OLD).stdout
 
 
-def test_group_globs_with_and_without_a_match() -> None:
+def test_group_pattern_selects_or_is_reported() -> None:
     done = kafkafmt("groups", INTERNAL, "-g", "share*", "--format", "json")
     assert json.loads(done.stdout)["offsets"] == []
     assert [g["group"] for g in json.loads(done.stdout)["groups"]] == ["share-a"]
@@ -48,7 +48,7 @@ def test_group_globs_with_and_without_a_match() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_cat_begins_at_the_committed_offset() -> None:
+def test_cat_of_a_group_starts_at_its_committed_offset() -> None:
     found = records(INTERNAL, "--group", "classic-static")
     assert [(r["topic"], r["partition"], r["offset"]) for r in found] == [
         ("source", p, o) for p in range(3) for o in range(20, 30)
@@ -58,17 +58,17 @@ def test_cat_begins_at_the_committed_offset() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"),
+    ("arguments", "message"),
     [
         (("-g", "nobody"), "has committed no offset"),
         (("-g", "classic-static", "-t", "sink"), "it has for source"),
         (("-g", "classic-static", "-o", "3:"), "-o can only be :TO"),
     ],
 )
-def test_wrong_usage_of_group(arguments: tuple[str, ...], word: str) -> None:
+def test_wrong_usage_of_group_exits_with_2(arguments: tuple[str, ...], message: str) -> None:
     done = kafkafmt("cat", INTERNAL, *arguments)
     assert done.returncode == 2
-    assert word in done.stderr
+    assert message in done.stderr
 
 
 def test_cat_of_a_group_without_offset_starts_at_the_log_start(tmp_path: Path) -> None:
@@ -92,12 +92,12 @@ def test_cat_of_a_group_without_offset_starts_at_the_log_start(tmp_path: Path) -
     assert "t-1: group g has committed no offset; read from the log start offset" in done.stderr
 
 
-def test_damaged_commits(tmp_path: Path) -> None:
+def test_damaged_commits_are_reported_and_exit_with_1(tmp_path: Path) -> None:
     path = tmp_path / "__consumer_offsets-0"
     path.mkdir()
-    hurt = bytearray(batch([(0, 0, b"\0\2\0\1g", None, ())]))
-    hurt[-1] ^= 1
-    (path / f"{0:020}.log").write_bytes(bytes(hurt) + batch([record(0)], base_offset=1))
+    corrupted_batch = bytearray(batch([(0, 0, b"\0\2\0\1g", None, ())]))
+    corrupted_batch[-1] ^= 1
+    (path / f"{0:020}.log").write_bytes(bytes(corrupted_batch) + batch([record(0)], base_offset=1))
     done = kafkafmt("groups", tmp_path)
     assert done.returncode == 1
     assert "may not be the last" in done.stderr

@@ -1,4 +1,4 @@
-"""No command writes a character to a terminal, or raw into JSON, that steers the terminal, hides text or reorders it."""
+"""Test that no output contains raw characters that control a terminal, or that hide or reorder text."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ HOSTILE = (
     + "\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff\u2060\u00ad"
 )
 NAME = "[red]t\x1b]0;x\x07\x9b31m\u202e\u2066\u200e\u061c\u2028\ufeff\r\n\x7f[bold]"
-"""A topic as a directory can be named; brackets are markup to rich."""
+"""A hostile topic, as the name of a directory. Brackets are markup for rich."""
 UNSAFE = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
 OWN_STYLES = re.compile("\x1b\\[(?:[0-9;]*m|\\?25[hl]|2K|[0-9]*[ABCG])")
-"""What our bold headings and rich's progress bars write."""
+"""Sequences that our bold headings and rich's progress bars write."""
 
 
 def text(value: str) -> bytes:
@@ -46,7 +46,10 @@ def commit(group: str, topic: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log directory with hostile names: path, topic, group, key, value, header; and damage, whose messages name the path."""
+    """Return a log directory with hostile paths, topics, groups, keys, values and headers.
+
+    It contains damage, because messages about damage contain the path.
+    """
     path = tmp_path_factory.mktemp("p") / "d\x1b[31m\u202e\x85"
     hostile = HOSTILE.encode()
     good = batch([record(key=hostile, value=hostile, headers=[(hostile, hostile)])])
@@ -67,11 +70,11 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def frames(path: Path) -> Path:
     header = struct.pack(">hhi", 3, 9, 1) + text(HOSTILE) + b"\0"
     name = NAME.encode()
-    asked = header + b"\2" + bytes([len(name) + 1]) + name + b"\0\1\1\1\0"
+    metadata = header + b"\2" + bytes([len(name) + 1]) + name + b"\0\1\1\1\0"
     records = batch([record(key=HOSTILE.encode())])
     produce = struct.pack(">hhi", 0, 3, 2) + text(HOSTILE) + struct.pack(">hhii", -1, 1, 1, 1) + text(NAME)
     produce += struct.pack(">iii", 1, 0, len(records)) + records
-    path.write_bytes(b"".join(len(f).to_bytes(4, "big") + f for f in (asked, produce)))
+    path.write_bytes(b"".join(len(f).to_bytes(4, "big") + f for f in (metadata, produce)))
     return path
 
 
@@ -106,7 +109,7 @@ KINDS = [
 
 
 def on_a_terminal(arguments: list[Any]) -> str:
-    """What a command writes to stdout and stderr if both are a terminal."""
+    """Return what a command writes to stdout and stderr if both are a terminal."""
     ours, theirs = pty.openpty()
     out = bytearray()
 
@@ -120,11 +123,11 @@ def on_a_terminal(arguments: list[Any]) -> str:
 
     reader = threading.Thread(target=drain)
     reader.start()
-    command = [sys.executable, "-m", "kafkafmt", *map(os.fsencode, map(str, arguments))]
+    command: list[str | bytes] = [sys.executable, "-m", "kafkafmt", *(os.fsencode(str(a)) for a in arguments)]
     env = os.environ | {"COLUMNS": "3000", "TERM": "xterm"}
     subprocess.run(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=env, check=False, timeout=180)
     os.close(theirs)
-    reader.join(10)
+    reader.join(120)
     os.close(ours)
     return OWN_STYLES.sub("", out.decode()).replace("\r\n", "\n").replace("\r", "")
 
@@ -135,7 +138,7 @@ def test_command_escapes_hostile_text_on_a_terminal(directory: Path, tmp_path: P
     assert shown
     assert "Traceback" not in shown
     assert UNSAFE.findall(shown) == []
-    assert "\\x1b" in shown or kind == "seek"  # which names only the segment
+    assert "\\x1b" in shown or kind == "seek"  # seek shows only the name of the segment
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -145,8 +148,8 @@ def test_command_escapes_hostile_text_in_messages_and_json(directory: Path, tmp_
     assert UNSAFE.findall(done.stdout + done.stderr) == []
     for line in done.stdout.splitlines():
         json.loads(line)
-    plainly = kafkafmt(*arguments) if kind not in ("dump", "salvage") else done
-    assert UNSAFE.findall(plainly.stdout + plainly.stderr) == []
+    as_text = kafkafmt(*arguments) if kind not in ("dump", "salvage") else done
+    assert UNSAFE.findall(as_text.stdout + as_text.stderr) == []
 
 
 def test_json_keeps_the_values(directory: Path) -> None:
@@ -160,8 +163,8 @@ def test_json_keeps_the_values(directory: Path) -> None:
     assert (found["group"], found["topic"], found["metadata"]) == (HOSTILE, NAME, HOSTILE)
 
 
-def test_dump_is_raw_in_a_pipe_as_kafkas_tool_is(directory: Path) -> None:
-    command = [sys.executable, "-m", "kafkafmt", "dump", "--files", directory, "--print-data-log"]
+def test_dump_to_a_pipe_is_raw_like_that_of_kafkas_tool(directory: Path) -> None:
+    command = [sys.executable, "-m", "kafkafmt", "dump", "--files", str(directory), "--print-data-log"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert HOSTILE.encode() in done.stdout
     assert f"Dumping {directory}".encode() in done.stdout
@@ -236,7 +239,7 @@ def test_readable_text_is_not_escaped() -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_export_escapes_hostile_text_on_a_terminal(directory: Path, tmp_path: Path, form: str) -> None:
-    """The whole command, on Spark."""
+    """The whole command runs, on Spark."""
     out = tmp_path / "out\x1b\u202e"
     arguments = ["export", directory, "-t", "*red*", "--output", out, "--master", "local[1]", "--format", form]
     shown = on_a_terminal(arguments)

@@ -1,4 +1,4 @@
-"""A salvage that is interrupted, killed or fails: nothing that it leaves looks complete."""
+"""Test a salvage that is interrupted, killed or fails: it leaves no directory that looks complete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,19 +18,37 @@ import kafkafmt as kafkafmt_package
 
 WORK = ".kafkafmt-salvage"
 PARTITIONS = 12
-SLOW = """
+PATIENCE = 120
+"""How long to wait for an event that must come, in seconds."""
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+HELD = """
 import os, sys, time
-def slowly(real):
+from pathlib import Path
+out, pattern, count, signs = Path(sys.argv.pop(1)), sys.argv.pop(1), int(sys.argv.pop(1)), Path(sys.argv.pop(1))
+def held(real):
     def call(*args, **options):
-        time.sleep(0.05)
+        while len(list(out.glob(pattern))) >= count and not (signs / "continue").exists():
+            (signs / "held").touch()
+            time.sleep(0.005)
         return real(*args, **options)
     return call
-os.fsync = slowly(lambda _: None)
-os.rename = slowly(os.rename)
+os.fsync = held(lambda _: None)
+os.rename = held(os.rename)
 from kafkafmt.cli.main import run
 run()
 """
-"""The command, so slow that a signal reaches it at the moment that a test waits for."""
+"""Run the command, but stop before the next flush or rename once the output has `count` files of a pattern.
+
+The process then creates the file `held`, and waits for the file `continue`.
+"""
+
+MOMENTS = {
+    "at the beginning": (WORK, 1),
+    "while partitions are copied": (f"{WORK}/t-*", PARTITIONS // 2 + 1),
+    "while checkpoints are written": (f"{WORK}/recovery-point-offset-checkpoint", 1),
+}
+LATE = MOMENTS | {"while partitions are moved to their place": ("t-1", 1)}
+"""Moments of a salvage: a pattern of files in the output, and how many of them exist."""
 
 
 @pytest.fixture
@@ -44,28 +61,31 @@ def source(tmp_path: Path) -> Path:
     return root
 
 
-def start(source: Path, output: Path) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-c", SLOW, "salvage", str(source), "--output", str(output), "-j", "2"]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+class HeldSalvage:
+    """A salvage in another process, which stops at a moment. The constructor waits until it has stopped."""
 
+    def __init__(self, source: Path, output: Path, moment: str) -> None:
+        self.signs = output.with_name("signs")
+        self.signs.mkdir()
+        pattern, count = LATE[moment]
+        argv = [sys.executable, "-c", HELD, str(output), pattern, str(count), str(self.signs)]
+        self.process = subprocess.Popen(
+            [*argv, "salvage", str(source), "--output", str(output), "-j", "2"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        )
+        deadline = time.monotonic() + PATIENCE
+        while not (self.signs / "held").exists():
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
-MOMENTS: dict[str, Callable[[Path], bool]] = {
-    "at the beginning": lambda out: (out / WORK).exists(),
-    "while partitions are copied": lambda out: len(list((out / WORK).glob("t-*"))) > PARTITIONS // 2,
-    "while checkpoints are written": lambda out: (out / WORK / "recovery-point-offset-checkpoint").exists(),
-}
-LATE: dict[str, Callable[[Path], bool]] = MOMENTS | {
-    "while everything is moved to its place": lambda out: (out / "t-1").exists()
-}
+    def finish(self) -> tuple[str, str]:
+        """Let the salvage continue, and return its stdout and stderr."""
+        (self.signs / "continue").touch()
+        return self.process.communicate(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("moment", LATE)
@@ -74,11 +94,10 @@ def test_interrupt_leaves_nothing_and_prints_one_line(moment: str, exists: bool,
     out = tmp_path / "out"
     if exists:
         out.mkdir()
-    process = start(source, out)
-    wait_for(lambda: LATE[moment](out), process)
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
+    salvage = HeldSalvage(source, out, moment)
+    salvage.process.send_signal(signal.SIGINT)
+    stdout, stderr = salvage.finish()
+    assert salvage.process.returncode == 130
     assert stdout == ""
     assert stderr == f"kafkafmt: interrupted: nothing was left in {out}\n"
     assert (list(out.iterdir()) == []) if exists else not out.exists()
@@ -88,10 +107,9 @@ def test_interrupt_leaves_nothing_and_prints_one_line(moment: str, exists: bool,
 @pytest.mark.parametrize("moment", LATE)
 def test_killed_salvage_leaves_no_directory_that_looks_complete(moment: str, source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    process = start(source, out)
-    wait_for(lambda: LATE[moment](out), process)
+    process = HeldSalvage(source, out, moment).process
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     for command in ("ls", "verify", "cat"):
         done = kafkafmt(command, out)
         assert done.returncode == 3, done.stdout
@@ -110,22 +128,21 @@ def test_killed_salvage_leaves_no_directory_that_looks_complete(moment: str, sou
 
 def test_second_salvage_into_the_same_directory_is_refused(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    process = start(source, out)
-    wait_for(lambda: MOMENTS["while partitions are copied"](out), process)
+    salvage = HeldSalvage(source, out, "while partitions are copied")
     second = kafkafmt("salvage", source, "--output", out)
     assert second.returncode == 3
     assert "another process is salvaging into it" in second.stderr
-    process.communicate(timeout=60)
-    assert process.returncode == 0
+    salvage.finish()
+    assert salvage.process.returncode == 0
     assert (out / "meta.properties").exists()
     assert not (out / WORK).exists()
 
 
 def run_with(source: Path, output: Path, patch: str, *flags: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a process that has executed `patch` before."""
-    argv = [sys.executable, "-c", patch + SLOW, "salvage", str(source), "--output", str(output), *flags]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
+    run = "from kafkafmt.cli.main import run\nrun()\n"
+    argv = [sys.executable, "-c", patch + run, "salvage", str(source), "--output", str(output), *flags]
+    return subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT, check=False)
 
 
 FAILING_PARTITION = """
@@ -151,7 +168,7 @@ files.write_new = full
 """
 
 
-def test_partition_that_fails_costs_no_other_one(source: Path, tmp_path: Path) -> None:
+def test_read_error_in_a_partition_costs_no_other_one(source: Path, tmp_path: Path) -> None:
     done = run_with(source, tmp_path / "out", FAILING_PARTITION, "--format", "json")
     assert done.returncode == 3
     assert [(u["topic"], u["partition"]) for u in json.loads(done.stdout)["unreadable"]] == [("t", 3)]
@@ -161,7 +178,7 @@ def test_partition_that_fails_costs_no_other_one(source: Path, tmp_path: Path) -
     assert (tmp_path / "out" / "meta.properties").exists()
 
 
-def test_segment_that_is_a_link_to_itself_costs_no_other_one(source: Path, tmp_path: Path) -> None:
+def test_segment_that_links_to_itself_costs_no_other_one(source: Path, tmp_path: Path) -> None:
     broken = source / "t-3" / f"{0:020}.log"
     broken.unlink()
     broken.symlink_to(broken)

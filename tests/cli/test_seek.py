@@ -1,4 +1,4 @@
-"""`kafkafmt seek`: as a broker's ListOffsets answers, without reading the whole segment."""
+"""Test `kafkafmt seek`: it answers like a broker's ListOffsets, and reads only a part of the segment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from golden_cases import CASES, Case
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.torn and c.name != "tiered"], ids=str)
-def test_the_brokers_answers(case: Case) -> None:
+def test_answers_equal_the_brokers(case: Case) -> None:
     for (topic, partition), offsets in case.offsets().items():
         asked = [q for q in offsets.get("offsetsForTimes") or [] if q.get("offset") is not None]
         if not asked or not any((r / f"{topic}-{partition}").exists() for r in case.roots):
@@ -25,7 +25,7 @@ def test_the_brokers_answers(case: Case) -> None:
         assert list(answers[0]) == ["topic", "partition", "offset", "timestamp", "segment", "position", "bytes_read"]
 
 
-def test_questions_and_answers(tmp_path: Path) -> None:
+def test_offsets_and_timestamps_are_answered_in_order(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     path.mkdir()
     parts = [batch([record(i, i) for i in range(10)], base_offset=o, base_timestamp=o * 100) for o in (0, 10)]
@@ -37,17 +37,23 @@ def test_questions_and_answers(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return [(a["offset"], a["timestamp"], a["position"]) for a in map(json.loads, done.stdout.splitlines())]
 
-    second = len(parts[0])
-    assert ask("--offset", "13", "--offset=3") == [(13, 1003, second), (3, 3, 0)]
-    assert ask("--timestamp=1005", "--offset", "3", "--timestamp", "0") == [(15, 1005, second), (3, 3, 0), (0, 0, 0)]
-    assert ask("--timestamp", "max-timestamp") == [
-        (20, 1_700_000_000_000, 2 * second)
-    ]  # the marker's, as a broker sees it
+    second_position = len(parts[0])
+    assert ask("--offset", "13", "--offset=3") == [(13, 1003, second_position), (3, 3, 0)]
+    assert ask("--timestamp=1005", "--offset", "3", "--timestamp", "0") == [
+        (15, 1005, second_position),
+        (3, 3, 0),
+        (0, 0, 0),
+    ]
+    # The largest timestamp is that of the marker, as for a broker.
+    assert ask("--timestamp", "max-timestamp") == [(20, 1_700_000_000_000, 2 * second_position)]
     assert ask("--offset", "20") == [
         (30, 9000, len(data) - len(batch([record(0)], base_offset=30, base_timestamp=9000)))
     ]
     assert ask("--offset", "31", "--timestamp=99999999999999") == [(None, None, None)] * 2
-    assert ask("--timestamp", "1005", "--timestamp=1970-01-01T00:00:01") == [(15, 1005, second), (10, 1000, second)]
+    assert ask("--timestamp", "1005", "--timestamp=1970-01-01T00:00:01") == [
+        (15, 1005, second_position),
+        (10, 1000, second_position),
+    ]
 
 
 def test_seek_text_names_the_index_that_was_used(tmp_path: Path) -> None:
@@ -61,12 +67,11 @@ def test_seek_text_names_the_index_that_was_used(tmp_path: Path) -> None:
     assert (
         "offset 1, timestamp 1 (1970-01-01T00:00:00.001Z), in 00000000000000000000.log at 68 (by the indexes, " in found
     )
-    assert (
-        "(1 segment read completely, " in kafkafmt(*ask, "--offset", 2).stdout
-    )  # offset 2 is in a gap, so the whole segment is read
+    # Offset 2 is in a gap, so the whole segment is read.
+    assert "(1 segment read completely, " in kafkafmt(*ask, "--offset", 2).stdout
 
 
-def test_what_kafkas_tools_take_in_place_of_a_time(tmp_path: Path) -> None:
+def test_special_times_of_kafkas_tools_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     path.mkdir()
     batches = [batch([record(0)], base_offset=o, base_timestamp=time) for o, time in ((3, 5), (4, 9), (5, -1), (6, 9))]
@@ -95,7 +100,7 @@ def test_what_kafkas_tools_take_in_place_of_a_time(tmp_path: Path) -> None:
     assert (done.returncode, "-2 is earliest" in done.stderr) == (2, True)
 
 
-def test_of_an_empty_log(tmp_path: Path) -> None:
+def test_seek_in_an_empty_log_answers_its_start_and_end(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{8:020}.log").write_bytes(b"")
     ask = [
@@ -115,7 +120,7 @@ def test_of_an_empty_log(tmp_path: Path) -> None:
     assert [(a["offset"], a["segment"]) for a in answers] == [(8, None), (8, None), (None, None)]
 
 
-def test_wrong_usage(tmp_path: Path) -> None:
+def test_wrong_usage_exits_with_2_and_a_missing_path_with_3(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     path.mkdir()
     (path / f"{0:020}.log").write_bytes(batch([record(0)]))
@@ -125,10 +130,10 @@ def test_wrong_usage(tmp_path: Path) -> None:
     assert kafkafmt("seek", tmp_path / "none", "-t", "u", "-p", "0", "--offset", "0").returncode == 3
 
 
-def test_a_lookup_reads_little(tmp_path: Path) -> None:
+def test_lookup_reads_less_than_the_segment(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     path.mkdir()
-    one = batch([record(0, value=b"x" * 900_000)])
+    one_batch = batch([record(0, value=b"x" * 900_000)])
     offsets, times = [], []
     with (path / f"{0:020}.log").open("wb") as file:
         for i in range(40):
@@ -142,4 +147,4 @@ def test_a_lookup_reads_little(tmp_path: Path) -> None:
     for question in ("--offset=35", "--timestamp=1000035"):
         answer = json.loads(kafkafmt("seek", tmp_path, "-t", "t", "-p", "0", question, "--format", "json").stdout)
         assert answer["offset"] == 35
-        assert answer["bytes_read"] < 15 * len(one)
+        assert answer["bytes_read"] < 15 * len(one_batch)

@@ -1,4 +1,4 @@
-"""The command where its surroundings are odd: names that UTF-8 cannot hold, closed streams, full disks, wrong usage in one line."""
+"""Test unusual surroundings: names that UTF-8 cannot encode, closed streams, full disks, and wrong usage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_json_is_valid_whatever_the_names_and_the_locale(tmp_path: Path, command
     assert rb'"t\udcff"' in done.stdout
 
 
-def test_names_cannot_steer_a_terminal(tmp_path: Path) -> None:
+def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
     make(tmp_path, "a\x1b[31m\nb-0")
     for command in ("ls", "verify"):
         done = kafkafmt(command, tmp_path)
@@ -49,13 +49,13 @@ def test_names_cannot_steer_a_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in missing.stderr
 
 
-def test_a_long_name_is_not_cut_in_a_pipe(tmp_path: Path) -> None:
+def test_long_name_is_not_shortened_in_a_pipe(tmp_path: Path) -> None:
     make(tmp_path, "x" * 240 + "-0")
     assert "x" * 240 + "-0" in kafkafmt("ls", tmp_path).stdout
 
 
 @pytest.mark.parametrize("command", ["ls", "cat", "verify", "--help"])
-def test_closed_and_full_streams(tmp_path: Path, command: str) -> None:
+def test_closed_stream_is_quiet_and_a_full_one_exits_with_3(tmp_path: Path, command: str) -> None:
     path = make(tmp_path, "t-0")
     done = shell(f"{COMMAND} {command} {path} | true; echo ${{PIPESTATUS[0]}}")
     assert (done.stdout, done.stderr) == (b"0\n", b"")
@@ -84,7 +84,7 @@ def test_wrong_usage_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
     assert "Error: " in done.stderr
 
 
-def test_ls_chooses_among_what_is_not_live_too(tmp_path: Path) -> None:
+def test_ls_selects_partitions_of_all_states(tmp_path: Path) -> None:
     for name in ("t-0", "t-1.0123-delete", "u-0.4567-stray"):
         make(tmp_path, name)
 

@@ -1,53 +1,54 @@
-"""What the tests of the export share: a Spark session, and a way to export in it."""
+"""Share a Spark session, and a function that exports in it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from exporting import assert_nothing_beside
+from exporting import RunExport, assert_no_leftovers
+from pyspark.sql import SparkSession
 
 from kafkafmt.cli.offset_range import parse_offsets
 from kafkafmt.log import discover
-from kafkafmt.log.reading.selection import select_partitions
+from kafkafmt.log.reading.selection import OffsetRange, select_partitions
+from kafkafmt.spark.export.job import Export, WriteSplit
+from kafkafmt.spark.export.options import ExportOptions, Progress
+from kafkafmt.spark.export.parquet import write_split
+from kafkafmt.spark.session import make_session
 
 
 @pytest.fixture(scope="session")
-def spark():
-    from kafkafmt.spark.session import make_session
-
+def spark() -> SparkSession:
     return make_session("local[2]", "tests")
 
 
 @pytest.fixture
-def run_export(spark, tmp_path):
-    """Do one in this session: (report, OUT)."""
-    from kafkafmt.spark.export import ExportOptions
-    from kafkafmt.spark.export.job import Export
+def run_export(spark: SparkSession, tmp_path: Path) -> RunExport:
+    """Return a function that exports in this session, and returns the report and the output directory."""
 
     def run(
-        paths: list[Path],
+        paths: Sequence[Path],
         *,
-        offsets=":",
-        progress=None,
-        write=None,
-        tell=None,
+        offsets: str | OffsetRange = ":",
+        progress: Progress | None = None,
+        write: WriteSplit = write_split,
+        tell: Callable[[str], None] | None = None,
         **options: Any,
-    ):
+    ) -> tuple[dict[str, Any], Path]:
         options.setdefault("output", tmp_path / "out")
         options["offsets"] = parse_offsets(offsets) if isinstance(offsets, str) else offsets
-        wanted = ExportOptions(tuple(map(str, paths)), **options)
-        found = discover(paths, wanted.replicas)
-        chosen = select_partitions(found.partitions, wanted.topics, wanted.partitions, wanted.internal)
-        job = Export(found, chosen, wanted, tell)
-        further = {} if write is None else {"write": write}
-        report = job.run(spark, progress, **further).to_dict()
-        out = Path(wanted.output)
+        settings = ExportOptions(tuple(map(str, paths)), **options)
+        found = discover(paths, settings.replicas)
+        chosen = select_partitions(found.partitions, settings.topics, settings.partitions, settings.internal)
+        job = Export(found, chosen, settings, tell)
+        report = job.run(spark, progress, write).to_dict()
+        out = Path(settings.output)
         assert json.loads((out / "report.json").read_text(encoding="utf-8")) == report
         assert (out / "_SUCCESS").exists()
-        assert_nothing_beside(out)
+        assert_no_leftovers(out)
         return report, out
 
     return run

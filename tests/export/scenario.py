@@ -1,9 +1,18 @@
-"""One export in a process of its own, with an accident: `scenario.py '{"paths": …, "output": …, "accident": …}'`.
+"""Run an export in a separate process, with an accident.
 
-Accidents of a task, on its first attempt: "crash" (its process is killed halfway through the file), "error" (it raises halfway), "slow"
-(it takes so long that Spark starts a second one, and then writes on). Accidents of the driver: "die at planning",
-"die at exporting", "die at placing", "die at publishing" (kill -9 of itself), "hang" (waits in the middle, for a signal).
-Prints the report, and on stderr how many attempts there were.
+    scenario.py '{"paths": …, "output": …, "accident": …}'
+
+Accidents of the first attempt of a task:
+- "crash": its process is killed halfway through the file.
+- "error": it raises an error halfway.
+- "slow": it takes so long that Spark starts a second attempt, and then writes another file.
+
+Accidents of the driver:
+- "die at planning", "die at exporting", "die at placing", "die at publishing": it kills itself with
+  SIGKILL.
+- "hang": it waits for a signal in the middle of the export.
+
+The report is printed to stdout.
 """
 
 from __future__ import annotations
@@ -13,25 +22,36 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from kafkafmt.log import discover
 from kafkafmt.spark.export import ExportOptions
-from kafkafmt.spark.export.job import Export
+from kafkafmt.spark.export.job import Export, WriteSplit
+from kafkafmt.spark.export.parquet import Manifest, TaskSettings
 from kafkafmt.spark.export.staging import Staging
 from kafkafmt.spark.session import make_session
+from kafkafmt.spark.source.splits import Split
 
 
-def writer(accident, notes):
-    """The task's function, with an accident; pickled by value, so that executors need not have this file."""
+def writer(accident: str, notes: str) -> WriteSplit:
+    """Return the function of the tasks, with an accident.
 
-    def write(number, split, settings):
+    It is pickled by value, because executors do not find this file.
+    """
+
+    def write(number: int, split: Split, settings: TaskSettings) -> Manifest:
         from pyspark import TaskContext
 
         from kafkafmt.spark.export.parquet import write_split
 
-        first = TaskContext.get().attemptNumber() == 0
+        context = TaskContext.get()
+        assert context is not None
+        attempt = context.attemptNumber()
+        first = attempt == 0
         os.makedirs(notes, exist_ok=True)
-        with open(os.path.join(notes, f"{number}-{TaskContext.get().attemptNumber()}-{os.getpid()}"), "w") as note:
+        with open(os.path.join(notes, f"{number}-{attempt}-{os.getpid()}"), "w") as note:
             note.write(str(os.getppid()))
         if first and number % 3 == 1 and accident in ("crash", "error"):
             with open(settings.attempts / f"{number}-half.parquet", "wb") as half:
@@ -49,36 +69,39 @@ def writer(accident, notes):
     return write
 
 
-def main(wish):
-    accident, paths = wish.get("accident", ""), wish["paths"]
-    spark = make_session(wish.get("master", "local[2]"), "scenario", **wish.get("conf", {}))
+def main(request: dict[str, Any]) -> None:
+    accident, paths = request.get("accident", ""), request["paths"]
+    spark = make_session(request.get("master", "local[2]"), "scenario", **request.get("conf", {}))
     found = discover(paths)
     options = ExportOptions(
-        tuple(paths), wish["output"], overwrite=wish.get("overwrite", False), split_bytes=wish.get("split_bytes")
+        tuple(paths),
+        request["output"],
+        overwrite=request.get("overwrite", False),
+        split_bytes=request.get("split_bytes"),
     )
 
-    def die():
+    def die() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def progress(step, done, total):
+    def progress(step: str, done: int, total: int) -> None:
         if accident == f"die at {step}":
             die()
         if accident == "hang" and step == "exporting":
             print("hanging", file=sys.stderr, flush=True)
             time.sleep(600)
 
+    place = Staging.place
+
+    def place_once(staging: Staging, attempt: str, target: Path) -> None:
+        place(staging, attempt, target)
+        die()
+
     if accident == "die at placing":
-        place = Staging.place
-
-        def place_once(self, attempt, target):
-            place(self, attempt, target)
-            die()
-
-        Staging.place = place_once
+        patch.object(Staging, "place", place_once).start()
     if accident == "die at publishing":
-        Staging.publish = lambda self: die()
+        patch.object(Staging, "publish", lambda _: die()).start()
     report = Export(found, found.partitions, options, lambda m: print(m, file=sys.stderr)).run(
-        spark, progress, writer(accident, wish["notes"])
+        spark, progress, writer(accident, request["notes"])
     )
     if accident == "slow":
         time.sleep(1)

@@ -1,4 +1,4 @@
-"""What a Python worker raised is what an export says, in one line with a remedy, not the first line of Spark's report."""
+"""Test that an export reports the error of a Python worker in one line, with a remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafkafmt.spark.export.spark_jobs import _simplified
 FRAMES = '  File "/x/worker.py", line 4197, in invoke_udf\n    func = read_command()\n           ^^^^^^^^^^^^^^\n'
 LOST = "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times: Lost task 0.3 in stage 0.0 (TID 7) (10.0.0.7 executor 2): "
 JAVA = "\n\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)\nCaused by: java.io.EOFException\n\t... 1 more\n"
-MANY = [
+WORKER_ERRORS = [
     (
         "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n" + FRAMES + "ValueError: two\nlines\n",
         "ValueError: two lines",
@@ -34,7 +34,7 @@ MANY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "cause"), MANY)
+@pytest.mark.parametrize(("text", "cause"), WORKER_ERRORS)
 def test_error_of_a_worker_shows_what_it_raised(text: str, cause: str) -> None:
     error = _simplified(PySparkException(text))
     assert isinstance(error, SparkError)
@@ -71,7 +71,7 @@ def test_export_names_the_module_that_executors_lack(tmp_path: Path, monkeypatch
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{hiding}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))
-    monkeypatch.chdir(tmp_path)  # or the workers would find the package in the working directory
+    monkeypatch.chdir(tmp_path)  # otherwise the workers would find the package in the working directory
     done = kafkafmt("export", case("epochs").roots[0], "--output", tmp_path / "out", "--master", "local[1]")
     assert done.returncode == 3
     (line,) = done.stderr.splitlines()

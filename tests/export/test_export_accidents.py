@@ -1,4 +1,4 @@
-"""Tasks that die are tried again and nothing doubles; a driver that dies leaves nothing half-made."""
+"""Test tasks and drivers that die: no record is lost or exported twice, and no partial output stays."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from exporting import assert_nothing_beside, read_with_pyarrow, rows_of, wanted
+from exporting import assert_no_leftovers, expected_rows, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
 from standalone import standalone_cluster
 
@@ -21,33 +22,38 @@ SPLIT_BYTES = 20_000
 CLUSTER = "local-cluster[2,1,1024]"
 
 
-def start(tmp_path, **wish):
-    wish |= {"paths": [str(p) for p in GOLDEN.roots], "split_bytes": SPLIT_BYTES}
-    wish |= {"output": str(tmp_path / "out"), "notes": str(tmp_path / "notes")}
+def start(tmp_path: Path, **request: Any) -> subprocess.Popen[str]:
+    request |= {"paths": [str(p) for p in GOLDEN.roots], "split_bytes": SPLIT_BYTES}
+    request |= {"output": str(tmp_path / "out"), "notes": str(tmp_path / "notes")}
     environment = os.environ | {"PYTHONPATH": str(SCENARIO.parents[2])}
-    command = [sys.executable, str(SCENARIO), json.dumps(wish)]
+    command = [sys.executable, str(SCENARIO), json.dumps(request)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
     )
 
 
-def run(tmp_path, **wish):
-    process = start(tmp_path, **wish)
+def run(tmp_path: Path, **request: Any) -> dict[str, Any]:
+    process = start(tmp_path, **request)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err[-2000:]
-    return json.loads(out.splitlines()[-1])
+    report: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return report
 
 
-def attempts(tmp_path):
-    """(split, attempt, process, its parent) of every try."""
-    return [(*map(int, note.name.split("-")), int(note.read_text() or 0)) for note in (tmp_path / "notes").iterdir()]
+def attempts(tmp_path: Path) -> list[tuple[int, int, int, int]]:
+    """Return split, attempt, process and parent process of every attempt."""
+    found = []
+    for note in (tmp_path / "notes").iterdir():
+        split, attempt, process = map(int, note.name.split("-"))
+        found.append((split, attempt, process, int(note.read_text() or 0)))
+    return found
 
 
-def assert_complete(tmp_path):
+def assert_complete(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert (out / "_SUCCESS").exists()
-    assert_nothing_beside(out)
-    same_rows(rows_of(read_with_pyarrow(out / "data")), wanted(GOLDEN))
+    assert_no_leftovers(out)
+    same_rows(rows_of(read_with_pyarrow(out / "data")), expected_rows(GOLDEN))
 
 
 @pytest.mark.parametrize(
@@ -59,20 +65,21 @@ def assert_complete(tmp_path):
         pytest.param(CLUSTER, "error", {}, marks=pytest.mark.full),
     ],
 )
-def test_a_task_that_dies_is_tried_again(tmp_path, master, accident, conf):
+def test_task_that_dies_is_repeated(tmp_path: Path, master: str, accident: str, conf: dict[str, str]) -> None:
     report = run(tmp_path, master=master, accident=accident, conf=conf)
-    tried = attempts(tmp_path)
-    assert {n for n, attempt, _, _ in tried if attempt} >= {n for n, _, _, _ in tried if n % 3 == 1}
-    assert len({parent for *_, parent in tried}) >= (2 if master == CLUSTER else 1)
+    found_attempts = attempts(tmp_path)
+    assert {n for n, attempt, _, _ in found_attempts if attempt} >= {n for n, _, _, _ in found_attempts if n % 3 == 1}
+    assert len({parent for *_, parent in found_attempts}) >= (2 if master == CLUSTER else 1)
     assert report["written"]["records"] == len(GOLDEN.expected())
-    assert report["written"]["files"] == len({n for n, *_ in tried}) > 5
+    assert report["written"]["files"] == len({n for n, *_ in found_attempts}) > 5
     assert_complete(tmp_path)
 
 
-def test_speculation(tmp_path):
-    """A second attempt of a slow task wins; the first one still writes when all is over.
+def test_slow_attempt_adds_nothing_after_its_repetition_won(tmp_path: Path) -> None:
+    """A second attempt of a slow task wins. The first attempt still writes when the export is complete.
 
-    Spark gives a second attempt to another host only, so the two workers are started as two: on 127.0.0.1 and on 127.0.0.2.
+    Spark runs a second attempt only on another host, so the two workers are on 127.0.0.1 and
+    127.0.0.2.
     """
     speculation = {
         "spark.speculation": "true",
@@ -92,62 +99,62 @@ def test_speculation(tmp_path):
     assert_complete(tmp_path)
 
 
-def die(tmp_path, accident, **wish):
-    process = start(tmp_path, accident=accident, **wish)
+def run_killed(tmp_path: Path, accident: str, **request: Any) -> None:
+    process = start(tmp_path, accident=accident, **request)
     process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL
 
 
-def leftovers(tmp_path):
+def leftovers(tmp_path: Path) -> list[str]:
     return [p.name for p in tmp_path.iterdir() if p.name.startswith(".out.kafkafmt-")]
 
 
-def test_kill_9_of_the_driver(tmp_path):
+def test_killed_driver_leaves_no_partial_output(tmp_path: Path) -> None:
     for accident in ("die at exporting", "die at placing"):
-        die(tmp_path, accident)
+        run_killed(tmp_path, accident)
         assert not (tmp_path / "out").exists()
-        assert len(leftovers(tmp_path)) == 1  # its own: that of the one before is gone
+        assert len(leftovers(tmp_path)) == 1  # only its own staging directory: that of the previous driver was removed
     run(tmp_path)
     assert_complete(tmp_path)
     before = {p: p.stat().st_mtime_ns for p in sorted((tmp_path / "out").rglob("*"))}
-    die(tmp_path, "die at publishing", overwrite=True)
+    run_killed(tmp_path, "die at publishing", overwrite=True)
     assert {p: p.stat().st_mtime_ns for p in sorted((tmp_path / "out").rglob("*"))} == before
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("accident", ["die at planning", "die at publishing"])
-def test_kill_9_at_other_moments(tmp_path, accident):
-    die(tmp_path, accident)
+def test_driver_killed_at_other_moments_leaves_no_output(tmp_path: Path, accident: str) -> None:
+    run_killed(tmp_path, accident)
     assert not (tmp_path / "out").exists()
     assert len(leftovers(tmp_path)) == 1
     run(tmp_path)
     assert_complete(tmp_path)
 
 
-def test_ctrl_c(tmp_path):
-    """The run ends, with nothing left: neither files nor processes."""
+def test_interrupted_export_leaves_neither_files_nor_processes(tmp_path: Path) -> None:
+    """The export ends and leaves neither files nor processes."""
     process = start(tmp_path, accident="hang")
     assert process.stderr is not None
     for line in process.stderr:
         if "hanging" in line:
             break
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert process.returncode != 0, err
     assert not (tmp_path / "out").exists()
     assert [p.name for p in tmp_path.iterdir() if ".kafkafmt-" in p.name] == []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while alive(str(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert alive(str(tmp_path)) == []
 
 
-def alive(word):
-    """Processes whose command line holds a word."""
+def alive(text: str) -> list[str]:
+    """Return the processes whose command line contains a word."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if int(folder.name) != os.getpid() and word in (folder / "cmdline").read_text():
+            if int(folder.name) != os.getpid() and text in (folder / "cmdline").read_text():
                 found.append(folder.name)
         except OSError:
             pass

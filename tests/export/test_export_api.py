@@ -1,4 +1,4 @@
-"""`kafkafmt.export`, the Python API of the export."""
+"""Test `kafkafmt.export`, the Python API of the export."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from exporting import assert_nothing_beside, in_micros, read_with_pyarrow, rows_of, wanted
+from exporting import assert_no_leftovers, expected_rows, in_micros, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
+from pyspark.sql import SparkSession
 
 import kafkafmt
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
@@ -21,7 +22,7 @@ GOLDEN = case("segments")
 TORN = case("torn")
 
 
-def test_export_returns_the_report_that_it_writes(spark: Any, tmp_path: Path) -> None:
+def test_export_returns_the_report_that_it_writes(spark: SparkSession, tmp_path: Path) -> None:
     steps: dict[str, list[tuple[int, int]]] = {}
     report = kafkafmt.export(
         GOLDEN.roots,
@@ -36,37 +37,39 @@ def test_export_returns_the_report_that_it_writes(spark: Any, tmp_path: Path) ->
     assert report.started <= report.finished
     assert list(steps) == ["planning", "exporting"]  # the active session is used, so Spark does not start
     assert all(done <= total for calls in steps.values() for done, total in calls)
-    same_rows(rows_of(read_with_pyarrow(tmp_path / "out" / "data")), wanted(GOLDEN))
-    assert_nothing_beside(tmp_path / "out")
-    assert spark.range(1).count() == 1  # and it is not stopped
+    same_rows(rows_of(read_with_pyarrow(tmp_path / "out" / "data")), expected_rows(GOLDEN))
+    assert_no_leftovers(tmp_path / "out")
+    assert spark.range(1).count() == 1  # the export did not stop the session
 
 
-def test_export_selects_by_topic_partition_and_offset(spark: Any, tmp_path: Path) -> None:
+def test_export_selects_by_topic_partition_and_offset(spark: SparkSession, tmp_path: Path) -> None:
     report = kafkafmt.export(
         [str(root) for root in GOLDEN.roots], str(tmp_path / "out"), topics="segments-s*", partitions=0, start=5, end=20
     )
-    want = {at: row for at, row in wanted(GOLDEN).items() if at[:2] == ("segments-size", 0) and 5 <= at[2] < 20}
-    same_rows(rows_of(read_with_pyarrow(tmp_path / "out" / "data")), want)
+    expected = {
+        at: row for at, row in expected_rows(GOLDEN).items() if at[:2] == ("segments-size", 0) and 5 <= at[2] < 20
+    }
+    same_rows(rows_of(read_with_pyarrow(tmp_path / "out" / "data")), expected)
     options = report.to_dict()["options"]
     assert (options["topics"], options["partitions"]) == (["segments-s*"], [0])
     assert options["offsets"] == {"from": {"kind": "offset", "n": 5}, "to": {"kind": "offset", "n": 20}}
 
 
-def test_export_counts_negative_offsets_from_the_end(spark: Any, tmp_path: Path) -> None:
+def test_export_counts_negative_offsets_from_the_end(spark: SparkSession, tmp_path: Path) -> None:
     ends = {p.key: PartitionLog(p).next_offset for p in discover(GOLDEN.roots).partitions}
     kafkafmt.export(GOLDEN.roots, tmp_path / "out", start=-5, end=-1)
-    want = {at: row for at, row in GOLDEN.expected().items() if ends[at[:2]] - 5 <= at[2] < ends[at[:2]] - 1}
-    same_rows(rows_of(read_with_pyarrow(tmp_path / "out" / "data")), in_micros(want))
+    expected = {at: row for at, row in GOLDEN.expected().items() if ends[at[:2]] - 5 <= at[2] < ends[at[:2]] - 1}
+    same_rows(rows_of(read_with_pyarrow(tmp_path / "out" / "data")), in_micros(expected))
 
 
-def test_export_takes_times_as_milliseconds_and_datetimes(spark: Any, tmp_path: Path) -> None:
-    bounds = [1700000002000, datetime.fromtimestamp(1700000002, UTC)]
+def test_export_takes_times_as_milliseconds_and_datetimes(spark: SparkSession, tmp_path: Path) -> None:
+    bounds: list[int | datetime] = [1700000002000, datetime.fromtimestamp(1700000002, UTC)]
     reports = [kafkafmt.export(GOLDEN.roots, tmp_path / str(i), start_time=bound) for i, bound in enumerate(bounds)]
     assert reports[0].written.records == reports[1].written.records < len(GOLDEN.expected())
     assert reports[0].options.offsets == reports[1].options.offsets
 
 
-def test_export_reports_damage_in_fields_and_html(spark: Any, tmp_path: Path) -> None:
+def test_export_reports_damage_in_fields_and_html(spark: SparkSession, tmp_path: Path) -> None:
     report = kafkafmt.export(TORN.roots, tmp_path / "out", compression="snappy")
     assert not report.ok
     (damage,) = next(p for p in report.partitions if p.topic == "torn-flip-old").quarantined.damaged

@@ -1,4 +1,4 @@
-"""An export whose executors do not see what the driver sees: it fails, with host and path, and leaves nothing."""
+"""Test executors that see other files than the driver: the export fails, names host and path, and leaves no output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import blind
 import pytest
 from blind import VIEWS, segments_of
-from exporting import read_with_pyarrow, rows_of, wanted
+from exporting import RunExport, expected_rows, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
 from pyspark import cloudpickle
 from standalone import standalone_cluster
@@ -20,23 +20,23 @@ from standalone import standalone_cluster
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
 from kafkafmt.spark.export import TaskOSError
 from kafkafmt.spark.export.delivered import check_missing, plan_in_task
-from kafkafmt.spark.export.parquet import write_split
-from kafkafmt.spark.source.splits import alone
+from kafkafmt.spark.export.parquet import Manifest, TaskSettings, write_split
+from kafkafmt.spark.source.splits import Split, alone
 
 GOLDEN = case("segments")
 TOPIC = "segments-time"
 LIMITS = (1 << 27, 1 << 23)
-cloudpickle.register_pickle_by_value(blind)  # Spark's workers do not find the module
+cloudpickle.register_pickle_by_value(blind)  # type: ignore[no-untyped-call]  # Spark's workers do not find the module
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A partition with 200 records in several segments."""
+    """Return a partition with 200 records in several segments."""
     return Path(shutil.copytree(GOLDEN.partition_dir(TOPIC, 0), tmp_path / "log" / f"{TOPIC}-0"))
 
 
 def in_tasks(folder: Path) -> list[PartitionDir]:
-    """What each planning task gets."""
+    """Return the directory that each planning task gets."""
     (directory,) = discover([folder.parent]).partitions
     return [alone(directory, segment) for segment in directory.segments]
 
@@ -49,7 +49,7 @@ def test_planning_task_raises_if_it_sees_another_directory(folder: Path, view: s
         [plan_in_task(task, *LIMITS) for task in tasks]
 
 
-def test_driver_refuses_retention_that_it_does_not_see(folder: Path) -> None:
+def test_driver_raises_if_it_still_sees_a_segment_missing_in_a_task(folder: Path) -> None:
     (directory,) = discover([folder.parent]).partitions
     with pytest.raises(UnavailableSegmentError, match="missing on host elsewhere, but the driver sees it"):
         check_missing(PartitionLog(directory), directory.segments[0], "elsewhere")
@@ -57,46 +57,50 @@ def test_driver_refuses_retention_that_it_does_not_see(folder: Path) -> None:
 
 def test_planning_task_reports_what_retention_removed(folder: Path) -> None:
     tasks = in_tasks(folder)
-    told: list[str] = []
-    log = PartitionLog(discover([folder.parent]).partitions[0], tell=told.append)
+    messages: list[str] = []
+    log = PartitionLog(discover([folder.parent]).partitions[0], tell=messages.append)
     segments_of(folder)[0].unlink()
     host = plan_in_task(tasks[0], *LIMITS)
     assert isinstance(host, str)
     check_missing(log, tasks[0].segments[0], host)
-    assert "retention" in told[0]
+    assert "retention" in messages[0]
 
 
-def left_over(folder: Path) -> list[str]:
+def leftovers(folder: Path) -> list[str]:
     return [p.name for p in folder.iterdir() if p.name.startswith((".", "out"))]
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_export_fails_if_a_task_sees_another_directory(run_export, folder, tmp_path, view):
-    act, first, changed = VIEWS[view], tmp_path / "first", tmp_path / "changed"
+def test_export_fails_if_a_task_sees_another_directory(
+    run_export: RunExport, folder: Path, tmp_path: Path, view: str
+) -> None:
+    change_view, first, changed = VIEWS[view], tmp_path / "first", tmp_path / "changed"
 
-    def late(number, split, settings):
+    def write_after_change(number: int, split: Split, settings: TaskSettings) -> Manifest:
         try:
             first.mkdir()
-        except FileExistsError:  # another task changes the view at this moment, or has changed it
+        except FileExistsError:  # another task changes the view now, or has changed it
             deadline = time.monotonic() + 60
             while not changed.exists() and time.monotonic() < deadline:
                 time.sleep(0.01)
         else:
-            act(folder)
+            change_view(folder)
             changed.touch()
         return write_split(number, split, settings)
 
     with pytest.raises(TaskOSError, match=rf"{folder}/\d+\.log: .*\(on host"):
-        run_export([folder.parent], write=late, split_bytes=2000)
-    assert left_over(tmp_path) == []
+        run_export([folder.parent], write=write_after_change, split_bytes=2000)
+    assert leftovers(tmp_path) == []
 
 
 @pytest.mark.parametrize("committed", [False, True])
-def test_export_fails_if_retention_is_not_seen_by_the_driver(run_export, folder, tmp_path, committed):
-    """The task finds a plausible view without the oldest segment, which the driver then has again."""
+def test_export_fails_if_only_a_task_sees_retention(
+    run_export: RunExport, folder: Path, tmp_path: Path, committed: bool
+) -> None:
+    """The task sees a valid view without the oldest segment, which the driver sees again later."""
     first, kept = segments_of(folder)[0], tmp_path / "kept"
 
-    def late(number, split, settings):
+    def write_after_change(number: int, split: Split, settings: TaskSettings) -> Manifest:
         if first.exists():
             first.rename(kept)
         try:
@@ -105,26 +109,32 @@ def test_export_fails_if_retention_is_not_seen_by_the_driver(run_export, folder,
             kept.rename(first)
 
     with pytest.raises(OSError, match=rf"{first}: the file is missing on host .*, but the driver sees it"):
-        run_export([folder.parent], write=late, isolation="read_committed" if committed else "read_uncommitted")
-    assert left_over(tmp_path) == []
+        run_export(
+            [folder.parent], write=write_after_change, isolation="read_committed" if committed else "read_uncommitted"
+        )
+    assert leftovers(tmp_path) == []
 
 
-def test_export_fails_if_a_task_delivers_fewer_or_more_records(run_export, folder, tmp_path):
-    for off in (-1, 1):
+def test_export_fails_if_a_task_delivers_fewer_or_more_records(
+    run_export: RunExport, folder: Path, tmp_path: Path
+) -> None:
+    for difference in (-1, 1):
 
-        def wrong(number, split, settings, off=off):
+        def write_with_wrong_count(
+            number: int, split: Split, settings: TaskSettings, difference: int = difference
+        ) -> Manifest:
             manifest = write_split(number, split, settings)
-            manifest.rows += off
+            manifest.rows += difference
             return manifest
 
         with pytest.raises(
-            OSError, match=rf"{TOPIC}-0, from offset 0: a task on host .* delivered {200 + off} records of 200"
+            OSError, match=rf"{TOPIC}-0, from offset 0: a task on host .* delivered {200 + difference} records of 200"
         ):
-            run_export([folder.parent], write=wrong)
-        assert left_over(tmp_path) == []
+            run_export([folder.parent], write=write_with_wrong_count)
+        assert leftovers(tmp_path) == []
 
 
-def test_counts_of_the_report_add_up_for_ranges_and_damage(run_export):
+def test_counts_of_the_report_add_up_for_ranges_and_damage(run_export: RunExport) -> None:
     committed = {"isolation": "read_committed", "internal": True}
     for golden, options in ((GOLDEN, {"offsets": "7:93"}), (case("torn"), {}), (case("transactions"), committed)):
         report, _ = run_export(golden.roots, overwrite=True, **options)
@@ -140,19 +150,22 @@ def test_counts_of_the_report_add_up_for_ranges_and_damage(run_export):
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.full)])
-def test_cluster_with_executors_that_do_not_see_the_log(tmp_path, folder, workers):
-    """One blind worker of two: its tasks are tried again on the other. Two: the export fails and names a host."""
+def test_cluster_with_executors_that_do_not_see_the_log(tmp_path: Path, folder: Path, workers: int) -> None:
+    """If one of two workers does not see the log, its tasks are repeated on the other.
+
+    If neither sees the log, the export fails and names a host.
+    """
     if (
         shutil.which("unshare") is None
         or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode
     ):
-        pytest.skip("needs a mount namespace of its own")
+        pytest.skip("needs a separate mount namespace")
     out = tmp_path / "out"
-    hide = f'mount --make-rprivate / && mount -t tmpfs none {folder.parent} && exec "$@"'
-    wrap = ["unshare", "-m", "sh", "-c", hide, "sh"]
+    hide_log = f'mount --make-rprivate / && mount -t tmpfs none {folder.parent} && exec "$@"'
+    wrapper = ["unshare", "-m", "sh", "-c", hide_log, "sh"]
     settings = {"spark.driver.host": "127.0.0.1", "spark.executor.cores": "1", "spark.executor.memory": "512m"}
     settings |= {"spark.task.maxFailures": "4", "spark.excludeOnFailure.enabled": "true"}
-    with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"], [wrap] * workers) as master:
+    with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"], [wrapper] * workers) as master:
         command = [
             sys.executable,
             "-m",
@@ -169,10 +182,10 @@ def test_cluster_with_executors_that_do_not_see_the_log(tmp_path, folder, worker
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
     if workers == 1:
         assert done.returncode == 0, done.stderr
-        want = {at: row for at, row in wanted(GOLDEN).items() if at[:2] == (TOPIC, 0)}
-        same_rows(rows_of(read_with_pyarrow(out / "data")), want)
+        expected = {at: row for at, row in expected_rows(GOLDEN).items() if at[:2] == (TOPIC, 0)}
+        same_rows(rows_of(read_with_pyarrow(out / "data")), expected)
     else:
         assert done.returncode == 3, done.stderr
         assert "(on host" in done.stderr
         assert f"{folder}/" in done.stderr
-        assert left_over(tmp_path) == []
+        assert leftovers(tmp_path) == []

@@ -1,29 +1,30 @@
-"""`kafkafmt export` as a user runs it: what it prints, and how it ends."""
+"""Test `kafkafmt export` as a user runs it: its output and exit codes."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from command import kafkafmt
-from exporting import read_with_pyarrow, rows_of, wanted
+from exporting import expected_rows, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
 
 TORN = case("torn").roots[0]
 
 
-def one_line(done, code):
+def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1 or "Usage:" in done.stderr, done.stderr
     return done.stderr
 
 
-def test_damage_as_text_and_then_refused(tmp_path):
+def test_damage_is_printed_and_an_existing_output_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = kafkafmt("export", TORN, "--output", out)
     assert done.returncode == 1
@@ -36,7 +37,7 @@ def test_damage_as_text_and_then_refused(tmp_path):
     assert (out / "_SUCCESS").exists()
 
 
-def test_json_selection_and_codec(tmp_path):
+def test_json_report_of_a_selection_with_a_codec(tmp_path: Path) -> None:
     golden, out = case("segments"), tmp_path / "out"
     arguments = [
         "-t",
@@ -58,11 +59,13 @@ def test_json_selection_and_codec(tmp_path):
     assert report == json.loads((out / "report.json").read_text())
     assert report["codec"] == {"name": "zstd", "level": 3}
     assert report["options"]["master"] == "local[1]"
-    want = {at: row for at, row in wanted(golden).items() if at[:2] == ("segments-size", 0) and 5 <= at[2] < 20}
-    same_rows(rows_of(read_with_pyarrow(out / "data")), want)
+    expected = {
+        at: row for at, row in expected_rows(golden).items() if at[:2] == ("segments-size", 0) and 5 <= at[2] < 20
+    }
+    same_rows(rows_of(read_with_pyarrow(out / "data")), expected)
 
 
-def test_fail(tmp_path):
+def test_damage_ends_the_export_in_fail_mode(tmp_path: Path) -> None:
     message = one_line(kafkafmt("export", TORN, "--output", tmp_path / "out", "--on-error", "fail"), 1)
     assert "torn-flip" in message
     assert list(tmp_path.iterdir()) == []
@@ -80,17 +83,17 @@ def test_fail(tmp_path):
         ([TORN, "--output", "out", "--conf", "what"], 2),
     ],
 )
-def test_wrong_usage_is_reported_before_spark_starts(tmp_path, monkeypatch, arguments, code):
+def test_wrong_usage_is_reported_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str | Path], code: int
+) -> None:
     monkeypatch.chdir(tmp_path)
     one_line(kafkafmt("export", *arguments), code)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("package", ["pyspark", "pyarrow"])
-def test_an_extra_that_is_missing(tmp_path, package):
-    """The package is hidden by one of its name that cannot be imported."""
-    import subprocess
-
+def test_missing_package_is_reported_with_the_remedy(tmp_path: Path, package: str) -> None:
+    """A module with the name of the package hides it. The module cannot be imported."""
     (tmp_path / "hiding").mkdir()
     (tmp_path / "hiding" / f"{package}.py").write_text(f"raise ModuleNotFoundError('no {package}', name='{package}')")
     environment = os.environ | {
@@ -101,9 +104,9 @@ def test_an_extra_that_is_missing(tmp_path, package):
     assert f"export needs {package}: pip install '" in one_line(done, 3)
 
 
-def test_no_java(tmp_path, monkeypatch):
+def test_missing_java_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if (Path(sys.prefix) / "jdk").exists():
-        pytest.skip("this environment has a Java of its own")
+        pytest.skip("this environment contains a Java")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sh").symlink_to(shutil.which("sh") or "/bin/sh")

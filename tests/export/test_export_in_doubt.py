@@ -1,4 +1,4 @@
-"""An export at read_committed names the transactions that damage or a missing segment leaves in doubt, and exits with 1, as `cat` does."""
+"""Test exports at read_committed of transactions in doubt: they are reported, and the exit code is 1, as for `cat`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from pathlib import Path
 import pytest
 from building import batch, control_batch, record
 from command import inside, kafkafmt
-from exporting import read_with_pyarrow
+from exporting import RunExport, read_with_pyarrow
 
 from kafkafmt.log.reading.transactions import TransactionInDoubtError
 
 TRANSACTIONAL = 0x10
 COMMIT = 1
-SEVEN = {"producer_id": 7, "producer_epoch": 0}
+PRODUCER_ID = 7
 
 
 def sent(base: int) -> bytes:
-    return batch([record(i) for i in range(2)], base_offset=base, attributes=TRANSACTIONAL, **SEVEN)
+    return batch(
+        [record(i) for i in range(2)],
+        base_offset=base,
+        attributes=TRANSACTIONAL,
+        producer_id=PRODUCER_ID,
+        producer_epoch=0,
+    )
 
 
 def plain(base: int) -> bytes:
@@ -26,13 +32,13 @@ def plain(base: int) -> bytes:
 
 
 def marker(base: int) -> bytes:
-    return control_batch(COMMIT, base_offset=base, **SEVEN)
+    return control_batch(COMMIT, base_offset=base, producer_id=PRODUCER_ID, producer_epoch=0)
 
 
 def damaged(data: bytes) -> bytes:
-    hurt = bytearray(data)
-    hurt[-3] ^= 1
-    return bytes(hurt)
+    corrupted = bytearray(data)
+    corrupted[-3] ^= 1
+    return bytes(corrupted)
 
 
 def log(folder: Path, **segments: bytes) -> Path:
@@ -42,45 +48,48 @@ def log(folder: Path, **segments: bytes) -> Path:
     return folder / "log"
 
 
-WAYS = {
+LOGS = {
     "damage": {"at0": plain(0) + sent(2) + damaged(marker(4)) + sent(5) + marker(7) + plain(8)},
     "a missing segment": {"at0": plain(0) + sent(2), "at5": sent(5) + marker(7) + plain(8)},
 }
 
 
-@pytest.mark.parametrize("why", WAYS)
-@pytest.mark.parametrize(("offsets", "want"), [(":", [0, 1, 5, 6, 8, 9]), (":4", [0, 1]), ("8:", [8, 9])])
-def test_export_names_transactions_in_doubt(run_export, tmp_path, why, offsets, want):
-    path, told = log(tmp_path, **WAYS[why]), []
-    report, out = run_export([path], offsets=offsets, isolation="read_committed", tell=told.append)
-    assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == want
+@pytest.mark.parametrize("hidden_by", LOGS)
+@pytest.mark.parametrize(("offsets", "expected"), [(":", [0, 1, 5, 6, 8, 9]), (":4", [0, 1]), ("8:", [8, 9])])
+def test_export_names_transactions_in_doubt(
+    run_export: RunExport, tmp_path: Path, hidden_by: str, offsets: str, expected: list[int]
+) -> None:
+    path = log(tmp_path, **LOGS[hidden_by])
+    messages: list[str] = []
+    report, out = run_export([path], offsets=offsets, isolation="read_committed", tell=messages.append)
+    assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == expected
     assert not report["ok"]
     assert report["in_doubt"] == {"transactions": 1}
     (doubt,) = report["partitions"][0]["in_doubt"]
     assert (doubt["producer_id"], doubt["first_offset"], doubt["last_offset"]) == (7, 2, 3)
-    assert doubt["hidden_by"] == why
-    assert f"t-0: {doubt['message']}" in told
+    assert doubt["hidden_by"] == hidden_by
+    assert f"t-0: {doubt['message']}" in messages
     assert inside("cat", path, "--isolation", "read_committed", "-o", offsets, "--on-error", "skip").returncode == 1
 
 
-def test_export_at_read_uncommitted_names_no_transaction(run_export, tmp_path):
-    report, _ = run_export([log(tmp_path, **WAYS["a missing segment"])])
+def test_export_at_read_uncommitted_names_no_transaction(run_export: RunExport, tmp_path: Path) -> None:
+    report, _ = run_export([log(tmp_path, **LOGS["a missing segment"])])
     assert report["ok"]
     assert report["in_doubt"] == {"transactions": 0}
 
 
-def test_export_reports_where_an_open_transaction_begins(run_export, tmp_path):
-    told: list[str] = []
+def test_export_reports_where_an_open_transaction_starts(run_export: RunExport, tmp_path: Path) -> None:
+    messages: list[str] = []
     report, out = run_export(
-        [log(tmp_path, at0=plain(0) + sent(2) + plain(4))], isolation="read_committed", tell=told.append
+        [log(tmp_path, at0=plain(0) + sent(2) + plain(4))], isolation="read_committed", tell=messages.append
     )
     assert report["ok"]
     assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == [0, 1]
-    assert told == ["t-0: undecided from offset 2 on: producer 7 has an open transaction there"]
+    assert messages == ["t-0: undecided from offset 2 on: producer 7 has an open transaction there"]
 
 
-def test_export_that_fails_on_damage_fails_on_doubt_too(run_export, tmp_path):
-    path = log(tmp_path, **WAYS["a missing segment"])
+def test_export_in_fail_mode_fails_for_transactions_in_doubt(run_export: RunExport, tmp_path: Path) -> None:
+    path = log(tmp_path, **LOGS["a missing segment"])
     with pytest.raises(
         TransactionInDoubtError, match=r"t-0: a missing segment may hide how producer 7's transaction ended"
     ) as caught:
@@ -89,8 +98,8 @@ def test_export_that_fails_on_damage_fails_on_doubt_too(run_export, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_command_prints_transactions_in_doubt_and_exits_with_1(tmp_path):
-    path = log(tmp_path, **WAYS["damage"])
+def test_command_prints_transactions_in_doubt_and_exits_with_1(tmp_path: Path) -> None:
+    path = log(tmp_path, **LOGS["damage"])
     done = kafkafmt(
         "export",
         path,

@@ -1,4 +1,4 @@
-"""Ctrl-C during an export: one line, exit code 130, and nothing is left, whatever the process is doing."""
+"""Test Ctrl-C during an export: one line, exit code 130, and no output, at any moment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from golden_cases import case
 
 
 def java_runs(process: subprocess.Popen[str], folder: Path) -> bool:
-    """A child of the process is Java, which is starting."""
+    """Return whether a child of the process is Java, which is starting."""
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, _, rest = status.read_text().partition("(")[2].rpartition(")")
@@ -27,12 +27,12 @@ def java_runs(process: subprocess.Popen[str], folder: Path) -> bool:
 
 
 def spark_works(process: subprocess.Popen[str], folder: Path) -> bool:
-    """The staging directory exists, so the first job is submitted."""
+    """Return whether the staging directory exists, so that the first job has been submitted."""
     return any(p.name.startswith(".out.kafkafmt-") for p in folder.iterdir())
 
 
 def session(pid: int) -> list[str]:
-    """The processes of a session."""
+    """Return the processes of a session."""
     found = subprocess.run(["ps", "-o", "pid=,args=", "-s", str(pid)], capture_output=True, text=True, check=False)
     return found.stdout.splitlines()
 
@@ -56,9 +56,8 @@ def test_interrupted_export_prints_one_line(
         command,
         env=environment,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        ),  # the tests may run in the background, where it is ignored
+        # If the tests run in the background, the signal is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -68,8 +67,8 @@ def test_interrupted_export_prints_one_line(
         while not moment(process, tmp_path) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(delay)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        out, err = process.communicate(timeout=60)
+        os.killpg(process.pid, signal.SIGINT)  # like a terminal
+        out, err = process.communicate(timeout=120)
         assert (process.returncode, out) == (130, ""), err
         assert err == "kafkafmt: interrupted: nothing was exported\n"
         assert list(tmp_path.iterdir()) == []

@@ -1,14 +1,18 @@
-"""The export's options and its damage, on real logs, in one Spark session."""
+"""Test the options of the export, and damage, on golden logs in one Spark session."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from exporting import assert_nothing_beside, in_micros, read_with_pyarrow, rows_of, wanted
+from exporting import RunExport, assert_no_leftovers, expected_rows, in_micros, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
+from pyspark.sql import SparkSession
 from reports import verify_partition
 
 from kafkafmt import OutputExistsError, OutputPlaceError
@@ -16,32 +20,33 @@ from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.reading.selection import OffsetBound, OffsetRange
 from kafkafmt.spark.export import TaskOSError
 from kafkafmt.spark.export.layout import escape
-from kafkafmt.spark.export.parquet import write_split
+from kafkafmt.spark.export.parquet import Manifest, TaskSettings, write_split
 from kafkafmt.spark.export.quarantine import MAX_SPAN_BYTES
+from kafkafmt.spark.source.splits import Split
 
 TORN = case("torn")
 SPAN = ("file", "position", "length", "first_offset", "last_offset", "error", "message")
 
 
-def spans(rows):
+def spans(rows: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(tuple(r[n] for n in ("topic", "partition", *SPAN)) for r in rows)
 
 
-def test_damage_costs_nothing_but_itself(run_export):
+def test_damage_costs_only_the_damaged_records(run_export: RunExport) -> None:
     report, out = run_export(TORN.roots)
     assert not report["ok"]
     entries = {p.key: verify_partition(PartitionLog(p)) for p in discover(TORN.roots).partitions}
-    got, want = rows_of(read_with_pyarrow(out / "data")), wanted(TORN)
-    lost = want.keys() - got.keys()
+    actual, expected = rows_of(read_with_pyarrow(out / "data")), expected_rows(TORN)
+    lost = expected.keys() - actual.keys()
     assert all(TORN.may_be_missing(at, entries[at[:2]]) for at in lost)
-    same_rows(got, {at: row for at, row in want.items() if at not in lost})
+    same_rows(actual, {at: row for at, row in expected.items() if at not in lost})
 
     quarantine = pq.read_table(out / "quarantine").to_pylist()
     assert spans(quarantine) == spans(
         {"topic": t, "partition": p} | d for (t, p), e in entries.items() for d in e["damaged"]
     )
-    for row in quarantine:  # the offsets named are the lost ones, and no others
-        named = {o for t, p, o in want if (t, p) == (row["topic"], row["partition"]) and row["first_offset"] <= o}
+    for row in quarantine:  # the named offsets are exactly the lost ones
+        named = {o for t, p, o in expected if (t, p) == (row["topic"], row["partition"]) and row["first_offset"] <= o}
         named = {o for o in named if row["last_offset"] is None or o <= row["last_offset"]}
         assert named == {o for t, p, o in lost if (t, p) == (row["topic"], row["partition"])}
         log = TORN.partition_dir(row["topic"], row["partition"]) / row["file"]
@@ -54,7 +59,7 @@ def test_damage_costs_nothing_but_itself(run_export):
     assert report["quarantined"]["spans"] == len(quarantine) == 3
 
 
-def test_fail_leaves_nothing(run_export, tmp_path):
+def test_fail_mode_leaves_no_output(run_export: RunExport, tmp_path: Path) -> None:
     with pytest.raises(DamagedLogError, match="torn-flip"):
         run_export(TORN.roots, on_error="fail")
     assert list(tmp_path.iterdir()) == []
@@ -65,31 +70,34 @@ def test_fail_leaves_nothing(run_export, tmp_path):
 
 @pytest.mark.parametrize("split_bytes", [None, 1, 5000])
 @pytest.mark.parametrize(("name", "topic"), [("codecs", "codec-zstd"), ("compacted", "compact-zstd")])
-def test_batch_above_the_size_limit_is_found_by_the_tasks(run_export, tmp_path, name, topic, split_bytes):
-    """The tasks that decode find it, not those that plan: here, batches that pass the limit once they are decompressed.
+def test_batch_above_the_size_limit_is_found_by_the_tasks(
+    run_export: RunExport, tmp_path: Path, name: str, topic: str, split_bytes: int | None
+) -> None:
+    """Only the tasks that decode find it, because these batches exceed the limit after decompression.
 
-    However the partition is split, its offsets are those that `verify` tells, which sees it whole.
+    However the partition is split, the damaged offsets equal those of `verify`, which reads it as a
+    whole.
     """
     golden = case(name)
     topic = topic if (golden.roots[0] / f"{topic}-0").is_dir() else min(t for t, _, _ in golden.expected())
-    root, limits = golden.partition_dir(topic, 0), {"max_batch_bytes": 600}
-    entry = verify_partition(PartitionLog(discover([root]).partitions[0], **limits))
+    root, limit = golden.partition_dir(topic, 0), 600
+    entry = verify_partition(PartitionLog(discover([root]).partitions[0], max_batch_bytes=limit))
     assert entry["damaged"]
-    report, out = run_export([root], **limits, split_bytes=split_bytes)
+    report, out = run_export([root], max_batch_bytes=limit, split_bytes=split_bytes)
     assert not report["ok"]
     quarantine = pq.read_table(out / "quarantine").to_pylist()
     assert spans(quarantine) == spans({"topic": topic, "partition": 0} | d for d in entry["damaged"])
-    got = rows_of(read_with_pyarrow(out / "data"))
-    want = {at: row for at, row in wanted(golden).items() if at[:2] == (topic, 0)}
-    lost = {at for at in want if any(r["first_offset"] <= at[2] <= (r["last_offset"] or at[2]) for r in quarantine)}
-    same_rows(got, {at: row for at, row in want.items() if at not in lost})
+    actual = rows_of(read_with_pyarrow(out / "data"))
+    expected = {at: row for at, row in expected_rows(golden).items() if at[:2] == (topic, 0)}
+    lost = {at for at in expected if any(r["first_offset"] <= at[2] <= (r["last_offset"] or at[2]) for r in quarantine)}
+    same_rows(actual, {at: row for at, row in expected.items() if at not in lost})
     assert report["partitions"][0]["written"]["records"] == entry["records_recovered"]
     with pytest.raises(DamagedLogError, match=topic):
-        run_export([root], **limits, on_error="fail", split_bytes=split_bytes, output=tmp_path / "other")
+        run_export([root], max_batch_bytes=limit, on_error="fail", split_bytes=split_bytes, output=tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
-def test_long_quarantined_spans_are_truncated_and_marked(run_export, tmp_path):
+def test_long_quarantined_spans_are_truncated_and_marked(run_export: RunExport, tmp_path: Path) -> None:
     log = tmp_path / "logs" / "t-0" / "00000000000000000000.log"
     log.parent.mkdir(parents=True)
     log.write_bytes(b"\x17" * (MAX_SPAN_BYTES + 5))
@@ -110,53 +118,58 @@ def test_long_quarantined_spans_are_truncated_and_marked(run_export, tmp_path):
         ("@1700000002000:", None),
     ],
 )
-def test_offsets(run_export, offsets, keep):
+def test_offset_range_selects_records(
+    run_export: RunExport, offsets: str, keep: Callable[[int, int, int], bool] | None
+) -> None:
     golden = case("segments")
     report, out = run_export(golden.roots, offsets=offsets)
     ends = {p.key: PartitionLog(p).next_offset for p in discover(golden.roots).partitions}
-    if keep is None:  # from the first record on, in the order of offsets, that has this time or a later one
-        late = [at for at, row in golden.expected().items() if row[0] >= 1700000002000]
-        first = {key: min((o for t, p, o in late if (t, p) == key), default=end) for key, end in ends.items()}
-        want = {at: row for at, row in golden.expected().items() if at[2] >= first[at[:2]]}
+    if keep is None:  # from the first record in offset order that has this timestamp or a later one
+        write_after_removal = [at for at, row in golden.expected().items() if row[0] >= 1700000002000]
+        first = {
+            key: min((o for t, p, o in write_after_removal if (t, p) == key), default=end) for key, end in ends.items()
+        }
+        expected = {at: row for at, row in golden.expected().items() if at[2] >= first[at[:2]]}
     else:
-        want = {at: row for at, row in golden.expected().items() if keep(at[2], ends[at[:2]], row[0])}
-    same_rows(rows_of(read_with_pyarrow(out / "data")), in_micros(want))
+        expected = {at: row for at, row in golden.expected().items() if keep(at[2], ends[at[:2]], row[0])}
+    same_rows(rows_of(read_with_pyarrow(out / "data")), in_micros(expected))
     part = report["partitions"][0]
     assert part["read"]["records"] == part["written"]["records"] + part["skipped"]["records"]
 
 
-def test_from_what_a_group_has_committed(run_export):
+def test_export_starts_at_the_offsets_of_a_group(run_export: RunExport) -> None:
     golden = case("epochs")
     committed = {key: 5 * key[1] + 3 for key in {at[:2] for at in golden.expected()}}
     report, out = run_export(golden.roots, offsets=OffsetRange(OffsetBound("group", committed=committed)))
-    want = {at: row for at, row in golden.expected().items() if at[2] >= committed[at[:2]]}
-    same_rows(rows_of(read_with_pyarrow(out / "data")), in_micros(want))
+    expected = {at: row for at, row in golden.expected().items() if at[2] >= committed[at[:2]]}
+    same_rows(rows_of(read_with_pyarrow(out / "data")), in_micros(expected))
     assert report["options"]["offsets"]["from"]["kind"] == "group"
 
 
 @pytest.mark.parametrize("name", ["segments", "compacted"])
-def test_many_splits_a_partition(run_export, name):
+def test_many_splits_of_a_partition_give_the_same_records(run_export: RunExport, name: str) -> None:
     golden = case(name)
     report, out = run_export(golden.roots, split_bytes=1)
     assert report["written"]["files"] > 3 * report["read"]["partitions"]
-    same_rows(rows_of(read_with_pyarrow(out / "data")), wanted(golden))
+    same_rows(rows_of(read_with_pyarrow(out / "data")), expected_rows(golden))
 
 
-def test_topics_partitions_and_what_is_left_out(run_export):
+def test_report_lists_partitions_that_are_not_selected(run_export: RunExport) -> None:
     golden = case("jbod")
-    some = sorted({at[0] for at in golden.expected()})[0]
-    report, out = run_export(golden.roots, topics=(some,), partitions=(0,))
+    one_topic = sorted({at[0] for at in golden.expected()})[0]
+    report, out = run_export(golden.roots, topics=(one_topic,), partitions=(0,))
     same_rows(
-        rows_of(read_with_pyarrow(out / "data")), {at: row for at, row in wanted(golden).items() if at[:2] == (some, 0)}
+        rows_of(read_with_pyarrow(out / "data")),
+        {at: row for at, row in expected_rows(golden).items() if at[:2] == (one_topic, 0)},
     )
     reasons = {p["reason"] for p in report["skipped"]["partitions"]}
     assert "not selected" in reasons
     assert any(r.startswith("not live") for r in reasons)
 
 
-def test_below_the_log_start(run_export):
+def test_records_below_the_log_start_are_exported_on_request(run_export: RunExport) -> None:
     golden = case("delete-records")
-    same_rows(rows_of(read_with_pyarrow(run_export(golden.roots)[1] / "data")), wanted(golden))
+    same_rows(rows_of(read_with_pyarrow(run_export(golden.roots)[1] / "data")), expected_rows(golden))
     report, _ = run_export(golden.roots, below_log_start=True, overwrite=True)
     assert report["written"]["records"] > len(golden.expected())
 
@@ -165,16 +178,18 @@ def test_below_the_log_start(run_export):
     ("compression", "level", "name"),
     [("zstd", 9, "ZSTD"), ("snappy", None, "SNAPPY"), ("lz4", None, "LZ4"), ("none", None, "UNCOMPRESSED")],
 )
-def test_compression(run_export, compression, level, name):
+def test_files_have_the_chosen_compression(
+    run_export: RunExport, compression: str, level: int | None, name: str
+) -> None:
     golden = case("log-append-time")
     report, out = run_export(golden.roots, compression=compression, compression_level=level)
     assert report["codec"] == {"name": compression, "level": level}
     codecs = {pq.read_metadata(p).row_group(0).column(1).compression for p in out.glob("data/**/*.parquet")}
     assert codecs == {name}
-    same_rows(rows_of(read_with_pyarrow(out / "data")), wanted(golden))
+    same_rows(rows_of(read_with_pyarrow(out / "data")), expected_rows(golden))
 
 
-def test_overwrite(run_export, tmp_path):
+def test_existing_output_is_replaced_only_by_a_complete_export(run_export: RunExport, tmp_path: Path) -> None:
     old, new = case("epochs"), case("compacted")
     _, out = run_export(old.roots)
     before = sorted(out.rglob("*"))
@@ -184,14 +199,16 @@ def test_overwrite(run_export, tmp_path):
         run_export(TORN.roots, overwrite=True, on_error="fail")
     assert sorted(out.rglob("*")) == before
 
-    def old_one_is_whole(step, done, total):
+    def old_one_is_whole(step: str, done: int, total: int) -> None:
         assert sorted(out.rglob("*")) == before
 
     run_export(new.roots, overwrite=True, progress=old_one_is_whole)
-    same_rows(rows_of(read_with_pyarrow(out / "data")), wanted(new))
+    same_rows(rows_of(read_with_pyarrow(out / "data")), expected_rows(new))
 
 
-def test_out_never_touches_what_is_read(run_export, tmp_path, monkeypatch):
+def test_output_that_contains_the_source_is_refused(
+    run_export: RunExport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = shutil.copytree(case("epochs").roots[0], tmp_path / "in" / "log")
     for output in (root / "out", root, tmp_path / "in", tmp_path):
         with pytest.raises(OutputPlaceError):
@@ -201,26 +218,31 @@ def test_out_never_touches_what_is_read(run_export, tmp_path, monkeypatch):
         run_export(case("epochs").roots, output=".", overwrite=True)
 
 
-def test_a_file_that_retention_takes_away_meanwhile(run_export, tmp_path):
+def test_segment_removed_by_retention_is_reported(run_export: RunExport, tmp_path: Path) -> None:
     golden = case("segments")
     root = shutil.copytree(golden.roots[0], tmp_path / "log")
     partition = max(discover([root]).partitions, key=lambda p: len(p.segments))
-    gone, told = partition.segments[0], []
+    removed, following = partition.segments[:2]
+    messages: list[str] = []
 
-    def late(number, split, settings):
-        gone.path.unlink(missing_ok=True)
+    def write_after_removal(number: int, split: Split, settings: TaskSettings) -> Manifest:
+        removed.path.unlink(missing_ok=True)
         return write_split(number, split, settings)
 
-    report, out = run_export([root], write=late, tell=told.append)
+    report, out = run_export([root], write=write_after_removal, tell=messages.append)
     assert report["ok"]
-    assert any(gone.name in m and "retention" in m for m in told)
-    assert any(gone.name in m for m in report["skipped"]["messages"])
-    want = {at: row for at, row in wanted(golden).items() if at[:2] != partition.key or at[2] >= gone.next_base}
-    same_rows(rows_of(read_with_pyarrow(out / "data")), want)
+    assert any(removed.name in m and "retention" in m for m in messages)
+    assert any(removed.name in m for m in report["skipped"]["messages"])
+    expected = {
+        at: row
+        for at, row in expected_rows(golden).items()
+        if at[:2] != partition.key or at[2] >= (following.base_offset or 0)
+    }
+    same_rows(rows_of(read_with_pyarrow(out / "data")), expected)
 
 
-def test_what_the_system_refuses_a_task(run_export, tmp_path):
-    def refuse(number, split, settings):
+def test_permission_error_in_a_task_is_reported(run_export: RunExport, tmp_path: Path) -> None:
+    def refuse(number: int, split: Split, settings: TaskSettings) -> Manifest:
         raise PermissionError(13, "Permission denied", "/somewhere/00000000000000000000.log")
 
     with pytest.raises(TaskOSError, match=r"^/somewhere/00000000000000000000.log: Permission denied$"):
@@ -228,7 +250,7 @@ def test_what_the_system_refuses_a_task(run_export, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_that_spark_escapes(run_export, tmp_path, spark):
+def test_topic_name_is_escaped_like_in_spark(run_export: RunExport, tmp_path: Path, spark: SparkSession) -> None:
     assert escape("a=b/c%") == "a%3Db%2Fc%25"
     assert escape("") == "__HIVE_DEFAULT_PARTITION__"
     source = case("epochs").partition_dir(*next(iter(case("epochs").expected()))[:2])
@@ -240,7 +262,7 @@ def test_names_that_spark_escapes(run_export, tmp_path, spark):
     }
 
 
-def test_the_report_adds_up(run_export):
+def test_report_sums_its_partitions(run_export: RunExport) -> None:
     report, out = run_export(case("transactions").roots, internal=True)
     assert json.loads((out / "report.json").read_text()) == report
     for part in ("read", "written"):
@@ -250,4 +272,4 @@ def test_the_report_adds_up(run_export):
     assert set(report["seconds"]["in_tasks"]) == {"reading", "decompressing", "decoding", "writing"}
     assert 0 < report["worker_memory"] < 400 << 20
     assert report["codec"] == {"name": "zstd", "level": 1}
-    assert_nothing_beside(out)
+    assert_no_leftovers(out)

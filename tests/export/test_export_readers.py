@@ -1,38 +1,43 @@
-"""The export of real logs, read back with no more than its path, is what the Java consumer returned."""
+"""Test that exports of golden logs, read by their path alone, equal the records of the Java consumer."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from exporting import in_micros, read_with_pyarrow, rows_of, wanted
-from golden_cases import CASES, case, same_rows
+from exporting import RunExport, expected_rows, in_micros, read_with_pyarrow, rows_of
+from golden_cases import CASES, Case, case, same_rows
+from pyspark.sql import SparkSession
 
-HEALTHY = [c for c in CASES if not c.torn]
+UNDAMAGED = [c for c in CASES if not c.torn]
 
 
-def read_with_spark(folder):
+def read_with_spark(folder: Path) -> pa.Table:
     from kafkafmt.spark.session import make_session
 
     return make_session("local[2]", "tests").read.parquet(str(folder)).toArrow()
 
 
-def read_with_pandas(folder):
+def read_with_pandas(folder: Path) -> pa.Table:
     import pandas
 
     return pa.Table.from_pandas(pandas.read_parquet(folder))
 
 
-def read_with_polars(folder):
+def read_with_polars(folder: Path) -> pa.Table:
     import polars
 
     return polars.read_parquet(folder).to_arrow()
 
 
-def read_with_duckdb(folder):
+def read_with_duckdb(folder: Path) -> pa.Table:
     import duckdb
 
-    return duckdb.sql(f"SELECT * FROM '{folder}/**/*.parquet'").to_arrow_table()
+    relation = duckdb.sql(f"SELECT * FROM '{folder}/**/*.parquet'")
+    assert relation is not None
+    return relation.to_arrow_table()
 
 
 READERS = {
@@ -42,12 +47,12 @@ READERS = {
     "polars": read_with_polars,
     "duckdb": read_with_duckdb,
 }
-EIGHT = {"key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"}
+COLUMNS = {"key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"}
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory, spark):
-    """`codecs`: every codec, nulls, odd headers, extreme timestamps; several splits a partition."""
+def exported(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """Export `codecs`: all codecs, nulls, unusual headers and extreme timestamps, with several splits per partition."""
     from kafkafmt.log import discover
     from kafkafmt.spark.export import ExportOptions
     from kafkafmt.spark.export.job import Export
@@ -60,33 +65,32 @@ def exported(tmp_path_factory, spark):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_every_reader_sees_the_consumers_records(exported, reader):
+def test_every_reader_returns_the_consumers_records(exported: Path, reader: str) -> None:
     table = READERS[reader](exported / "data")
-    assert set(table.column_names) == EIGHT
-    same_rows(rows_of(table), wanted(case("codecs")))
+    assert set(table.column_names) == COLUMNS
+    same_rows(rows_of(table), expected_rows(case("codecs")))
 
 
-@pytest.mark.parametrize("golden", HEALTHY, ids=str)
-def test_every_golden_case(golden, run_export):
+@pytest.mark.parametrize("golden", UNDAMAGED, ids=str)
+def test_export_of_every_golden_log_equals_the_consumer(golden: Case, run_export: RunExport) -> None:
     report, out = run_export(golden.roots, internal=golden.internal)
     assert report["ok"]
-    got = rows_of(read_with_pyarrow(out / "data"))
-    assert report["written"]["records"] == len(got)
-    same_rows(
-        {at: row for at, row in got.items() if at[0] != "__cluster_metadata"}, wanted(golden)
-    )  # no consumer can read that one
+    actual = rows_of(read_with_pyarrow(out / "data"))
+    assert report["written"]["records"] == len(actual)
+    # No consumer can read that topic.
+    same_rows({at: row for at, row in actual.items() if at[0] != "__cluster_metadata"}, expected_rows(golden))
     assert pq.read_table(out / "quarantine").num_rows == 0
 
 
-@pytest.mark.parametrize("golden", [c for c in HEALTHY if c.transactional and c.name != "internal"], ids=str)
-def test_read_committed(golden, run_export):
+@pytest.mark.parametrize("golden", [c for c in UNDAMAGED if c.transactional and c.name != "internal"], ids=str)
+def test_export_at_read_committed_equals_the_consumer(golden: Case, run_export: RunExport) -> None:
     report, out = run_export(golden.roots, isolation="read_committed", split_bytes=2000)
-    got = rows_of(read_with_pyarrow(out / "data"))
-    assert report["written"]["records"] == len(got)
-    same_rows(got, in_micros(golden.expected(committed=True)))
+    actual = rows_of(read_with_pyarrow(out / "data"))
+    assert report["written"]["records"] == len(actual)
+    same_rows(actual, in_micros(golden.expected(committed=True)))
 
 
-def test_sparks_schema_is_that_of_its_kafka_source(exported, spark):
+def test_schema_in_spark_equals_that_of_its_kafka_source(exported: Path, spark: SparkSession) -> None:
     types = dict(spark.read.parquet(str(exported / "data")).dtypes)
     assert types == {
         "key": "binary",
@@ -100,7 +104,7 @@ def test_sparks_schema_is_that_of_its_kafka_source(exported, spark):
     }
 
 
-def test_what_a_file_is_like(exported):
+def test_files_have_their_names_metadata_and_encodings(exported: Path) -> None:
     files = sorted(exported.glob("data/*/*/*.parquet"))
     assert files
     for path in files:
@@ -122,7 +126,7 @@ def test_what_a_file_is_like(exported):
                 assert {c.compression for c in columns.values()} == {"ZSTD"}
 
 
-def test_an_export_without_a_record_has_the_schema(run_export, spark):
+def test_export_without_records_has_the_schema(run_export: RunExport, spark: SparkSession) -> None:
     report, out = run_export(case("segments").roots, offsets="999999999:")
     assert report["ok"]
     assert report["written"]["records"] == 0
@@ -130,5 +134,5 @@ def test_an_export_without_a_record_has_the_schema(run_export, spark):
     for name, read in READERS.items():
         table = read(out / "data")
         assert table.num_rows == 0, name
-        assert set(table.column_names) == EIGHT, name
+        assert set(table.column_names) == COLUMNS, name
     assert dict(spark.read.parquet(str(out / "data")).dtypes)["partition"] == "int"

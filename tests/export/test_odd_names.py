@@ -1,4 +1,4 @@
-"""A topic whose directory name is not UTF-8: one line names it before Spark starts."""
+"""Test topics whose directory name is not UTF-8: one line names them before Spark starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_export_names_a_topic_that_is_not_utf8(odd: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
-def test_export_of_other_topics_passes_an_odd_name(odd: Path, tmp_path: Path) -> None:
+def test_export_of_other_topics_ignores_such_a_name(odd: Path, tmp_path: Path) -> None:
     from kafkafmt.log import discover
     from kafkafmt.spark.export import ExportOptions
     from kafkafmt.spark.export.job import Export

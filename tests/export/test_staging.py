@@ -1,4 +1,4 @@
-"""The commit of an export: killed at any moment it leaves OUT as it was, or complete, and the next run cleans up behind it."""
+"""Test the commit of an export: after a kill at any moment, OUT is unchanged or complete."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafmt.spark.export import staging
-from kafkafmt.spark.export.staging import OutputExistsError, Staging
+from kafkafmt.spark.export import OutputExistsError, staging
+from kafkafmt.spark.export.staging import Staging
 
 FILES = [
     "data/topic=t/partition=0/00000000000000000000.parquet",
@@ -31,7 +31,7 @@ WATCHED = {
 
 
 def export(out: Path, word: str, overwrite: bool = True) -> None:
-    """What the driver does with a staging directory, in small."""
+    """Do what the driver does with a staging directory, on small files."""
     with Staging(out, overwrite) as s:
         for i, name in enumerate(FILES[:2]):
             (s.layout.attempts / f"{i}-good").write_text(word)
@@ -43,7 +43,7 @@ def export(out: Path, word: str, overwrite: bool = True) -> None:
 
 
 def content(out: Path) -> str | None:
-    """The word that an export holds, None where there is no OUT; anything half-made fails."""
+    """Return the word in the files of an export, None if OUT does not exist. A partial export fails the test."""
     if not out.exists():
         return None
     assert {str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()} == {*FILES, "_SUCCESS"}
@@ -53,7 +53,10 @@ def content(out: Path) -> str | None:
 
 
 def killed_at(step: int, out: Path, two_renames: bool) -> bool:
-    """Export in a child process that is killed before its `step`th system call; False where it needed fewer."""
+    """Export in a child process that is killed before its `step`th system call.
+
+    Return False if it needed fewer calls.
+    """
     child = os.fork()
     if child == 0:
         try:
@@ -61,14 +64,14 @@ def killed_at(step: int, out: Path, two_renames: bool) -> bool:
                 staging._renameat2 = lambda *_: False
             left = step
 
-            def count(event: str, _: object) -> None:
+            def kill_at_step(event: str, _: object) -> None:
                 nonlocal left
                 if event in WATCHED:
                     left -= 1
                     if left == 0:
                         os.kill(os.getpid(), signal.SIGKILL)
 
-            sys.addaudithook(count)
+            sys.addaudithook(kill_at_step)
             export(out, "new")
         except BaseException:
             os._exit(3)
@@ -80,7 +83,9 @@ def killed_at(step: int, out: Path, two_renames: bool) -> bool:
 
 @pytest.mark.parametrize("two_renames", [False, True], ids=["exchange", "two renames"])
 @pytest.mark.parametrize("before", [None, "old"])
-def test_killed_at_every_step(tmp_path, before, two_renames):
+def test_export_killed_at_any_step_leaves_the_old_or_the_new_output(
+    tmp_path: Path, before: str | None, two_renames: bool
+) -> None:
     outcomes = set()
     for step in range(1, 500):
         out = tmp_path / str(step) / "out"
@@ -94,7 +99,7 @@ def test_killed_at_every_step(tmp_path, before, two_renames):
         if killed and step % 3:
             export(out, "next")
             assert content(out) == "next"
-        elif killed:  # a run that fails by itself cleans up too, and brings back what had stepped aside
+        elif killed:  # a run that fails with an error cleans up too, and restores what it had renamed
             with pytest.raises(RuntimeError), Staging(out, overwrite=True):
                 raise RuntimeError
             assert content(out) == (left or before)
@@ -105,7 +110,7 @@ def test_killed_at_every_step(tmp_path, before, two_renames):
     assert outcomes >= {before, "new"}
 
 
-def test_what_is_there_is_refused(tmp_path):
+def test_existing_output_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     export(out, "old")
     with pytest.raises(OutputExistsError, match="overwrite=True"):
@@ -116,42 +121,42 @@ def test_what_is_there_is_refused(tmp_path):
         export(tmp_path / "file", "new", overwrite=False)
 
 
-def test_what_comes_meanwhile_is_not_replaced(tmp_path):
+def test_output_created_during_the_export_is_not_replaced(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with Staging(out) as mine:
-        mine.close_attempts()
+    with Staging(out) as staging_of_this_run:
+        staging_of_this_run.close_attempts()
         export(out, "theirs")
         with pytest.raises(OutputExistsError):
-            mine.publish()
+            staging_of_this_run.publish()
     assert content(out) == "theirs"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_run_that_is_alive_is_left_alone(tmp_path):
+def test_staging_of_a_running_export_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with Staging(out) as mine:
-        (mine.layout.attempts / "0-good").write_text("x")
+    with Staging(out) as staging_of_this_run:
+        (staging_of_this_run.layout.attempts / "0-good").write_text("x")
         export(out, "theirs")
-        assert (mine.layout.attempts / "0-good").exists()
-        stranger = tmp_path / ".out.kafkafmt-notes"
-        stranger.mkdir()
+        assert (staging_of_this_run.layout.attempts / "0-good").exists()
+        other_directory = tmp_path / ".out.kafkafmt-notes"
+        other_directory.mkdir()
     assert content(out) == "theirs"
-    assert stranger.exists()
+    assert other_directory.exists()
 
 
-def test_a_task_that_comes_late_finds_no_place(tmp_path):
+def test_late_task_cannot_write(tmp_path: Path) -> None:
     with Staging(tmp_path / "out") as s:
-        late = open(s.layout.attempts / "0-late", "w")
+        late_file = open(s.layout.attempts / "0-late", "w")
         s.close_attempts()
         with pytest.raises(FileNotFoundError):
             (s.layout.attempts / "0-later").write_text("x")
-        late.write("x")
-        late.close()
+        late_file.write("x")
+        late_file.close()
         s.publish()
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["_SUCCESS"]
 
 
-def test_parents_are_made_and_removed_again(tmp_path):
+def test_parent_directories_are_created_and_removed_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), Staging(tmp_path / "a" / "b" / "out"):
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
@@ -159,7 +164,7 @@ def test_parents_are_made_and_removed_again(tmp_path):
     assert content(tmp_path / "a" / "b" / "out") == "new"
 
 
-def test_a_link_is_followed(tmp_path):
+def test_output_that_is_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there" / "out")
     export(tmp_path / "link", "new")

@@ -1,9 +1,11 @@
-"""One Spark session for all tests here."""
+"""Share one Spark session among the tests of the data source."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -11,7 +13,7 @@ from kafkafmt.spark.session import make_session
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark() -> Iterator[SparkSession]:
     session = make_session(
         "local[2]",
         "kafkafmt tests",

@@ -1,4 +1,4 @@
-"""Tasks of the data source that do not see the files that were planned: the query fails and names host and path."""
+"""Test tasks that see other files than the plan: the query fails, and the error names host and path."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pytest
 from blind import VIEWS, segments_of
 from golden_cases import case
 from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 from source_rows import plan
 
 from kafkafmt.log import UnavailableSegmentError
 from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.source.data_source import KafkaLogSource
-from kafkafmt.spark.source.stream import DataLossError
+from kafkafmt.spark.source.planning import DataLossError
 
 TOPIC = "segments-time"
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
@@ -25,7 +26,7 @@ MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A partition with 200 records in several segments."""
+    """Return a partition with 200 records in several segments."""
     made = Path(shutil.copytree(case("segments").partition_dir(TOPIC, 0), tmp_path / "log" / f"{TOPIC}-0"))
     assert len(segments_of(made)) > 3
     return made
@@ -67,7 +68,7 @@ def test_stream_task_follows_fail_on_data_loss_on_retention(folder: Path, loss: 
         assert left == 200 - int(segments_of(folder)[0].stem)
 
 
-def test_query_fails_if_its_directory_moves_after_planning(spark: Any, folder: Path) -> None:
+def test_query_fails_if_its_directory_moves_after_planning(spark: SparkSession, folder: Path) -> None:
     frame = spark.read.format("kafkafmt").load(str(folder.parent))
     assert frame.count() == 200  # the DataFrame keeps its plan
     folder.parent.rename(folder.parent.with_name("elsewhere"))
@@ -75,7 +76,7 @@ def test_query_fails_if_its_directory_moves_after_planning(spark: Any, folder: P
         frame.count()
 
 
-def test_query_continues_if_retention_removes_the_oldest_segments(spark: Any, folder: Path) -> None:
+def test_query_continues_if_retention_removes_the_oldest_segments(spark: SparkSession, folder: Path) -> None:
     frame = spark.read.format("kafkafmt").option("splitBytes", "1").load(str(folder.parent))
     assert frame.count() == 200
     for path in segments_of(folder)[:2]:

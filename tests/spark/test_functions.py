@@ -1,13 +1,15 @@
-"""The functions for mapInArrow and mapPartitions, and the examples."""
+"""Test the functions for mapInArrow and mapPartitions, and the examples."""
 
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from building import COMMIT, batch, control_batch, record
-from golden_cases import case, same_rows
+from golden_cases import Case, case, same_rows
+from pyspark.sql import SparkSession
 from source_rows import COLUMNS, rows, table
 
 import kafkafmt
@@ -18,8 +20,8 @@ HOME = {"topic": "string", "partition": "int"}
 BLOB = ("offset", "timestampMillis", "timestampType", "key", "value", "headers")
 
 
-def blobs(case):
-    """A row a segment: topic, partition, record data."""
+def blobs(case: Case) -> list[tuple[str, int, bytes]]:
+    """Return one row per segment: topic, partition, record data."""
     found = []
     for root in case.roots:
         for log in sorted(root.glob("*/[0-9]*.log")):
@@ -28,21 +30,21 @@ def blobs(case):
     return found
 
 
-def test_record_data_in_a_column(spark):
+def test_decode_batches_reads_record_data_in_a_column(spark: SparkSession) -> None:
     codecs = case("codecs")
     df = spark.createDataFrame(blobs(codecs), "topic string, partition int, records binary")
     decode = decode_batches(keep=HOME, columns=BLOB)
     same_rows(rows(df.mapInArrow(decode, decode.schema).toArrow()), codecs.expected())
 
 
-def test_paths_in_a_column(spark):
+def test_read_paths_reads_the_paths_in_a_column(spark: SparkSession) -> None:
     segments = case("segments")
     df = spark.createDataFrame([(str(segments.partition_dir(t, p)),) for t, p in segments.offsets()], "path string")
     read = read_paths(columns=COLUMNS)
     same_rows(rows(df.mapInArrow(read, read.schema).toArrow()), segments.expected())
 
 
-def test_map_partitions_of_record_data_and_paths(spark):
+def test_decode_partition_reads_record_data_and_paths(spark: SparkSession) -> None:
     epochs = case("epochs")
     found = (
         spark.sparkContext.parallelize([data for _, _, data in blobs(epochs)], 2)
@@ -56,10 +58,10 @@ def test_map_partitions_of_record_data_and_paths(spark):
     same_rows(rows(df.toArrow()), epochs.expected())
 
 
-def test_an_error_fails_the_task_and_names_the_row(spark):
-    flipped = bytearray(good(0, b"v"))
+def test_error_fails_the_task_and_names_the_row(spark: SparkSession) -> None:
+    flipped = bytearray(valid_batch(0, b"v"))
     flipped[-1] ^= 1
-    df = spark.createDataFrame([(good(0, b"v"),), (bytes(flipped),)], "records binary").coalesce(1)
+    df = spark.createDataFrame([(valid_batch(0, b"v"),), (bytes(flipped),)], "records binary").coalesce(1)
     decode = decode_batches()
     with pytest.raises(
         Exception, match=r"row 1 of this task, column 'records': CRC-32C is .* \(position 0, batch at offset 0\)"
@@ -67,24 +69,34 @@ def test_an_error_fails_the_task_and_names_the_row(spark):
         df.mapInArrow(decode, decode.schema).collect()
 
 
-# Without Spark from here on.
+# The tests below run without Spark.
 
 
-def arrow(function, records, **more):
+def run_on_arrow(
+    function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    records: Sequence[bytes | None],
+    **more: pa.Array,
+) -> pa.Table:
     batch = pa.RecordBatch.from_pydict({"records": pa.array(records, pa.binary()), **more})
     return pa.Table.from_batches(list(function([batch])))
 
 
-def good(offset, *values):
+def valid_batch(offset: int, *values: bytes) -> bytes:
     return batch([record(i, value=v) for i, v in enumerate(values)], base_offset=offset)
 
 
-def test_batches_of_many_rows_keep_their_columns():
-    cut, marker = good(3, b"d") + good(4, b"cut off")[:-3], control_batch(COMMIT, base_offset=5)
-    data = [good(0, b"a", b"b") + good(2, b"c"), None, b"", cut, marker, good(6, b"e")]
-    got = arrow(decode_batches(keep={"n": "int"}, columns=("offset", "value")), data, n=pa.array(range(6), pa.int32()))
-    assert got.to_pydict() == {"n": [0, 0, 0, 3, 5], "offset": [0, 1, 2, 3, 6], "value": [b"a", b"b", b"c", b"d", b"e"]}
-    assert arrow(decode_batches(columns=("offset",), control=True), data).column("offset").to_pylist() == [
+def test_decode_batches_keeps_columns_of_many_rows() -> None:
+    truncated, marker = valid_batch(3, b"d") + valid_batch(4, b"cut off")[:-3], control_batch(COMMIT, base_offset=5)
+    data = [valid_batch(0, b"a", b"b") + valid_batch(2, b"c"), None, b"", truncated, marker, valid_batch(6, b"e")]
+    actual = run_on_arrow(
+        decode_batches(keep={"n": "int"}, columns=("offset", "value")), data, n=pa.array(range(6), pa.int32())
+    )
+    assert actual.to_pydict() == {
+        "n": [0, 0, 0, 3, 5],
+        "offset": [0, 1, 2, 3, 6],
+        "value": [b"a", b"b", b"c", b"d", b"e"],
+    }
+    assert run_on_arrow(decode_batches(columns=("offset",), control=True), data).column("offset").to_pylist() == [
         0,
         1,
         2,
@@ -94,74 +106,83 @@ def test_batches_of_many_rows_keep_their_columns():
     ]
 
 
-def test_small_record_batches_out_of_a_large_value():
+def test_large_value_becomes_small_arrow_record_batches() -> None:
     values = [bytes([i]) * 3_000_000 for i in range(9)]
     batches = list(
-        decode_batches(keep={"n": "int"})([pa.RecordBatch.from_pydict({"records": [good(0, *values)], "n": [7]})])
+        decode_batches(keep={"n": "int"})(
+            [pa.RecordBatch.from_pydict({"records": [valid_batch(0, *values)], "n": [7]})]
+        )
     )
     assert [b.num_rows for b in batches] == [2, 2, 2, 2, 1]
     assert pa.Table.from_batches(batches).column("value").to_pylist() == values
     assert pa.Table.from_batches(batches).column("n").to_pylist() == [7] * 9
 
 
-def hurt():
-    """Record data with a batch between others whose CRC is wrong, and one whose length is."""
-    crc, length = bytearray(good(1, b"b")), bytearray(good(3, b"d"))
+def corrupted_record_data() -> list[bytes]:
+    """Return record data with a batch whose CRC is wrong, and one whose length is wrong, each between valid batches."""
+    crc, length = bytearray(valid_batch(1, b"b")), bytearray(valid_batch(3, b"d"))
     crc[-1] ^= 1
     length[8:12] = (1 << 20).to_bytes(4, "big")
-    return [good(0, b"a") + crc + good(2, b"c"), good(2, b"c") + length + good(4, b"e"), good(5, b"f")]
+    return [
+        valid_batch(0, b"a") + crc + valid_batch(2, b"c"),
+        valid_batch(2, b"c") + length + valid_batch(4, b"e"),
+        valid_batch(5, b"f"),
+    ]
 
 
-def test_errors_as_rows_in_their_place():
-    got = arrow(
+def test_errors_become_rows_in_offset_order() -> None:
+    actual = run_on_arrow(
         decode_batches(keep={"n": "int"}, columns=("offset",), on_error="column"),
-        hurt(),
+        corrupted_record_data(),
         n=pa.array([0, 1, 2], pa.int32()),
     )
-    errors = [e and e.split(" ")[0] for e in got.column("error").to_pylist()]
-    assert got.column("n").to_pylist()[:4] == [0, 0, 0, 1]
-    assert got.column("offset").to_pylist()[:3] == [0, None, 2]
+    errors = [e and e.split(" ")[0] for e in actual.column("error").to_pylist()]
+    assert actual.column("n").to_pylist()[:4] == [0, 0, 0, 1]
+    assert actual.column("offset").to_pylist()[:3] == [0, None, 2]
     assert errors[:3] == [None, "CRC-32C", None]
-    assert got.column("offset").to_pylist()[-1] == 5
-    assert got.schema.field("error").type == pa.string()
+    assert actual.column("offset").to_pylist()[-1] == 5
+    assert actual.schema.field("error").type == pa.string()
 
 
-def test_errors_skipped(caplog):
-    got = arrow(decode_batches(columns=("offset",), on_error="skip"), hurt())
-    assert got.column("offset").to_pylist()[:3] == [0, 2, 2]
-    assert got.column("offset").to_pylist()[-1] == 5
+def test_errors_are_skipped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    actual = run_on_arrow(decode_batches(columns=("offset",), on_error="skip"), corrupted_record_data())
+    assert actual.column("offset").to_pylist()[:3] == [0, 2, 2]
+    assert actual.column("offset").to_pylist()[-1] == 5
     assert "row 0 of column 'records': CRC-32C is" in caplog.records[0].getMessage()
 
 
-def test_errors_inside_compressed_data_are_the_batchs_own():
+def test_error_in_compressed_data_is_limited_to_its_batch() -> None:
     codecs = case("codecs")
     log = next(codecs.partition_dir("codec-zstd", 0).glob("*.log")).read_bytes()
-    got = arrow(decode_batches(on_error="column", max_batch_bytes=1000), [log])
-    good, bad = got.filter(pa.compute.is_null(got["error"])), got.filter(pa.compute.is_valid(got["error"]))
-    assert 0 < good.num_rows < 547
-    assert 0 < bad.num_rows
-    assert good.column("offset").to_pylist() == sorted(good.column("offset").to_pylist())
+    actual = run_on_arrow(decode_batches(on_error="column", max_batch_bytes=1000), [log])
+    valid_batch, with_error = (
+        actual.filter(pa.compute.is_null(actual["error"])),
+        actual.filter(pa.compute.is_valid(actual["error"])),
+    )
+    assert 0 < valid_batch.num_rows < 547
+    assert 0 < with_error.num_rows
+    assert valid_batch.column("offset").to_pylist() == sorted(valid_batch.column("offset").to_pylist())
 
 
-def test_errors_of_paths():
+def test_errors_of_paths_raise_or_become_rows() -> None:
     torn = case("torn")
     paths = pa.RecordBatch.from_pydict({"path": [str(torn.partition_dir("torn-flip-old", 0)), "/no/such/path"]})
     with pytest.raises(kafkafmt.KafkaFormatError, match=r"row 0 of this task, column 'path': .*offsets 144 to 146"):
         list(read_paths()([paths]))
-    got = pa.Table.from_batches(list(read_paths(on_error="column", columns=("topic", "offset"))([paths])))
-    assert got.num_rows == 210 - 3 + 2
-    assert [e for e in got.column("error").to_pylist() if e][1].endswith("'/no/such/path'")
-    assert got.column("offset").to_pylist().index(None) == 144
+    actual = pa.Table.from_batches(list(read_paths(on_error="column", columns=("topic", "offset"))([paths])))
+    assert actual.num_rows == 210 - 3 + 2
+    assert [e for e in actual.column("error").to_pylist() if e][1].endswith("'/no/such/path'")
+    assert actual.column("offset").to_pylist().index(None) == 144
     assert list(decode_partition(on_error="skip")(["/no/such/path"])) == []
     with pytest.raises(OSError, match="row 0 of this task: "):
         list(decode_partition()(["/no/such/path"]))
 
 
-def test_elements_that_are_rows():
-    data = [(1, good(0, b"a")), (2, None)]
+def test_decode_partition_takes_a_field_of_each_row() -> None:
+    data = [(1, valid_batch(0, b"a")), (2, None)]
     assert [r.value for r in decode_partition(1)(data)] == [b"a"]
-    assert [r.value for r in decode_partition("records")([{"records": good(0, b"a")}])] == [b"a"]
-    assert next(decode_partition(tuples=True)([good(7, b"a")]))[1:5] == (b"a", None, None, 7)
+    assert [r.value for r in decode_partition("records")([{"records": valid_batch(0, b"a")}])] == [b"a"]
+    assert next(decode_partition(tuples=True)([valid_batch(7, b"a")]))[1:5] == (b"a", None, None, 7)
 
 
 @pytest.mark.parametrize(
@@ -172,15 +193,15 @@ def test_elements_that_are_rows():
         (lambda: decode_batches(columns=("topic", "offset")), "record data does not contain its topic"),
         (lambda: decode_batches(columns=("ofset",)), "unknown column 'ofset'"),
         (lambda: decode_batches(keep={"offset": "int"}), "the output would have offset twice"),
-        (lambda: arrow(decode_batches("data"), []), "the input has no column 'data'; its columns are records"),
+        (lambda: run_on_arrow(decode_batches("data"), []), "the input has no column 'data'; its columns are records"),
     ],
 )
-def test_wrong_arguments(make, message):
+def test_wrong_argument_raises_value_error(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_no_rows():
+def test_no_input_rows_give_no_output() -> None:
     assert list(decode_batches()([])) == []
     assert table([]).num_rows == 0
 
@@ -200,7 +221,7 @@ SEGMENTS, TORN = case("segments"), case("torn")
         ("map_partitions.py", [str(SEGMENTS.partition_dir("segments-time", 0))], "records: 200"),
     ],
 )
-def test_examples(script, arguments, shown):
+def test_example_prints_its_result(script: str, arguments: list[str], shown: str) -> None:
     run = subprocess.run(
         [sys.executable, str(ROOT / "examples" / script), *arguments], capture_output=True, text=True, timeout=300
     )

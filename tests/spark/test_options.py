@@ -1,17 +1,20 @@
-"""The data source's options, as Spark hands them over, without Spark: what is read with each, and what is refused."""
+"""Test the options of the data source as Spark passes them, without Spark."""
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
-from building import batch, record
-from golden_cases import case, same_rows
-from source_rows import offsets, plan, read, rows, source
+from building import TRANSACTIONAL, batch, record
+from golden_cases import Case, case, same_rows
+from pyspark.sql import SparkSession
+from source_rows import COLUMNS, offsets, plan, read, rows, source
 
 from kafkafmt.log import DamagedLogError, NoLogError
 from kafkafmt.log.reading.transactions import TransactionInDoubtError
+from kafkafmt.spark.option_text import OptionError
 from kafkafmt.spark.sink.write_options import parse_write
-from kafkafmt.spark.source.options import NAMES, OptionError
+from kafkafmt.spark.source.options import NAMES
 from kafkafmt.spark.source.planning import DataLossError
 
 SEGMENTS = case("segments")
@@ -19,43 +22,46 @@ TIME = "segments-time"  # 200 records, 7 s apart
 FIRST = 1_700_000_000_000
 
 
-def got(case, **options):
-    return offsets(read(case.roots, **options))
+def read_offsets(case: Case, **options: object) -> dict[tuple[str, int], list[int]]:
+    return offsets(read(case.roots, COLUMNS, **options))
 
 
-def test_everything_but_kafkas_own_topics():
+def test_internal_topics_are_not_read_by_default() -> None:
     internal = case("internal")
-    topics = {topic for topic, _ in got(internal)}
+    topics = {topic for topic, _ in read_offsets(internal)}
     assert "source" in topics
     assert [t for t in topics if t.startswith("__")] == []
 
 
-def test_internal_topics_are_read_if_they_are_named():
+def test_internal_topics_are_read_if_they_are_named() -> None:
     internal = case("internal")
-    assert set(got(internal, subscribe="__consumer_offsets")) == {("__consumer_offsets", 0), ("__consumer_offsets", 1)}
-    assert set(got(internal, assign='{"__consumer_offsets": [1], "sink": [0]}')) == {
+    assert set(read_offsets(internal, subscribe="__consumer_offsets")) == {
+        ("__consumer_offsets", 0),
+        ("__consumer_offsets", 1),
+    }
+    assert set(read_offsets(internal, assign='{"__consumer_offsets": [1], "sink": [0]}')) == {
         ("__consumer_offsets", 1),
         ("sink", 0),
     }
-    assert {t for t, _ in got(internal, subscribePattern="__.*_state")} >= {"__transaction_state"}
-    assert [t for t, _ in got(internal, subscribePattern=".*") if t.startswith("__")] == []
-    own = internal.partition_dir("__consumer_offsets", 1)
-    assert set(offsets(read(own))) == {("__consumer_offsets", 1)}
+    assert {t for t, _ in read_offsets(internal, subscribePattern="__.*_state")} >= {"__transaction_state"}
+    assert [t for t, _ in read_offsets(internal, subscribePattern=".*") if t.startswith("__")] == []
+    one_partition = internal.partition_dir("__consumer_offsets", 1)
+    assert set(offsets(read(one_partition))) == {("__consumer_offsets", 1)}
 
 
-def test_topics():
-    assert set(got(SEGMENTS, subscribe=f" {TIME}, segments-size")) == {
+def test_topics_are_selected_by_name_pattern_or_assignment() -> None:
+    assert set(read_offsets(SEGMENTS, subscribe=f" {TIME}, segments-size")) == {
         (TIME, 0),
         ("segments-size", 0),
         ("segments-size", 1),
     }
-    assert set(got(SEGMENTS, subscribePattern="segments-[st].*")) == {
+    assert set(read_offsets(SEGMENTS, subscribePattern="segments-[st].*")) == {
         (TIME, 0),
         ("segments-size", 0),
         ("segments-size", 1),
     }
-    assert got(SEGMENTS, subscribePattern="segments") == {}  # the whole name has to match, as in Java
-    assert set(got(SEGMENTS, assign='{"segments-size": [1]}')) == {("segments-size", 1)}
+    assert read_offsets(SEGMENTS, subscribePattern="segments") == {}  # the whole name must match, as in Java
+    assert set(read_offsets(SEGMENTS, assign='{"segments-size": [1]}')) == {("segments-size", 1)}
 
 
 @pytest.mark.parametrize(
@@ -72,21 +78,21 @@ def test_topics():
         ({"endingTimestamp": FIRST + 10**9}, 0, 199),
         ({"startingOffsetsByTimestamp": {TIME: {"0": FIRST + 1}}}, 1, 199),
         ({"endingOffsetsByTimestamp": {TIME: {"0": str(FIRST + 7000)}}}, 0, 0),
-        # in Spark's order: a time for all, a time each, offsets
+        # in Spark's order of precedence: one time for all, a time for each partition, offsets
         ({"startingTimestamp": FIRST + 7000, "startingOffsetsByTimestamp": {TIME: {"0": FIRST + 14_000}}}, 1, 199),
         ({"startingOffsetsByTimestamp": {TIME: {"0": FIRST + 14_000}}, "startingOffsets": "latest"}, 2, 199),
         ({"endingTimestamp": FIRST + 7000, "endingOffsets": {TIME: {"0": 57}}}, 0, 0),
     ],
 )
-def test_bounds(options, first, last):
+def test_bounds_select_offsets(options: dict[str, object], first: int, last: int) -> None:
     options = {name: json.dumps(value) if isinstance(value, dict) else value for name, value in options.items()}
-    assert got(SEGMENTS, subscribe=TIME, **options) == {(TIME, 0): list(range(first, last + 1))}
+    assert read_offsets(SEGMENTS, subscribe=TIME, **options) == {(TIME, 0): list(range(first, last + 1))}
 
 
-def test_bounds_that_leave_nothing():
-    assert got(SEGMENTS, subscribe=TIME, startingOffsets=json.dumps({TIME: {"0": 200}})) == {}
+def test_bounds_without_records_select_nothing_or_raise() -> None:
+    assert read_offsets(SEGMENTS, subscribe=TIME, startingOffsets=json.dumps({TIME: {"0": 200}})) == {}
     assert (
-        got(
+        read_offsets(
             SEGMENTS,
             subscribe=TIME,
             startingOffsets=json.dumps({TIME: {"0": 9}}),
@@ -95,35 +101,35 @@ def test_bounds_that_leave_nothing():
         == {}
     )
     late = {"startingTimestamp": FIRST + 10**9, "startingOffsetsByTimestampStrategy": "latest"}
-    assert got(SEGMENTS, subscribe=TIME, **late) == {}
+    assert read_offsets(SEGMENTS, subscribe=TIME, **late) == {}
     with pytest.raises(
         OptionError, match=r"startingTimestamp: segments-time-0 has no record at or after \d+; .*Strategy=latest"
     ):
-        got(SEGMENTS, subscribe=TIME, startingTimestamp=FIRST + 10**9)
+        read_offsets(SEGMENTS, subscribe=TIME, startingTimestamp=FIRST + 10**9)
 
 
-def test_times_as_the_broker_answers_them():
+def test_starting_timestamp_finds_the_brokers_offset() -> None:
     for (topic, partition), answers in SEGMENTS.offsets().items():
         for answer in answers["offsetsForTimes"][2:5]:
-            found = got(SEGMENTS, assign=json.dumps({topic: [partition]}), startingTimestamp=answer["asked"])
+            found = read_offsets(SEGMENTS, assign=json.dumps({topic: [partition]}), startingTimestamp=answer["asked"])
             assert found[topic, partition][0] == answer["offset"]
 
 
-def test_below_the_log_start():
+def test_records_below_the_log_start_are_read_on_request() -> None:
     deleted = case("delete-records")
-    assert got(deleted)["deleted", 0][0] == 137
+    assert read_offsets(deleted)["deleted", 0][0] == 137
     first = int(min(deleted.partition_dir("deleted", 0).glob("*.log")).stem)
     assert first < 137
-    assert got(deleted, belowLogStart="true")["deleted", 0] == list(range(first, 400))
+    assert read_offsets(deleted, belowLogStart="true")["deleted", 0] == list(range(first, 400))
     assert (
-        got(deleted, belowLogStart="true", assign='{"deleted": [0]}', startingOffsets='{"deleted": {"0": 120}}')[
-            "deleted", 0
-        ][0]
+        read_offsets(
+            deleted, belowLogStart="true", assign='{"deleted": [0]}', startingOffsets='{"deleted": {"0": 120}}'
+        )["deleted", 0][0]
         == 120
     )
 
 
-def test_several_log_directories():
+def test_several_log_directories_are_read_together() -> None:
     jbod = case("jbod")
     assert len(jbod.roots) == 2
     same_rows(rows(read(jbod.roots)), jbod.expected())
@@ -133,7 +139,7 @@ def test_several_log_directories():
     same_rows(rows(read(as_uri)), jbod.expected())
 
 
-def test_replicas(tmp_path):
+def test_replicas_raise_unless_the_longest_is_chosen(tmp_path: Path) -> None:
     epochs = case("epochs")
     for name in ("one", "two"):
         shutil.copytree(epochs.roots[0], tmp_path / name)
@@ -148,7 +154,7 @@ def test_replicas(tmp_path):
     same_rows(rows(read(both, replicas="longest")), epochs.expected())
 
 
-def test_splits_never_share_an_offset_and_keep_the_order():
+def test_splits_never_share_an_offset_and_keep_the_order() -> None:
     _, partitions = plan(SEGMENTS.roots, splitBytes="2k")
     splits = [split for p in partitions for split in p.task.splits]
     assert len(partitions) == len(splits) > 20
@@ -156,7 +162,7 @@ def test_splits_never_share_an_offset_and_keep_the_order():
         assert found == sorted(offset for topic, partition, offset in SEGMENTS.expected() if (topic, partition) == key)
 
 
-def test_a_large_segment_is_cut_at_batch_borders(tmp_path):
+def test_large_segment_is_split_between_batches(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     batches = [
         batch([record(0, value=bytes(500_000)), record(1, value=bytes(500_000))], base_offset=2 * i) for i in range(20)
@@ -169,51 +175,51 @@ def test_a_large_segment_is_cut_at_batch_borders(tmp_path):
     assert [offset for part in parts for offset in part] == list(range(40))
 
 
-def test_small_partitions_share_a_task():
+def test_small_partitions_share_a_task() -> None:
     _, partitions = plan(case("jbod").roots)
     assert len(partitions) == 1
     assert len(partitions[0].task.splits) > 10
 
 
-def test_columns_that_need_no_decoding():
+def test_columns_without_record_fields_are_read() -> None:
     only = read(SEGMENTS.roots, columns=("partition", "topic"), subscribe=TIME)
     assert only.schema.names == ["partition", "topic"]
     assert only.num_rows == 200
 
 
-def test_max_batch_bytes_damages_the_batch_alone():
+def test_batch_above_max_batch_bytes_is_the_only_damage() -> None:
     codecs = case("codecs")
-    few = read(codecs.roots, subscribe="codec-zstd", maxBatchBytes="1k", mode="DROPMALFORMED")
-    assert 0 < few.num_rows < 547
+    intact = read(codecs.roots, subscribe="codec-zstd", maxBatchBytes="1k", mode="DROPMALFORMED")
+    assert 0 < intact.num_rows < 547
     with pytest.raises(DamagedLogError, match=r"codec-zstd-0/0{20}\.log: .*offsets \d+ to \d+ cannot be read"):
         read(codecs.roots, subscribe="codec-zstd", maxBatchBytes="1k", mode="FAILFAST")
 
 
-def test_permissive_warns_of_each_damaged_span(caplog):
+def test_permissive_mode_logs_each_damaged_span(caplog: pytest.LogCaptureFixture) -> None:
     read(case("torn").roots)
-    told = [r.getMessage() for r in caplog.records]
-    [flip] = [t for t in told if "torn-flip-old-0: offsets 144 to 146 are omitted: " in t]
+    logged = [r.getMessage() for r in caplog.records]
+    [flip] = [t for t in logged if "torn-flip-old-0: offsets 144 to 146 are omitted: " in t]
     assert "00000000000000000096.log, 128 bytes at position 2048: CRC-32C is" in flip
-    assert any("offsets 210 to unknown" in t for t in told)
+    assert any("offsets 210 to unknown" in t for t in logged)
     caplog.clear()
     read(case("torn").roots, mode="DROPMALFORMED")
     assert caplog.records == []
 
 
-def test_failfast_minds_only_what_is_read():
+def test_failfast_mode_fails_only_for_damage_in_the_range() -> None:
     torn = case("torn")
     bounds = {"mode": "FAILFAST", "subscribe": "torn-flip-old"}
     with pytest.raises(DamagedLogError, match="offsets 144 to 146"):
         read(torn.roots, **bounds)
-    assert got(torn, endingOffsets='{"torn-flip-old": {"0": 144}}', **bounds) == {
+    assert read_offsets(torn, endingOffsets='{"torn-flip-old": {"0": 144}}', **bounds) == {
         ("torn-flip-old", 0): list(range(144))
     }
-    assert got(torn, startingOffsets='{"torn-flip-old": {"0": 147}}', **bounds) == {
+    assert read_offsets(torn, startingOffsets='{"torn-flip-old": {"0": 147}}', **bounds) == {
         ("torn-flip-old", 0): list(range(147, 210))
     }
 
 
-def test_a_file_that_vanishes_is_retention_at_work(tmp_path, caplog):
+def test_removed_oldest_segment_is_logged_as_retention(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     shutil.copytree(SEGMENTS.partition_dir(TIME, 0), tmp_path / f"{TIME}-0")
     reader, partitions = plan(tmp_path, splitBytes=1)
     first = min((tmp_path / f"{TIME}-0").glob("*.log"))
@@ -223,14 +229,14 @@ def test_a_file_that_vanishes_is_retention_at_work(tmp_path, caplog):
     assert any(f"{first}: gone while it was read (retention)" in r.getMessage() for r in caplog.records)
 
 
-def test_a_reader_travels():
+def test_reader_can_be_pickled() -> None:
     import pickle
 
     reader, partitions = pickle.loads(pickle.dumps(plan(SEGMENTS.roots, subscribe=TIME)))
     assert sum(b.num_rows for p in partitions for b in reader.read(p)) == 200
 
 
-def test_every_option_is_known_by_its_name():
+def test_every_option_is_accepted() -> None:
     values = dict.fromkeys(NAMES, "true") | {
         "kafka.bootstrap.servers": "x:9092",
         "kafka.isolation.level": "read_uncommitted",
@@ -293,34 +299,34 @@ def test_every_option_is_known_by_its_name():
         ),
     ],
 )
-def test_wrong_options_are_one_clear_line(options, message):
+def test_wrong_option_is_reported_in_one_line(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message) as caught:
         read(SEGMENTS.roots, **options)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("paths", ["[]", '"x"', "[1]", "{"])
-def test_wrong_paths(paths):
+def test_wrong_paths_raise_option_error(paths: str) -> None:
     with pytest.raises(OptionError, match="path"):
         source([], paths=paths)
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/data", "dbfs:/mnt/x", "hdfs://nn/x", "C:\\logs", "file://host/x"])
-def test_only_local_paths(path):
+def test_remote_path_raises_option_error(path: str) -> None:
     with pytest.raises(OptionError, match="only local files"):
         source(path)
     with pytest.raises(OptionError, match="only local files"):
         parse_write({"path": path, "topic": "t"})
 
 
-def test_relative_paths_and_file_urls_become_absolute(tmp_path, monkeypatch):
+def test_relative_paths_and_file_urls_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for given in ("a b", "./a b", (tmp_path / "a b").as_uri()):
         assert parse_write({"path": given, "topic": "t"}).path == str(tmp_path / "a b")
         assert source(given).parsed.paths == (str(tmp_path / "a b"),)
 
 
-def test_paths_with_no_log(tmp_path):
+def test_path_without_a_log_raises(tmp_path: Path) -> None:
     with pytest.raises(NoLogError, match="no log in it"):
         read(tmp_path)
     with pytest.raises(FileNotFoundError):
@@ -338,31 +344,34 @@ def test_paths_with_no_log(tmp_path):
         ),
     ],
 )
-def test_a_schema_that_does_not_fit(spark, schema, message):
+def test_schema_that_does_not_fit_raises(spark: SparkSession, schema: str, message: str) -> None:
     from pyspark.sql.types import StructType
 
+    struct = StructType.fromDDL(schema)
+    assert isinstance(struct, StructType)
     with pytest.raises(ValueError, match=message):
-        source(SEGMENTS.roots).reader(StructType.fromDDL(schema))
+        source(SEGMENTS.roots).reader(struct)
 
 
-def log_in_doubt(folder):
-    """Offsets 0 to 9 of a transaction whose marker may be in a missing segment; plain records follow from offset 20."""
+def log_in_doubt(folder: Path) -> None:
+    """Write a transaction whose marker may be in a missing segment, and plain records from offset 20 on."""
     (folder / "t-0").mkdir()
-    of = {"attributes": 0x10, "producer_id": 7, "producer_epoch": 0}
-    for base, fields in ((0, of), (5, of), (20, {}), (25, {})):
-        (folder / "t-0" / f"{base:020}.log").write_bytes(
-            batch([record(i) for i in range(5)], base_offset=base, **fields)
-        )
+    for base, producer_id, flags in ((0, 7, TRANSACTIONAL), (5, 7, TRANSACTIONAL), (20, -1, 0), (25, -1, 0)):
+        records = [record(i) for i in range(5)]
+        data = batch(records, base_offset=base, flags=flags, producer_id=producer_id, producer_epoch=0 if flags else -1)
+        (folder / "t-0" / f"{base:020}.log").write_bytes(data)
 
 
-def test_transactions_in_doubt_are_reported_according_to_the_mode(tmp_path, caplog):
+def test_transactions_in_doubt_are_reported_according_to_the_mode(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     log_in_doubt(tmp_path)
     committed = {"kafka.isolation.level": "read_committed"}
     assert offsets(read(tmp_path, **committed)) == {("t", 0): list(range(20, 30))}
-    told = [r.getMessage() for r in caplog.records]
+    logged = [r.getMessage() for r in caplog.records]
     assert any(
         "t-0: a missing segment may hide how producer 7's transaction ended: its records at offsets 0 to 9" in t
-        for t in told
+        for t in logged
     )
     with pytest.raises(TransactionInDoubtError, match="offsets 0 to 9"):
         read(tmp_path, mode="FAILFAST", **committed)
@@ -377,8 +386,8 @@ START = {"startingOffsets": '{"t": {"0": %d}}'}
 END = {"endingOffsets": '{"t": {"0": %d}}'}
 
 
-def log_of_two_segments(folder):
-    """Offsets 10 to 29; the log starts at 15."""
+def log_of_two_segments(folder: Path) -> None:
+    """Write offsets 10 to 29 of a log that starts at 15."""
     (folder / "t-0").mkdir()
     for base in (10, 20):
         batches = [batch([record(i) for i in range(5)], base_offset=base + at) for at in (0, 5)]
@@ -404,8 +413,15 @@ def log_of_two_segments(folder):
     ],
 )
 def test_offsets_out_of_range_fail_unless_data_loss_is_allowed(
-    tmp_path, caplog, start, end, below, first, last, message
-):
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    start: int | None,
+    end: int | None,
+    below: bool,
+    first: int | None,
+    last: int | None,
+    message: str | None,
+) -> None:
     log_of_two_segments(tmp_path)
     bounds = {
         name: text % value
@@ -414,19 +430,19 @@ def test_offsets_out_of_range_fail_unless_data_loss_is_allowed(
         for name, text in options.items()
     }
     bounds["belowLogStart"] = str(below).lower()
-    want = list(range(first, last + 1)) if first is not None else []
+    expected = list(range(first, last + 1)) if first is not None and last is not None else []
     if message is None:
-        assert offsets(read(tmp_path, **bounds)).get(("t", 0), []) == want
+        assert offsets(read(tmp_path, **bounds)).get(("t", 0), []) == expected
     else:
         for given in ({}, {"failOnDataLoss": "true"}):
             with pytest.raises(DataLossError, match=f"^{message}; failOnDataLoss=false reads the offsets that exist$"):
                 read(tmp_path, **bounds, **given)
     caplog.clear()
-    assert offsets(read(tmp_path, **bounds, failOnDataLoss="false")).get(("t", 0), []) == want
+    assert offsets(read(tmp_path, **bounds, failOnDataLoss="false")).get(("t", 0), []) == expected
     assert [r.getMessage().removeprefix("kafkafmt: ") for r in caplog.records][:1] == ([message] if message else [])
 
 
-def test_bounds_in_the_wrong_order_are_an_error(tmp_path):
+def test_bounds_in_the_wrong_order_are_an_error(tmp_path: Path) -> None:
     log_of_two_segments(tmp_path)
     for loss in ("true", "false"):
         with pytest.raises(OptionError, match="startingOffsets of t-0 is 25, which is above endingOffsets, 20"):
@@ -452,7 +468,7 @@ HINTED = {
 }
 
 
-def test_hints_of_sparks_kafka_source_are_accepted(tmp_path, caplog):
+def test_hints_of_sparks_kafka_source_are_accepted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log_of_two_segments(tmp_path)
     assert read(tmp_path, **HINTED).num_rows == 15
     assert caplog.records == []
@@ -464,10 +480,10 @@ def test_hints_of_sparks_kafka_source_are_accepted(tmp_path, caplog):
     assert parse_write({"path": "x", "topic": "t", "includeHeaders": "true"}).topic == "t"
 
 
-def test_min_partitions_makes_at_least_so_many_tasks():
-    for least in (1, 7, 20):
-        reader, partitions = plan(SEGMENTS.partition_dir(TIME, 0), columns=("offset",), minPartitions=least)
-        assert least <= len(partitions) <= 3 * least + 5
+def test_min_partitions_is_the_lowest_number_of_tasks() -> None:
+    for minimum in (1, 7, 20):
+        reader, partitions = plan(SEGMENTS.partition_dir(TIME, 0), columns=("offset",), minPartitions=minimum)
+        assert minimum <= len(partitions) <= 3 * minimum + 5
         assert [o for p in partitions for b in reader.read(p) for o in b.column("offset").to_pylist()] == list(
             range(200)
         )

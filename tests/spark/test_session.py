@@ -1,7 +1,10 @@
-"""Which Java is taken, and what is said where there is none."""
+"""Test which Java is used, and the error if there is none."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +13,8 @@ from kafkafmt.spark.session import SparkMissingError, find_java, prepare_environ
 
 
 @pytest.fixture
-def nothing(monkeypatch, tmp_path):
-    """No Java anywhere, and an environment that may be changed."""
+def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Remove every Java from the environment, and return a directory for other ones."""
     session.java_version.cache_clear()
     for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
         monkeypatch.setenv(name, "")
@@ -22,8 +25,8 @@ def nothing(monkeypatch, tmp_path):
     session.java_version.cache_clear()
 
 
-def java(folder, release):
-    """A `java` that says it is of this release."""
+def java(folder: Path, release: str) -> Path:
+    """Return a `java` that reports this release."""
     (folder / "bin").mkdir(parents=True)
     file = folder / "bin" / "java"
     file.write_text(f"#!/bin/sh\necho 'openjdk version \"{release}\" 2026-01-20' >&2\n")
@@ -31,48 +34,48 @@ def java(folder, release):
     return file
 
 
-def test_none_is_one_line_with_the_remedy(nothing):
+def test_missing_java_is_reported_in_one_line_with_the_remedy(no_java: Path) -> None:
     with pytest.raises(
         SparkMissingError, match=r"^Spark needs Java 17 or newer, but no Java was found: install a JDK .*$"
     ):
         find_java()
 
 
-def test_an_old_one_is_named(nothing, monkeypatch):
-    old = java(nothing / "old", "1.8.0_392")
-    monkeypatch.setenv("JAVA_HOME", str(nothing / "old"))
+def test_old_java_is_named_in_the_error(no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = java(no_java / "old", "1.8.0_392")
+    monkeypatch.setenv("JAVA_HOME", str(no_java / "old"))
     with pytest.raises(SparkMissingError, match=f"but {old} is Java 8: install"):
         find_java()
 
 
-def test_java_home_before_the_path_before_the_environments_own(nothing, monkeypatch):
-    own = java(nothing / "venv" / "jdk", "25.0.1")
-    assert find_java() == own
-    on_path = java(nothing / "path", "21.0.2")
+def test_java_home_precedes_the_path_and_the_environments_java(no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environments_java = java(no_java / "venv" / "jdk", "25.0.1")
+    assert find_java() == environments_java
+    on_path = java(no_java / "path", "21.0.2")
     monkeypatch.setenv("PATH", f"{on_path.parent}:/bin")
     assert find_java() == on_path
-    at_home = java(nothing / "home", "17.0.9")
-    monkeypatch.setenv("JAVA_HOME", str(nothing / "home"))
+    at_home = java(no_java / "home", "17.0.9")
+    monkeypatch.setenv("JAVA_HOME", str(no_java / "home"))
     assert find_java() == at_home
 
 
-def test_only_what_spark_would_not_find_is_set(nothing, monkeypatch):
-    java(nothing / "venv" / "jdk", "25.0.1")
-    old = java(nothing / "old", "11.0.1")
+def test_environment_is_changed_only_if_spark_would_fail(no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java(no_java / "venv" / "jdk", "25.0.1")
+    old = java(no_java / "old", "11.0.1")
     monkeypatch.setenv("PATH", f"{old.parent}:/bin")
     prepare_environment()
-    assert session.os.environ["JAVA_HOME"] == str(nothing / "venv" / "jdk")
-    assert session.os.environ["PYSPARK_PYTHON"] == sys.executable
-    java(nothing / "new", "17.0.1")
-    monkeypatch.setenv("PATH", f"{nothing / 'new' / 'bin'}:/bin")
+    assert os.environ["JAVA_HOME"] == str(no_java / "venv" / "jdk")
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    java(no_java / "new", "17.0.1")
+    monkeypatch.setenv("PATH", f"{no_java / 'new' / 'bin'}:/bin")
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
     prepare_environment()
-    assert "JAVA_HOME" not in session.os.environ
-    assert session.os.environ["PYSPARK_PYTHON"] == "/opt/python"
+    assert "JAVA_HOME" not in os.environ
+    assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
 
 
-def test_without_pyspark():
+def test_missing_pyspark_is_reported_with_the_remedy() -> None:
     script = (
         "import sys; sys.modules['pyspark'] = None\n"
         "import kafkafmt.spark\n"
@@ -80,10 +83,10 @@ def test_without_pyspark():
         "    try: f()\n"
         "    except ImportError as error: print(error)"
     )
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
     ).stdout.splitlines()
-    assert said == [
+    assert printed == [
         "kafkafmt.spark needs pyspark: pip install 'pyspark>=4.0'",
         "kafkafmt.spark needs pyspark: pip install 'pyspark>=4.0'",
     ]

@@ -1,10 +1,16 @@
-"""The data sink: what is read can be written and read again; partitions as Kafka's producer chooses; nothing twice, nothing by half."""
+"""Test the data sink: records, their partitions, and writes that happen completely or not at all."""
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from golden_cases import case
+from numpy.typing import NDArray
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 from source_rows import COLUMNS, rows
 
@@ -20,35 +26,35 @@ from kafkafmt.spark.source.data_source import KafkaLogSource
 SCHEMA = ddl_of(COLUMNS)
 
 
-def write(frame, path, mode="append", **options):
+def write(frame: DataFrame, path: Path, mode: str = "append", **options: str) -> None:
     frame.write.format("kafkafmt").options(**options).mode(mode).save(str(path))
 
 
-def attributes_of(path):
-    """The attributes of every batch of a log directory."""
+def attributes_of(path: Path) -> NDArray[np.int16]:
+    """Return the attributes of every batch of a log directory."""
     return np.concatenate(
         [table["attributes"] for file in path.glob("*/*.log") for table in iter_tables(file.read_bytes())]
     )
 
 
-def staging(path):
+def staging(path: Path) -> list[str]:
     return [p.name for p in path.parent.iterdir() if p.name.startswith(".")]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_read_can_be_written(spark, tmp_path, codec):
+def test_written_records_equal_those_that_were_read(spark: SparkSession, tmp_path: Path, codec: str) -> None:
     golden, path = case("codecs"), tmp_path / "log"
     frame = spark.read.format("kafkafmt").schema(SCHEMA).load([str(root) for root in golden.roots])
     write(frame, path, **{"kafka.compression.type": codec})
-    got = rows(spark.read.format("kafkafmt").schema(SCHEMA).load(str(path)).toArrow())
-    want = golden.expected()
-    assert {at: row[2:] for at, row in got.items()} == {at: row[2:] for at, row in want.items()}
-    assert {at: row[0] for at, row in got.items()} == {at: row[0] for at, row in want.items()}
+    actual = rows(spark.read.format("kafkafmt").schema(SCHEMA).load(str(path)).toArrow())
+    expected = golden.expected()
+    assert {at: row[2:] for at, row in actual.items()} == {at: row[2:] for at, row in expected.items()}
+    assert {at: row[0] for at, row in actual.items()} == {at: row[0] for at, row in expected.items()}
     assert staging(path) == []
     assert {CODEC_NAMES[n & 7] for n in attributes_of(path)} == {codec}
 
 
-def test_partitions_are_chosen_by_the_key_as_kafka_does(spark, tmp_path):
+def test_partitions_are_chosen_by_key_like_kafkas_producer(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "log"
     frame = spark.range(0, 3000, 1, 3).selectExpr(
         "'t' topic", "if(id % 7 = 0, null, cast(id as string)) key", "cast(id as string) value"
@@ -59,16 +65,17 @@ def test_partitions_are_chosen_by_the_key_as_kafka_does(spark, tmp_path):
     assert [p.partition for p in log.partitions] == [0, 1, 2, 3]
     for partition in log:
         records = list(partition)
-        assert [int(r.value) for r in records] == sorted(int(r.value) for r in records)  # the tasks' order
+        # The records are in the order of the tasks.
+        assert [int(r.value or b"") for r in records] == sorted(int(r.value or b"") for r in records)
         assert {by_key.partition(r.key) for r in records if r.key is not None} == {partition.partition}
         nulls.append(sum(r.key is None for r in records))
     assert sum(len(list(p)) for p in log) == 3000
-    assert max(nulls) - min(nulls) <= 3  # in turn, in each task
-    write(frame, path, partitions="9")  # a topic that is there keeps what it has
+    assert max(nulls) - min(nulls) <= 3  # each task takes the partitions in turn
+    write(frame, path, partitions="9")  # an existing topic keeps its number of partitions
     assert len(kafkafmt.open(path).partitions) == 4
 
 
-def test_row_columns_set_partition_and_timestamp(spark, tmp_path):
+def test_row_columns_set_partition_and_timestamp(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "log"
     write(spark.sql("select 'v' value, 5 partition, timestamp_millis(1234) timestamp"), path, topic="t")
     write(spark.sql("select cast('v' as binary) value, 5 partition, 99L timestampMillis"),
@@ -83,17 +90,30 @@ def test_row_columns_set_partition_and_timestamp(spark, tmp_path):
     assert abs(third[0].timestamp / 1000 - path.stat().st_mtime) < 3600
 
 
-def test_a_task_that_fails_leaves_nothing(spark, tmp_path):
+def test_failed_task_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "log"
-    write(spark.sql("select 'there before' value"), path, topic="t")
-    frame = spark.range(0, 1000, 1, 4).selectExpr("'v' value", "if(id = 900, -7, 0) partition")
+    write(spark.sql("select 'earlier' value"), path, topic="t")
+
+    def fail_last(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a wrong partition once the other three tasks have staged their rows."""
+        for batch in batches:
+            ids = batch.column("id").to_pylist()
+            deadline = time.monotonic() + 120
+            while (
+                900 in ids and len(list(tmp_path.glob(".log.kafkafmt-write-*/*"))) < 3 and time.monotonic() < deadline
+            ):
+                time.sleep(0.01)
+            partitions = pa.array([-7 if i == 900 else 0 for i in ids], pa.int32())
+            yield pa.RecordBatch.from_pydict({"value": ["v"] * len(ids), "partition": partitions})
+
+    frame = spark.range(0, 1000, 1, 4).mapInArrow(fail_last, "value string, partition int")
     with pytest.raises(Exception, match="a row's partition is -7"):
         write(frame, path, topic="t")
-    assert [r.value for r in kafkafmt.open(path)["t", 0]] == [b"there before"]
+    assert [r.value for r in kafkafmt.open(path)["t", 0]] == [b"earlier"]
     assert staging(path) == []
 
 
-def test_a_directory_that_is_in_use_is_left_alone(spark, tmp_path):
+def test_directory_in_use_is_refused_and_unchanged(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "log"
     with (
         LogDirectory(path),
@@ -116,25 +136,27 @@ def test_a_directory_that_is_in_use_is_left_alone(spark, tmp_path):
         ("select 'v' value", {"topic": "t", "txnVersion": "2"}, "without txnAppId"),
     ],
 )
-def test_what_cannot_be_is_one_line(spark, tmp_path, select, options, message):
+def test_wrong_write_is_reported_in_one_line(
+    spark: SparkSession, tmp_path: Path, select: str, options: dict[str, str], message: str
+) -> None:
     with pytest.raises(AnalysisException, match=message):
         write(spark.sql(select), tmp_path / "log", **options)
     assert not (tmp_path / "log").exists()
 
 
-def test_only_append(spark, tmp_path):
+def test_overwrite_mode_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match="append"):
         write(spark.sql("select 'v' value"), tmp_path / "log", mode="overwrite", topic="t")
 
 
-def test_a_version_of_an_application_is_written_once(spark, tmp_path):
+def test_version_of_an_application_is_written_once(spark: SparkSession, tmp_path: Path) -> None:
     path, frame = tmp_path / "log", spark.sql("select 'v' value")
     for version in (1, 1, 2, 1):
         write(frame, path, topic="t", txnAppId="nightly", txnVersion=str(version))
     assert len(list(kafkafmt.open(path)["t", 0])) == 2
 
 
-def stream(spark, source, path, checkpoint):
+def stream(spark: SparkSession, source: Path, path: Path, checkpoint: Path) -> None:
     query = (
         spark.readStream.schema("value string")
         .option("maxFilesPerTrigger", 1)
@@ -148,16 +170,16 @@ def stream(spark, source, path, checkpoint):
     query.awaitTermination()
 
 
-def test_a_streams_batches_come_once_each(spark, tmp_path):
+def test_each_batch_of_a_stream_is_written_once(spark: SparkSession, tmp_path: Path) -> None:
     path, source, checkpoint = (tmp_path / name for name in ("log", "source", "checkpoint"))
     source.mkdir()
     for i in range(3):
         (source / f"{i}.txt").write_text("".join(f"{i} {k}\n" for k in range(50)))
     stream(spark, source, path, checkpoint)
-    first = [r.value for r in kafkafmt.open(path)["t", 0]]
+    first = [r.value or b"" for r in kafkafmt.open(path)["t", 0]]
     assert sorted(first) == sorted(f"{i} {k}".encode() for i in range(3) for k in range(50))
     last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda p: int(p.name))
-    last.unlink()  # as if the driver had been killed before Spark noted the batch: it will be run again
+    last.unlink()  # like a driver that was killed before Spark committed the batch, so Spark runs it again
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
     (source / "3.txt").write_text("one more\n")
     stream(spark, source, path, checkpoint)
@@ -165,23 +187,23 @@ def test_a_streams_batches_come_once_each(spark, tmp_path):
     assert (path / JOURNAL_FILE).exists()
 
 
-def test_killed_between_appends_and_note(tmp_path):
-    """What a stream's driver that was killed half-way left is undone, and the batch is appended by the next try."""
+def test_append_of_a_killed_driver_is_undone_and_repeated(tmp_path: Path) -> None:
+    """The next attempt undoes the partial append of a driver that was killed, and appends the batch."""
     source = KafkaLogSource(CaseInsensitiveDict({"path": str(tmp_path / "log"), "topic": "t", "txnappid": "s"}))
     rows = pa.RecordBatch.from_pydict({"value": [b"a", b"b"]})
     writer = source.streamWriter(struct_of(["value"]), False)
     writer.commit([writer.write(iter([rows]))], 0)
     with LogDirectory(tmp_path / "log") as directory:
         directory.writer("t").append([(None, b"half", 1)])
-    note = (tmp_path / "log" / JOURNAL_FILE).read_text().replace('"under_way": []', '"under_way": [["t", 0, 2, 0]]')
-    (tmp_path / "log" / JOURNAL_FILE).write_text(note)
+    journal = (tmp_path / "log" / JOURNAL_FILE).read_text().replace('"under_way": []', '"under_way": [["t", 0, 2, 0]]')
+    (tmp_path / "log" / JOURNAL_FILE).write_text(journal)
     writer.commit([writer.write(iter([rows]))], 0)
     assert [r.value for r in kafkafmt.open(tmp_path / "log")["t", 0]] == [b"a", b"b"]
     writer.commit([writer.write(iter([rows]))], 1)
     assert [r.value for r in kafkafmt.open(tmp_path / "log")["t", 0]] == [b"a", b"b"] * 2
 
 
-def test_a_stream_cannot_overwrite(tmp_path):
+def test_stream_in_complete_mode_is_refused(tmp_path: Path) -> None:
     source = KafkaLogSource(CaseInsensitiveDict({"path": str(tmp_path / "log"), "topic": "t"}))
     with pytest.raises(OptionError, match="append"):
         source.streamWriter(struct_of(["value"]), True)

@@ -1,4 +1,4 @@
-"""What the sink stages next to a log directory goes again: after each batch, after an error, and after a driver that was killed."""
+"""Test that staged files are removed: after each batch, after an error, and after a driver was killed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 import kafkafmt
@@ -24,7 +25,7 @@ from kafkafmt.spark.source.data_source import KafkaLogSource
 ROWS = pa.RecordBatch.from_pydict({"value": [b"a", b"b"]})
 
 
-def beside(path: Path) -> list[str]:
+def staged_next_to(path: Path) -> list[str]:
     return sorted(p.name for p in path.parent.iterdir() if p.name.startswith("."))
 
 
@@ -38,9 +39,9 @@ def test_committing_writer_removes_what_another_writer_staged(tmp_path: Path, op
     path = tmp_path / "log"
     for number in range(5):
         staged = [stream_writer(path, **options).write(iter([ROWS])) for _ in range(2)]
-        assert beside(path)
+        assert staged_next_to(path)
         stream_writer(path, **options).commit(staged, number)
-        assert beside(path) == []
+        assert staged_next_to(path) == []
     assert len(list(kafkafmt.open(path)["t", 0])) == 20
 
 
@@ -49,15 +50,15 @@ def test_aborting_writer_removes_what_another_writer_staged(tmp_path: Path, opti
     path = tmp_path / "log"
     staged = stream_writer(path, **options).write(iter([ROWS]))
     stream_writer(path, **options).abort([staged, None], 0)
-    assert beside(path) == []
+    assert staged_next_to(path) == []
 
 
 def test_next_commit_removes_what_a_failed_batch_of_the_query_left(tmp_path: Path) -> None:
     path, query = tmp_path / "log", {"checkpointLocation": "/c"}
-    stream_writer(path, **query).write(iter([ROWS]))  # the batch fails, and Spark tells no writer
+    stream_writer(path, **query).write(iter([ROWS]))  # the batch fails, and Spark informs no writer
     staged = stream_writer(path, **query).write(iter([ROWS]))
     stream_writer(path, **query).commit([staged], 0)
-    assert beside(path) == []
+    assert staged_next_to(path) == []
     assert len(list(kafkafmt.open(path)["t", 0])) == 2
 
 
@@ -68,15 +69,15 @@ def test_staged_file_that_changed_is_not_appended(tmp_path: Path) -> None:
     staged = writer.write(iter(big))
     (file,) = Path(staged.staged.folder).iterdir()
     first = next(iter(kafkafmt.iter_batches(file.read_bytes())))
-    file.write_bytes(file.read_bytes()[: len(first.data)])  # whole batches, but not all
+    file.write_bytes(file.read_bytes()[: len(first.data)])  # complete batches, but not all of them
     with pytest.raises(OSError, match=r"bytes here, but a task staged"):
         writer.commit([staged], 0)
     assert list(kafkafmt.open(path)["t", 0]) == []
-    assert beside(path) == []
+    assert staged_next_to(path) == []
 
 
 def owned_by_a_dead_process(path: Path, query: str | None) -> Path:
-    """A staging directory whose driver has ended."""
+    """Return a staging directory whose driver has ended."""
     program = "import sys; sys.path[:0] = eval(sys.argv[1]); from pathlib import Path; from kafkafmt.spark.sink import job_staging as j;"
     program += "j.JVM = ''; print(j.staging_of(Path(sys.argv[2]), eval(sys.argv[3])))"
     command = [sys.executable, "-c", program, repr(sys.path), str(path), repr(query)]
@@ -87,8 +88,8 @@ def owned_by_a_dead_process(path: Path, query: str | None) -> Path:
     return made
 
 
-def elsewhere(path: Path) -> Path:
-    """The same directory as of a driver on another machine."""
+def on_another_machine(path: Path) -> Path:
+    """Rename a staging directory, so that its driver seems to run on another machine."""
     head, _, tail = path.name.partition(job_staging.MARK)
     return path.rename(path.with_name(f"{head}{job_staging.MARK}00000000{tail[8:]}"))
 
@@ -97,9 +98,9 @@ def test_leftovers_are_removed_only_if_unused(tmp_path: Path) -> None:
     path = tmp_path / "log"
     owned_by_a_dead_process(path, None)
     owned_by_a_dead_process(path, "other query")
-    remote = elsewhere(owned_by_a_dead_process(path, None))
-    remote_query = elsewhere(owned_by_a_dead_process(path, "other query"))
-    earlier_run = elsewhere(owned_by_a_dead_process(path, "/c"))
+    remote = on_another_machine(owned_by_a_dead_process(path, None))
+    remote_query = on_another_machine(owned_by_a_dead_process(path, "other query"))
+    earlier_run = on_another_machine(owned_by_a_dead_process(path, "/c"))
     running = staging_of(path)
     running.mkdir()
     other_log = owned_by_a_dead_process(tmp_path / "log2", None)
@@ -113,7 +114,7 @@ def test_leftovers_are_removed_only_if_unused(tmp_path: Path) -> None:
 
 def test_staging_of_a_live_driver_is_left_alone_even_by_its_query(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    parent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         own = staging_of(path, "/c")
         head, _, tail = own.name.partition(job_staging.MARK)
@@ -151,7 +152,7 @@ query.awaitTermination()
 """
 
 
-def run_stream(spark: Any, source: Path, log: Path, checkpoint: Path) -> None:
+def run_stream(spark: SparkSession, source: Path, log: Path, checkpoint: Path) -> None:
     frame = (
         spark.readStream.format("kafkafmt")
         .option("startingOffsets", "earliest")
@@ -162,29 +163,29 @@ def run_stream(spark: Any, source: Path, log: Path, checkpoint: Path) -> None:
     writer.trigger(availableNow=True).start(str(log)).awaitTermination(300)
 
 
-def filled(path: Path, total: int) -> Path:
+def source_log(path: Path, total: int) -> Path:
     with kafkafmt.LogDirectory(path) as directory:
         directory.writer("orders").append([(None, b"%d" % i, 1_700_000_000_000 + i) for i in range(total)])
     return path
 
 
 def values(path: Path) -> Counter[int]:
-    return Counter(int(r.value) for p in kafkafmt.open(path) for r in p)
+    return Counter(int(r.value or b"") for p in kafkafmt.open(path) for r in p)
 
 
-def test_five_micro_batches_leave_nothing(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "beside").mkdir()
-    log = tmp_path / "beside" / "log"
-    run_stream(spark, filled(tmp_path / "source", 10_000), log, tmp_path / "c")
+def test_five_micro_batches_leave_no_staging(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "parent").mkdir()
+    log = tmp_path / "parent" / "log"
+    run_stream(spark, source_log(tmp_path / "source", 10_000), log, tmp_path / "c")
     assert len(list((tmp_path / "c" / "commits").glob("[0-9]*"))) == 5
     assert [p.name for p in log.parent.iterdir()] == ["log"]
     assert values(log) == Counter(range(10_000))
 
 
 @pytest.mark.full
-def test_killed_stream_leaves_nothing_once_it_was_restarted(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "beside").mkdir()
-    source, log, total = filled(tmp_path / "source", 40_000), tmp_path / "beside" / "log", 40_000
+def test_killed_stream_leaves_no_staging_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "parent").mkdir()
+    source, log, total = source_log(tmp_path / "source", 40_000), tmp_path / "parent" / "log", 40_000
     program = SINK.format(path=sys.path, source=str(source), log=str(log), checkpoint=str(tmp_path / "c"))
     left = []
     for _ in range(2):
@@ -193,12 +194,12 @@ def test_killed_stream_leaves_nothing_once_it_was_restarted(spark: Any, tmp_path
             before = len(list((tmp_path / "c" / "commits").glob("[0-9]*")))
             while process.poll() is None and len(list((tmp_path / "c" / "commits").glob("[0-9]*"))) < before + 2:
                 time.sleep(0.01)
-            while process.poll() is None and not beside(log):  # a batch is staged just now
+            while process.poll() is None and not staged_next_to(log):  # until a batch is being staged
                 pass
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        left.append(beside(log))
+        left.append(staged_next_to(log))
     assert any(left)
     run_stream(spark, source, log, tmp_path / "c")
     assert [p.name for p in log.parent.iterdir()] == ["log"]

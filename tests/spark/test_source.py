@@ -1,9 +1,12 @@
-"""The data source in Spark itself: the golden logs equal what the Java consumer read, and errors reach the user as one line."""
+"""Test the data source in Spark: records equal those of the Java consumer, and errors are one line."""
+
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from golden_cases import CASES, case, same_rows
+from golden_cases import CASES, Case, case, same_rows
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 from reports import verify_partition
 from source_rows import COLUMNS, micros, rows
 
@@ -15,7 +18,7 @@ SCHEMA = ddl_of((*COLUMNS, "timestamp"))
 NO_MICROS = (2**63 - 1) // 1000
 
 
-def load(spark, case, schema=SCHEMA, **options):
+def load(spark: SparkSession, case: Case, schema: str | None = SCHEMA, **options: str) -> DataFrame:
     if case.internal:
         options.setdefault("subscribe", ",".join(sorted({topic for topic, _, _ in case.expected()})))
     reader = spark.read.format("kafkafmt").options(**options)
@@ -23,27 +26,27 @@ def load(spark, case, schema=SCHEMA, **options):
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.torn], ids=str)
-def test_records_equal_the_consumers(spark, case):
-    got = load(spark, case).toArrow()
-    same_rows(rows(got), case.expected())
-    millis, types = (got.column(n).to_pylist() for n in ("timestampMillis", "timestampType"))
-    assert micros(got) == [
+def test_records_equal_the_consumers(spark: SparkSession, case: Case) -> None:
+    actual = load(spark, case).toArrow()
+    same_rows(rows(actual), case.expected())
+    millis, types = (actual.column(n).to_pylist() for n in ("timestampMillis", "timestampType"))
+    assert micros(actual) == [
         None if t < 0 or abs(ms) > NO_MICROS else ms * 1000 for ms, t in zip(millis, types, strict=True)
     ]
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "dropMalformed"])
-def test_all_that_is_intact_of_a_damaged_log(spark, mode):
+def test_intact_records_of_a_damaged_log_are_read(spark: SparkSession, mode: str) -> None:
     torn = case("torn")
-    got, want = rows(load(spark, torn, mode=mode).toArrow()), torn.expected()
+    actual, expected = rows(load(spark, torn, mode=mode).toArrow()), torn.expected()
     reports = {p.key: verify_partition(PartitionLog(p)) for p in discover(torn.roots).partitions}
-    missing = want.keys() - got.keys()
+    missing = expected.keys() - actual.keys()
     assert missing
     assert [at for at in missing if not torn.may_be_missing(at, reports[at[:2]])] == []
-    same_rows(got, {at: row for at, row in want.items() if at not in missing})
+    same_rows(actual, {at: row for at, row in expected.items() if at not in missing})
 
 
-def test_failfast_names_file_position_and_offsets(spark):
+def test_failfast_names_file_position_and_offsets(spark: SparkSession) -> None:
     with pytest.raises(AnalysisException) as caught:
         load(spark, case("torn"), mode="FAILFAST", subscribe="torn-flip-old").count()
     message = str(caught.value)
@@ -52,7 +55,7 @@ def test_failfast_names_file_position_and_offsets(spark):
     assert "position 2048" in message
 
 
-def test_the_schema_is_that_of_sparks_kafka_source(spark):
+def test_schema_equals_that_of_sparks_kafka_source(spark: SparkSession) -> None:
     plain = load(spark, case("codecs"), schema=None)
     assert plain.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
     assert plain.where("offset = 5 and topic = 'codec-lz4'").count() == 1
@@ -61,39 +64,39 @@ def test_the_schema_is_that_of_sparks_kafka_source(spark):
     assert full.count() == len(case("codecs").expected())
 
 
-def test_a_schema_is_the_projection(spark):
-    got = load(spark, case("segments"), schema="value binary, offset bigint", subscribe="segments-time").toArrow()
-    assert got.schema.names == ["value", "offset"]
-    assert sorted(got.column("offset").to_pylist()) == list(range(200))
+def test_given_schema_selects_the_columns(spark: SparkSession) -> None:
+    actual = load(spark, case("segments"), schema="value binary, offset bigint", subscribe="segments-time").toArrow()
+    assert actual.schema.names == ["value", "offset"]
+    assert sorted(actual.column("offset").to_pylist()) == list(range(200))
 
 
-def test_bounds_and_sql(spark):
+def test_sql_query_reads_the_bounds(spark: SparkSession) -> None:
     segments = case("segments")
     bounds = {"startingTimestamp": "1700000110449", "endingOffsets": '{"segments-size":{"0":900,"1":-1}}'}
     df = load(spark, segments, subscribe="segments-size", **bounds)
     df.createOrReplaceTempView("sizes")
-    got = spark.sql(
+    actual = spark.sql(
         "select partition, min(offset), max(offset), count(*) from sizes group by partition order by partition"
     ).collect()
-    assert [tuple(row) for row in got] == [(0, 836, 899, 64), (1, 841, 1499, 659)]
+    assert [tuple(row) for row in actual] == [(0, 836, 899, 64), (1, 841, 1499, 659)]
 
 
-def test_tiny_splits_give_many_partitions_and_the_same_records(spark):
+def test_tiny_splits_give_many_partitions_and_the_same_records(spark: SparkSession) -> None:
     segments = case("segments")
     whole, split = load(spark, segments), load(spark, segments, splitBytes="1k")
     assert split.rdd.getNumPartitions() > 20 > whole.rdd.getNumPartitions()
     same_rows(rows(split.toArrow()), segments.expected())
 
 
-def test_read_committed(spark):
-    """Split in the middle of transactions too."""
+def test_read_committed_equals_the_consumer(spark: SparkSession) -> None:
+    """The splits also divide transactions."""
     for golden in (case("transactions"), case("unclean")):
         for options in ({}, {"splitBytes": "1k"}):
-            got = load(spark, golden, **{"kafka.isolation.level": "read_committed"}, **options)
-            same_rows(rows(got.toArrow()), golden.expected(committed=True))
+            actual = load(spark, golden, **{"kafka.isolation.level": "read_committed"}, **options)
+            same_rows(rows(actual.toArrow()), golden.expected(committed=True))
 
 
-def test_one_path_and_no_record(spark):
+def test_single_file_and_empty_selection_are_read(spark: SparkSession) -> None:
     nothing = load(spark, case("segments"), subscribePattern="nothing.*")
     assert nothing.count() == 0
     assert nothing.toArrow().num_rows == 0
@@ -101,7 +104,7 @@ def test_one_path_and_no_record(spark):
     assert 0 < spark.read.format("kafkafmt").load(str(log)).count() < 200
 
 
-def test_limit_stops_reading(spark):
+def test_limit_stops_reading(spark: SparkSession) -> None:
     assert len(load(spark, case("segments")).limit(3).collect()) == 3
 
 
@@ -121,24 +124,26 @@ def test_limit_stops_reading(spark):
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(spark, options, schema, message):
+def test_wrong_option_or_schema_is_reported_in_one_line(
+    spark: SparkSession, options: dict[str, str], schema: str | None, message: str
+) -> None:
     with pytest.raises(AnalysisException) as caught:
         load(spark, case("segments"), schema=schema, **options).count()
     assert message in str(caught.value)
     assert len(str(caught.value)) < 1500
 
 
-def test_a_path_that_is_not_there(spark, tmp_path):
+def test_missing_path_raises(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match="No such file"):
         spark.read.format("kafkafmt").load(str(tmp_path / "gone")).count()
 
 
-def test_registered_by_hand_it_is_the_same(spark):
+def test_source_can_be_registered_again(spark: SparkSession) -> None:
     register(spark)
     assert load(spark, case("epochs")).count() == 129
 
 
-def test_what_a_task_yields_is_what_spark_declares():
+def test_schema_of_task_output_equals_sparks() -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from kafkafmt.arrow import schema_of

@@ -1,4 +1,4 @@
-"""The data sink says if no broker would serve what it wrote."""
+"""Test the warning of the data sink about partitions that no broker would serve."""
 
 from pathlib import Path
 

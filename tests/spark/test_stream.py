@@ -1,4 +1,4 @@
-"""The data source as a stream: offsets and rules as of Spark's Kafka source, every record once, over logs that grow meanwhile."""
+"""Test the data source as a stream: options work as in Spark's Kafka source, and every record is read once."""
 
 from __future__ import annotations
 
@@ -18,29 +18,32 @@ from typing import Any
 import pytest
 from building import batch, control_batch, record
 from golden_cases import CASES, LEGACY, Case, case, same_rows
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from source_rows import COLUMNS, rows
 
 import kafkafmt
+from kafkafmt.spark.option_text import OptionError
 from kafkafmt.spark.schema import ddl_of, struct_of
 from kafkafmt.spark.source.data_source import KafkaLogSource
-from kafkafmt.spark.source.options import OptionError
-from kafkafmt.spark.source.stream import DataLossError, KafkaLogStreamReader
+from kafkafmt.spark.source.planning import DataLossError
+from kafkafmt.spark.source.stream import KafkaLogStreamReader
 
 ALL = ReadAllAvailable()
 
 
 def reader(path: Path, **options: str) -> KafkaLogStreamReader:
     source = KafkaLogSource(CaseInsensitiveDict({"path": str(path), **options}))
-    made: Any = source.streamReader(struct_of(["topic", "partition", "offset"]))
+    made = source.streamReader(struct_of(["topic", "partition", "offset"]))
+    assert isinstance(made, KafkaLogStreamReader)
     return made
 
 
 def read(stream: KafkaLogStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """topic, partition and offset of what a batch of the stream has."""
+    """Return topic, partition and offset of the records in a batch of the stream."""
     batches = [b for p in stream.partitions(start, end) for b in stream.read(p)]
-    return sorted(tuple(row.values()) for b in batches for row in b.to_pylist())  # type: ignore[misc]
+    return sorted(tuple(row.values()) for b in batches for row in b.to_pylist())
 
 
 def put(folder: Path, name: str, *batches: bytes, base: int = 0) -> Path:
@@ -57,7 +60,7 @@ def five(first: int, **fields: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("options", "want"),
+    ("options", "expected"),
     [
         ({}, {"0": 10, "1": 5}),
         ({"startingOffsets": "latest"}, {"0": 10, "1": 5}),
@@ -66,17 +69,17 @@ def five(first: int, **fields: Any) -> bytes:
         ({"startingTimestamp": "3", "startingOffsetsByTimestampStrategy": "latest"}, {"0": 5, "1": 5}),
     ],
 )
-def test_starting_offsets_of_a_stream(tmp_path: Path, options: dict[str, str], want: dict[str, int]) -> None:
+def test_starting_offsets_of_a_stream(tmp_path: Path, options: dict[str, str], expected: dict[str, int]) -> None:
     put(tmp_path, "t-0", five(0, base_timestamp=1), five(5, base_timestamp=3))
     put(tmp_path, "t-1", five(0, base_timestamp=1))
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
     stream = reader(tmp_path, **options)
-    assert stream.initialOffset() == {"t": want}
+    assert stream.initialOffset() == {"t": expected}
     put(tmp_path, "t-1", five(5))
-    assert stream.initialOffset() == {"t": want}
+    assert stream.initialOffset() == {"t": expected}
 
 
-def test_batch_after_batch(tmp_path: Path) -> None:
+def test_consecutive_batches_read_every_offset_once(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(0), five(5))
     stream = reader(tmp_path, startingOffsets="earliest", maxOffsetsPerTrigger="6")
     start, limit = stream.initialOffset(), stream.getDefaultReadLimit()
@@ -84,10 +87,10 @@ def test_batch_after_batch(tmp_path: Path) -> None:
     end = stream.latestOffset(start, limit)
     assert end == {"t": {"0": 6}}
     assert read(stream, start, end) == [("t", 0, o) for o in range(6)]
-    put(tmp_path, "t-0", five(10)[:-1])  # the last batch is being written
+    put(tmp_path, "t-0", five(10)[:-1])  # the last batch is incomplete
     put(tmp_path, "u-3", five(0), base=0)
     start, end = end, stream.latestOffset(end, limit)
-    assert end == {"t": {"0": 8}, "u": {"3": 3}}  # 4 and 5 offsets are there, 6 of 9 are taken
+    assert end == {"t": {"0": 8}, "u": {"3": 3}}  # 4 and 5 new offsets exist, and 6 of these 9 are read
     assert read(stream, start, end) == [("t", 0, 6), ("t", 0, 7), ("u", 3, 0), ("u", 3, 1), ("u", 3, 2)]
     put(tmp_path, "t-0", five(10)[-1:])
     put(tmp_path, "t-0", five(15), base=15)
@@ -97,10 +100,10 @@ def test_batch_after_batch(tmp_path: Path) -> None:
     assert read(stream, start, end) == [("t", 0, o) for o in range(8, 20)] + [("u", 3, 3), ("u", 3, 4)]
     assert stream.latestOffset(end, ALL) == end
     assert stream.partitions(end, end) == []
-    assert read(reader(tmp_path), start, end) == read(stream, start, end)  # as after a restart
+    assert read(reader(tmp_path), start, end) == read(stream, start, end)  # like after a restart
 
 
-def test_available_now_stops_at_what_is_there(tmp_path: Path) -> None:
+def test_available_now_stops_at_the_end_at_its_start(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(0))
     stream = reader(tmp_path, startingOffsets="earliest")
     stream.prepareForTriggerAvailableNow()
@@ -110,8 +113,8 @@ def test_available_now_stops_at_what_is_there(tmp_path: Path) -> None:
 
 
 def test_read_committed_ends_at_the_last_stable_offset(tmp_path: Path) -> None:
-    of = {"flags": 0x10, "producer_id": 7, "producer_epoch": 0}
-    put(tmp_path, "t-0", five(0), five(5, **of), five(10))
+    transaction = {"flags": 0x10, "producer_id": 7, "producer_epoch": 0}
+    put(tmp_path, "t-0", five(0), five(5, **transaction), five(10))
     stream = reader(tmp_path, startingOffsets="earliest", **{"kafka.isolation.level": "read_committed"})
     start = stream.initialOffset()
     end = stream.latestOffset(start, ALL)
@@ -120,24 +123,24 @@ def test_read_committed_ends_at_the_last_stable_offset(tmp_path: Path) -> None:
         tmp_path,
         "t-0",
         control_batch(0, base_offset=15, producer_id=7),
-        five(16, **of),
+        five(16, **transaction),
         control_batch(1, base_offset=21, producer_id=7),
     )
     last = stream.latestOffset(end, ALL)
     assert last == {"t": {"0": 22}}
-    for anew in (stream, reader(tmp_path, **{"kafka.isolation.level": "read_committed"})):
-        assert [o for *_, o in read(anew, start, end)] == list(range(5))
-        assert [o for *_, o in read(anew, end, last)] == [*range(10, 15), *range(16, 21)]
+    for stream_reader in (stream, reader(tmp_path, **{"kafka.isolation.level": "read_committed"})):
+        assert [o for *_, o in read(stream_reader, start, end)] == list(range(5))
+        assert [o for *_, o in read(stream_reader, end, last)] == [*range(10, 15), *range(16, 21)]
 
 
-def happen(folder: Path, way: str) -> None:
-    """Something that takes offsets 5 to 9 away."""
-    if way == "retention":
+def remove_offsets(folder: Path, cause: str) -> None:
+    """Remove offsets 5 to 9 in one of these ways."""
+    if cause == "retention":
         put(folder, "t-0", five(10), base=10)
         (folder / "t-0" / f"{5:020}.log").unlink()
         return
     shutil.rmtree(folder / "t-0")
-    put(folder, *(("t-0", five(0)[:-1]) if way == "truncated" else ("other-0", five(0))))
+    put(folder, *(("t-0", five(0)[:-1]) if cause == "truncated" else ("other-0", five(0))))
 
 
 LOST = {
@@ -148,27 +151,27 @@ LOST = {
 }
 
 
-@pytest.mark.parametrize("way", LOST)
-def test_what_is_gone_before_it_was_read(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize("cause", LOST)
+def test_offsets_lost_before_they_were_read_raise_or_are_skipped(tmp_path: Path, cause: str) -> None:
     put(tmp_path, "t-0", five(0))
     put(tmp_path, "t-0", five(5), base=5)
-    options = {"startingOffsets": "earliest"} | ({} if "none" in way else {"subscribe": "t"})
-    strict, lenient = (reader(tmp_path, failOnDataLoss=word, **options) for word in ("true", "false"))
+    options = {"startingOffsets": "earliest"} | ({} if "none" in cause else {"subscribe": "t"})
+    strict, lenient = (reader(tmp_path, failOnDataLoss=option, **options) for option in ("true", "false"))
     for stream in (strict, lenient):
         assert stream.latestOffset(stream.initialOffset(), ALL) == {"t": {"0": 10}}
     (tmp_path / "t-0" / f"{0:020}.log").unlink()
-    happen(tmp_path, way)
+    remove_offsets(tmp_path, cause)
     begin = {"t": {"0": 5}}
 
-    def take(stream: KafkaLogStreamReader) -> list[int]:
+    def read_offsets(stream: KafkaLogStreamReader) -> list[int]:
         return [o for topic, _, o in read(stream, begin, stream.latestOffset(begin, ALL)) if topic == "t"]
 
-    with pytest.raises((DataLossError, OptionError), match=LOST[way]):
-        take(strict)
-    assert take(lenient) == (list(range(10, 15)) if way == "retention" else [])
+    with pytest.raises((DataLossError, OptionError), match=LOST[cause]):
+        read_offsets(strict)
+    assert read_offsets(lenient) == (list(range(10, 15)) if cause == "retention" else [])
 
 
-def test_what_a_plan_no_longer_finds(tmp_path: Path) -> None:
+def test_offsets_missing_from_a_plan_raise_data_loss_error(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(0))
     with pytest.raises(DataLossError, match=r"offsets 5 to 9 are gone: the log was truncated; failOnDataLoss=false"):
         read(reader(tmp_path), {"t": {"0": 0}}, {"t": {"0": 10}})
@@ -190,7 +193,7 @@ def test_what_a_plan_no_longer_finds(tmp_path: Path) -> None:
         list(stream.read(part))
 
 
-def test_options_of_streams_and_of_batch_queries(tmp_path: Path) -> None:
+def test_wrong_option_of_a_stream_raises(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(0))
     with pytest.raises(OptionError, match="endingOffsets is only for batch queries: a stream has no end"):
         reader(tmp_path, endingOffsets="latest").initialOffset()
@@ -214,7 +217,7 @@ def test_stream_waits_for_min_offsets_per_trigger_or_max_trigger_delay(
     put(tmp_path, "t-0", five(0))
     waiting = reader(tmp_path, startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="2m")
     first = waiting.latestOffset(waiting.initialOffset(), ALL)
-    assert first == {"t": {"0": 5}}  # the first batch is not put off
+    assert first == {"t": {"0": 5}}  # the first batch is not delayed
     put(tmp_path, "t-0", five(5))
     now += 119
     assert waiting.latestOffset(first, ALL) == first
@@ -230,21 +233,21 @@ def test_stream_waits_for_min_offsets_per_trigger_or_max_trigger_delay(
 @pytest.mark.parametrize(
     "golden", [c for c in CASES + LEGACY if not c.torn and not c.internal and "nested" not in c.name], ids=str
 )
-def test_golden_logs_in_small_batches(golden: Case) -> None:
+def test_golden_logs_are_read_once_in_small_batches(golden: Case) -> None:
     stream = reader(golden.roots[0], paths=json.dumps([str(r) for r in golden.roots[1:]]), startingOffsets="earliest")
-    end, got = stream.initialOffset(), []
+    end, actual = stream.initialOffset(), []
     while (following := stream.latestOffset(end, ReadMaxRows(300))) != end:
-        got += read(stream, end, following)
+        actual += read(stream, end, following)
         end = following
-    assert len(got) == len(set(got))
-    assert set(got) == golden.expected().keys()
+    assert len(actual) == len(set(actual))
+    assert set(actual) == golden.expected().keys()
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "FAILFAST"])
-def test_damage(tmp_path: Path, mode: str) -> None:
-    hurt = bytearray(five(5))
-    hurt[-3] ^= 1
-    put(tmp_path, "t-0", five(0), bytes(hurt), five(10))
+def test_damage_is_skipped_or_raises_according_to_the_mode(tmp_path: Path, mode: str) -> None:
+    corrupted_batch = bytearray(five(5))
+    corrupted_batch[-3] ^= 1
+    put(tmp_path, "t-0", five(0), bytes(corrupted_batch), five(10))
     stream = reader(tmp_path, startingOffsets="earliest", mode=mode)
     start = stream.initialOffset()
     end = stream.latestOffset(start, ALL)
@@ -256,12 +259,12 @@ def test_damage(tmp_path: Path, mode: str) -> None:
         assert [o for *_, o in read(stream, start, end)] == [*range(5), *range(10, 15)]
 
 
-def stream_of(spark: Any, path: Any, **options: Any) -> Any:
+def stream_of(spark: SparkSession, path: Any, **options: Any) -> Any:
     options = {"startingOffsets": "earliest", **options}
     return spark.readStream.format("kafkafmt").schema(ddl_of((*COLUMNS, "timestamp"))).options(**options).load(path)
 
 
-def test_golden_transactions(spark: Any, tmp_path: Path) -> None:
+def test_stream_at_read_committed_equals_the_consumer(spark: SparkSession, tmp_path: Path) -> None:
     golden = case("transactions")
     frame = stream_of(
         spark, str(golden.roots[0]), maxOffsetsPerTrigger=100, **{"kafka.isolation.level": "read_committed"}
@@ -273,41 +276,48 @@ def test_golden_transactions(spark: Any, tmp_path: Path) -> None:
     same_rows(rows(spark.read.parquet(str(tmp_path / "out")).toArrow()), golden.expected(committed=True))
 
 
-def test_each_record_once_while_the_log_grows_and_the_query_is_restarted(spark: Any, tmp_path: Path) -> None:
-    """A writer appends while the query runs, is stopped and started again from its checkpoint."""
-    wrote = threading.Event()
-    total = 3000
+def test_each_record_is_read_once_across_restarts_of_the_query(spark: SparkSession, tmp_path: Path) -> None:
+    """A writer appends while the query runs, and is stopped and started again from its checkpoint."""
+    appended, stop = threading.Event(), threading.Event()
+    total = 0
 
     def write() -> None:
+        nonlocal total
         with kafkafmt.LogDirectory(tmp_path / "log", segment_bytes=4096) as directory:
             writers = [directory.writer("orders", n) for n in range(3)]
-            for i in range(total):
-                writers[i % 3].append([(b"%d" % i, b"v" * 20, 1_700_000_000_000 + i)])
-                wrote.set()
+            while not stop.is_set():
+                writers[total % 3].append([(b"%d" % total, b"v" * 20, 1_700_000_000_000 + total)])
+                total += 1
+                appended.set()
                 time.sleep(0.002)
 
     thread = threading.Thread(target=write)
     thread.start()
-    wrote.wait(60)
+    assert appended.wait(60)
 
     def start(**trigger: Any) -> Any:
         frame = stream_of(spark, str(tmp_path / "log"), subscribe="orders", maxOffsetsPerTrigger=400)
         writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
         return writer.trigger(**trigger).start(str(tmp_path / "out"))
 
-    for _ in range(2):
-        query = start(processingTime="100 milliseconds")
-        while not any(p["numInputRows"] for p in query.recentProgress):
-            time.sleep(0.1)
-        time.sleep(0.5)
-        query.stop()
-        assert max(p["numInputRows"] for p in query.recentProgress) <= 400
-    thread.join()
+    try:
+        for _ in range(2):
+            query = start(processingTime="100 milliseconds")
+            while sum(p["numInputRows"] > 0 for p in query.recentProgress) < 3:
+                assert query.isActive, query.exception()
+                time.sleep(0.05)
+            query.stop()
+            assert max(p["numInputRows"] for p in query.recentProgress) <= 400
+    finally:
+        stop.set()
+        thread.join()
     query = start(availableNow=True)
     query.awaitTermination(120)
-    got = spark.read.parquet(str(tmp_path / "out")).toArrow()
-    assert Counter(int(k) for k in got.column("key").to_pylist()) == Counter(range(total))
-    assert json.loads(query.lastProgress["sources"][0]["endOffset"]) == {"orders": {"0": 1000, "1": 1000, "2": 1000}}
+    actual = spark.read.parquet(str(tmp_path / "out")).toArrow()
+    assert Counter(int(k) for k in actual.column("key").to_pylist()) == Counter(range(total))
+    assert json.loads(query.lastProgress["sources"][0]["endOffset"]) == {
+        "orders": {str(n): len(range(n, total, 3)) for n in range(3)}
+    }
 
 
 STREAM = """
@@ -324,8 +334,8 @@ query.awaitTermination()
 
 
 @pytest.mark.full
-def test_kill_9_loses_and_doubles_nothing(spark: Any, tmp_path: Path) -> None:
-    """Driver, JVM and workers are killed at any moment, three times; the query goes on from its checkpoint."""
+def test_killed_query_reads_each_record_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Driver, JVM and workers are killed three times, and the query continues from its checkpoint."""
     log, out, checkpoint = (str(tmp_path / name) for name in ("log", "out", "checkpoint"))
     total = 20_000
     with kafkafmt.LogDirectory(log, segment_bytes=1 << 16) as directory:
@@ -352,5 +362,5 @@ def test_kill_9_loses_and_doubles_nothing(spark: Any, tmp_path: Path) -> None:
         .start(out)
     )
     query.awaitTermination(120)
-    got = spark.read.parquet(out).toArrow()
-    assert Counter(int(k) for k in got.column("key").to_pylist()) == Counter(range(total))
+    actual = spark.read.parquet(out).toArrow()
+    assert Counter(int(k) for k in actual.column("key").to_pylist()) == Counter(range(total))

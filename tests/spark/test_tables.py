@@ -1,4 +1,4 @@
-"""SQL tables and views over log directories, in the ways that Spark has to make them."""
+"""Test SQL tables and views over log directories, in all ways that Spark can create them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 import kafkafmt
@@ -16,7 +17,7 @@ from kafkafmt.spark.source.data_source import KafkaLogSource
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A log directory, its name with a space and a percent sign, of two topics."""
+    """Return a log directory with two topics. Its name contains a space and a percent sign."""
     made = tmp_path / "my log%20"
     with kafkafmt.LogDirectory(made) as directory:
         for topic, count in (("orders", 10), ("other", 5)):
@@ -25,14 +26,14 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def table(spark: Any, tmp_path: Path) -> Any:
-    """Names a table of its own; it is dropped at the end."""
+def table(spark: SparkSession, tmp_path: Path) -> Any:
+    """Return the name of a table for the test, which is dropped at the end."""
     name = f"t_{tmp_path.name}".replace("-", "_")
     yield name
     spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
-WAYS = {
+STATEMENTS = {
     "options": "CREATE TABLE {t} USING kafkafmt OPTIONS (path '{p}', subscribe 'orders', minPartitions '2', groupIdPrefix 'x')",
     "location": "CREATE TABLE {t} USING kafkafmt OPTIONS (subscribe 'orders') LOCATION '{p}'",
     "url": "CREATE TABLE {t} USING kafkafmt OPTIONS (subscribe 'orders') LOCATION 'file://{p}'",
@@ -40,21 +41,21 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_table_reads_its_log(spark: Any, path: Path, table: str, way: str) -> None:
-    spark.sql(WAYS[way].format(t=table, p=path))
+@pytest.mark.parametrize("kind", STATEMENTS)
+def test_table_reads_its_log(spark: SparkSession, path: Path, table: str, kind: str) -> None:
+    spark.sql(STATEMENTS[kind].format(t=table, p=path))
     (row,) = spark.sql(f"SELECT count(*) n, max(offset) last FROM {table} WHERE topic = 'orders'").collect()
     assert (row.n, row.last) == (10, 9)
     assert spark.table(table).count() == 10
     assert spark.read.option("startingOffsets", '{"orders": {"0": 7}}').table(table).count() == 3
 
 
-def test_catalog_creates_a_table(spark: Any, path: Path, table: str) -> None:
+def test_catalog_creates_a_table(spark: SparkSession, path: Path, table: str) -> None:
     assert spark.catalog.createTable(table, path=str(path), source="kafkafmt", subscribe="other").count() == 5
     assert spark.table(table).count() == 5
 
 
-def test_table_is_read_as_a_stream(spark: Any, path: Path, table: str, tmp_path: Path) -> None:
+def test_table_is_read_as_a_stream(spark: SparkSession, path: Path, table: str, tmp_path: Path) -> None:
     spark.sql(
         f"CREATE TABLE {table} USING kafkafmt OPTIONS (path '{path}', subscribe 'orders', startingOffsets 'earliest')"
     )
@@ -65,21 +66,21 @@ def test_table_is_read_as_a_stream(spark: Any, path: Path, table: str, tmp_path:
     assert spark.read.parquet(str(tmp_path / "out")).count() == 10
 
 
-def test_temporary_view_reads_its_log(spark: Any, path: Path) -> None:
+def test_temporary_view_reads_its_log(spark: SparkSession, path: Path) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v_logs USING kafkafmt OPTIONS (path '{path}', subscribe 'orders')")
     assert spark.sql("SELECT * FROM v_logs").count() == 10
 
 
-def test_table_cannot_be_inserted_into(spark: Any, path: Path, table: str) -> None:
-    """Spark does not tell the source which table is written, only where the rows come from."""
+def test_table_cannot_be_inserted_into(spark: SparkSession, path: Path, table: str) -> None:
+    """Spark reports only the source of the rows to the data source, not the table to which they are written."""
     spark.sql(f"CREATE TABLE {table} USING kafkafmt OPTIONS (path '{path}', subscribe 'orders')")
     with pytest.raises(Exception, match=r"no path: .* INSERT INTO and toTable cannot be used"):
         spark.table(table).write.mode("append").insertInto(table)
     assert spark.table(table).count() == 10
 
 
-def test_tables_are_never_mixed_up(spark: Any, path: Path, table: str, tmp_path: Path) -> None:
-    """Columns keep a table's options in whatever is made of them."""
+def test_tables_are_never_mixed_up(spark: SparkSession, path: Path, table: str, tmp_path: Path) -> None:
+    """Columns keep the options of their table, also in queries over them."""
     other, copy = tmp_path / "other", f"{table}_copy"
     with kafkafmt.LogDirectory(other) as directory:
         directory.writer("orders").append([(None, b"1", 1)])
@@ -107,7 +108,7 @@ def test_tables_are_never_mixed_up(spark: Any, path: Path, table: str, tmp_path:
     assert spark.table(table).count() == 10
 
 
-def test_wrong_option_of_a_table_is_refused_when_it_is_created(spark: Any, path: Path, table: str) -> None:
+def test_wrong_option_of_a_table_is_refused_when_it_is_created(spark: SparkSession, path: Path, table: str) -> None:
     with pytest.raises(Exception, match="did you mean subscribe"):
         spark.sql(f"CREATE TABLE {table} USING kafkafmt OPTIONS (path '{path}', subscribes 'orders')")
     with pytest.raises(Exception, match="no path"):
@@ -116,7 +117,7 @@ def test_wrong_option_of_a_table_is_refused_when_it_is_created(spark: Any, path:
         spark.sql(f"CREATE TABLE {table} USING kafkafmt OPTIONS (path 's3://bucket/x')")
 
 
-def test_table_without_our_columns_is_refused_with_a_remedy(spark: Any, path: Path, table: str) -> None:
+def test_table_without_our_columns_is_refused_with_a_remedy(spark: SparkSession, path: Path, table: str) -> None:
     frame = (
         spark.sql("SELECT 'v' value, 'orders' topic").write.format("kafkafmt").option("path", str(path)).mode("append")
     )
@@ -126,7 +127,7 @@ def test_table_without_our_columns_is_refused_with_a_remedy(spark: Any, path: Pa
         spark.table(table).count()
 
 
-def test_what_spark_adds_is_not_an_option_of_a_query(path: Path) -> None:
+def test_property_that_spark_adds_is_only_accepted_for_tables(path: Path) -> None:
     with pytest.raises(OptionError, match="unknown option owner"):
         KafkaLogSource(CaseInsensitiveDict({"path": str(path), "owner": "me", "subscribe": "orders"}))
     added = {"owner": "me", "provider": "kafkafmt", "external": "true"}

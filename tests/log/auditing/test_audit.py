@@ -1,4 +1,7 @@
-"""What lies beside the batches, held against them: nothing is found where brokers wrote it, every lie is."""
+"""Test the audit of indexes, snapshots and checkpoints.
+
+Files that brokers wrote have no findings, and every wrong entry is found.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,11 @@ def findings(path: Path) -> Found:
 
 
 @pytest.mark.parametrize("golden", [*CASES, *LEGACY], ids=str)
-def test_nothing_is_found_in_what_brokers_wrote(golden: Case) -> None:
-    """Of 0.8 to 4.3, compacted, killed, with transactions; but for tails that nobody finished, and what points into them."""
+def test_logs_of_brokers_have_no_findings(golden: Case) -> None:
+    """The logs are of Kafka 0.8 to 4.3, compacted, killed and with transactions.
+
+    Only unfinished tails, and the index entries that point into them, are findings.
+    """
     if golden.torn:
         return
     for directory in discover(golden.roots).partitions:
@@ -53,13 +59,13 @@ TORN = {
 
 
 @pytest.mark.parametrize("name", TORN)
-def test_findings_of_the_torn_log(name: str) -> None:
+def test_torn_log_has_the_findings_of_its_damage(name: str) -> None:
     assert findings(case("torn").partition_dir(f"torn-{name}", 0)) == TORN[name]
 
 
 @pytest.fixture
 def tx(tmp_path: Path) -> Path:
-    """A copy of a partition with transactions over several segments, whose broker was killed."""
+    """Return a copy of a partition with transactions in several segments, whose broker was killed."""
     source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
     copy = shutil.copytree(source, tmp_path / source.name)
     assert findings(copy) == []
@@ -74,63 +80,66 @@ def edit(path: Path, change: Callable[[bytearray], None]) -> str:
 
 
 def index(folder: Path, suffix: str) -> Path:
-    """The fullest index of a kind."""
+    """Return the index file of a kind that has the most entries."""
     return max(folder.glob(f"*{suffix}"), key=lambda p: len(p.read_bytes().rstrip(b"\0")))
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("entry", [0, 1])
-def test_every_bit_of_an_index_entry_counts(tx: Path, suffix: str, entry: int) -> None:
-    """But where an offset becomes that of the next batch or two, which brokers up to 4.0 would have written, and which misleads nobody."""
+def test_any_flipped_bit_of_an_index_entry_is_a_finding(tx: Path, suffix: str, entry: int) -> None:
+    """One change is no finding: an offset that becomes that of one of the next two batches.
+
+    Brokers up to 4.0 wrote such entries, and a lookup by them still finds the right batch.
+    """
     path = index(tx, suffix)
     whole, size = path.read_bytes(), 8 if suffix == ".index" else 12
-    unnoticed = []
+    undetected = []
     for bit in range(entry * size * 8, (entry + 1) * size * 8):
         data = bytearray(whole)
         data[bit // 8] ^= 1 << bit % 8
         path.write_bytes(data)
         found = {error for error, file in findings(tx) if file == path.name}
         assert found <= {"index_mismatch", "index_beyond_end", "index_garbage"}
-        unnoticed += [] if found else [bit - entry * size * 8]
-    assert unnoticed == ([24, 25] if suffix == ".index" else [])
+        undetected += [] if found else [bit - entry * size * 8]
+    assert undetected == ([24, 25] if suffix == ".index" else [])
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
-def test_an_index_of_odd_length(tx: Path, suffix: str) -> None:
+def test_index_with_a_partial_entry_is_a_finding(tx: Path, suffix: str) -> None:
     name = edit(index(tx, suffix), lambda data: data.extend(b"\0\0\0"))
     assert ("index_length", name) in findings(tx)
 
 
-def test_garbage_after_the_index_entries(tx: Path) -> None:
+def test_garbage_after_the_index_entries_is_a_finding(tx: Path) -> None:
     path = index(tx, ".index")
     name = edit(path, lambda data: data.extend(b"\0" * 16 + b"\x01" * 8))
     assert findings(tx) == [("index_garbage", name)]
 
 
-def test_missing_entries_are_normal(tx: Path) -> None:
+def test_missing_index_entries_are_no_finding(tx: Path) -> None:
     for path in [*tx.glob("*.index"), *tx.glob("*.timeindex")]:
         path.write_bytes(b"")
     assert findings(tx) == []
 
 
-def test_bare_log_files_lack_nothing(tx: Path) -> None:
+def test_segments_without_other_files_have_no_findings(tx: Path) -> None:
     for path in tx.iterdir():
         if path.suffix != ".log":
             path.unlink()
     assert findings(tx) == []
 
 
-def test_a_transaction_index_that_names_what_did_not_happen(tx: Path) -> None:
+def test_wrong_entry_of_a_transaction_index_is_a_finding(tx: Path) -> None:
     path = index(tx, ".txnindex")
     entries = [tuple(e)[1:] for e in read_transaction_index(path.read_bytes()).tolist()]
     producer, first, last, stable = entries[0]
-    for lie in [(producer + 1, first, last, stable), (producer, first + 1, last, stable), (producer, first, last + 1, stable),
+    for wrong in [(producer + 1, first, last, stable), (producer, first + 1, last, stable), (producer, first, last + 1, stable),
                 (producer, first, last, stable + 5)]:  # fmt: skip
-        path.write_bytes(transaction_index_bytes([lie, *entries[1:]]))
-        assert ("index_mismatch", path.name) in findings(tx), lie
+        path.write_bytes(transaction_index_bytes([wrong, *entries[1:]]))
+        assert ("index_mismatch", path.name) in findings(tx), wrong
 
 
-def test_an_abort_that_the_transaction_index_leaves_out(tx: Path) -> None:
+def test_abort_missing_from_the_transaction_index_is_a_finding(tx: Path) -> None:
     path = index(tx, ".txnindex")
     data = path.read_bytes()
     path.write_bytes(data[34:])
@@ -139,22 +148,22 @@ def test_an_abort_that_the_transaction_index_leaves_out(tx: Path) -> None:
     assert findings(tx) == [("index_mismatch", path.name)]
 
 
-def test_snapshots_that_cannot_be_read(tx: Path) -> None:
+def test_unreadable_snapshot_is_a_finding(tx: Path) -> None:
     path = index(tx, ".snapshot")
     name = edit(path, lambda data: data.__setitem__(20, data[20] ^ 1))
     assert ("unreadable_snapshot", name) in findings(tx)
 
 
 @pytest.mark.parametrize("field", ["epoch", "last_sequence", "last_offset", "offset_delta", "txn_first_offset"])
-def test_snapshots_that_lie(tx: Path, field: str) -> None:
+def test_wrong_field_of_a_snapshot_is_a_finding(tx: Path, field: str) -> None:
     path = max(tx.glob("*.snapshot"))
     producers = read_snapshot(path.read_bytes())
-    lie = producers[0]._replace(**{field: getattr(producers[0], field) + 1})
-    path.write_bytes(snapshot_bytes([lie, *producers[1:]]))
+    wrong = producers[0]._replace(**{field: getattr(producers[0], field) + 1})
+    path.write_bytes(snapshot_bytes([wrong, *producers[1:]]))
     assert findings(tx) == [("snapshot_mismatch", path.name)]
 
 
-def test_a_snapshot_that_forgets_an_open_transaction(tx: Path) -> None:
+def test_open_transaction_missing_from_a_snapshot_is_a_finding(tx: Path) -> None:
     path = next(
         p for p in sorted(tx.glob("*.snapshot")) if any(e.txn_first_offset >= 0 for e in read_snapshot(p.read_bytes()))
     )
@@ -163,21 +172,21 @@ def test_a_snapshot_that_forgets_an_open_transaction(tx: Path) -> None:
     assert findings(tx) == [("snapshot_mismatch", path.name)]
 
 
-def test_a_snapshot_beyond_the_end(tx: Path) -> None:
+def test_snapshot_beyond_the_log_end_is_a_finding(tx: Path) -> None:
     shutil.copy(max(tx.glob("*.snapshot")), tx / f"{10**6:020}.snapshot")
     assert findings(tx) == [("snapshot_beyond_end", f"{10**6:020}.snapshot")]
 
 
-def test_leader_epochs_that_the_batches_contradict(tmp_path: Path) -> None:
+def test_leader_epochs_that_batches_contradict_are_a_finding(tmp_path: Path) -> None:
     source = case("kafka-4.3.1/epochs").partition_dir("epochs", 0)
     copy = shutil.copytree(source, tmp_path / source.name)
     path = copy / "leader-epoch-checkpoint"
     epochs = read_leader_epochs(path.read_text())
     assert findings(copy) == []
-    for lie in (epochs[:1] + [(epochs[1][0] + 1, epochs[1][1])] + epochs[2:], epochs[:1] + [(epochs[1][0], epochs[1][1] - 1)] + epochs[2:],
+    for wrong in (epochs[:1] + [(epochs[1][0] + 1, epochs[1][1])] + epochs[2:], epochs[:1] + [(epochs[1][0], epochs[1][1] - 1)] + epochs[2:],
                 epochs[:-1] + [(epochs[-1][0] + 1, epochs[-1][1])]):  # fmt: skip
-        path.write_text(leader_epochs_text(lie))
-        assert findings(copy) == [("leader_epoch_mismatch", path.name)], lie
+        path.write_text(leader_epochs_text(wrong))
+        assert findings(copy) == [("leader_epoch_mismatch", path.name)], wrong
     path.write_text(leader_epochs_text(epochs[:-2]))  # entries may be missing
     assert findings(copy) == []
 
@@ -185,12 +194,12 @@ def test_leader_epochs_that_the_batches_contradict(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint"]
 )
-def test_checkpoints_beyond_the_end(tx: Path, name: str) -> None:
+def test_checkpoint_beyond_the_log_end_is_a_finding(tx: Path, name: str) -> None:
     (tx.parent / name).write_text("0\n1\ntx 0 100000\n")
     assert ("checkpoint_beyond_end", name) in findings(tx)
 
 
-def test_an_index_entry_that_speaks_of_damage_is_not_held_against_it(tx: Path) -> None:
+def test_index_entry_of_a_damaged_batch_is_no_finding(tx: Path) -> None:
     path = index(tx, ".index")
     _, position = struct.unpack(">ii", path.read_bytes()[:8])
     log = path.with_suffix(".log")
@@ -203,7 +212,7 @@ def test_an_index_entry_that_speaks_of_damage_is_not_held_against_it(tx: Path) -
 
 @pytest.mark.parametrize("shallow", [False, True])
 def test_valid_log_is_read_once(tx: Path, shallow: bool) -> None:
-    """For batches, records, indexes, producers and transactions together."""
+    """One pass serves batches, records, indexes, producers and transactions."""
     log = PartitionLog(discover([tx]).partitions[0])
     report = verify_partition(log, shallow)
     assert log.bytes_read == report["bytes"] == sum(p.stat().st_size for p in tx.glob("*.log"))
@@ -214,8 +223,11 @@ def test_valid_log_is_read_once(tx: Path, shallow: bool) -> None:
     )
 
 
-def test_what_was_seen_of_a_segment_that_is_read_again_is_taken_back(tmp_path: Path) -> None:
-    """A batch whose records cannot be read is told only after the marker before it; the snapshot behind it says the transaction is open."""
+def test_segment_that_is_read_again_is_audited_from_a_clean_state(tmp_path: Path) -> None:
+    """The segment is read again, because its unreadable batch is found only after the marker was read.
+
+    The marker ended the transaction that the snapshot wrongly lists as open.
+    """
     tx = batch([record(i) for i in range(5)], flags=TRANSACTIONAL, producer_id=7, producer_epoch=1, base_sequence=0)
     marker = control_batch(COMMIT, base_offset=5, producer_id=7, producer_epoch=1)
     broken = batch([], base_offset=6, last_offset_delta=4, count=5, codec=4, compressed=b"no zstd at all")

@@ -1,4 +1,4 @@
-"""`kafkafmt.dump`: typed items of a log's files."""
+"""Test `kafkafmt.dump`: it yields typed items for all files of a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Salvage: every intact batch byte for byte, all beside it as a broker would make it, the source as it was."""
+"""Test salvage: intact batches are copied unchanged, all other files are rebuilt as a broker writes them.
+
+The source is never changed.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import random
 import shutil
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +29,7 @@ from kafkafmt.log.format.index_entries import read_transaction_index
 from kafkafmt.log.format.snapshots import read_snapshot
 
 
-def complaints(path: Path) -> list[str]:
+def problems(path: Path) -> list[str]:
     entries = [verify_partition(PartitionLog(d)) for d in discover([path]).partitions]
     return [f"{e['path']}: {f}" for e in entries for f in e["damaged"] + e["findings"]]
 
@@ -36,14 +40,14 @@ def fingerprint(path: Path) -> dict[str, tuple[str, int]]:
 
 
 @pytest.mark.parametrize("golden", [c for c in [*CASES, *LEGACY] if c.name not in ("jbod", "0.9.0.1-nested")], ids=str)
-def test_a_golden_log_comes_out_as_it_was(golden: Case, tmp_path: Path) -> None:
-    """Its records, its very files where nothing is hurt, and nothing to complain about in the result."""
+def test_salvaged_golden_log_has_the_same_records_and_segments(golden: Case, tmp_path: Path) -> None:
+    """The records are equal, undamaged segments are equal byte for byte, and the copy has no findings."""
     (source,) = golden.roots
     before = fingerprint(source)
     reports = salvage_all(source, tmp_path / "out")
     assert fingerprint(source) == before
     assert rows_in(tmp_path / "out") == rows_in(source)
-    assert complaints(tmp_path / "out") == []
+    assert problems(tmp_path / "out") == []
     for entry in reports:
         origin, copy = Path(entry["path"]), tmp_path / "out" / f"{entry['topic']}-{entry['partition']}"
         if entry["damaged"] or any(f["error"] == "unfinished_tail" for f in entry["findings"]):
@@ -58,36 +62,36 @@ def test_a_golden_log_comes_out_as_it_was(golden: Case, tmp_path: Path) -> None:
                 assert (copy / name).read_text() == (origin / name).read_text(), copy
 
 
-def test_what_a_clean_broker_left_is_written_again_just_so(tmp_path: Path) -> None:
-    """Checkpoints, snapshots and indexes equal the broker's own, after a clean stop of a log that was never compacted."""
+def test_files_of_a_clean_broker_are_rebuilt_identically(tmp_path: Path) -> None:
+    """The broker shut down cleanly and never compacted the log, so its files and ours are equal."""
     for name in ("codecs", "internal"):
         (source,) = case(f"kafka-4.3.1/{name}").roots
         out = tmp_path / name
         salvage_all(source, out)
         for file in sorted(source.rglob("*")):
-            twin = out / file.relative_to(source)
+            copied = out / file.relative_to(source)
             if file.name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
                 assert (
-                    read_offset_checkpoint(twin.read_text(), "").items()
+                    read_offset_checkpoint(copied.read_text(), "").items()
                     <= read_offset_checkpoint(file.read_text(), "").items()
                 )
             elif file.suffix in (".index", ".timeindex", ".txnindex", ".log") or file.name in (
                 "meta.properties",
                 "quorum-state",
             ):
-                assert twin.read_bytes() == file.read_bytes(), file
+                assert copied.read_bytes() == file.read_bytes(), file
             elif file.suffix == ".snapshot" and file.parent.name != "__consumer_offsets-0":
-                ours = {p.producer_id: p for p in read_snapshot(twin.read_bytes())}
+                ours = {p.producer_id: p for p in read_snapshot(copied.read_bytes())}
                 assert all(ours[p.producer_id] == p for p in read_snapshot(file.read_bytes())), file
 
 
-def test_up_to_the_first_damage_it_keeps_what_a_broker_keeps(tmp_path: Path) -> None:
-    """The golden `torn`, which a real broker recovered too: the same records, partition by partition."""
+def test_stop_at_first_keeps_the_records_that_a_broker_keeps(tmp_path: Path) -> None:
+    """A real broker recovered the golden log `torn` too. The copy has the same records in every partition."""
     torn = case("torn")
     salvage_all(torn.roots[0], tmp_path / "out", stop_at_first=True)
     kept = rows_in(tmp_path / "out")
     assert kept.keys() == torn.recovered().keys()
-    assert complaints(tmp_path / "out") == []
+    assert problems(tmp_path / "out") == []
 
 
 def one(base: int, n: int = 5, **fields: Any) -> bytes:
@@ -97,7 +101,7 @@ def one(base: int, n: int = 5, **fields: Any) -> bytes:
 
 PARTS = [one(i * 5) for i in range(30)]
 AT = [sum(map(len, PARTS[10:i])) for i in range(10, 21)]
-"""Where the batches of the middle one of three segments begin."""
+"""Positions of the batches in the middle one of three segments."""
 
 
 def flip(data: bytes, position: int) -> bytes:
@@ -106,35 +110,35 @@ def flip(data: bytes, position: int) -> bytes:
 
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], set[int]]] = {
     **{
-        f"flipped at {f}": ((lambda d, f=f: flip(d, AT[4] + f)), {14})
+        f"flipped at {f}": (partial(flip, position=AT[4] + f), {14})
         for f in (0, 5, 8, 10, 16, 17, 22, 25, 30, 40, 47, 58, 61, 100)
     },
     **{
-        f"length {n}": ((lambda d, n=n: mutate(d, AT[4] + 8, struct.pack(">i", n))), {14})
+        f"length {n}": (partial(mutate, position=AT[4] + 8, replacement=struct.pack(">i", n)), {14})
         for n in (2**31 - 1, -1, -(2**31), 0, 1, 5000)
     },
-    "torn middle": (lambda d: d[: AT[3] + 50] + d[AT[5] + 20 :], {13, 14, 15}),
+    "middle removed": (lambda d: d[: AT[3] + 50] + d[AT[5] + 20 :], {13, 14, 15}),
     "zeroed pages": (lambda d: d[: AT[3] + 50] + bytes(AT[6] - AT[3]) + d[AT[6] + 50 :], {13, 14, 15, 16}),
-    "garbage between": (lambda d: d[: AT[5]] + random.Random(3).randbytes(333) + d[AT[5] :], set()),
-    "a span twice": (lambda d: d[: AT[6]] + d[AT[4] : AT[6]] + d[AT[6] :], set()),
-    "cut short": (lambda d: d[: AT[8] + 70], {18, 19}),
+    "garbage inserted": (lambda d: d[: AT[5]] + random.Random(3).randbytes(333) + d[AT[5] :], set()),
+    "a span repeated": (lambda d: d[: AT[6]] + d[AT[4] : AT[6]] + d[AT[6] :], set()),
+    "truncated": (lambda d: d[: AT[8] + 70], {18, 19}),
     "two damages": (lambda d: flip(flip(d, AT[2] + 90), AT[7] + 20), {12, 17}),
     "an offset raised, the next batch zeroed": (
         lambda d: flip(d, AT[4] + 5)[: AT[5]] + bytes(AT[6] - AT[5]) + d[AT[6] :],
         {14, 15},
     ),
-    "all of it": (lambda d: bytes(len(d)), set(range(10, 20))),
+    "all zeroed": (lambda d: bytes(len(d)), set(range(10, 20))),
 }
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_every_intact_batch_is_kept(kind: str, tmp_path: Path) -> None:
-    hurt, lost = DAMAGES[kind]
+    corrupt, lost = DAMAGES[kind]
     source = tmp_path / "t-0"
     source.mkdir()
     for i in range(3):
         whole = b"".join(PARTS[i * 10 : i * 10 + 10])
-        (source / f"{i * 50:020}.log").write_bytes(hurt(whole) if i == 1 else whole)
+        (source / f"{i * 50:020}.log").write_bytes(corrupt(whole) if i == 1 else whole)
     before = fingerprint(source)
     salvage_all(source, tmp_path / "out")
     assert fingerprint(source) == before
@@ -144,26 +148,26 @@ def test_every_intact_batch_is_kept(kind: str, tmp_path: Path) -> None:
         for i in range(3)
         if (kept := b"".join(PARTS[j] for j in range(i * 10, i * 10 + 10) if j not in lost))
     }
-    assert [c for c in complaints(tmp_path / "out") if "segment_gap" not in c] == []
+    assert [c for c in problems(tmp_path / "out") if "segment_gap" not in c] == []
 
 
 @pytest.mark.parametrize(
-    ("kind", "kept"), [("flipped at 100", 4), ("zeroed pages", 3), ("all of it", 0), ("garbage between", 5)]
+    ("kind", "kept"), [("flipped at 100", 4), ("zeroed pages", 3), ("all zeroed", 0), ("garbage inserted", 5)]
 )
-def test_stopping_at_the_first_damage(kind: str, kept: int, tmp_path: Path) -> None:
-    hurt, _ = DAMAGES[kind]
+def test_stop_at_first_keeps_the_batches_before_the_damage(kind: str, kept: int, tmp_path: Path) -> None:
+    corrupt, _ = DAMAGES[kind]
     source = tmp_path / "t-0"
     source.mkdir()
-    (source / f"{0:020}.log").write_bytes(hurt(b"".join(PARTS[10:20])))
+    (source / f"{0:020}.log").write_bytes(corrupt(b"".join(PARTS[10:20])))
     (source / f"{100:020}.log").write_bytes(b"".join(PARTS[20:]))
     salvage_all(source, tmp_path / "out", stop_at_first=True)
     (copy,) = (tmp_path / "out" / "t-0").glob("*.log")
     assert split(copy.read_bytes()) == PARTS[10 : 10 + kept]
-    assert complaints(tmp_path / "out") == []
+    assert problems(tmp_path / "out") == []
 
 
-def test_a_batch_whose_records_cannot_be_read_is_left_out(tmp_path: Path) -> None:
-    """Its CRC holds; a consumer would stop at it."""
+def test_batch_whose_records_cannot_be_read_is_omitted(tmp_path: Path) -> None:
+    """The CRC of the batch matches, but a consumer would stop at it."""
     source = tmp_path / "t-0"
     source.mkdir()
     broken = batch([], base_offset=5, last_offset_delta=4, count=5, codec=4, compressed=b"no zstd at all")
@@ -171,26 +175,29 @@ def test_a_batch_whose_records_cannot_be_read_is_left_out(tmp_path: Path) -> Non
     (entry,) = salvage_all(source, tmp_path / "out")
     assert [(d["first_offset"], d["last_offset"]) for d in entry["damaged"]] == [(5, 9)]
     assert (tmp_path / "out" / "t-0" / f"{0:020}.log").read_bytes() == PARTS[0] + PARTS[2]
-    assert complaints(tmp_path / "out") == []
+    assert problems(tmp_path / "out") == []
 
 
-def test_a_segment_that_an_index_cannot_hold_becomes_two(tmp_path: Path) -> None:
-    """As a broker that recovers splits it; a base offset that was hurt upwards looks just so."""
+def test_segment_whose_offsets_exceed_an_index_is_split(tmp_path: Path) -> None:
+    """A broker splits such a segment when it recovers.
+
+    A base offset that was increased by corruption looks the same.
+    """
     source = tmp_path / "t-0"
     source.mkdir()
-    far = [one(2**31 - 1), one(2**31 + 4), one(2**40), one(2**40 + 2**31 - 7)]
-    (source / f"{0:020}.log").write_bytes(PARTS[0] + PARTS[1] + b"".join(far))
+    distant = [one(2**31 - 1), one(2**31 + 4), one(2**40), one(2**40 + 2**31 - 7)]
+    (source / f"{0:020}.log").write_bytes(PARTS[0] + PARTS[1] + b"".join(distant))
     salvage_all(source, tmp_path / "out")
     copy = tmp_path / "out" / "t-0"
     assert {int(p.stem): p.read_bytes() for p in copy.glob("*.log")} == {
         0: PARTS[0] + PARTS[1],
-        2**31 - 1: far[0] + far[1],
-        2**40: far[2] + far[3],
+        2**31 - 1: distant[0] + distant[1],
+        2**40: distant[2] + distant[3],
     }
-    assert complaints(tmp_path / "out") == []
+    assert problems(tmp_path / "out") == []
 
 
-def test_a_file_with_an_odd_name_gets_its_own(tmp_path: Path) -> None:
+def test_copy_of_a_file_with_another_name_is_named_by_its_offset(tmp_path: Path) -> None:
     (tmp_path / "rescued.log").write_bytes(PARTS[3] + PARTS[4])
     salvage_all(tmp_path / "rescued.log", tmp_path / "out")
     (copy,) = (tmp_path / "out").rglob("*.log")
@@ -199,7 +206,7 @@ def test_a_file_with_an_odd_name_gets_its_own(tmp_path: Path) -> None:
 
 
 def test_producers_come_from_the_snapshot_after_the_damage(tmp_path: Path) -> None:
-    """The marker that ended a transaction is destroyed; the next snapshot knows that it has ended."""
+    """The marker that ended a transaction is destroyed. The next snapshot shows that the transaction has ended."""
 
     def tx(base: int, **f: Any) -> bytes:
         return one(base, flags=TRANSACTIONAL, producer_id=7, producer_epoch=1, base_sequence=base, **f)
@@ -209,16 +216,19 @@ def test_producers_come_from_the_snapshot_after_the_damage(tmp_path: Path) -> No
     marker = control_batch(COMMIT, base_offset=5, producer_id=7, producer_epoch=1)
     (whole / f"{0:020}.log").write_bytes(tx(0) + marker)
     (whole / f"{6:020}.log").write_bytes(one(6))
-    salvage_all(whole, tmp_path / "sound")
-    hurt = shutil.copytree(tmp_path / "sound", tmp_path / "hurt") / "t-0"
-    (hurt / f"{0:020}.log").write_bytes(tx(0) + flip(marker, 30))
-    salvage_all(hurt, tmp_path / "out")
-    known = {name: read_snapshot((tmp_path / "out" / "t-0" / f"{name:020}.snapshot").read_bytes()) for name in (6, 11)}
-    assert [p.txn_first_offset for p in known[6]] == [-1]
-    (hurt / f"{6:020}.snapshot").unlink()
-    salvage_all(hurt, tmp_path / "blind")
+    salvage_all(whole, tmp_path / "valid")
+    corrupted = shutil.copytree(tmp_path / "valid", tmp_path / "corrupted") / "t-0"
+    (corrupted / f"{0:020}.log").write_bytes(tx(0) + flip(marker, 30))
+    salvage_all(corrupted, tmp_path / "out")
+    entries = {
+        name: read_snapshot((tmp_path / "out" / "t-0" / f"{name:020}.snapshot").read_bytes()) for name in (6, 11)
+    }
+    assert [p.txn_first_offset for p in entries[6]] == [-1]
+    (corrupted / f"{6:020}.snapshot").unlink()
+    salvage_all(corrupted, tmp_path / "no-snapshot")
     assert [
-        p.txn_first_offset for p in read_snapshot((tmp_path / "blind" / "t-0" / f"{11:020}.snapshot").read_bytes())
+        p.txn_first_offset
+        for p in read_snapshot((tmp_path / "no-snapshot" / "t-0" / f"{11:020}.snapshot").read_bytes())
     ] == [0]
 
 
@@ -226,7 +236,7 @@ def transaction(base: int, producer_id: int = 7, **fields: Any) -> bytes:
     return one(base, flags=TRANSACTIONAL, producer_id=producer_id, producer_epoch=3, base_sequence=base, **fields)
 
 
-def open_ones(done: Any) -> list[dict[str, Any]]:
+def open_transactions(done: Any) -> list[dict[str, Any]]:
     (entry,) = json.loads(done.stdout)["partitions"]
     found: list[dict[str, Any]] = entry["open_transactions"]
     return found
@@ -234,7 +244,12 @@ def open_ones(done: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def markers_lost(tmp_path: Path) -> Path:
-    """Producer 7's marker at 15 is destroyed, 8's at 21 lies intact, 9's transaction from 22 on has none; 8 is committed from 5 on."""
+    """Return a log directory with three transactions, of which one has lost its marker.
+
+    - Producer 7 wrote offset 10. Its marker at 15 is corrupted.
+    - Producer 8 wrote from offset 5 on. Its commit marker at 21 is intact.
+    - Producer 9 wrote from offset 22 on, and has no marker.
+    """
     marker = control_batch(COMMIT, base_offset=15, producer_id=7, producer_epoch=3, coordinator_epoch=2)
     ended = control_batch(COMMIT, base_offset=21, producer_id=8, producer_epoch=3, coordinator_epoch=2)
     parts = [
@@ -253,9 +268,9 @@ def markers_lost(tmp_path: Path) -> Path:
 
 
 def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_path: Path) -> None:
-    told = open_ones(kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", "--format", "json"))
+    reported = open_transactions(kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", "--format", "json"))
     command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic t --partition 0 --start-offset"
-    assert told == [
+    assert reported == [
         {
             "producer_id": 7,
             "producer_epoch": 3,
@@ -273,7 +288,7 @@ def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_pa
             "remedy": f"{command} 22",
         },
     ]
-    text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "text").stdout
+    text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "plain").stdout
     assert (
         "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have destroyed its marker"
         in text
@@ -287,20 +302,19 @@ def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_pa
 
 
 def test_open_transactions_are_aborted_on_request(markers_lost: Path, tmp_path: Path) -> None:
-    """By markers at the end; what lies intact stays as it is, the committed transaction among it."""
-    kafkafmt("salvage", markers_lost, "--output", tmp_path / "as-it-is")
+    """Markers are appended at the end. The intact batches are unchanged, and so is the committed transaction."""
+    kafkafmt("salvage", markers_lost, "--output", tmp_path / "unchanged")
     done = kafkafmt(
         "salvage", markers_lost, "--output", tmp_path / "out", "--abort-open-transactions", "--format", "json"
     )
-    assert [(t["first_offset"], t["aborted_at"], t["remedy"]) for t in open_ones(done)] == [
+    assert [(t["first_offset"], t["aborted_at"], t["remedy"]) for t in open_transactions(done)] == [
         (10, 27, None),
         (22, 28, None),
     ]
-    (as_it_is,), (kept, appended) = (sorted((tmp_path / name / "t-0").glob("*.log")) for name in ("as-it-is", "out"))
-    assert kept.read_bytes() == as_it_is.read_bytes()
-    markers = list(
-        iter_batches(appended.read_bytes())
-    )  # a segment of their own, since today is weeks after those records
+    (unchanged,), (kept, appended) = (sorted((tmp_path / name / "t-0").glob("*.log")) for name in ("unchanged", "out"))
+    assert kept.read_bytes() == unchanged.read_bytes()
+    # The markers get a separate segment, because their timestamps are weeks after those of the records.
+    markers = list(iter_batches(appended.read_bytes()))
     assert [(m.base_offset, m.producer_id, m.producer_epoch, m.leader_epoch) for m in markers] == [
         (27, 7, 3, 4),
         (28, 9, 3, 4),
@@ -310,11 +324,11 @@ def test_open_transactions_are_aborted_on_request(markers_lost: Path, tmp_path: 
     assert log.transactions.open == {}
     assert log.transactions.last_stable_offset == log.next_offset == 29
     assert [r.offset for r in log.records(committed=True)] == [*range(10), *range(16, 21)]
-    assert complaints(tmp_path / "out") == []
+    assert problems(tmp_path / "out") == []
     index = read_transaction_index(appended.with_suffix(".txnindex").read_bytes())
     assert [tuple(e)[1:] for e in index.tolist()] == [(7, 10, 27, 22), (9, 22, 28, 29)]
-    known = read_snapshot((tmp_path / "out" / "t-0" / f"{29:020}.snapshot").read_bytes())
-    assert {p.producer_id: (p.txn_first_offset, p.coordinator_epoch) for p in known} == {
+    entries = read_snapshot((tmp_path / "out" / "t-0" / f"{29:020}.snapshot").read_bytes())
+    assert {p.producer_id: (p.txn_first_offset, p.coordinator_epoch) for p in entries} == {
         7: (-1, 0),
         8: (-1, 2),
         9: (-1, 0),
@@ -325,16 +339,16 @@ def test_open_transactions_are_aborted_on_request(markers_lost: Path, tmp_path: 
     assert (tmp_path / "out" / ".kafka_cleanshutdown").exists()
 
 
-def test_what_stopping_at_damage_leaves_open(markers_lost: Path, tmp_path: Path) -> None:
-    """Producer 8's marker is intact, but dropped."""
+def test_stop_at_first_aborts_transactions_whose_marker_is_dropped(markers_lost: Path, tmp_path: Path) -> None:
+    """Producer 8's marker is intact, but it is after the first damage, so it is dropped."""
     flags = ("--stop-at-first", "--abort-open-transactions", "--format", "json")
     done = kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", *flags)
-    told = [(t["producer_id"], t["first_offset"], t["cause"], t["aborted_at"]) for t in open_ones(done)]
-    assert told == [(8, 5, "dropped", 15), (7, 10, "dropped", 16)]
-    assert complaints(tmp_path / "out") == []
+    reported = [(t["producer_id"], t["first_offset"], t["cause"], t["aborted_at"]) for t in open_transactions(done)]
+    assert reported == [(8, 5, "dropped", 15), (7, 10, "dropped", 16)]
+    assert problems(tmp_path / "out") == []
 
 
-def test_leader_epochs_are_rebuilt_if_those_of_the_source_are_wrong(tmp_path: Path) -> None:
+def test_leader_epochs_are_rebuilt_if_the_checkpoint_is_wrong(tmp_path: Path) -> None:
     source = tmp_path / "t-0"
     source.mkdir()
     parts = [one(0, leader_epoch=2), one(5, leader_epoch=2**31 - 1), one(10, leader_epoch=2), one(15, leader_epoch=4)]
@@ -359,16 +373,16 @@ def test_log_start_is_kept_and_never_exceeds_the_end(tmp_path: Path) -> None:
         assert read_offset_checkpoint(text, "") == expected
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_command_reports_and_writes_the_copy(tmp_path: Path) -> None:
     torn = case("torn").roots[0]
     done = kafkafmt("salvage", torn, "--output", tmp_path / "out")
     assert done.returncode == 1
     assert "lost     torn-flip-old-0: offsets 144 to 146 (their number is unknown)" in done.stdout
     assert "salvaged 13 partitions, 901 batches, 115,328 bytes" in done.stdout
     assert report(tmp_path / "out", "--strict")["ok"]
-    again = kafkafmt("salvage", torn, "--output", tmp_path / "json", "--format", "json")
-    assert again.returncode == 1
-    reported = json.loads(again.stdout)
+    as_json = kafkafmt("salvage", torn, "--output", tmp_path / "json", "--format", "json")
+    assert as_json.returncode == 1
+    reported = json.loads(as_json.stdout)
     assert [p.pop("open_transactions") for p in reported["partitions"]] == [[]] * 13
     assert reported == json.loads(kafkafmt("verify", torn, "--format", "json").stdout)
     stopped = kafkafmt("salvage", torn, "-t", "torn-flip-old", "--output", tmp_path / "stopped", "--stop-at-first")
@@ -395,8 +409,7 @@ def test_salvage_refuses_an_unsuitable_output(tmp_path: Path) -> None:
         done = kafkafmt("salvage", source, "--output", output)
         assert done.returncode == 2, done.stdout
         assert "Error" in done.stderr
-    assert (
-        kafkafmt("salvage", tmp_path / "data", "--output", tmp_path / "data" / "new").returncode == 2
-    )  # a broker would refuse it there
+    # A broker would refuse the new directory there.
+    assert kafkafmt("salvage", tmp_path / "data", "--output", tmp_path / "data" / "new").returncode == 2
     (tmp_path / "empty").mkdir()
     assert kafkafmt("salvage", source, "--output", tmp_path / "empty").returncode == 0

@@ -1,4 +1,4 @@
-"""`kafkafmt.salvage`: the same copy and report as the command; progress, errors, and nothing left after a failure."""
+"""Test `kafkafmt.salvage`: its copy and report equal the command's, and a failure leaves no output."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import kafkafmt
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A healthy partition, and one with damage and an open transaction."""
+    """Return a log directory with a valid partition, and one with damage and an open transaction."""
     partition(tmp_path / "in", data(0), data(1), name="a-0")
     partition(tmp_path / "in", data(0), corrupt(data(1)), data(2, 7), data(3, 7), name="b-0")
     return tmp_path / "in"
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    """Return all files except `meta.properties`-like ones that have times in them."""
+    """Return the content of all files under `root`."""
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
@@ -36,7 +36,7 @@ def test_report_and_copy_equal_those_of_the_command(name: str, options: dict[str
     report = kafkafmt.salvage(roots, tmp_path / "library", **options)
     assert report.to_dict() == json.loads(done.stdout)
     assert report.exit_code == done.returncode
-    if "abort_open_transactions" not in options:  # whose markers have the time of the run
+    if "abort_open_transactions" not in options:  # otherwise the markers contain the time of the run
         assert tree(tmp_path / "library") == tree(tmp_path / "command")
 
 
@@ -44,8 +44,8 @@ def test_report_describes_source_and_copy(source: Path, tmp_path: Path) -> None:
     report = kafkafmt.salvage(source, tmp_path / "out", abort_open_transactions=True)
     assert isinstance(report, kafkafmt.SalvageReport)
     assert report.output == tmp_path / "out"
-    healthy, damaged = report.partitions
-    assert (healthy.topic, healthy.partition, healthy.source.ok) == ("a", 0, True)
+    valid, damaged = report.partitions
+    assert (valid.topic, valid.partition, valid.source.ok) == ("a", 0, True)
     assert Path(damaged.path) == tmp_path / "out" / "b-0"
     assert (damaged.batches, damaged.next_offset) == (3, 4)
     (transaction,) = damaged.open_transactions
@@ -102,9 +102,9 @@ def test_partition_with_a_name_that_no_broker_accepts_is_unreadable(source: Path
     partition(source, data(0), name="not valid!-0")
     messages: list[str] = []
     report = kafkafmt.salvage(source, tmp_path / "out", on_message=messages.append)
-    (left_out,) = report.unreadable
-    assert (left_out.topic, report.exit_code) == ("not valid!", 3)
-    assert "rename the directory" in left_out.error
+    (omitted,) = report.unreadable
+    assert (omitted.topic, report.exit_code) == ("not valid!", 3)
+    assert "rename the directory" in omitted.error
     assert messages == list(report.messages)
     assert [p.topic for p in report.partitions] == ["a", "b"]
     assert (tmp_path / "out" / "a-0" / NAME).read_bytes() == (source / "a-0" / NAME).read_bytes()

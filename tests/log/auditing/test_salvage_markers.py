@@ -1,4 +1,4 @@
-"""Aborted transactions whose marker is damaged, and that a transaction index still names."""
+"""Test aborted transactions whose marker is damaged while a transaction index still lists them."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def test_transaction_index_keeps_entry_whose_marker_is_damaged(kind: str, tmp_pa
     assert [b for b in split((copy / NAME).read_bytes()) if b in [data(0, 7), *following]] == [data(0, 7), *following]
 
 
-def test_snapshot_and_stable_offset_know_that_the_transaction_has_ended(tmp_path: Path) -> None:
+def test_snapshot_and_stable_offset_show_that_the_transaction_ended(tmp_path: Path) -> None:
     partition(tmp_path / "in", data(0, 7), corrupt(abort(1)), data(2), index=[ENTRY])
     made, _ = salvaged(tmp_path / "in", tmp_path / "out")
-    known = read_snapshot((tmp_path / "out" / "t-0" / f"{3:020}.snapshot").read_bytes())
-    assert [(p.producer_id, p.epoch, p.txn_first_offset) for p in known] == [(7, 1, -1)]
+    producers = read_snapshot((tmp_path / "out" / "t-0" / f"{3:020}.snapshot").read_bytes())
+    assert [(p.producer_id, p.epoch, p.txn_first_offset) for p in producers] == [(7, 1, -1)]
     assert made.open == []
     (directory,) = discover([tmp_path / "out"]).partitions
     assert PartitionLog(directory).transactions.last_stable_offset == 3
@@ -108,7 +108,7 @@ def test_entry_is_taken_from_a_damaged_index(kind: str, tmp_path: Path) -> None:
     assert committed(tmp_path / "out") == [2]
 
 
-LIES: dict[str, tuple[int, int, int, int]] = {
+WRONG_ENTRIES: dict[str, tuple[int, int, int, int]] = {
     "another producer": (9, 0, 1, 2),
     "an offset far beyond the end": (7, 0, 2**50, 2**50 + 1),
     "a first offset that comes later": (7, 1, 2, 3),
@@ -116,9 +116,9 @@ LIES: dict[str, tuple[int, int, int, int]] = {
 }
 
 
-@pytest.mark.parametrize("kind", LIES)
+@pytest.mark.parametrize("kind", WRONG_ENTRIES)
 def test_entry_that_batches_contradict_restores_no_marker(kind: str, tmp_path: Path) -> None:
-    partition(tmp_path / "in", data(0, 7), corrupt(data(1), 70), data(2), index=[LIES[kind]])
+    partition(tmp_path / "in", data(0, 7), corrupt(data(1), 70), data(2), index=[WRONG_ENTRIES[kind]])
     made, _ = salvaged(tmp_path / "in", tmp_path / "out")
     assert made.restored == []
     assert [(p.producer_id, p.txn_first_offset) for p in made.open] == [(7, 0)]
@@ -132,7 +132,7 @@ def test_stopping_at_the_first_damage_restores_no_marker_after_it(tmp_path: Path
 
 
 def test_copy_without_the_marker_is_read_according_to_its_index(tmp_path: Path) -> None:
-    """Salvage used to write such copies; a broker goes by the index."""
+    """Earlier versions of salvage wrote such copies. A broker uses the index."""
     partition(tmp_path / "in", data(0, 7), data(2, 8), commit(3, 8), data(4), index=[ENTRY])
     assert committed(tmp_path / "in") == [2, 4]
     made, _ = salvaged(tmp_path / "in", tmp_path / "out")
@@ -176,7 +176,7 @@ def test_no_difference_if_a_whole_aborted_transaction_is_lost(tmp_path: Path) ->
     assert findings(tmp_path / "in") == []
 
 
-def test_damage_twice_in_one_transaction_restores_its_marker_once(tmp_path: Path) -> None:
+def test_two_damaged_spans_in_a_transaction_restore_its_marker_once(tmp_path: Path) -> None:
     parts = [data(0, 7), corrupt(data(1), 70), data(2, 7), corrupt(data(3), 70), data(4, 7), corrupt(abort(5)), data(6)]
     partition(tmp_path / "in", *parts, index=[(7, 0, 5, 6)])
     made, _ = salvaged(tmp_path / "in", tmp_path / "out")

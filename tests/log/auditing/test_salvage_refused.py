@@ -1,4 +1,4 @@
-"""Batches that the plan of a segment accepts and that no index can hold together: damage of that batch, not of the partition."""
+"""Test batches that the plan of a segment accepts but no index can hold: only such a batch is damage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafkafmt.log.reading.plan import SegmentPlan
 
 
 def wrapper(magic: int, first: int, offset: int | None = None) -> bytes:
-    """Return a compressed message of four messages, with a wrong offset if one is given."""
+    """Return a compressed message that contains four messages. If `offset` is given, it replaces the right one."""
     offsets = range(first, first + 4)
     inner = b"".join(
         message(magic, None, b"v%d" % o, offset=i if magic else o, timestamp=5) for i, o in enumerate(offsets)
@@ -39,14 +39,14 @@ def offsets(path: Path) -> list[int]:
 @pytest.mark.parametrize("wrong", [0, 1, 2, 3, 4, 6, 8, 9, 12, 100, 2**40, 2**62])
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_one_wrong_wrapper_offset_costs_no_other_batch(magic: int, wrong: int, which: int, tmp_path: Path) -> None:
-    """The field is outside the CRC. It may cost a neighbour, if the plan of the segment believes the wrong offset."""
+    """No CRC covers the offset. A neighbouring batch may be lost if the plan of the segment trusts the wrong offset."""
     batches = [wrapper(magic, first) for first in (0, 4, 8)]
-    right = list(range(12))
+    written = list(range(12))
     batches[which] = wrapper(magic, which * 4, wrong)
     partition(tmp_path / "in", *batches)
     salvaged(tmp_path / "in", tmp_path / "out")
     kept = offsets(tmp_path / "out")
-    lost = [o for o in right if o not in kept]
+    lost = [o for o in written if o not in kept]
     assert len(lost) <= 8
     assert not {"corrupt_structure", "contradicting_offsets"} & set(findings(tmp_path / "out"))
 
@@ -61,7 +61,7 @@ def test_lowered_wrapper_offset_of_format_0_costs_only_that_wrapper(tmp_path: Pa
     assert (entry["records"], entry["records_recovered"]) == (12, 8)
 
 
-def test_command_reports_what_no_index_can_hold_as_damage(tmp_path: Path) -> None:
+def test_command_reports_a_batch_that_no_index_can_hold_as_damage(tmp_path: Path) -> None:
     partition(tmp_path / "in", wrapper(0, 0), wrapper(0, 4, 1), wrapper(0, 8))
     done = kafkafmt("salvage", tmp_path / "in", "--output", tmp_path / "out")
     assert done.returncode == 1
@@ -70,14 +70,14 @@ def test_command_reports_what_no_index_can_hold_as_damage(tmp_path: Path) -> Non
 
 @pytest.fixture
 def plan_without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan that delivers every batch of a file, in the order of the file, as a plan with an error of its own could."""
+    """Replace the plan of a segment by one that delivers every batch in file order, without any check."""
 
-    def careless(self: PartitionLog, segment: Any, see: Any = None) -> SegmentPlan:
+    def unchecked_plan(self: PartitionLog, segment: Any, see: Any = None) -> SegmentPlan:
         self.stamps[segment.name] = None
         size = segment.path.stat().st_size
         return SegmentPlan(segment, size, [Run(0, size, 0, 99, 1, 1)], [], [])
 
-    monkeypatch.setattr(PartitionLog, "plan", careless)
+    monkeypatch.setattr(PartitionLog, "plan", unchecked_plan)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def plan_without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.usefixtures("plan_without_checks")
-def test_longest_chain_of_rising_batches_is_kept(order: tuple[int, ...], kept: list[int], tmp_path: Path) -> None:
+def test_longest_chain_of_increasing_batches_is_kept(order: tuple[int, ...], kept: list[int], tmp_path: Path) -> None:
     from kafkafmt.log.auditing.salvage import salvage_partition
 
     partition(tmp_path / "in", *(data(i) for i in order))
@@ -103,7 +103,7 @@ def test_longest_chain_of_rising_batches_is_kept(order: tuple[int, ...], kept: l
 
 
 @pytest.mark.usefixtures("plan_without_checks")
-def test_batch_that_has_become_invalid_is_left_out(tmp_path: Path) -> None:
+def test_batch_that_has_become_invalid_is_omitted(tmp_path: Path) -> None:
     from kafkafmt.log.auditing.salvage import salvage_partition
 
     bad = bytearray(data(1))
@@ -116,7 +116,7 @@ def test_batch_that_has_become_invalid_is_left_out(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "t-0" / NAME).read_bytes() == data(0) + data(2)
 
 
-def test_file_that_really_changed_is_an_input_error(tmp_path: Path) -> None:
+def test_file_that_changed_during_salvage_is_an_input_error(tmp_path: Path) -> None:
     from kafkafmt.log.auditing.salvage import salvage_partition
 
     folder = partition(tmp_path / "in", data(0), data(1), data(2))

@@ -1,4 +1,4 @@
-"""What salvage reads of a source and what it may publish: names, links, permissions, side files that lie."""
+"""Test which source files salvage reads and copies: names, links, permissions, wrong indexes and checkpoints."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_salvage_omits_a_directory_that_no_broker_accepts(kind: str, tmp_path: P
     code, report, stderr = run(source, "--output", out)
     assert code == 3
     assert [p["topic"] for p in report["partitions"]] == ["good"]
-    (left,) = report["unreadable"]
-    assert "no broker accepts this topic name" in left["error"]
-    assert left["path"].encode("utf-8", "surrogateescape") == odd
+    (omitted,) = report["unreadable"]
+    assert "no broker accepts this topic name" in omitted["error"]
+    assert omitted["path"].encode("utf-8", "surrogateescape") == odd
     assert "\x1b" not in stderr
     assert all(line.startswith("kafkafmt: ") for line in stderr.splitlines())
     for name in CHECKPOINTS:
@@ -89,7 +89,7 @@ def test_unreadable_checkpoint_line_is_refused(entry: tuple[str, int, int]) -> N
         offset_checkpoint_text({("ok", 0): 5, (topic, number): offset})
 
 
-def test_log_directory_drops_checkpoint_entries_that_it_could_not_write(tmp_path: Path) -> None:
+def test_log_directory_drops_checkpoint_entries_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n4\ncaf\u00e9 0 5\nt -1 5\nt 0 -7\nother 3 9\n")
     with LogDirectory(tmp_path) as directory:
         directory.writer("t").append([(None, b"x")])
@@ -99,7 +99,7 @@ def test_log_directory_drops_checkpoint_entries_that_it_could_not_write(tmp_path
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """A file that only its owner may read, outside of what is salvaged."""
+    """Return a file outside the source that only its owner may read."""
     path = tmp_path / "secret"
     path.write_text(META + "password=hunter2\n")
     path.chmod(0o600)
@@ -113,7 +113,7 @@ LINKS = (
 
 
 @pytest.mark.parametrize("name", LINKS)
-def test_file_that_is_a_link_out_of_the_source_is_left_out(name: str, secret: Path, tmp_path: Path) -> None:
+def test_file_that_links_out_of_the_source_is_omitted(name: str, secret: Path, tmp_path: Path) -> None:
     source, out = tmp_path / "in", tmp_path / "out"
     partition(source, data(0))
     (source / "meta.properties").write_text(META)
@@ -128,7 +128,7 @@ def test_file_that_is_a_link_out_of_the_source_is_left_out(name: str, secret: Pa
     assert findings(out) == []
 
 
-def test_segment_that_is_a_link_out_of_the_source_is_left_out(tmp_path: Path) -> None:
+def test_segment_that_links_out_of_the_source_is_omitted(tmp_path: Path) -> None:
     source, out = tmp_path / "in", tmp_path / "out"
     folder = partition(source, data(0))
     other = partition(tmp_path / "elsewhere", data(1), base=1)
@@ -140,7 +140,7 @@ def test_segment_that_is_a_link_out_of_the_source_is_left_out(tmp_path: Path) ->
     assert sorted(p.name for p in (out / "t-0").glob("*.log")) == [NAME]
 
 
-def test_numbers_in_a_link_out_of_the_source_are_not_used(tmp_path: Path) -> None:
+def test_offsets_in_a_link_out_of_the_source_are_not_used(tmp_path: Path) -> None:
     source, out = tmp_path / "in", tmp_path / "out"
     folder = partition(source, data(0, 7), corrupt(abort(1)), data(2), data(3))
     (tmp_path / "starts").write_text("0\n1\nt 0 2\n")
@@ -155,7 +155,7 @@ def test_numbers_in_a_link_out_of_the_source_are_not_used(tmp_path: Path) -> Non
     assert read_offset_checkpoint((out / "log-start-offset-checkpoint").read_text(), "") == {}
 
 
-def test_partition_directory_is_followed_only_to_the_given_paths(tmp_path: Path) -> None:
+def test_partition_link_is_followed_only_into_the_given_paths(tmp_path: Path) -> None:
     source, disk = tmp_path / "in", tmp_path / "disk"
     partition(source, data(0), name="here-0")
     partition(source / "mounted", data(0), name="inside-0")
@@ -241,20 +241,20 @@ def test_new_segments_get_the_permissions_of_existing_ones(tmp_path: Path) -> No
 
 
 EPOCHS: dict[str, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {
-    "begins in the middle of another": ([(2, 0), (3, 1), (4, 3)], [(2, 0), (4, 3)]),
-    "does not rise": ([(2, 0), (4, 3), (3, 3)], [(2, 0), (4, 3)]),
-    "begins too late": ([(2, 1), (4, 4)], [(2, 0), (4, 3)]),
-    "knows an epoch without batches": ([(1, 0), (2, 0), (4, 3)], [(2, 0), (4, 3)]),
+    "starts inside the batches of another": ([(2, 0), (3, 1), (4, 3)], [(2, 0), (4, 3)]),
+    "decreases": ([(2, 0), (4, 3), (3, 3)], [(2, 0), (4, 3)]),
+    "starts too late": ([(2, 1), (4, 4)], [(2, 0), (4, 3)]),
+    "has an epoch without batches": ([(1, 0), (2, 0), (4, 3)], [(2, 0), (4, 3)]),
 }
 
 
 @pytest.mark.parametrize("kind", EPOCHS)
 def test_leader_epochs_that_contradict_the_batches_are_rebuilt(kind: str, tmp_path: Path) -> None:
-    known, expected = EPOCHS[kind]
+    found, expected = EPOCHS[kind]
     folder = partition(
         tmp_path / "in", *(data(i, leader_epoch=2) for i in range(3)), *(data(i, leader_epoch=4) for i in (3, 4))
     )
-    (folder / "leader-epoch-checkpoint").write_text(leader_epochs_text(known))
+    (folder / "leader-epoch-checkpoint").write_text(leader_epochs_text(found))
     salvaged(tmp_path / "in", tmp_path / "out")
     assert read_leader_epochs((tmp_path / "out" / "t-0" / "leader-epoch-checkpoint").read_text()) == expected
     assert findings(tmp_path / "out") == []
@@ -283,13 +283,13 @@ SNAPSHOTS: dict[str, tuple[ProducerEntry, bool]] = {
 
 @pytest.mark.parametrize("kind", SNAPSHOTS)
 def test_snapshot_is_trusted_only_if_it_agrees_with_the_batches(kind: str, tmp_path: Path) -> None:
-    known, trusted = SNAPSHOTS[kind]
+    found, trusted = SNAPSHOTS[kind]
     folder = partition(tmp_path / "in", data(0, 7, flags=0), corrupt(data(1, 7, flags=0), 70))
     partition(tmp_path / "in", data(2), base=2)
-    (folder / f"{2:020}.snapshot").write_bytes(snapshot_bytes([known]))
+    (folder / f"{2:020}.snapshot").write_bytes(snapshot_bytes([found]))
     salvaged(tmp_path / "in", tmp_path / "out")
     (entry,) = read_snapshot((tmp_path / "out" / "t-0" / f"{2:020}.snapshot").read_bytes())
-    assert (entry == known) is trusted
+    assert (entry == found) is trusted
     if not trusted:
         assert (entry.last_sequence, entry.last_offset) == (0, 0)
     assert findings(tmp_path / "out") == ["segment_gap"]
@@ -303,6 +303,6 @@ def test_negative_offsets_in_checkpoints_are_ignored(tmp_path: Path) -> None:
     assert read_offset_checkpoint((tmp_path / "out" / "replication-offset-checkpoint").read_text(), "") == {("t", 0): 2}
 
 
-def test_unreadable_checkpoint_is_an_error_of_ours() -> None:
+def test_unreadable_checkpoint_raises_structure_error() -> None:
     with pytest.raises(StructureError):
         read_offset_checkpoint("0\n1\nsp ace 0 1\n", "x")

@@ -1,4 +1,4 @@
-"""`kafkafmt.verify` and `kafkafmt.describe`: the same reports as the command, typed; progress, messages and errors."""
+"""Test `kafkafmt.verify` and `kafkafmt.describe`: their reports equal the command's and are typed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEGMENT = f"{0:020}.log"
 
 
 def write_log(root: Path, *names: str, batches: int = 3) -> Path:
-    """Write partitions of a few batches."""
+    """Write partitions that have `batches` batches of one record each."""
     for name in names:
         (root / name).mkdir(parents=True)
         data = b"".join(batch([record(0, value=b"value %d" % i)], base_offset=i) for i in range(batches))
@@ -57,8 +57,8 @@ def test_report_equals_that_of_the_command(name: str, options: dict[str, Any]) -
 def test_report_is_typed_and_frozen(logs: Path) -> None:
     report = kafkafmt.verify(logs)
     assert isinstance(report, kafkafmt.VerifyReport)
-    healthy, damaged, _ = report.partitions
-    assert (healthy.topic, healthy.partition, healthy.ok, healthy.records_lost) == ("a", 0, True, 0)
+    valid, damaged, _ = report.partitions
+    assert (valid.topic, valid.partition, valid.ok, valid.records_lost) == ("a", 0, True, 0)
     (span,) = damaged.damaged
     assert isinstance(span, kafkafmt.Damage)
     assert (span.first_offset, span.last_offset) == (1, 1)
@@ -108,7 +108,7 @@ def test_progress_counts_all_bytes(function: Any, logs: Path) -> None:
 
 
 def test_error_of_a_callback_is_raised_unchanged(logs: Path) -> None:
-    error = BrokenPipeError("nobody reads the progress")
+    error = BrokenPipeError("the progress output is closed")
 
     def fail(done: int, _: int) -> None:
         if done:

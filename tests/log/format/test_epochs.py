@@ -1,4 +1,4 @@
-"""Leader epochs that batches name, some of them wrong, since the field is outside the CRC."""
+"""Test leader epochs of batches. Some are wrong, because no CRC covers the field."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Run = tuple[int, int, int]
 
 
 def best(runs: list[Run]) -> int:
-    """Return the most offsets that any chain of rising epochs covers, by trying all."""
+    """Return the highest number of offsets that any chain of increasing epochs covers, by trying all chains."""
     weights: list[int] = []
     for i, (epoch, first, last) in enumerate(runs):
         weights.append(last - first + 1 + max((weights[j] for j in range(i) if runs[j][0] <= epoch), default=0))
@@ -41,8 +41,8 @@ def test_checkpoint_decides_which_of_two_epochs_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 5, 1 << 20])
-@pytest.mark.parametrize("where", range(4))
-def test_one_batch_with_a_wrong_epoch_changes_nothing(wrong: int, where: int) -> None:
+@pytest.mark.parametrize("index", range(4))
+def test_one_batch_with_a_wrong_epoch_changes_nothing(wrong: int, index: int) -> None:
     runs = [(2, 0, 9), (2, 10, 10), (2, 11, 20), (4, 21, 30)]
-    runs[where] = (wrong, *runs[where][1:]) if where == 1 else runs[where]
+    runs[index] = (wrong, *runs[index][1:]) if index == 1 else runs[index]
     assert epochs_from(believable_runs(runs)) == [(2, 0), (4, 21)]

@@ -1,4 +1,7 @@
-"""The small files of a log directory and the indexes: read, written again, and the same bytes as the brokers'."""
+"""Test the checkpoints, snapshots and indexes of a log directory.
+
+Files that brokers wrote are read and written again, and must stay equal byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def test_partition_metadata_is_written_as_brokers_write_it() -> None:
         assert len(checkpoints.uuid_bytes(values["topic_id"])) == 16
 
 
-def test_meta_properties_of_both_versions() -> None:
+def test_meta_properties_of_both_versions_are_read_and_written() -> None:
     versions = set()
     for file in golden(checkpoints.META_PROPERTIES):
         text = file.read_text()
@@ -50,7 +53,7 @@ def test_meta_properties_of_both_versions() -> None:
     assert versions == {"0", "1"}
 
 
-def test_properties_as_java_reads_them() -> None:
+def test_properties_are_parsed_as_java_does() -> None:
     text = "! a comment\r\n  node.id : 7\\\n   3\ncluster.id a\\u0062\\=c\\\\\n#version=9\nversion=1\nodd\\ key\\:=\\tx \nlone"
     values = checkpoints.read_meta_properties(text)
     assert values == {"node.id": "73", "cluster.id": "ab=c\\", "version": "1", "odd key:": "\tx ", "lone": ""}
@@ -58,7 +61,7 @@ def test_properties_as_java_reads_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "key"),
     [
         ("version=2", "version"),
         ("version=1\nnode.id=1", "cluster.id"),
@@ -66,12 +69,12 @@ def test_properties_as_java_reads_them() -> None:
         ("directory.id=AAAA", "id"),
     ],
 )
-def test_wrong_meta_properties(text: str, named: str) -> None:
-    with pytest.raises(StructureError, match=named):
+def test_wrong_meta_properties_raise_an_error_that_names_the_key(text: str, key: str) -> None:
+    with pytest.raises(StructureError, match=key):
         checkpoints.read_meta_properties(text)
 
 
-def test_clean_shutdown_of_today_and_of_old() -> None:
+def test_clean_shutdown_files_of_all_releases_are_read() -> None:
     for file in golden(checkpoints.CLEAN_SHUTDOWN):
         text = file.read_text()
         epoch = checkpoints.read_clean_shutdown(text)
@@ -92,12 +95,12 @@ def test_snapshots_are_written_as_brokers_write_them() -> None:
     assert any(p.coordinator_epoch >= 0 for p in found)
 
 
-def test_first_sequence_wraps() -> None:
+def test_first_sequence_wraps_at_the_maximum() -> None:
     assert ProducerEntry(1, 0, 2, 100, 5).first_sequence == 2**31 - 3
     assert ProducerEntry(1).first_sequence == -1
 
 
-def test_snapshots_that_cannot_be_read() -> None:
+def test_truncated_or_corrupted_snapshot_raises() -> None:
     whole = snapshots.snapshot_bytes([ProducerEntry(1, 2, 3, 4, 0, 5, 6, 7), ProducerEntry(8)])
     for n in range(len(whole)):
         with pytest.raises(TruncatedError if n < 10 else ChecksumError):
@@ -123,7 +126,7 @@ def test_indexes_are_written_as_brokers_write_them() -> None:
             assert made + bytes(len(data) - len(made)) == data, file  # a file that was never trimmed ends in zeros
 
 
-def test_index_numbers_that_do_not_fit_their_fields() -> None:
+def test_index_values_that_do_not_fit_raise() -> None:
     for offsets, base in (([5], 6), ([2**31 + 7], 7)):
         with pytest.raises(ValueError, match="relative"):
             index_entries.offset_index_bytes(offsets, [0], base)
@@ -132,8 +135,8 @@ def test_index_numbers_that_do_not_fit_their_fields() -> None:
     assert index_entries.offset_index_bytes([2**31 + 6], [8], 7) == b"\x7f\xff\xff\xff\0\0\0\x08"
 
 
-def test_offset_checkpoints_tell_the_broker_of_golden_offsets() -> None:
-    """The high watermarks of a clean shutdown are the ends that its Admin client gave."""
+def test_high_watermark_checkpoints_equal_the_golden_offsets() -> None:
+    """After a clean shutdown, the high watermarks equal the end offsets that the Admin client returned."""
     compared = 0
     for case in CASES:
         file = case.folder / "log" / checkpoints.HIGH_WATERMARKS

@@ -1,4 +1,4 @@
-"""Damage, unfinished tails and findings: each sentence of the README's section on them, on logs built here."""
+"""Test damage, unfinished tails and findings as the README describes them, on logs that are built here."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kafkafmt.log.reading import segment_walker
 PER_BATCH = 5
 
 
-def one(base: int, n: int = PER_BATCH, size: int = 40, **fields: Any) -> bytes:
+def five_records(base: int, n: int = PER_BATCH, size: int = 40, **fields: Any) -> bytes:
     records = [record(i, value=b"%d:" % (base + i) + random.Random(base + i).randbytes(size)) for i in range(n)]
     return batch(records, base_offset=base, last_offset_delta=n - 1, **fields)
 
 
-def ten(**fields: Any) -> list[bytes]:
-    return [one(i * PER_BATCH, **fields) for i in range(10)]
+def ten_batches(**fields: Any) -> list[bytes]:
+    return [five_records(i * PER_BATCH, **fields) for i in range(10)]
 
 
 def write(folder: Path, *segments: tuple[int, bytes], name: str = "t-0") -> PartitionLog:
@@ -35,9 +35,10 @@ def write(folder: Path, *segments: tuple[int, bytes], name: str = "t-0") -> Part
 
 
 def offsets(log: PartitionLog) -> list[int]:
-    """The offsets delivered, each record checked against what was written at that offset."""
+    """Return the offsets that are delivered, after checking that each record was written at its offset."""
     found = []
     for r in log.records(on_damage=lambda _: None):
+        assert r.value is not None
         assert r.value.startswith(b"%d:" % r.offset)
         found.append(r.offset)
     return found
@@ -55,13 +56,13 @@ def without(*batches: int) -> list[int]:
     return [o for o in range(50) if o // PER_BATCH not in batches]
 
 
-def place(parts: list[bytes], i: int) -> tuple[int, int]:
-    """Position and length of the i-th part."""
+def place_of(parts: list[bytes], i: int) -> tuple[int, int]:
+    """Return the position and length of the i-th part."""
     return sum(map(len, parts[:i])), len(parts[i])
 
 
 def test_valid_log_has_neither_damage_nor_findings(tmp_path: Path) -> None:
-    log = write(tmp_path, (0, b"".join(ten())))
+    log = write(tmp_path, (0, b"".join(ten_batches())))
     report = verify_partition(log)
     assert (report["damaged"], report["findings"]) == ([], [])
     assert report["records"] == report["records_recovered"] == 50
@@ -70,9 +71,12 @@ def test_valid_log_has_neither_damage_nor_findings(tmp_path: Path) -> None:
 
 
 def test_lower_of_two_contradicting_last_batches_is_delivered(tmp_path: Path) -> None:
-    """In a log with gaps, where neither goes on from the one before: an offset that was hurt downwards would most often lie below that."""
-    raised = mutate(one(20), 2, b"\1")
-    log = write(tmp_path, (0, one(0) + one(10) + raised + one(30)))
+    """The log has gaps, so neither batch continues the offsets before it.
+
+    A base offset that was decreased by corruption would usually be below the gap.
+    """
+    raised = mutate(five_records(20), 2, b"\1")
+    log = write(tmp_path, (0, five_records(0) + five_records(10) + raised + five_records(30)))
     assert offsets(log) == [*range(5), *range(10, 15), *range(30, 35)]
     assert [s[2:] for s in spans(log)] == [(15, 29)]
 
@@ -83,13 +87,14 @@ FIELDS = [(0, 8), (8, 4), (16, 1), (17, 4), (21, 2), (23, 4), (27, 8), (35, 8), 
 @pytest.mark.parametrize("field", FIELDS, ids=str)
 @pytest.mark.parametrize("victim", [0, 4, 9])
 def test_any_flipped_bit_costs_one_batch_at_most(tmp_path: Path, field: tuple[int, int], victim: int) -> None:
-    """Leader epoch apart, which may be anything. The last batch of a last segment may also pass for an unfinished tail.
+    """The damage is the corrupted batch, or an unfinished tail if it is the last batch.
 
-    A base offset of the last batch that only grew contradicts nobody: it cannot be told from a gap of compaction.
+    Two cases are not tested. The leader epoch may have any value. A base offset of the last batch
+    that increased looks like a gap of compaction.
     """
     start, size = field
     for bit in range(size * 8):
-        parts = ten()
+        parts = ten_batches()
         at = start + bit // 8
         if victim == 9 and start == 0 and not parts[victim][at] & 1 << bit % 8:
             continue
@@ -98,11 +103,11 @@ def test_any_flipped_bit_costs_one_batch_at_most(tmp_path: Path, field: tuple[in
         assert offsets(log) == without(victim), (field, bit)
         first, last = victim * PER_BATCH, victim * PER_BATCH + PER_BATCH - 1
         if findings(log) != ["unfinished_tail"]:
-            assert spans(log) == [(*place(parts, victim), first, None if victim == 9 else last)], (field, bit)
+            assert spans(log) == [(*place_of(parts, victim), first, None if victim == 9 else last)], (field, bit)
 
 
 def test_leader_epoch_is_no_damage(tmp_path: Path) -> None:
-    parts = ten()
+    parts = ten_batches()
     parts[3] = mutate(parts[3], 12, b"\x7f\xff\xff\xff")
     assert offsets(write(tmp_path, (0, b"".join(parts)))) == without()
 
@@ -110,40 +115,40 @@ def test_leader_epoch_is_no_damage(tmp_path: Path) -> None:
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 1, 13, 48, 2**31 - 1, 100, 5000])
 @pytest.mark.parametrize("victim", [0, 5])
 def test_corrupted_length_damages_one_batch(tmp_path: Path, length: int, victim: int) -> None:
-    """Its CRC tells where it ends and how many records it held."""
-    parts = ten()
+    """The CRC of the batch shows where it ends, and the header shows how many records it had."""
+    parts = ten_batches()
     parts[victim] = mutate(parts[victim], 8, length.to_bytes(4, "big", signed=True))
     log = write(tmp_path, (0, b"".join(parts)))
     assert offsets(log) == without(victim)
     report = verify_partition(log)
-    assert spans(log) == [(*place(parts, victim), victim * 5, victim * 5 + 4)]
+    assert spans(log) == [(*place_of(parts, victim), victim * 5, victim * 5 + 4)]
     assert report["records"] == 50
     assert report["records_recovered"] == 45
 
 
 def test_crc_decides_if_a_wrong_length_reaches_another_header(tmp_path: Path) -> None:
-    """The length was hurt so that it ends exactly where a later batch begins."""
-    parts = ten()
+    """The corrupted length ends exactly at the start of a later batch."""
+    parts = ten_batches()
     reach = sum(map(len, parts[3:6])) - 12
     parts[3] = mutate(parts[3], 8, reach.to_bytes(4, "big"))
     log = write(tmp_path, (0, b"".join(parts)))
     assert offsets(log) == without(3)
-    assert spans(log) == [(*place(parts, 3), 15, 19)]
+    assert spans(log) == [(*place_of(parts, 3), 15, 19)]
 
 
 @pytest.mark.parametrize("junk", [b"\0" * 700, bytes(range(256)) * 3, b"\x02" * 300, b"x"])
-def test_garbage_between_batches(tmp_path: Path, junk: bytes) -> None:
-    parts = ten()
+def test_garbage_between_batches_costs_no_batch(tmp_path: Path, junk: bytes) -> None:
+    parts = ten_batches()
     log = write(tmp_path, (0, b"".join([*parts[:4], junk, *parts[4:]])))
     assert offsets(log) == without()
-    assert spans(log) == [(place(parts, 4)[0], len(junk), 20, 19)]
+    assert spans(log) == [(place_of(parts, 4)[0], len(junk), 20, 19)]
     assert verify_partition(log)["records"] == 50
 
 
-def test_a_zeroed_page_in_the_middle(tmp_path: Path) -> None:
-    parts = ten()
+def test_zeroed_page_damages_the_batches_it_covers(tmp_path: Path) -> None:
+    parts = ten_batches()
     data = bytearray(b"".join(parts))
-    start, size = place(parts, 4)[0] + 30, len(parts[4]) + 60
+    start, size = place_of(parts, 4)[0] + 30, len(parts[4]) + 60
     data[start : start + size] = bytes(size)
     log = write(tmp_path, (0, bytes(data)))
     assert offsets(log) == without(4, 5)
@@ -151,8 +156,8 @@ def test_a_zeroed_page_in_the_middle(tmp_path: Path) -> None:
     assert verify_partition(log)["records"] is None
 
 
-def test_two_damages_in_one_segment(tmp_path: Path) -> None:
-    parts = ten()
+def test_two_damaged_batches_in_a_segment_are_separate_spans(tmp_path: Path) -> None:
+    parts = ten_batches()
     parts[2] = mutate(parts[2], 100, b"\xff\xfe")
     parts[7] = mutate(parts[7], 8, b"\x7f\xff\xff\xff")
     log = write(tmp_path, (0, b"".join(parts)))
@@ -160,85 +165,85 @@ def test_two_damages_in_one_segment(tmp_path: Path) -> None:
     assert [(s[2], s[3]) for s in spans(log)] == [(10, 14), (35, 39)]
 
 
-def test_a_missing_piece(tmp_path: Path) -> None:
-    """A batch cut short with the next one right behind it."""
-    parts = ten()
+def test_batch_without_its_last_bytes_is_one_damaged_span(tmp_path: Path) -> None:
+    """A batch lacks its last bytes, and the next batch follows directly."""
+    parts = ten_batches()
     parts[3] = parts[3][:-30]
     log = write(tmp_path, (0, b"".join(parts)))
     assert offsets(log) == without(3)
-    assert spans(log) == [(*place(parts, 3), 15, 19)]
+    assert spans(log) == [(*place_of(parts, 3), 15, 19)]
 
 
 @pytest.mark.parametrize("base", [0, 20, 1000])
 @pytest.mark.parametrize("n", [1, 3])
-def test_a_value_that_holds_batches(tmp_path: Path, base: int, n: int) -> None:
-    """A damaged batch whose values are themselves sound batches, which may even fit by their offsets: none of those comes out."""
-    inner = b"".join(one(base + i, n=1) for i in range(n))
-    for hurt in (8, 17, 25, 70):
+def test_batches_in_values_of_a_damaged_batch_are_not_delivered(tmp_path: Path, base: int, n: int) -> None:
+    """The values of a damaged batch are valid batches, some with fitting offsets. None of them is delivered."""
+    inner = b"".join(five_records(base + i, n=1) for i in range(n))
+    for position in (8, 17, 25, 70):
         for victim in (0, 4, 9):
-            parts = ten()
+            parts = ten_batches()
             parts[victim] = batch(
                 [record(i, value=inner) for i in range(5)], base_offset=victim * 5, last_offset_delta=4
             )
-            parts[victim] = mutate(parts[victim], hurt, bytes([parts[victim][hurt] ^ 0x10]))
-            assert offsets(write(tmp_path, (0, b"".join(parts)))) == without(victim), (hurt, victim)
+            parts[victim] = mutate(parts[victim], position, bytes([parts[victim][position] ^ 0x10]))
+            assert offsets(write(tmp_path, (0, b"".join(parts)))) == without(victim), (position, victim)
 
 
 @pytest.mark.parametrize("batches", [1, 2, 3])
-def test_garbage_that_happens_to_end_like_the_length_of_a_value(tmp_path: Path, batches: int) -> None:
-    """Behind a value the rest of its record follows: batches with a batch behind them are none, whatever number stands before."""
-    parts = ten()
+def test_garbage_that_ends_like_the_length_of_a_value_costs_no_batch(tmp_path: Path, batches: int) -> None:
+    """After a value, the rest of its record follows, so batches that other batches follow are not part of a value."""
+    parts = ten_batches()
     parts[3] = random.Random(5).randbytes(100) + varint(sum(len(part) for part in parts[4 : 4 + batches]))
     assert offsets(write(tmp_path, (0, b"".join(parts)))) == without(3)
 
 
 @pytest.mark.parametrize("cut", [1, 7, 8, 9, 11, 12, 16, 17, 22, 40, 60, 61, 62, 150])
-def test_a_batch_that_the_end_cuts_off_is_a_tail(tmp_path: Path, cut: int) -> None:
-    parts = ten()
+def test_truncated_last_batch_is_an_unfinished_tail(tmp_path: Path, cut: int) -> None:
+    parts = ten_batches()
     log = write(tmp_path, (0, b"".join(parts[:9]) + parts[9][:cut]))
     assert offsets(log) == without(9)
     assert (spans(log), findings(log)) == ([], ["unfinished_tail"])
     assert log.next_offset == 45
 
 
-def test_the_same_in_an_older_segment_is_damage(tmp_path: Path) -> None:
-    parts = ten()
+def test_truncated_batch_in_an_older_segment_is_damage(tmp_path: Path) -> None:
+    parts = ten_batches()
     log = write(tmp_path, (0, b"".join(parts[:5])[:-9]), (25, b"".join(parts[5:])))
     assert offsets(log) == without(4)
     assert [(s[2], s[3]) for s in spans(log)] == [(20, 24)]
     assert findings(log) == []
 
 
-def test_a_cut_off_batch_with_an_offset_from_the_past_is_damage(tmp_path: Path) -> None:
-    parts = ten()
+def test_truncated_last_batch_with_an_earlier_offset_is_damage(tmp_path: Path) -> None:
+    parts = ten_batches()
     log = write(tmp_path, (0, b"".join(parts[:9]) + parts[2][:80]))
     assert offsets(log) == without(9)
     assert [(s[2], s[3]) for s in spans(log)] == [(45, None)]
 
 
-def test_a_cut_off_batch_of_unknown_magic_is_damage(tmp_path: Path) -> None:
-    parts = ten()
+def test_truncated_last_batch_of_unknown_magic_is_damage(tmp_path: Path) -> None:
+    parts = ten_batches()
     log = write(tmp_path, (0, b"".join(parts[:9]) + mutate(parts[9], 16, b"\x05")[:80]))
     assert len(spans(log)) == 1
 
 
 @pytest.mark.parametrize("n", [1, 5, 17, 300, 5000])
-def test_zeros_to_the_end_are_a_tail(tmp_path: Path, n: int) -> None:
-    log = write(tmp_path, (0, b"".join(ten()) + bytes(n)))
+def test_zeros_to_the_end_are_an_unfinished_tail(tmp_path: Path, n: int) -> None:
+    log = write(tmp_path, (0, b"".join(ten_batches()) + bytes(n)))
     assert offsets(log) == without()
     assert (spans(log), findings(log)) == ([], ["unfinished_tail"])
 
 
-def test_zeros_and_something_else_are_damage(tmp_path: Path) -> None:
-    log = write(tmp_path, (0, b"".join(ten()) + bytes(300) + b"\1"))
+def test_zeros_followed_by_another_byte_are_damage(tmp_path: Path) -> None:
+    log = write(tmp_path, (0, b"".join(ten_batches()) + bytes(300) + b"\1"))
     assert offsets(log) == without()
     assert [(s[2], s[3]) for s in spans(log)] == [(50, None)]
     assert findings(log) == []
 
 
 @pytest.mark.parametrize(("zeros", "tail"), [(8, True), (7, False), (100, True)])
-def test_a_last_batch_whose_pages_were_never_written(tmp_path: Path, zeros: int, tail: bool) -> None:
-    parts = ten()
+def test_last_batch_that_ends_in_zeros_is_a_tail_if_they_are_enough(tmp_path: Path, zeros: int, tail: bool) -> None:
+    parts = ten_batches()
     last = parts[9][:-zeros]
     last = last[:-1] + b"\1" if last.endswith(b"\0") else last
     log = write(tmp_path, (0, b"".join(parts[:9]) + last + bytes(zeros)))
@@ -248,16 +253,16 @@ def test_a_last_batch_whose_pages_were_never_written(tmp_path: Path, zeros: int,
 
 
 def test_unfinished_tail_occurs_only_at_the_end(tmp_path: Path) -> None:
-    """Zeros, then a sound batch: that is a hole."""
-    parts = ten()
+    """A valid batch follows the zeros, so they are a hole."""
+    parts = ten_batches()
     log = write(tmp_path, (0, b"".join(parts[:9]) + bytes(300) + parts[9]))
     assert offsets(log) == without()
     assert [(s[2], s[3]) for s in spans(log)] == [(45, 44)]
 
 
-def test_a_damaged_last_batch_before_preallocated_zeros(tmp_path: Path) -> None:
-    """Damage up to where its length says, an unfinished tail behind."""
-    parts = ten()
+def test_damaged_last_batch_before_preallocated_zeros_is_skipped(tmp_path: Path) -> None:
+    """The damage ends where the length field of the batch says, and an unfinished tail follows."""
+    parts = ten_batches()
     parts[9] = mutate(parts[9], 100, b"\xff")
     log = write(tmp_path, (0, b"".join(parts) + bytes(1000)))
     assert offsets(log) == without(9)
@@ -265,34 +270,34 @@ def test_a_damaged_last_batch_before_preallocated_zeros(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("base", [10**15, 2**62, 2**63 - 1, 2**63 - 3, -1, -(2**63), 12, 0, 17, 22, 999])
 @pytest.mark.parametrize("victim", [3, 5])
-def test_a_base_offset_that_fits_neither_neighbour(tmp_path: Path, base: int, victim: int) -> None:
-    parts = ten()
+def test_batch_whose_offset_fits_neither_neighbour_is_damage(tmp_path: Path, base: int, victim: int) -> None:
+    parts = ten_batches()
     parts[victim] = mutate(parts[victim], 0, base.to_bytes(8, "big", signed=True))
     log = write(tmp_path, (0, b"".join(parts)))
     assert offsets(log) == without(victim)
-    assert spans(log) == [(*place(parts, victim), victim * 5, victim * 5 + 4)]
+    assert spans(log) == [(*place_of(parts, victim), victim * 5, victim * 5 + 4)]
     assert verify_partition(log)["records"] == 50
 
 
 @pytest.mark.parametrize("base", [10**15, 12, 2**62 + 5])
-def test_the_same_in_a_log_of_three_batches(tmp_path: Path, base: int) -> None:
-    """The middle one of three: neither side outnumbers it, but the gap that it leaves is its own."""
-    parts = ten()[:3]
+def test_middle_of_three_batches_with_a_wrong_offset_is_damage(tmp_path: Path, base: int) -> None:
+    """One of three batches has a wrong offset. Only that batch fits the gap between the other two."""
+    parts = ten_batches()[:3]
     parts[1] = mutate(parts[1], 0, base.to_bytes(8, "big"))
     log = write(tmp_path, (0, b"".join(parts)))
     assert offsets(log) == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
 
 
-def test_a_batch_out_of_place_that_fills_a_gap_is_delivered_there(tmp_path: Path) -> None:
-    parts = ten()
+def test_batch_out_of_place_is_delivered_in_offset_order(tmp_path: Path) -> None:
+    parts = ten_batches()
     moved = [*parts[:3], *parts[4:8], parts[3], *parts[8:]]
     log = write(tmp_path, (0, b"".join(moved)))
     assert offsets(log) == without()
     assert (spans(log), findings(log)) == ([], ["batch_out_of_place"])
 
 
-def test_two_batches_swapped(tmp_path: Path) -> None:
-    parts = ten()
+def test_swapped_batches_are_delivered_in_offset_order(tmp_path: Path) -> None:
+    parts = ten_batches()
     parts[4], parts[5] = parts[5], parts[4]
     log = write(tmp_path, (0, b"".join(parts)))
     assert offsets(log) == without()
@@ -301,15 +306,15 @@ def test_two_batches_swapped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_batches_repeated_byte_for_byte_are_delivered_once(tmp_path: Path, n: int) -> None:
-    parts = ten()
+    parts = ten_batches()
     log = write(tmp_path, (0, b"".join([*parts[: 3 + n], *parts[3 : 3 + n], *parts[3 + n :]])))
     assert offsets(log) == without()
     assert spans(log) == []
     assert findings(log) == ["duplicate_batch"] * n
 
 
-def test_a_repetition_that_is_not_the_same_is_damage(tmp_path: Path) -> None:
-    parts = ten()
+def test_repeated_batch_with_other_content_is_damage(tmp_path: Path) -> None:
+    parts = ten_batches()
     other = repair_crc(mutate(parts[3], len(parts[3]) - 3, b"?"))
     log = write(tmp_path, (0, b"".join([*parts[:6], other, *parts[6:]])))
     assert offsets(log) == without()
@@ -317,7 +322,7 @@ def test_a_repetition_that_is_not_the_same_is_damage(tmp_path: Path) -> None:
 
 
 def wrapper(first: int, n: int = 4) -> bytes:
-    """A wrapper of format 1 in which compression has left the messages as they were, their offsets counted from 0."""
+    """Return a wrapper of format 1 whose compressed data contains the messages unchanged, with offsets from 0."""
     values = [b"%d:" % (first + i) + random.Random(i).randbytes(50) for i in range(n)]
     inner = b"".join(message(1, None, value, offset=i) for i, value in enumerate(values))
     size = len(inner)
@@ -346,40 +351,40 @@ def test_plain_message_between_corrupted_ones_is_delivered(tmp_path: Path) -> No
     ]
 
 
-def test_gaps_of_compaction_are_neither(tmp_path: Path) -> None:
-    parts = ten()
+def test_gaps_of_compaction_are_neither_damage_nor_findings(tmp_path: Path) -> None:
+    parts = ten_batches()
     log = write(tmp_path, (0, b"".join([parts[0], parts[3], parts[9]])))
     assert offsets(log) == [*range(5), *range(15, 20), *range(45, 50)]
     assert (spans(log), findings(log)) == ([], [])
 
 
-def test_a_segment_that_is_missing_is_a_finding(tmp_path: Path) -> None:
-    parts = ten()
+def test_missing_segment_is_a_finding(tmp_path: Path) -> None:
+    parts = ten_batches()
     log = write(tmp_path, (0, b"".join(parts[:3])), (30, b"".join(parts[6:])))
     assert (spans(log), findings(log)) == ([], ["segment_gap"])
 
 
 def test_batches_that_belong_to_the_next_segment_are_damage(tmp_path: Path) -> None:
-    parts = ten()
-    log = write(tmp_path, (0, b"".join([*parts[:3], one(900)])), (15, b"".join(parts[3:])))
+    parts = ten_batches()
+    log = write(tmp_path, (0, b"".join([*parts[:3], five_records(900)])), (15, b"".join(parts[3:])))
     assert offsets(log) == without()
     assert [(s[2], s[3]) for s in spans(log)] == [(15, 14)]
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_a_compressed_batch_that_does_not_decompress(tmp_path: Path, codec: int) -> None:
-    parts = ten(codec=codec)
+def test_compressed_batch_that_does_not_decompress_is_damage(tmp_path: Path, codec: int) -> None:
+    parts = ten_batches(codec=codec)
     parts[6] = repair_crc(mutate(parts[6], 61, b"\xff" * 20))
     log = write(tmp_path, (0, b"".join(parts)))
     assert offsets(log) == without(6)
     report = verify_partition(log)
-    assert spans(log) == [(*place(parts, 6), 30, 34)]
+    assert spans(log) == [(*place_of(parts, 6), 30, 34)]
     assert report["damaged"][0]["error"] == "corrupt_structure"
     assert (report["records"], report["records_recovered"]) == (50, 45)
 
 
-def test_a_bomb_damages_its_batch_alone(tmp_path: Path) -> None:
-    parts = ten()
+def test_batch_that_decompresses_past_the_limit_is_damage(tmp_path: Path) -> None:
+    parts = ten_batches()
     raw = record(0, value=bytes(5 << 20))
     parts[2] = batch([], base_offset=10, last_offset_delta=4, count=5, codec=4, payload=raw)
     path = tmp_path / "t-0"
@@ -389,8 +394,8 @@ def test_a_bomb_damages_its_batch_alone(tmp_path: Path) -> None:
     assert verify_partition(log)["damaged"][0]["error"] == "too_large"
 
 
-def test_a_codec_that_is_not_known(tmp_path: Path) -> None:
-    parts = ten()
+def test_batch_of_an_unknown_codec_is_damage(tmp_path: Path) -> None:
+    parts = ten_batches()
     parts[2] = repair_crc(mutate(parts[2], 21, b"\0\7"))
     log = write(tmp_path, (0, b"".join(parts)))
     assert offsets(log) == without(2)
@@ -398,34 +403,36 @@ def test_a_codec_that_is_not_known(tmp_path: Path) -> None:
 
 
 def test_fail_mode_delivers_what_precedes_the_damage(tmp_path: Path) -> None:
-    for hurt in (lambda p: mutate(p, 100, b"\xff\xff"), lambda p: repair_crc(mutate(p, 61, b"\xff\xff\xff"))):
-        parts = ten()
-        parts[6] = hurt(parts[6])
+    batch_6 = ten_batches()[6]
+    for corrupted_batch in (mutate(batch_6, 100, b"\xff\xff"), repair_crc(mutate(batch_6, 61, b"\xff\xff\xff"))):
+        parts = ten_batches()
+        parts[6] = corrupted_batch
         log = write(tmp_path, (0, b"".join(parts)))
-        found = []
+        found: list[int] = []
         with pytest.raises(DamagedLogError, match="offsets 30 to 34") as caught:
-            found += [found.append(r.offset) for r in log.records()]
-        assert [o for o in found if o is not None] == list(range(30))
-        assert caught.value.position == place(parts, 6)[0]
-        assert caught.value.resume == sum(place(parts, 6))
+            found.extend(r.offset for r in log.records())
+        assert found == list(range(30))
+        assert caught.value.position == place_of(parts, 6)[0]
+        assert caught.value.resume == sum(place_of(parts, 6))
 
 
 def test_offsets_of_a_span_come_from_its_neighbours(tmp_path: Path) -> None:
-    """Compacted neighbours: the widest range that may be missing, whatever the damaged header says."""
-    parts = [one(0), mutate(one(100), 90, b"\xff\xff"), one(1000)]
+    """The log is compacted, so the span covers all offsets between the neighbours, whatever the damaged header says."""
+    parts = [five_records(0), mutate(five_records(100), 90, b"\xff\xff"), five_records(1000)]
     log = write(tmp_path, (0, b"".join(parts)))
     assert [(s[2], s[3]) for s in spans(log)] == [(5, 999)]
 
 
 def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
-    """Many random logs, each with two kinds of damage: what was not touched is delivered, and nothing else.
+    """Of logs with two kinds of random damage, exactly the untouched batches are delivered.
 
-    A batch alone between two damaged ones is damage if the offset after it was destroyed: it might be part of a record value.
+    A batch between two damaged ones is damage if the offset after it was destroyed, because it
+    might be part of a record value.
     """
     rng = random.Random(20261121)
     for round_ in range(400):
         codec = rng.choice([0, 0, 1, 2, 3, 4])
-        parts = [one(i * PER_BATCH, size=rng.choice([0, 10, 300]), codec=codec) for i in range(10)]
+        parts = [five_records(i * PER_BATCH, size=rng.choice([0, 10, 300]), codec=codec) for i in range(10)]
         touched = set(rng.sample(range(9), 2))
         for i in touched:
             kind = rng.randrange(5)
@@ -437,9 +444,8 @@ def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
             elif kind == 2:
                 parts[i] = mutate(parts[i], 16, bytes([rng.choice([3, 9, 255])]))
             elif kind == 3:
-                parts[i] = parts[i][
-                    : rng.randrange(1, len(parts[i].rstrip(b"\0")))
-                ]  # zeros alone the next batch would make good
+                # Zeros at the end of this batch could be replaced by those at the start of the next one.
+                parts[i] = parts[i][: rng.randrange(1, len(parts[i].rstrip(b"\0")))]
             else:
                 parts[i] = rng.randbytes(len(parts[i]))
         log = write(tmp_path, (0, b"".join(parts)))
@@ -457,13 +463,13 @@ def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
 def test_batch_larger_than_the_read_buffer_is_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_end: int
 ) -> None:
-    """Its header can begin close to the end of the buffer, and a new buffer contains anything at first."""
+    """The header of the batch can start close to the end of the buffer, and a new buffer has random content."""
     monkeypatch.setattr(segment_walker, "BUFFER_BYTES", 1 << 14)
     monkeypatch.setattr(segment_walker, "aligned_buffer", lambda size: np.full(size, 0xFF, np.uint8))
-    fits = one(0, 1, (1 << 14) - before_end - len(one(0, 1, 9_000)) + 9_000) if before_end else b""
+    fits = five_records(0, 1, (1 << 14) - before_end - len(five_records(0, 1, 9_000)) + 9_000) if before_end else b""
     base = 1 if before_end else 0
     assert len(fits) == ((1 << 14) - before_end if before_end else 0)
-    log = write(tmp_path, (0, fits + one(base, 1, 40_000) + one(base + 1, 1)))
+    log = write(tmp_path, (0, fits + five_records(base, 1, 40_000) + five_records(base + 1, 1)))
     assert spans(log) == []
     assert findings(log) == []
     assert offsets(log) == list(range(base + 2))

@@ -1,4 +1,4 @@
-"""What is found under a path: names, states, replicas, checkpoints."""
+"""Test what is found in a directory: partition names, states, replicas and checkpoints."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from kafkafmt.log.reading.selection import OffsetBound
         ("topic-²", ("topic-²", 0, "live", False)),
     ],
 )
-def test_names_of_partition_directories(name: str, expected: tuple[str, int, str, bool]) -> None:
+def test_partition_directory_name_is_parsed(name: str, expected: tuple[str, int, str, bool]) -> None:
     assert parse_partition_name(name) == PartitionName(*expected)
 
 
@@ -55,11 +55,11 @@ def test_names_of_partition_directories(name: str, expected: tuple[str, int, str
         ("00000000000000000000.index", None),
     ],
 )
-def test_names_of_segments(name: str, base: int | None) -> None:
+def test_segment_file_name_is_parsed(name: str, base: int | None) -> None:
     assert base_offset_of(name) == base
 
 
-def test_offset_checkpoints() -> None:
+def test_offset_checkpoint_is_parsed_or_raises() -> None:
     assert read_offset_checkpoint("0\n2\na-b 0 5\nc 11 7\n", "f") == {("a-b", 0): 5, ("c", 11): 7}
     assert read_offset_checkpoint("", "f") == {}
     assert read_offset_checkpoint("0\n0\n", "f") == {}
@@ -68,7 +68,7 @@ def test_offset_checkpoints() -> None:
             read_offset_checkpoint(text, "f")
 
 
-def test_leader_epochs_and_partition_metadata() -> None:
+def test_leader_epochs_and_partition_metadata_are_parsed_or_raise() -> None:
     assert read_leader_epochs("0\n2\n0 0\n3 17\n") == [(0, 0), (3, 17)]
     with pytest.raises(StructureError, match="negative"):
         read_leader_epochs("0\n1\n-1 0\n")
@@ -87,19 +87,19 @@ def make(path: Path, n: int = 1) -> Path:
     return path
 
 
-def test_two_roots_and_their_states() -> None:
+def test_partitions_of_two_roots_have_their_states() -> None:
     found = discover(case("jbod").roots).partitions
     assert {p.state for p in found} == {"live", "delete", "future", "stray"}
     assert len({p.key for p in found if p.state == "live"}) == sum(p.state == "live" for p in found)
 
 
-def test_a_log_directory_whose_name_looks_like_a_partition(tmp_path: Path) -> None:
+def test_log_directory_may_be_named_like_a_partition(tmp_path: Path) -> None:
     make(tmp_path / "data-1" / "t-0")
     (partition,) = discover([tmp_path / "data-1"]).partitions
     assert (partition.topic, partition.partition, partition.named) == ("t", 0, False)
 
 
-def test_files_that_are_no_segments(tmp_path: Path) -> None:
+def test_files_with_other_suffixes_are_no_segments(tmp_path: Path) -> None:
     path = make(tmp_path / "t-0")
     for suffix in (".log.deleted", ".log.cleaned", ".log.swap", ".snapshot", ".index"):
         (path / f"{100:020}{suffix}").write_bytes(b"x" * 100)
@@ -115,7 +115,7 @@ def test_other_directories_are_no_partitions(tmp_path: Path) -> None:
     assert [p.key for p in discover([tmp_path]).partitions] == [("t", 0)]
 
 
-def test_replicas(tmp_path: Path) -> None:
+def test_replicas_raise_unless_the_longest_is_chosen(tmp_path: Path) -> None:
     short, long = make(tmp_path / "a" / "t-0", 3), make(tmp_path / "b" / "t-0", 9)
     with pytest.raises(
         DuplicatePartitionError, match=r"t-0 is in both .*; open only one of them, or pass replicas=\"longest\""
@@ -143,7 +143,7 @@ def test_partition_is_readable_if_it_is_live_or_a_path(tmp_path: Path) -> None:
     assert [(p.state, p.readable) for p in discover([stray]).partitions] == [("stray", True)]
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_path_or_path_without_a_log_raises(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         discover([tmp_path / "nothing"])
     (tmp_path / "f.txt").write_text("")
@@ -152,7 +152,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
             discover([path])
 
 
-def test_log_start(tmp_path: Path) -> None:
+def test_log_start_offset_is_read_from_the_checkpoint(tmp_path: Path) -> None:
     make(tmp_path / "t-0")
     make(tmp_path / "u-0")
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 17\n")
@@ -170,11 +170,11 @@ def test_single_file_is_the_last_segment_unless_a_higher_one_exists(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "ms"), [("0", 0), ("-1", -1), ("2026-01-01", 1767225600000), ("2026-01-01T00:00:00.5Z", 1767225600500)]
 )
-def test_times(text: str, ms: int) -> None:
+def test_time_is_parsed_as_milliseconds(text: str, ms: int) -> None:
     assert parse_time(text) == ms
 
 
-def test_ranges() -> None:
+def test_offset_range_is_parsed() -> None:
     assert parse_offsets("5:-3") == (OffsetBound("offset", 5), OffsetBound("before_end", 3))
     assert parse_offsets(":") == (None, None)
     assert parse_offsets("@5:@6") == (OffsetBound("time", 5), OffsetBound("time", 6))

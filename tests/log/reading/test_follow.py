@@ -1,4 +1,4 @@
-"""Following a log that grows: whole batches, once each, whatever the moment of the look; new segments, truncation, retention."""
+"""Test following a growing log, through new segments, truncation and retention."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def some(base: int, n: int = 2, **fields: object) -> bytes:
 
 
 class Partition:
-    """A directory that tests write to, and its follower. read() looks, and gives the offsets that came."""
+    """Write a partition directory for a test, and follow it. `read()` returns the offsets that are new."""
 
     def __init__(self, path: Path, *batches: bytes, **options: object) -> None:
         self.path = path
         path.mkdir(parents=True)
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.damaged: list[Damage] = []
         self.append(*batches)
         (directory,) = discover([path]).partitions
-        self.follower = Follower(directory, [path], tell=self.told.append, **options)  # type: ignore[arg-type]
+        self.follower = Follower(directory, [path], tell=self.messages.append, **options)  # type: ignore[arg-type]
 
     def segment(self, base: int = 0) -> Path:
         return self.path / f"{base:020}.log"
@@ -44,7 +44,7 @@ class Partition:
         return [r.offset for r in self.follower.records(self.damaged.append)]
 
 
-def test_what_is_there_and_what_comes(tmp_path: Path) -> None:
+def test_follow_delivers_existing_and_appended_batches_once(tmp_path: Path) -> None:
     p = Partition(tmp_path / "t-0", some(0), some(2))
     assert p.read() == [0, 1, 2, 3]
     assert p.read() == []
@@ -61,10 +61,10 @@ def test_what_is_there_and_what_comes(tmp_path: Path) -> None:
     p.append(some(13), base=13)
     p.append(some(15), base=15)
     assert p.read() == list(range(9, 17))
-    assert (p.told, p.damaged) == ([], [])
+    assert (p.messages, p.damaged) == ([], [])
 
 
-def test_from_an_offset_on_and_a_partition_that_was_empty(tmp_path: Path) -> None:
+def test_follow_starts_at_an_offset_also_in_an_empty_partition(tmp_path: Path) -> None:
     p = Partition(tmp_path / "t-0", some(0), some(2), start=3)
     assert p.read() == [3]
     p = Partition(tmp_path / "u-0", start=1)
@@ -80,23 +80,26 @@ def test_from_an_offset_on_and_a_partition_that_was_empty(tmp_path: Path) -> Non
     st.sets(st.integers(0, 8)),
     st.booleans(),
 )
-def test_nothing_is_lost_or_given_twice(
+def test_each_record_is_delivered_once_however_it_is_written(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], cuts: list[int], rolls: set[int], preallocated: bool
 ) -> None:
-    """Batches that come in pieces, looked at after each piece; some begin a segment, some files are preallocated with zeros."""
+    """Batches arrive in writes and are read after each piece.
+
+    Some batches start a segment, and some files are preallocated with zeros.
+    """
     p = Partition(tmp_path_factory.mktemp("log") / "t-0", b"")
     base = at = 0
     segment = 0
-    pieces: list[tuple[int, int, bytes]] = []
+    writes: list[tuple[int, int, bytes]] = []
     for i, n in enumerate(counts):
         if i in rolls and base > segment:
             segment, at = base, 0
         data = some(base, n)
         borders = sorted({0, len(data), *(c for c in cuts if c < len(data))})
-        pieces += [(segment, at + a, data[a:b]) for a, b in itertools.pairwise(borders)]
+        writes += [(segment, at + a, data[a:b]) for a, b in itertools.pairwise(borders)]
         base, at = base + n, at + len(data)
     found = []
-    for segment, position, data in pieces:
+    for segment, position, data in writes:
         path = p.segment(segment)
         if not path.exists():
             path.write_bytes(bytes(5000) if preallocated else b"")
@@ -105,7 +108,7 @@ def test_nothing_is_lost_or_given_twice(
             file.write(data)
         found += p.read()
     assert found + p.read() == list(range(base))
-    assert (p.told, p.damaged) == ([], [])
+    assert (p.messages, p.damaged) == ([], [])
 
 
 def test_read_committed_follows_the_last_stable_offset(tmp_path: Path) -> None:
@@ -127,11 +130,11 @@ def test_read_committed_follows_the_last_stable_offset(tmp_path: Path) -> None:
 
 
 def test_follow_reports_damage_once_the_log_continues_after_it(tmp_path: Path) -> None:
-    hurt = bytearray(some(2))
-    hurt[-3] ^= 1
+    damaged_batch = bytearray(some(2))
+    damaged_batch[-3] ^= 1
     p = Partition(tmp_path / "t-0", some(0))
     assert p.read() == [0, 1]
-    p.append(bytes(hurt))
+    p.append(bytes(damaged_batch))
     assert p.read() == []
     p.append(some(4))
     assert p.read() + p.read() == [4, 5]
@@ -159,17 +162,17 @@ def test_batch_written_after_higher_offsets_is_reported(tmp_path: Path) -> None:
     assert p.read() == [4]
     p.append(some(0, 4), some(5, 1))
     assert [o for _ in range(3) for o in p.read()] == [5]
-    assert p.told == ["t-0: offsets 0 to 3 were written after higher ones and are not shown while following"]
+    assert p.messages == ["t-0: offsets 0 to 3 were written after higher ones and are not shown while following"]
     assert p.read() == []
-    assert len(p.told) == 1
+    assert len(p.messages) == 1
 
 
-def test_truncation(tmp_path: Path) -> None:
+def test_follow_reports_truncation_and_continues(tmp_path: Path) -> None:
     p = Partition(tmp_path / "t-0", some(0), some(2), some(4))
     assert p.read() == list(range(6))
     p.segment().write_bytes(some(0) + some(2, 1))
     assert p.read() == []
-    assert p.told == ["t-0: the log was truncated, from offset 6 to 3"]
+    assert p.messages == ["t-0: the log was truncated, from offset 6 to 3"]
     p.append(some(3))
     assert p.read() == [3, 4]
 
@@ -180,24 +183,24 @@ def test_follow_survives_retention_before_and_after_its_position(tmp_path: Path)
     p.append(some(4), base=4)
     p.segment(0).unlink()
     assert p.read() == [2, 3, 4, 5]
-    assert p.told == ["t-0: offsets 0 to 1 were removed before they were read (retention)"]
+    assert p.messages == ["t-0: offsets 0 to 1 were removed before they were read (retention)"]
     p.append(some(6), base=6)
     p.segment(2).unlink()
     p.segment(4).unlink()
     assert p.read() == [6, 7]
-    assert len(p.told) == 1
+    assert len(p.messages) == 1
 
 
-def test_a_partition_that_goes(tmp_path: Path) -> None:
+def test_follow_ends_if_the_partition_is_deleted(tmp_path: Path) -> None:
     p = Partition(tmp_path / "t-0", some(0))
     assert p.read() == [0, 1]
     shutil.move(p.path, tmp_path / "t-0.0123456789abcdef0123456789abcdef-delete")
     assert p.read() == []
     assert p.follower.gone
-    assert len(p.told) == 1
+    assert len(p.messages) == 1
 
 
-def test_unchanged_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_directory_is_not_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     p = Partition(tmp_path / "t-0", some(0))
     assert p.read() == [0, 1]
     monkeypatch.setattr("kafkafmt.log.reading.follow.discover", None)

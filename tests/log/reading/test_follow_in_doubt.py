@@ -1,4 +1,4 @@
-"""Following at read_committed leaves out transactions whose end cannot be read, as reading does."""
+"""Test that following at read_committed omits transactions whose end cannot be read, as reading does."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.reading.follow import Follower
 
 
-def test_transaction_in_doubt_is_left_out_and_reported_while_following(tmp_path: Path) -> None:
+def test_transaction_in_doubt_is_omitted_and_reported_by_follow(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
     log = folder / f"{0:020}.log"
     log.write_bytes(simple_batch([b"0"], 0))
-    told: list[str] = []
-    follower = Follower(discover([folder]).partitions[0], [folder], committed=True, tell=told.append)
+    messages: list[str] = []
+    follower = Follower(discover([folder]).partitions[0], [folder], committed=True, tell=messages.append)
     assert [r.offset for r in follower.records()] == [0]
     marker = record(0, 0, b"\0", b"")  # too short for a marker's version and kind
     parts = [
@@ -31,4 +31,4 @@ def test_transaction_in_doubt_is_left_out_and_reported_while_following(tmp_path:
     follower.look(closely=True)
     assert [r.offset for r in follower.records()] == [4, 6]
     assert [r.offset for r in PartitionLog(discover([folder]).partitions[0]).records(committed=True)] == [0, 4, 6]
-    assert any("producer 7" in line for line in told), told
+    assert any("producer 7" in line for line in messages), messages

@@ -1,4 +1,4 @@
-"""Consumer groups out of `__consumer_offsets`: as Kafka's own tool decodes the records, folded here once more."""
+"""Test consumer groups from `__consumer_offsets`, against the records as Kafka's own tool decodes them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ import kafkafmt
 from kafkafmt.log.reading.groups import Group, Member
 
 
-def folded(version: str) -> dict[tuple[str, str, int], dict[str, Any]]:
-    """The committed offsets by the lines of kafka-dump-log: the last value of each key, without what no marker committed."""
+def last_commits(version: str) -> dict[tuple[str, str, int], dict[str, Any]]:
+    """Return the committed offsets by the output of kafka-dump-log: the last committed value of each key."""
     latest: dict[tuple[str, str, int], dict[str, Any]] = {}
     for lines in decoded(version, "consumer-offsets").values():
-        counting: list[tuple[int, dict[str, Any], str]] = []
-        waiting: dict[str, list[tuple[int, dict[str, Any], str]]] = {}
+        committed: list[tuple[int, dict[str, Any], str]] = []
+        pending: dict[str, list[tuple[int, dict[str, Any], str]]] = {}
         for line in lines:
             if head := re.match(r"baseOffset: .* producerId: (\S+) .* isTransactional: (\w+)", line):
-                into = waiting.setdefault(head[1], []) if head[2] == "true" else counting
+                target = pending.setdefault(head[1], []) if head[2] == "true" else committed
             elif mark := re.search(r"endTxnMarker: (\w+)", line):
-                counting += into if mark[1] == "COMMIT" else []
-                into.clear()
+                committed += target if mark[1] == "COMMIT" else []
+                target.clear()
             elif record := re.search(r'offset: (\d+) .* key: (\{"type":"1",.*\}) payload: (.*)', line):
-                into.append((int(record[1]), json.loads(record[2])["data"], record[3]))
-        for _, key, value in sorted(counting, key=lambda c: c[0]):
+                target.append((int(record[1]), json.loads(record[2])["data"], record[3]))
+        for _, key, value in sorted(committed, key=lambda c: c[0]):
             at = key["group"], key["topic"], key["partition"]
             latest.pop(at, None)
             if value != "<DELETE>":
@@ -39,14 +39,14 @@ def folded(version: str) -> dict[tuple[str, str, int], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("version", ["kafka-4.3.1", "kafka-3.9.2"])
-def test_the_offsets_that_kafkas_tool_decodes(version: str) -> None:
-    want = folded(version)
+def test_offsets_equal_those_that_kafkas_tool_decodes(version: str) -> None:
+    expected = last_commits(version)
     found = kafkafmt.open(GOLDEN / version / "internal" / "log").groups()
-    assert len(want) > 2
+    assert len(expected) > 2
     assert {(c.group, c.topic, c.partition): (c.offset, c.metadata, c.commit_timestamp) for c in found.offsets} == {
-        at: (v["offset"], v["metadata"], v["commitTimestamp"]) for at, v in want.items()
+        at: (v["offset"], v["metadata"], v["commitTimestamp"]) for at, v in expected.items()
     }
-    epochs = {at: None if v["leaderEpoch"] < 0 else v["leaderEpoch"] for at, v in want.items()}
+    epochs = {at: None if v["leaderEpoch"] < 0 else v["leaderEpoch"] for at, v in expected.items()}
     assert {c[:3]: c.leader_epoch for c in found.offsets} == epochs
     assert found.unreadable == 0
 
@@ -54,8 +54,8 @@ def test_the_offsets_that_kafkas_tool_decodes(version: str) -> None:
 @pytest.mark.parametrize(
     ("version", "expires"), [("0.9.0.1", True), ("0.10.2.2", True), ("1.1.1", True), ("2.8.2", False)]
 )
-def test_old_brokers_commits(version: str, expires: bool) -> None:
-    """Value versions 1 (with an expiry, a day after) and 3, in formats 0, 1 and 2."""
+def test_commits_of_old_brokers_have_metadata_and_expiry(version: str, expires: bool) -> None:
+    """The logs contain values of versions 1 (with an expiry one day later) and 3, in formats 0, 1 and 2."""
     found = kafkafmt.open(GOLDEN / "legacy" / f"{version}-groups" / "log").groups()
     assert {c.group for c in found.offsets} == {"group-a"}
     for c in found.offsets:
@@ -72,7 +72,7 @@ def commit_key(group: str, partition: int, version: int = 1) -> bytes:
 
 
 def commit(offset: int, version: int = 1, metadata: str = "") -> bytes:
-    """A value of version 0, 1 or 2."""
+    """Return a value of version 0, 1 or 2."""
     times = struct.pack(">qq", 1000, 2000)
     return struct.pack(">hq", version, offset) + text(metadata) + (times if version == 1 else times[:8])
 
@@ -84,7 +84,7 @@ def log_of(tmp_path: Path, *batches: bytes) -> Path:
     return tmp_path
 
 
-def one(offset: int, key: bytes, value: bytes | None, producer: int = -1) -> bytes:
+def record_batch(offset: int, key: bytes, value: bytes | None, producer: int = -1) -> bytes:
     flags = TRANSACTIONAL if producer >= 0 else 0
     return batch(
         [(0, 0, key, value, ())],
@@ -103,26 +103,27 @@ def offsets(path: Path) -> list[tuple[str, int, int]]:
 def test_transactional_offsets_count_after_the_commit(tmp_path: Path) -> None:
     path = log_of(
         tmp_path,
-        one(0, commit_key("g", 0), commit(10), producer=1),  # committed, but overtaken by the plain commit behind it
-        one(1, commit_key("g", 0), commit(11)),
-        one(2, commit_key("g", 1), commit(20), producer=2),  # aborted
-        one(3, commit_key("g", 2), commit(30), producer=3),  # open
+        # This commit is replaced by the plain one after it.
+        record_batch(0, commit_key("g", 0), commit(10), producer=1),
+        record_batch(1, commit_key("g", 0), commit(11)),
+        record_batch(2, commit_key("g", 1), commit(20), producer=2),  # aborted
+        record_batch(3, commit_key("g", 2), commit(30), producer=3),  # open
         control_batch(COMMIT, base_offset=4, producer_id=1, producer_epoch=0),
         control_batch(ABORT, base_offset=5, producer_id=2, producer_epoch=0),
-        one(6, commit_key("g", 3), commit(40)),  # behind the last stable offset
-        one(7, commit_key("g", 4), commit(50), producer=1),
+        record_batch(6, commit_key("g", 3), commit(40)),  # after the last stable offset
+        record_batch(7, commit_key("g", 4), commit(50), producer=1),
         control_batch(COMMIT, base_offset=8, producer_id=1, producer_epoch=0),
     )
     assert offsets(path) == [("g", 0, 11), ("g", 3, 40), ("g", 4, 50)]
 
 
-def test_old_and_new_keys_are_one(tmp_path: Path) -> None:
+def test_keys_of_all_versions_name_the_same_offset(tmp_path: Path) -> None:
     path = log_of(
         tmp_path,
-        one(0, commit_key("g", 0, 0), commit(1, 0)),
-        one(1, commit_key("g", 0, 1), commit(2, 2)),
-        one(2, commit_key("g", 1, 1), commit(3, 1)),
-        one(3, commit_key("g", 1, 0), None),
+        record_batch(0, commit_key("g", 0, 0), commit(1, 0)),
+        record_batch(1, commit_key("g", 0, 1), commit(2, 2)),
+        record_batch(2, commit_key("g", 1, 1), commit(3, 1)),
+        record_batch(3, commit_key("g", 1, 0), None),
     )
     assert offsets(path) == [("g", 0, 2)]
 
@@ -130,17 +131,17 @@ def test_old_and_new_keys_are_one(tmp_path: Path) -> None:
 def test_undecodable_entries_are_counted_and_unknown_types_skipped(tmp_path: Path) -> None:
     path = log_of(
         tmp_path,
-        one(0, commit_key("g", 0), commit(1)[:-1]),
-        one(1, commit_key("g", 1), commit(1, 99)),
-        one(2, struct.pack(">h", 900) + text("g"), b"?"),
-        one(3, commit_key("g", 2), commit(5, metadata="métadonnées")),
+        record_batch(0, commit_key("g", 0), commit(1)[:-1]),
+        record_batch(1, commit_key("g", 1), commit(1, 99)),
+        record_batch(2, struct.pack(">h", 900) + text("g"), b"?"),
+        record_batch(3, commit_key("g", 2), commit(5, metadata="métadonnées")),
     )
     found = kafkafmt.open(path).groups()
     assert found.unreadable == 2
     assert [(c.partition, c.metadata) for c in found.offsets] == [(2, "métadonnées")]
 
 
-def test_members(tmp_path: Path) -> None:
+def test_members_of_a_classic_group_are_decoded(tmp_path: Path) -> None:
     subscription = struct.pack(">hi", 0, 1) + text("orders") + struct.pack(">i", -1)
     member = text("m-1") + text("static-1") + text("client") + text("/10.0.0.1") + struct.pack(">ii", 300, 45)
     member += struct.pack(">i", len(subscription)) + subscription + struct.pack(">i", 0)
@@ -152,15 +153,22 @@ def test_members(tmp_path: Path) -> None:
         + text("m-1")
         + struct.pack(">qi", 1000, 1)
     )
-    path = log_of(tmp_path, one(0, struct.pack(">h", 2) + text("g"), group + member))
-    want = Group("g", "classic", 7, "consumer", "range", [Member("m-1", "static-1", "client", "/10.0.0.1", ["orders"])])
-    assert kafkafmt.open(path).groups().groups == [want]
+    path = log_of(tmp_path, record_batch(0, struct.pack(">h", 2) + text("g"), group + member))
+    expected = Group(
+        "g", "classic", 7, "consumer", "range", [Member("m-1", "static-1", "client", "/10.0.0.1", ["orders"])]
+    )
+    assert kafkafmt.open(path).groups().groups == [expected]
 
 
-def test_damage_is_reported(tmp_path: Path) -> None:
-    hurt = bytearray(one(1, commit_key("g", 0), commit(2)))
-    hurt[70] ^= 1
-    path = log_of(tmp_path, one(0, commit_key("g", 0), commit(1)), bytes(hurt), one(2, commit_key("h", 0), commit(3)))
+def test_damage_raises_or_is_reported(tmp_path: Path) -> None:
+    corrupted_batch = bytearray(record_batch(1, commit_key("g", 0), commit(2)))
+    corrupted_batch[70] ^= 1
+    path = log_of(
+        tmp_path,
+        record_batch(0, commit_key("g", 0), commit(1)),
+        bytes(corrupted_batch),
+        record_batch(2, commit_key("h", 0), commit(3)),
+    )
     with pytest.raises(kafkafmt.DamagedLogError):
         kafkafmt.open(path).groups()
     found = kafkafmt.open(path).groups(on_error="skip")
@@ -170,10 +178,12 @@ def test_damage_is_reported(tmp_path: Path) -> None:
         kafkafmt.open(GOLDEN / "kafka-4.3.1" / "codecs" / "log").groups()
 
 
-def test_as_arrow(tmp_path: Path) -> None:
+def test_groups_become_an_arrow_table(tmp_path: Path) -> None:
     import pyarrow as pa
 
-    path = log_of(tmp_path, one(0, commit_key("g", 0), commit(1, 1)), one(1, commit_key("g", 1), commit(2, 2)))
+    path = log_of(
+        tmp_path, record_batch(0, commit_key("g", 0), commit(1, 1)), record_batch(1, commit_key("g", 1), commit(2, 2))
+    )
     table = pa.table(kafkafmt.open(path).groups())
     rows = table.to_pylist()
     assert [(r["group"], r["topic"], r["partition"], r["offset"], r["leader_epoch"], r["metadata"]) for r in rows] == [
@@ -183,4 +193,7 @@ def test_as_arrow(tmp_path: Path) -> None:
     assert [r["commit_timestamp"].timestamp() for r in rows] == [1.0, 1.0]
     assert rows[0]["expire_timestamp"].timestamp() == 2.0
     assert rows[1]["expire_timestamp"] is None
-    assert pa.table(kafkafmt.open(log_of(tmp_path, one(0, b"\0\2" + text("g"), None))).groups()).schema == table.schema
+    assert (
+        pa.table(kafkafmt.open(log_of(tmp_path, record_batch(0, b"\0\2" + text("g"), None))).groups()).schema
+        == table.schema
+    )

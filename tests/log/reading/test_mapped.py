@@ -1,4 +1,4 @@
-"""Mapped files: what is reported if a file has shrunk between planning and reading."""
+"""Test mapped files: a file that has shrunk between planning and reading is reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCHES = [batch([record(0, value=b"x" * 300)], base_offset=i) for i in range(10
 
 @pytest.fixture
 def planned(tmp_path: Path) -> PartitionLog:
-    """A mapped log whose only segment has been planned."""
+    """Return a mapped log whose only segment has been planned."""
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(BATCHES))
     log = PartitionLog(discover([tmp_path]).partitions[0], mapped=True)

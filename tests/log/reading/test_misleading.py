@@ -1,4 +1,4 @@
-"""What lies around damage and misleads the search for what goes on behind it: values that are batches, offsets from nowhere."""
+"""Test data near damage that misleads the search for the next batch: values that contain batches, and wrong offsets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def flipped(data: bytes, position: int) -> bytes:
 
 
 def test_wrong_offset_between_damaged_spans_loses_no_later_batch(tmp_path: Path) -> None:
-    """The lone batch between the two may have any offset; what follows the second damage is not measured by it."""
+    """The offset of the batch between the damaged spans is ignored when later batches are checked."""
     parts = [simple_batch([b"v%d" % i], i) for i in range(7)]
     parts[2], parts[3] = flipped(parts[2], 30), mutate(parts[3], 0, FAR.to_bytes(8, "big"))
     parts[4] = b"\xff" * len(parts[4])
@@ -39,31 +39,33 @@ def test_wrong_offset_between_damaged_spans_loses_no_later_batch(tmp_path: Path)
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("inner", [[3], [3, 4], [1], [60]])
-def test_a_value_of_an_old_message_that_holds_batches(tmp_path: Path, magic: int, inner: list[int]) -> None:
+def test_batches_in_the_value_of_a_damaged_message_are_not_delivered(
+    tmp_path: Path, magic: int, inner: list[int]
+) -> None:
     value = b"".join(simple_batch([b"inner"], base) for base in inner)
     parts = [message(magic, None, value if i == 3 else b"v%d" % i, offset=i) for i in range(6)]
     for at in (8, 12, 16, 17, 24):
-        hurt = [*parts[:3], flipped(parts[3], at), *parts[4:]]
-        assert offsets(open_log(tmp_path, *hurt)) == [0, 1, 2, 4, 5], at
-        assert offsets(open_log(tmp_path, *hurt[:4])) == [0, 1, 2], at
+        damaged = [*parts[:3], flipped(parts[3], at), *parts[4:]]
+        assert offsets(open_log(tmp_path, *damaged)) == [0, 1, 2, 4, 5], at
+        assert offsets(open_log(tmp_path, *damaged[:4])) == [0, 1, 2], at
 
 
 @pytest.mark.parametrize("base", [0, 100])
 def test_single_batch_after_damage_is_damage_if_its_offset_is_out_of_reach(tmp_path: Path, base: int) -> None:
-    sound, hurt = simple_batch([b"a"], base), b"\xff" * 90
-    for before in ([sound], []) if base else ([sound],):
-        log = open_log(tmp_path, *before, hurt, simple_batch([b"b"], FAR), base=base)
+    valid_batch, garbage = simple_batch([b"a"], base), b"\xff" * 90
+    for before in ([valid_batch], []) if base else ([valid_batch],):
+        log = open_log(tmp_path, *before, garbage, simple_batch([b"b"], FAR), base=base)
         found = verify_partition(log)
         assert (offsets(log), found["next_offset"]) == ([base] * len(before), base + len(before))
         assert [d["error"] for d in found["damaged"]][1:] == ["contradicting_offsets"]
 
 
 def test_batches_with_distant_offsets_are_delivered_if_they_agree(tmp_path: Path) -> None:
-    sound, hurt = simple_batch([b"a"], 5), b"\xff" * 90
+    valid_batch, garbage = simple_batch([b"a"], 5), b"\xff" * 90
     far = [simple_batch([b"b"], FAR), simple_batch([b"c"], FAR + 1)]
-    assert offsets(open_log(tmp_path, sound, hurt, *far, base=5)) == [5, FAR, FAR + 1]
-    assert offsets(open_log(tmp_path, sound, far[0], base=5)) == [5, FAR]
+    assert offsets(open_log(tmp_path, valid_batch, garbage, *far, base=5)) == [5, FAR, FAR + 1]
+    assert offsets(open_log(tmp_path, valid_batch, far[0], base=5)) == [5, FAR]
 
 
-def test_a_piece_of_a_file_under_the_name_of_a_first_segment_is_read(tmp_path: Path) -> None:
+def test_segment_that_starts_inside_a_batch_is_read(tmp_path: Path) -> None:
     assert offsets(open_log(tmp_path, simple_batch([b"a" * 90], FAR - 1)[40:], simple_batch([b"b"], FAR))) == [FAR]

@@ -1,4 +1,7 @@
-"""A file that disappears while a log is read: retention is a message, everything else is an error that names the path."""
+"""Test files that disappear while a log is read.
+
+Retention is a message. Every other cause is an error that names the path.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def name_of(base: int) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A partition of four segments with five records each."""
+    """Return a partition of four segments with five records each."""
     path = tmp_path / "data" / "t-0"
     path.mkdir(parents=True)
     for base in BASES:
@@ -34,11 +37,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def delete(*bases: int) -> Callable[[Path], None]:
-    def act(folder: Path) -> None:
+    def change(folder: Path) -> None:
         for base in bases:
             (folder / name_of(base)).unlink()
 
-    return act
+    return change
 
 
 def delete_all_and_roll(folder: Path) -> None:
@@ -59,12 +62,12 @@ def move_parent(folder: Path) -> None:
     folder.parent.rename(folder.parent.with_name("elsewhere"))
 
 
-def put_a_file_there(folder: Path) -> None:
+def replace_by_a_file(folder: Path) -> None:
     move_away(folder)
     folder.write_bytes(b"")
 
 
-def put_another_directory_there(folder: Path) -> None:
+def replace_by_another_directory(folder: Path) -> None:
     move_away(folder)
     shutil.copytree(folder.with_name("moved-0"), folder)
     delete(0)(folder)
@@ -92,8 +95,8 @@ OTHER = {
     "the oldest and one in the middle": (delete(0, 10), 10),
     "moved": (move_away, 0),
     "parent moved": (move_parent, 0),
-    "a file": (put_a_file_there, 0),
-    "another directory": (put_another_directory_there, 0),
+    "a file": (replace_by_a_file, 0),
+    "another directory": (replace_by_another_directory, 0),
     "emptied": (empty, 0),
     "broken link": (break_link, 0),
 }
@@ -109,59 +112,61 @@ def with_arrow(log: kafkafmt.Log) -> list[int]:
 
 
 def after_planning(log: kafkafmt.Log) -> list[int]:
-    """The plans are made before the accident: only reading meets it."""
+    """Read after all segments have been planned, so that only reading notices the missing file."""
     return [r.offset for r in log["t", 0].log.records()]
 
 
 @pytest.mark.parametrize("read", [with_records, with_arrow])
-@pytest.mark.parametrize("way", RETENTION)
-def test_segment_that_retention_removed_is_a_message(folder: Path, way: str, read: Callable[[Any], list[int]]) -> None:
-    act, left = RETENTION[way]
+@pytest.mark.parametrize("cause", RETENTION)
+def test_segment_that_retention_removed_is_a_message(
+    folder: Path, cause: str, read: Callable[[Any], list[int]]
+) -> None:
+    change, left = RETENTION[cause]
     log = kafkafmt.open(folder.parent)
-    act(folder)
+    change(folder)
     assert read(log) == list(left)
     assert log.messages
     assert all(m.endswith("gone before it was read (retention)") for m in log.messages)
 
 
 @pytest.mark.parametrize("read", [with_records, with_arrow, after_planning])
-@pytest.mark.parametrize("way", OTHER)
-def test_segment_missing_for_another_reason_raises(folder: Path, way: str, read: Callable[[Any], list[int]]) -> None:
-    act, base = OTHER[way]
+@pytest.mark.parametrize("cause", OTHER)
+def test_segment_missing_for_another_reason_raises(folder: Path, cause: str, read: Callable[[Any], list[int]]) -> None:
+    change, base = OTHER[cause]
     log = kafkafmt.open(folder.parent)
     if read is after_planning:
         for segment in log["t", 0].log.segments:
             log["t", 0].log.plan(segment)
-    act(folder)
+    change(folder)
     with pytest.raises(OSError, match="t-0") as caught:
         read(log)
     assert caught.value.filename == str(folder / name_of(base))
 
 
-@pytest.mark.parametrize("way", OTHER)
-def test_lookup_by_time_raises_if_a_segment_is_missing(folder: Path, way: str) -> None:
+@pytest.mark.parametrize("cause", OTHER)
+def test_lookup_by_time_raises_if_a_segment_is_missing(folder: Path, cause: str) -> None:
     log = PartitionLog(discover([folder.parent]).partitions[0])
-    OTHER[way][0](folder)
+    OTHER[cause][0](folder)
     with pytest.raises(OSError, match="t-0"):
         find_timestamp(log, 10**6)
 
 
-@pytest.mark.parametrize("way", ["moved", "the middle", "emptied"])
-def test_sending_batches_raises_if_a_segment_is_missing(folder: Path, tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize("cause", ["moved", "the middle", "emptied"])
+def test_sending_batches_raises_if_a_segment_is_missing(folder: Path, tmp_path: Path, cause: str) -> None:
     log = kafkafmt.open(folder.parent)
-    OTHER[way][0](folder)
+    OTHER[cause][0](folder)
     with (tmp_path / "sent").open("wb") as file, pytest.raises(UnavailableSegmentError, match="t-0"):
         log["t", 0].send(file)
 
 
 def test_lookup_by_time_skips_a_segment_that_retention_removed(folder: Path) -> None:
-    told: list[str] = []
-    log = PartitionLog(discover([folder.parent]).partitions[0], tell=told.append)
+    messages: list[str] = []
+    log = PartitionLog(discover([folder.parent]).partitions[0], tell=messages.append)
     delete(0)(folder)
     place = find_timestamp(log, 0)
     assert place is not None
     assert place.offset == 5
-    assert told
+    assert messages
 
 
 def test_missing_directory_below_log_start_is_still_an_error(folder: Path) -> None:
@@ -175,12 +180,12 @@ def test_missing_directory_below_log_start_is_still_an_error(folder: Path) -> No
 def test_file_that_comes_back_is_an_error_not_retention(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, real = kafkafmt.open(folder.parent), os.open
 
-    def blind(path: Any, *rest: Any, **options: Any) -> int:
+    def refusing_open(path: Any, *rest: Any, **options: Any) -> int:
         if str(path).endswith(name_of(0)):
             raise FileNotFoundError(2, "No such file or directory", str(path))
         return real(path, *rest, **options)
 
-    monkeypatch.setattr(os, "open", blind)
+    monkeypatch.setattr(os, "open", refusing_open)
     with pytest.raises(UnavailableSegmentError, match="listed but cannot be opened"):
         list(log["t", 0])
 
@@ -196,23 +201,23 @@ def test_link_to_a_missing_segment_is_an_error_of_its_partition(folder: Path) ->
         list(log["t", 0])
 
 
-def test_segment_that_goes_between_listing_and_stat_is_judged_alike(
+def test_segment_removed_between_listing_and_stat_is_handled_alike(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kafkafmt.log.format import files
 
-    real, goes = files.file_size, name_of(0)
+    real, disappearing = files.file_size, name_of(0)
 
-    def racing(path: Path) -> int | None:
-        if path.name == goes:
+    def removing_file_size(path: Path) -> int | None:
+        if path.name == disappearing:
             path.unlink(missing_ok=True)
         return real(path)
 
-    monkeypatch.setattr(files, "file_size", racing)
+    monkeypatch.setattr(files, "file_size", removing_file_size)
     log = kafkafmt.open(folder.parent)
     assert [m.rpartition(": ")[2] for m in log.messages] == ["gone before it was read (retention)"]
     assert log["t", 0].log_start_offset == 5
-    goes = name_of(10)
+    disappearing = name_of(10)
     log = kafkafmt.open(folder.parent)
     with pytest.raises(UnavailableSegmentError):
         list(log["t", 0])

@@ -1,4 +1,4 @@
-"""Directories as no broker leaves them: odd names, several ways to the same files, broken small files, overlapping segments."""
+"""Test directories that no broker writes: odd names, links, broken checkpoints, overlapping segments."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def offsets(log: PartitionLog, **selection: object) -> list[int]:
         ("line\nbreak-4", ("line\nbreak", 4, "live", True)),
     ],
 )
-def test_names_that_no_broker_writes(name: str, expected: tuple[str, int, str, bool]) -> None:
+def test_partition_name_that_no_broker_writes_is_parsed(name: str, expected: tuple[str, int, str, bool]) -> None:
     assert parse_partition_name(name) == PartitionName(*expected)
 
 
@@ -68,18 +68,18 @@ def test_digits_of_a_segment_name_are_ascii() -> None:
     assert base_offset_of("0" * 20 + ".log\n") is None
 
 
-def test_one_directory_by_several_ways_is_read_once(tmp_path: Path) -> None:
+def test_directory_given_by_several_paths_is_read_once(tmp_path: Path) -> None:
     path = tmp_path / "data" / "__t-0"
     first, second = segment(path, 0, five(0)), segment(path, 5, five(5))
     (tmp_path / "link").symlink_to(tmp_path / "data")
-    for ways in ([path.parent, path], [path.parent, tmp_path / "link"], [path, first], [second, first]):
-        (directory,) = discover(ways).partitions
+    for paths in ([path.parent, path], [path.parent, tmp_path / "link"], [path, first], [second, first]):
+        (directory,) = discover(paths).partitions
         assert [s.base_offset for s in directory.segments] == [0, 5]
         assert offsets(PartitionLog(directory)) == list(range(10))
     assert discover([path.parent, path]).partitions[0].named
 
 
-def test_between_single_files_there_is_no_gap(tmp_path: Path) -> None:
+def test_single_files_have_no_gap_between_them(tmp_path: Path) -> None:
     files = [segment(tmp_path / "t-0", base, five(base)) for base in (0, 5, 10)]
     (directory,) = discover([files[0], files[2]]).partitions
     assert verify_partition(PartitionLog(directory))["findings"] == []
@@ -109,7 +109,7 @@ def test_log_file_that_is_no_segment_is_a_finding(tmp_path: Path) -> None:
     assert offsets(open_only(tmp_path / "t-0" / "copy.log")) == list(range(5))
 
 
-def test_lost_and_found_is_not_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_and_found_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     segment(tmp_path / "t-0", 0, five(0))
     (tmp_path / "lost+found").mkdir()
     scandir = os.scandir
@@ -123,7 +123,7 @@ def test_lost_and_found_is_not_looked_into(tmp_path: Path, monkeypatch: pytest.M
     assert len(discover([tmp_path]).partitions) == 1
 
 
-def test_an_empty_path_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_path_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     segment(tmp_path / "t-0", 0, five(0))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError):
@@ -146,7 +146,7 @@ def test_an_empty_path_is_not_the_working_directory(tmp_path: Path, monkeypatch:
         "0\n1\nt 0 x\n",
     ],
 )
-def test_broken_offset_checkpoints(tmp_path: Path, text: str) -> None:
+def test_broken_offset_checkpoint_is_reported_and_ignored(tmp_path: Path, text: str) -> None:
     with pytest.raises(StructureError):
         read_offset_checkpoint(text, "f")
     segment(tmp_path / "t-0", 0, five(0))
@@ -156,7 +156,7 @@ def test_broken_offset_checkpoints(tmp_path: Path, text: str) -> None:
     assert any("log-start-offset-checkpoint" in m for m in found.messages)
 
 
-def test_small_files_that_are_huge_or_directories(tmp_path: Path) -> None:
+def test_checkpoint_that_is_huge_or_a_directory_is_a_finding(tmp_path: Path) -> None:
     path = segment(tmp_path / "t-0", 0, five(0)).parent
     (tmp_path / "log-start-offset-checkpoint").mkdir()
     (path / f"{0:020}.index").mkdir()
@@ -170,8 +170,8 @@ def test_small_files_that_are_huge_or_directories(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\x0b", "\x1d", "\x85", "\u2028"])
-def test_small_files_of_too_many_lines_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
-    """A line of 5 bytes takes some 250 bytes of memory when it is read."""
+def test_checkpoint_with_too_many_lines_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """A line of 5 bytes takes about 250 bytes of memory when it is parsed."""
     monkeypatch.setattr(files, "MAX_TEXT_LINES", 100)
     path = segment(tmp_path / "t-0", 0, five(0)).parent
     for name in (
@@ -194,8 +194,8 @@ def test_checkpoint_line_of_many_parts_is_not_split_whole() -> None:
         read_offset_checkpoint("0\n1\na 1", "f")
 
 
-def test_segments_that_overlap(tmp_path: Path) -> None:
-    """What lies twice is delivered once, and what stands in one run with it is not lost."""
+def test_batches_in_overlapping_segments_are_delivered_once(tmp_path: Path) -> None:
+    """A repeated batch is delivered once, and its neighbours are not lost."""
     segment(tmp_path / "t-0", 0, five(0), five(5), five(10))
     segment(tmp_path / "t-0", 10, five(5), five(10), five(15))
     log = open_only(tmp_path)
@@ -210,7 +210,7 @@ def test_segments_that_overlap(tmp_path: Path) -> None:
         assert offsets(open_only(tmp_path), start=start, end=end) == list(range(start, end or 20))
 
 
-def test_a_batch_across_the_border_costs_only_itself(tmp_path: Path) -> None:
+def test_batch_across_a_segment_boundary_is_the_only_damage(tmp_path: Path) -> None:
     segment(tmp_path / "t-0", 0, five(0), five(5))
     segment(tmp_path / "t-0", 7, five(7), five(12))
     report = verify_partition(open_only(tmp_path))
@@ -218,7 +218,7 @@ def test_a_batch_across_the_border_costs_only_itself(tmp_path: Path) -> None:
     assert report["records_recovered"] == 15
 
 
-def test_the_last_offset_of_all_is_no_place_for_a_batch(tmp_path: Path) -> None:
+def test_batch_at_the_largest_possible_offset_is_damage(tmp_path: Path) -> None:
     segment(tmp_path / "t-0", 0, five(0), simple_batch([b"a"], LAST))
     log = open_only(tmp_path)
     report = verify_partition(log)
@@ -226,7 +226,7 @@ def test_the_last_offset_of_all_is_no_place_for_a_batch(tmp_path: Path) -> None:
     assert (report["next_offset"], report["records_recovered"]) == (5, 5)
 
 
-def test_a_time_index_that_lost_its_end_hides_nothing(tmp_path: Path) -> None:
+def test_time_lookup_works_with_a_truncated_time_index(tmp_path: Path) -> None:
     start, path = 1_700_000_000_000, tmp_path / "t-0"
     segment(
         path,
@@ -252,7 +252,7 @@ def test_offset_after_a_date_is_not_read_as_an_hour(spec: str) -> None:
     assert (start.n, end.kind, end.n) == (1767225600000, "offset", int(spec.rpartition(":")[2]))
 
 
-def test_offsets_past_64_bits(tmp_path: Path) -> None:
+def test_offset_beyond_64_bits_is_clamped(tmp_path: Path) -> None:
     segment(tmp_path / "t-0", 0, five(0))
     log = open_only(tmp_path)
     for spec, count in (
@@ -267,7 +267,7 @@ def test_offsets_past_64_bits(tmp_path: Path) -> None:
     assert len(list(kafkafmt.open(tmp_path)["t", 0].records(end=10**30))) == 5
 
 
-def test_an_error_of_reading_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_error_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = segment(tmp_path / "t-0", 0, five(0))
 
     def failing(*_: object) -> int:
@@ -303,7 +303,7 @@ PLACES = [
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("linked", [False, True])
-def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path, place: str, linked: bool) -> None:
+def test_named_pipe_in_place_of_a_file_does_not_block(tmp_path: Path, place: str, linked: bool) -> None:
     path = tmp_path / "data" / "t-0"
     segment(path, 0, five(0), five(5))
     if linked:
@@ -330,7 +330,7 @@ def test_named_pipe_under_a_file_name_does_not_block(suffix: str, tmp_path: Path
     assert report["next_offset"] == 107 if suffix != ".log" else 0 < report["next_offset"] < 107
 
 
-def test_links_in_a_circle_are_named_and_keep_nothing_from_being_read(tmp_path: Path) -> None:
+def test_circular_links_are_reported_and_the_log_is_read(tmp_path: Path) -> None:
     segment(tmp_path / "t-0", 0, five(0), five(5))
     for name in ("t-1", "t-0/00000000000000000000.index", "t-0/00000000000000000000.timeindex"):
         (tmp_path / name).symlink_to(Path(name).name)
@@ -341,23 +341,26 @@ def test_links_in_a_circle_are_named_and_keep_nothing_from_being_read(tmp_path: 
     assert find_timestamp(log, 0) is not None
 
 
-def test_a_path_that_may_not_be_read_is_no_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_without_read_permission_is_no_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kafkafmt.cli.cat import cat
 
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert cat.make_context("cat", [str(tmp_path)]).params["paths"] == (str(tmp_path),)
 
 
-@pytest.mark.parametrize(("name", "told"), [(7, "offsets 5 to 6"), (3, "offsets 3 to 4")])
-def test_offsets_lost_by_a_wrong_segment_name_are_reported(tmp_path: Path, name: int, told: str) -> None:
-    """The middle one of three is named so; what the damage does not name, the gap does."""
+@pytest.mark.parametrize(("name", "reported"), [(7, "offsets 5 to 6"), (3, "offsets 3 to 4")])
+def test_offsets_lost_by_a_wrong_segment_name_are_reported(tmp_path: Path, name: int, reported: str) -> None:
+    """The middle one of three segments has the wrong name.
+
+    Offsets that the damage does not cover are reported as a gap.
+    """
     path = tmp_path / "t-0"
     for base, batches in ((0, five(0)), (name, five(5)), (10, five(10))):
         segment(path, base, batches)
     report = verify_partition(open_only(path))
     (damage,) = report["damaged"]
     (gap,) = report["findings"]
-    assert gap["message"] == f"{told} are in no segment"
+    assert gap["message"] == f"{reported} are in no segment"
     low, high = (5, 9) if name == 7 else (0, 4)
     missing = set(range(low, high + 1)) - set(range(damage["first_offset"], damage["last_offset"] + 1))
-    assert missing == set(range(int(told.split()[1]), int(told.split()[3]) + 1))
+    assert missing == set(range(int(reported.split()[1]), int(reported.split()[3]) + 1))

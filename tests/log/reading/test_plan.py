@@ -1,4 +1,4 @@
-"""The plan of a segment: extents in offset order, also if many batches are out of place."""
+"""Test the plan of a segment: extents are in offset order, also if many batches are out of place."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Reading from the middle: through the offset index where it holds, by the whole segment where not, with the same result."""
+"""Test reads of offset and time ranges.
+
+A valid offset index saves reading the whole segment. A wrong one does not change the result.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ N = 2000
 
 @pytest.fixture
 def long_log(tmp_path: Path) -> Path:
-    """2000 batches of five records, with an entry of the offset index every tenth batch."""
+    """Return a log of 2000 batches of five records, with an offset index entry for every tenth batch."""
     path = tmp_path / "t-0"
     path.mkdir()
     data, entries = bytearray(), []
@@ -40,29 +43,29 @@ def read(path: Path, **selection: Any) -> tuple[list[int], PartitionLog]:
     return [r.offset for r in log.records(**selection)], log
 
 
-def test_an_index_that_holds_spares_the_rest_of_the_segment(long_log: Path) -> None:
+def test_valid_index_limits_the_read_to_the_range(long_log: Path) -> None:
     found, log = read(long_log, start=7003, end=7011)
     assert found == list(range(7003, 7011))
-    assert log._plans == {}  # the segment as a whole was never walked
+    assert log._plans == {}  # the whole segment was not planned
 
 
-@pytest.mark.parametrize("lie", ["position", "garbage", "short", "missing", "wrong batch"])
-def test_wrong_index_entry_is_ignored(long_log: Path, lie: str) -> None:
+@pytest.mark.parametrize("defect", ["position", "garbage", "short", "missing", "wrong batch"])
+def test_wrong_index_entry_is_ignored(long_log: Path, defect: str) -> None:
     path = long_log / f"{0:020}.index"
     index = np.frombuffer(path.read_bytes(), ">i4").copy()
-    if lie == "position":
+    if defect == "position":
         index[1:400:2] += 7
-    elif lie == "wrong batch":
-        index[0:360:2] -= 900  # the position of a batch far behind the offset
-    if lie == "missing":
+    elif defect == "wrong batch":
+        index[0:360:2] -= 900  # the position of a batch far after the offset
+    if defect == "missing":
         path.unlink()
     else:
-        path.write_bytes({"garbage": bytes(range(250)) * 8, "short": index.tobytes()[:-3]}.get(lie, index.tobytes()))
+        path.write_bytes({"garbage": bytes(range(250)) * 8, "short": index.tobytes()[:-3]}.get(defect, index.tobytes()))
     for start in (0, 1, 44, 45, 7003, 9999):
         assert read(long_log, start=start, end=start + 8)[0] == list(range(start, min(start + 8, N * 5)))
 
 
-def test_damage_in_the_range_is_judged_by_the_whole_segment(long_log: Path) -> None:
+def test_damage_in_the_range_is_reported_as_for_the_whole_segment(long_log: Path) -> None:
     path = long_log / f"{0:020}.log"
     data = bytearray(path.read_bytes())
     at = data.index(
@@ -78,7 +81,7 @@ def test_damage_in_the_range_is_judged_by_the_whole_segment(long_log: Path) -> N
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.torn and c.name != "tiered"], ids=str)
 def test_times_are_found_as_the_broker_finds_them(case: Case) -> None:
-    """Where a broker has no answer, one may exist: see the golden README."""
+    """If the broker had no answer, one may exist: see the README of the golden data."""
     logs = {p.key: PartitionLog(p) for p in discover(case.roots).partitions if p.state == "live"}
     for at, offsets in case.offsets().items():
         for question in offsets.get("offsetsForTimes") or []:
@@ -89,8 +92,8 @@ def test_times_are_found_as_the_broker_finds_them(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.torn and c.name != "tiered"], ids=str)
-def test_the_largest_timestamp_as_the_broker_finds_it(case: Case) -> None:
-    """But below the log start: there a broker still answers with a record that it hides."""
+def test_largest_timestamp_equals_the_brokers(case: Case) -> None:
+    """Below the log start, the broker answers with a record that it hides from consumers. We answer None."""
     found = {(p.topic, p.partition): p.max_timestamp for p in kafkafmt.open(*case.roots)}
     for at, answers in case.offsets().items():
         want = answers.get("maxTimestamp")
@@ -100,11 +103,10 @@ def test_the_largest_timestamp_as_the_broker_finds_it(case: Case) -> None:
             assert found[at] is None
 
 
-def test_end_offset_for_epoch() -> None:
+def test_end_offset_for_epoch_is_the_start_of_the_next_epoch() -> None:
     (epochs,) = (c for c in CASES if str(c) == "kafka-4.3.1/epochs")
-    partition = kafkafmt.open(*epochs.roots)[
-        "epochs", 0
-    ]  # 0 from 0 on, 2 from 24, 4 from 48, 6 from 72, 8 from 96 to 120
+    # Epochs 0, 2, 4, 6 and 8 start at 0, 24, 48, 72 and 96; the log ends at 120.
+    partition = kafkafmt.open(*epochs.roots)["epochs", 0]
     assert [partition.end_offset_for_epoch(e) for e in (0, 1, 2, 7, 8, 9)] == [
         (0, 24),
         (0, 24),
@@ -116,7 +118,7 @@ def test_end_offset_for_epoch() -> None:
 
 
 @pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
-def test_mapped_files_give_the_same(case: Case) -> None:
+def test_mapped_files_are_read_with_the_same_result(case: Case) -> None:
     for directory in discover(case.roots).partitions:
         read, mapped = (PartitionLog(directory, mapped=m) for m in (False, True))
         assert list(read.records(on_damage=lambda _: None)) == list(mapped.records(on_damage=lambda _: None))
@@ -125,7 +127,7 @@ def test_mapped_files_give_the_same(case: Case) -> None:
 
 
 @pytest.mark.parametrize("find", [find_offset, find_timestamp])
-def test_a_lookup_costs_the_same_in_a_log_of_any_size(find: Any, tmp_path: Path) -> None:
+def test_lookup_costs_the_same_in_a_log_of_any_size(find: Any, tmp_path: Path) -> None:
     costs = []
     for segments in (1, 48):
         sparse = SparseLog(tmp_path / f"{segments}-0", segments, [0.01, 0.4, 0.99])
@@ -133,7 +135,7 @@ def test_a_lookup_costs_the_same_in_a_log_of_any_size(find: Any, tmp_path: Path)
         questions = [(offset, time if find is find_timestamp else offset) for offset, time in sparse.questions]
         assert [find(log, asked).offset for _, asked in questions] == [offset for offset, _ in questions]
         cost = []
-        for _, asked in questions:  # once more: the segments' largest timestamps are known now
+        for _, asked in questions:  # the second time, the largest timestamps of the segments are cached
             log.bytes_read = log.reads = 0
             find(log, asked)
             cost.append((log.bytes_read, log.reads))
@@ -156,8 +158,8 @@ def test_time_lookup_covers_records_below_the_log_start_on_request(tmp_path: Pat
     )
 
 
-def test_a_time_index_that_lost_its_last_entries_hides_nothing(long_log: Path) -> None:
-    """The batches behind the last entry are read, also where a later segment follows."""
+def test_time_lookup_reads_batches_after_the_last_index_entry(long_log: Path) -> None:
+    """The batches after the last entry are read, also if a later segment follows."""
     times = np.array([(1000 * i + 4, i * 5 + 4) for i in range(N // 2)], [("t", ">i8"), ("o", ">i4")])
     (long_log / f"{0:020}.timeindex").write_bytes(times.tobytes())
     (long_log / f"{N * 5:020}.log").write_bytes(batch([record(0)], base_offset=N * 5, base_timestamp=10**7))
@@ -173,16 +175,18 @@ TIMES_OF_BATCH = st.lists(st.integers(0, 60), min_size=1, max_size=4)
 
 @settings(max_examples=120, deadline=None)
 @given(st.lists(st.lists(TIMES_OF_BATCH, max_size=12), min_size=1, max_size=4), st.integers(1, 4), st.data())
-def test_times_in_any_order(
+def test_time_lookup_finds_the_first_record_for_times_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, segments: list[list[list[int]]], every: int, data: st.DataObject
 ) -> None:
-    """Segments of batches, indexed as a broker does it, some time indexes cut short: the answer is the first in the order of offsets."""
+    """The found record is the first in offset order, for batches with any timestamps and truncated time indexes."""
     path = tmp_path_factory.mktemp("log") / "t-0"
     path.mkdir()
-    base, all_times = 0, []
+    base = 0
+    all_times: list[int] = []
     for batches in segments:
         name, first, largest, log = f"{base:020}", base, (-1, 0), b""
-        offsets, times = [], []
+        offsets: list[tuple[int, int]] = []
+        times: list[tuple[int, int]] = []
         for i, stamps in enumerate(batches):
             made = batch([record(j, t, value=b"v") for j, t in enumerate(stamps)], base_offset=base, base_timestamp=0)
             last = base + len(stamps) - 1 - first
@@ -193,7 +197,7 @@ def test_times_in_any_order(
                     times.append(largest)
             log, base, all_times = log + made, base + len(stamps), all_times + stamps
         if batches and (not times or largest[0] > times[-1][0]):
-            times.append(largest)  # the one at the end, when a broker rolls
+            times.append(largest)  # a broker adds this entry when it rolls the segment
         kept = data.draw(st.integers(0, len(times)) | st.just(len(times)))
         (path / f"{name}.log").write_bytes(log)
         (path / f"{name}.index").write_bytes(np.array(offsets, ">i4").tobytes())
@@ -207,13 +211,17 @@ def test_times_in_any_order(
         assert (None if hit is None else hit.offset) == next((o for o, t in enumerate(all_times) if t >= asked), None)
 
 
-# ---------------------------------------------------------------- without an index, and where the log was compacted
+# ---------------------------------------------------------------- without an index, and in compacted logs
 
 
 def batches_of(
     path: Path, sizes: list[list[int]], gaps: list[int], value: int = 50, cleaned: bool = False
 ) -> tuple[bytearray, list[int]]:
-    """A partition directory with one segment: per batch the deltas of its records; behind it, so many offsets missing."""
+    """Write a partition directory with one segment, and return its data and the batches' positions.
+
+    sizes: the offset deltas of each batch's records. gaps: the number of offsets missing after each
+    batch.
+    """
     path.mkdir(parents=True)
     data, at, base = bytearray(), [], 0
     for deltas, gap in zip(sizes, gaps, strict=True):
@@ -228,27 +236,26 @@ def batches_of(
 
 
 def cost(path: Path, start: int, end: int) -> tuple[int, int]:
-    """Bytes read, and how many segments were walked whole."""
+    """Return the number of bytes read, and the number of segments that were planned whole."""
     _, log = read(path, start=start, end=end)
     return log.bytes_read, log.planned
 
 
-def test_without_an_index_headers_lead_to_a_range(tmp_path: Path) -> None:
-    """Each byte before it is read once at most, none behind it; and of batches that are long only the headers."""
+def test_range_without_an_index_is_found_by_headers(tmp_path: Path) -> None:
+    """Bytes before the range are read at most once. Of long batches, only the headers are read."""
     small, _ = batches_of(tmp_path / "small" / "t-0", [list(range(5))] * 2000, [0] * 2000, 200)
     read_bytes, planned = cost(tmp_path / "small" / "t-0", 7000, 7010)
     assert planned == 0
-    assert read_bytes < 0.7 * len(small) + (1 << 20) + (
-        64 << 10
-    )  # before the range, up to a MiB further, and the range itself
+    # Reads are of up to a MiB, so some bytes after the range are read.
+    assert read_bytes < 0.7 * len(small) + (1 << 20) + (64 << 10)
     long, at = batches_of(tmp_path / "long" / "t-0", [list(range(5))] * 100, [0] * 100, 40_000)
     read_bytes, planned = cost(tmp_path / "long" / "t-0", 350, 360)
     assert planned == 0
     assert read_bytes < 70 * ((64 << 10) + 61) + 12 * at[1] < len(long) // 2
 
 
-def test_a_compacted_log_needs_no_whole_walk(tmp_path: Path) -> None:
-    """Where the cleaner's checkpoint knows that it is one: gaps are no wonder then."""
+def test_range_of_a_compacted_log_needs_no_plan_of_the_segment(tmp_path: Path) -> None:
+    """The cleaner's checkpoint shows that the log was compacted, so gaps in its offsets are expected."""
     path = tmp_path / "t-0"
     data, at = batches_of(path, [[0, 2]] * 1000, [3] * 1000, 300, cleaned=True)
     entries = [n for i in range(9, 1000, 10) for n in (i * 8 + 4, at[i])]
@@ -272,7 +279,7 @@ DELTAS = st.lists(st.integers(0, 4), unique=True, max_size=5).map(sorted)
 def test_range_equals_that_part_of_the_whole_segment(
     tmp_path_factory: pytest.TempPathFactory, cleaned: bool, indexed: bool, data: st.DataObject
 ) -> None:
-    """Records and damage, with batches hurt here and there: in their bodies, lengths, and upwards in their base offsets."""
+    """Corruption is in batch bodies, in lengths, and in base offsets, which only increase."""
     path = tmp_path_factory.mktemp("log") / "t-0"
     n = data.draw(st.integers(4, 30))
     sizes = data.draw(st.lists(DELTAS if cleaned else st.just(list(range(5))), min_size=n, max_size=n))
@@ -282,11 +289,10 @@ def test_range_equals_that_part_of_the_whole_segment(
     if indexed:
         entries = [x for i in range(0, n, 3) for x in (int.from_bytes(log[at[i] : at[i] + 8], "big") + 4, at[i])]
         (path / f"{0:020}.index").write_bytes(np.array(entries, ">i4").tobytes())
-    hurts = st.sampled_from(
-        [(2, 4), (8, 64), (9, 1), (30, 1), (60, 2)]
-    )  # two offsets raised alike would confirm each other
+    # Two offsets increased by the same bit would confirm each other.
+    flips = st.sampled_from([(2, 4), (8, 64), (9, 1), (30, 1), (60, 2)])
     for i, (where, bit) in data.draw(
-        st.lists(st.tuples(st.integers(1, n - 2), hurts), max_size=2, unique_by=lambda hurt: hurt[1])
+        st.lists(st.tuples(st.integers(1, n - 2), flips), max_size=2, unique_by=lambda flip: flip[1])
     ):
         log[at[i] + where] ^= bit
     (path / f"{0:020}.log").write_bytes(log)

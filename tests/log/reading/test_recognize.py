@@ -1,4 +1,4 @@
-"""What is no Kafka log is named as such; what is one, however damaged, stays readable and salvageable."""
+"""Test how other files are recognised: they are reported as no Kafka log, and a damaged log stays readable."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import random
 import shutil
 import tarfile
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import lz4.frame
@@ -58,14 +59,14 @@ def zipped(data: bytes) -> bytes:
     return out.getvalue()
 
 
-PACKERS = {
-    "gzip": (gzip.compress, ".gz", ".tgz"),
-    "zstd": (zstandard.ZstdCompressor().compress, ".zst"),
-    "lz4": (lz4.frame.compress, ".lz4"),
-    "xz": (lzma.compress, ".xz"),
-    "bzip2": (bz2.compress, ".bz2"),
-    "zip": (zipped, ".zip"),
-    "tar": (tar, ".tar"),
+PACKERS: dict[str, tuple[Callable[[bytes], bytes], list[str]]] = {
+    "gzip": (gzip.compress, [".gz", ".tgz"]),
+    "zstd": (zstandard.ZstdCompressor().compress, [".zst"]),
+    "lz4": (lz4.frame.compress, [".lz4"]),
+    "xz": (lzma.compress, [".xz"]),
+    "bzip2": (bz2.compress, [".bz2"]),
+    "zip": (zipped, [".zip"]),
+    "tar": (tar, [".tar"]),
 }
 
 
@@ -113,7 +114,7 @@ def test_segment_with_20_digits_stays_one_however_damaged(tmp_path: Path, data: 
 
 @pytest.mark.parametrize("kind", PACKERS)
 def test_packed_file_is_named_as_such(tmp_path: Path, kind: str) -> None:
-    pack, *suffixes = PACKERS[kind]
+    pack, suffixes = PACKERS[kind]
     message = f"it is {kind}: unpack it first"
     for suffix in suffixes:
         path = write(tmp_path / "p-0" / (SEGMENT + suffix), pack(BATCH))
@@ -133,7 +134,7 @@ def test_packed_file_is_named_as_such(tmp_path: Path, kind: str) -> None:
     assert (done.returncode, f"it is {kind}; unpack it first" in done.stderr) == (3, True)
 
 
-def test_packed_file_is_known_by_its_name_alone(tmp_path: Path) -> None:
+def test_packed_file_is_recognised_by_its_name_alone(tmp_path: Path) -> None:
     path = write(tmp_path / "orders-0.tar.zst", b"encrypted")
     assert inside("ls", path).stderr == f"kafkafmt: {path}: by its name it is zstd: unpack it first\n"
 
@@ -153,7 +154,7 @@ def test_packed_files_next_to_a_log_are_named_and_the_log_is_read(tmp_path: Path
 
 @pytest.fixture
 def partly_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Partitions a-0 to d-0: the directory of b-0 cannot be listed, the segment of c-0 cannot be opened."""
+    """Write partitions a-0 to d-0. The directory of b-0 cannot be listed, and the segment of c-0 cannot be opened."""
     for name in "abcd":
         write(tmp_path / f"{name}-0" / SEGMENT, BATCH)
     (tmp_path / "private").mkdir()
@@ -163,8 +164,16 @@ def partly_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if str(path).endswith(("b-0", "private", f"c-0/{SEGMENT}")):
             raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(os, "scandir", lambda path: refuse(path) or scandir(path))
-    monkeypatch.setattr(os, "open", lambda path, *rest, **more: refuse(path) or open_(path, *rest, **more))
+    def refusing_scandir(path: str | os.PathLike[str]) -> Iterator[os.DirEntry[str]]:
+        refuse(path)
+        return scandir(path)
+
+    def refusing_open(path: str | os.PathLike[str], flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        refuse(path)
+        return open_(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "scandir", refusing_scandir)
+    monkeypatch.setattr(os, "open", refusing_open)
     return tmp_path
 
 
@@ -199,6 +208,6 @@ def test_spark_function_reports_an_unreadable_partition_and_reads_the_rest(partl
 
     (partly_unreadable / "c-0" / SEGMENT).unlink()
     rows = list(decode_partition(on_error="skip")([str(partly_unreadable)]))
-    assert len(rows) == 2 * 3  # those of a-0 and d-0
+    assert len(rows) == 2 * 3  # the records of a-0 and d-0
     with pytest.raises(OSError, match="Permission denied"):
         list(decode_partition()([str(partly_unreadable)]))

@@ -1,9 +1,14 @@
-"""Resume after damage: no batch of a record value is delivered, what follows two damaged batches is, and the work stays linear."""
+"""Test how reading resumes after damage.
+
+No batch inside a record value is delivered, batches after two damaged ones are, and the work is
+linear.
+"""
 
 from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,21 +75,26 @@ def test_batch_inside_the_last_value_is_not_delivered(tmp_path: Path, magic: int
     assert offsets(open_log(tmp_path, b"".join(parts) + without_length_and_crc(last))) == [0, 1, 2, 3]
 
 
-def kinds_of_damage(entry: bytes, rng: random.Random) -> bytes:
-    return rng.choice([
+def randomly_damaged(entry: bytes, rng: random.Random) -> bytes:
+    """Return `entry` with one of six kinds of damage."""
+    damages: list[Callable[[], bytes]] = [
         lambda: mutate(entry, len(entry) - 1, bytes([entry[-1] ^ 1])),
         lambda: mutate(entry, 8, rng.randbytes(4)),
         lambda: mutate(entry, 12, rng.randbytes(4)),
         lambda: mutate(entry, 16, b"\x09"),
         lambda: without_length_and_crc(entry, rng.randbytes(4)),
         lambda: rng.randbytes(len(entry)),
-    ])()  # fmt: skip
+    ]
+    return rng.choice(damages)()
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("seed", range(60))
 def test_two_damaged_messages_cost_no_message_after_them(tmp_path: Path, magic: int, seed: int) -> None:
-    """Between them, a message can be lost: nothing may show that it is not part of a value. Then it is reported as damage."""
+    """A message between the two can be lost, if nothing shows that it is not part of a value.
+
+    It is then reported as damage.
+    """
     rng = random.Random(seed * 2 + magic)
     base = rng.choice([0, 7, 100_000])
     parts = [
@@ -94,7 +104,7 @@ def test_two_damaged_messages_cost_no_message_after_them(tmp_path: Path, magic: 
     a = rng.randrange(10)
     b = a + rng.choice([1, 1, 2])
     for i in {a, min(b, 11)}:
-        parts[i] = kinds_of_damage(parts[i], rng)
+        parts[i] = randomly_damaged(parts[i], rng)
     log = open_log(tmp_path, b"".join(parts), base)
     found = offsets(log)
     assert set(found) <= {base + i for i in range(12) if i not in (a, b)}
@@ -109,7 +119,7 @@ def test_two_damaged_messages_cost_no_message_after_them(tmp_path: Path, magic: 
 
 
 def test_plain_message_after_a_damaged_wrapper_is_delivered(tmp_path: Path) -> None:
-    """Among wrappers of format 1, a message whose offset is too high to be a relative one is the log's."""
+    """In format 1, a message whose offset is too high for a relative offset belongs to the log, not to a wrapper."""
     inner = b"".join(message(1, None, b"i", offset=i) for i in range(3))
     wrapper = message(1, None, compress(1, inner), offset=502, attributes=1)
     parts = [
@@ -133,7 +143,7 @@ def test_many_consecutive_damaged_batches_become_one_span(tmp_path: Path) -> Non
     assert spans[-1]["message"].startswith(f"{385 - SINGLE_SPANS} damaged batches; the first: the CRC does not match")
 
 
-# Work that a search does, in bytes, for inputs of which each is twice as long as the one before.
+# The work of a search, in bytes, for n and 4n batches.
 
 
 def _flip(batch: bytes) -> bytes:
@@ -168,21 +178,24 @@ DAMAGE = {
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_work_after_damage_is_linear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Bytes read, bytes scanned, bytes summed and batches looked at, for n and 4n batches; quadratic work would grow 16 times."""
+    """Count bytes read, scanned and summed, and headers read, for n and 4n batches.
+
+    Quadratic work would grow 16 times.
+    """
     searches: list[Search] = []
     heads = [0]
     original, head = Search.__init__, Search.head
 
-    def remember(self: Search, *arguments: Any) -> None:
+    def recording_init(self: Search, *arguments: Any) -> None:
         original(self, *arguments)
         searches.append(self)
 
-    def count(self: Search, position: int) -> bytes:
+    def counting_head(self: Search, position: int) -> bytes:
         heads[0] += 1
         return head(self, position)
 
-    monkeypatch.setattr(Search, "__init__", remember)
-    monkeypatch.setattr(Search, "head", count)
+    monkeypatch.setattr(Search, "__init__", recording_init)
+    monkeypatch.setattr(Search, "head", counting_head)
     work = []
     for n in (3000, 12000):
         data = b"".join(DAMAGE[kind](n))

@@ -1,4 +1,4 @@
-"""`Partition.seek`, `Partition.follow` and `Log.follow`."""
+"""Test `Partition.seek`, `Partition.follow` and `Log.follow`."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ def append(root: Path, data: bytes, name: str = "t-0", base: int = 0) -> None:
 
 def test_seek_answers_like_the_command(root: Path) -> None:
     partition = kafkafmt.open(root)["t", 0]
-    for question, arguments in (
+    questions: list[tuple[dict[str, object], tuple[str, str]]] = [
         ({"offset": 3}, ("--offset", "3")),
         ({"offset": 9}, ("--offset", "9")),
         ({"timestamp": 2001}, ("--timestamp", "2001")),
         ({"timestamp": "latest"}, ("--timestamp", "latest")),
         ({"timestamp": "earliest"}, ("--timestamp", "earliest")),
         ({"timestamp": "max-timestamp"}, ("--timestamp", "max-timestamp")),
-    ):
+    ]
+    for question, arguments in questions:
         answer = partition.seek(**question).to_dict()  # type: ignore[arg-type]
         done = json.loads(inside("seek", root, "-t", "t", "-p", 0, *arguments, "--format", "json").stdout)
         assert {k: v for k, v in answer.items() if k != "bytes_read"} == {
@@ -53,10 +54,16 @@ def test_seek_answers_like_the_command(root: Path) -> None:
 
 def test_seek_needs_one_question(root: Path) -> None:
     partition = kafkafmt.open(root)["t", 0]
-    for question in ({}, {"offset": 1, "timestamp": 1}, {"offset": "1"}, {"timestamp": 1.5}):
+    wrong_types: list[dict[str, object]] = [{}, {"offset": 1, "timestamp": 1}, {"offset": "1"}, {"timestamp": 1.5}]
+    for question in wrong_types:
         with pytest.raises(TypeError):
             partition.seek(**question)  # type: ignore[arg-type]
-    for question in ({"offset": -1}, {"timestamp": "newest"}, {"timestamp": datetime(2026, 1, 1)}):
+    wrong_values: list[dict[str, object]] = [
+        {"offset": -1},
+        {"timestamp": "newest"},
+        {"timestamp": datetime(2026, 1, 1)},
+    ]
+    for question in wrong_values:
         with pytest.raises(ValueError, match=r"offset|timestamp"):
             partition.seek(**question)  # type: ignore[arg-type]
 
@@ -70,7 +77,7 @@ def test_follow_yields_what_is_appended(root: Path) -> None:
     assert [next(records).offset for _ in range(2)] == [6, 7]
 
 
-def test_follow_ends_if_nothing_comes(root: Path) -> None:
+def test_follow_ends_if_nothing_is_appended(root: Path) -> None:
     partition = kafkafmt.open(root)["t", 0]
     assert [r.offset for r in partition.follow(start=-1, poll=0.01, idle_timeout=0.05)] == [3]
     assert [r.offset for r in partition.follow(start_time=2000, poll=0.01, idle_timeout=0)] == [2, 3]

@@ -1,4 +1,8 @@
-"""read_committed without a broker: what a consumer returned, the stable end, and never an aborted record beside damage."""
+"""Test read_committed without a broker.
+
+The records and the last stable offset equal the broker's. Damage never lets an aborted record be
+delivered.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +28,17 @@ def committed(log: PartitionLog) -> list[int]:
 
 
 @pytest.mark.parametrize("case", TRANSACTIONAL_CASES, ids=str)
-def test_what_a_consumer_at_read_committed_returned(case: Case) -> None:
-    want: dict[tuple[str, int], list[int]] = {}
+def test_committed_records_equal_those_of_a_consumer(case: Case) -> None:
+    expected: dict[tuple[str, int], list[int]] = {}
     for topic, partition, offset in sorted(case.expected(committed=True)):
-        want.setdefault((topic, partition), []).append(offset)
+        expected.setdefault((topic, partition), []).append(offset)
     for directory in discover(case.roots).partitions:
         if directory.state == "live" and not directory.internal:
-            assert committed(PartitionLog(directory)) == want.get(directory.key, [])
+            assert committed(PartitionLog(directory)) == expected.get(directory.key, [])
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.torn], ids=str)
-def test_the_stable_end(case: Case) -> None:
+def test_last_stable_offset_equals_the_brokers(case: Case) -> None:
     logs = {d.key: PartitionLog(d) for d in discover(case.roots).partitions if d.state == "live"}
     for at, offsets in case.offsets().items():
         if at in logs and "lastStableOffset" in offsets:
@@ -42,7 +46,7 @@ def test_the_stable_end(case: Case) -> None:
 
 
 def markers(path: Path) -> list[tuple[Path, int, int]]:
-    """Every marker of a partition: file, position, size."""
+    """Return the file, position and size of every marker of a partition."""
     found = []
     for file in sorted(path.glob("*.log")):
         table = np.zeros(10_000, BATCH_DTYPE)
@@ -52,7 +56,7 @@ def markers(path: Path) -> list[tuple[Path, int, int]]:
 
 
 def not_committed(log: PartitionLog) -> set[int]:
-    """Offsets of aborted transactions and of such as are still open."""
+    """Return the offsets of aborted and open transactions."""
     found, offsets = log.transactions, set()
     for part in log.parts(0, 2**63 - 1, None):
         kept = set(found.committed(part.table)["base_offset"].tolist())
@@ -65,38 +69,38 @@ def not_committed(log: PartitionLog) -> set[int]:
 
 @pytest.mark.parametrize("index", ["kept", "lost", "garbage"])
 @pytest.mark.parametrize("partition", [0, 1, 2])
-def test_whichever_marker_is_destroyed_no_aborted_record_comes_out(tmp_path: Path, partition: int, index: str) -> None:
+def test_no_aborted_record_is_delivered_if_any_marker_is_destroyed(tmp_path: Path, partition: int, index: str) -> None:
     (case,) = (c for c in CASES if str(c) == "kafka-4.3.1/transactions")
     source = next(d.path for d in discover(case.roots).partitions if d.partition == partition and not d.internal)
     clean = PartitionLog(discover([source]).partitions[0])
-    sound, forbidden = set(committed(clean)), not_committed(clean)
+    valid, forbidden = set(committed(clean)), not_committed(clean)
     copy = shutil.copytree(source, tmp_path / source.name)
     for file in copy.glob("*.txnindex"):
         if index == "lost":
             file.unlink()
         elif index == "garbage":
             file.write_bytes(bytes(range(1, 103)))
-    hit = 0
+    omitted = 0
     for file, position, size in markers(copy):
         whole = file.read_bytes()
-        behind = whole[position + size :]
-        for wound in (
+        after = whole[position + size :]
+        for replacement in (
             whole[position : position + size - 3] + b"?" + whole[position + size - 2 : position + size],
             bytes(size),
         ):
-            file.write_bytes(whole[:position] + wound + behind)
+            file.write_bytes(whole[:position] + replacement + after)
             log = PartitionLog(discover([copy]).partitions[0])
             found = set(committed(log))
             assert not found & forbidden, (file.name, position, sorted(found & forbidden))
-            hit += not sound <= found
-            if not sound <= found:
+            omitted += not valid <= found
+            if not valid <= found:
                 assert log.transactions.doubts or log.transactions.open
                 assert (
                     "transaction_in_doubt" in {f["error"] for f in verify_partition(log)["findings"]}
                     or log.transactions.open
                 )
         file.write_bytes(whole)
-    assert hit or index == "kept"
+    assert omitted or index == "kept"
 
 
 def write(folder: Path, *batches: bytes) -> PartitionLog:
@@ -111,7 +115,7 @@ def sent(base: int, producer: int, n: int = 2, size: int = 60, **fields: Any) ->
     return batch(records, base_offset=base, flags=TRANSACTIONAL, producer_id=producer, producer_epoch=0, **fields)
 
 
-def test_open_transactions_hold_the_end(tmp_path: Path) -> None:
+def test_open_transaction_limits_the_last_stable_offset(tmp_path: Path) -> None:
     plain = batch([record(0)], base_offset=4)
     log = write(tmp_path, sent(0, 1), sent(2, 2), plain, control_batch(COMMIT, base_offset=5, producer_id=1))
     assert committed(log) == [0, 1]
@@ -125,30 +129,30 @@ def test_producer_continues_after_an_abort(tmp_path: Path) -> None:
     assert committed(write(tmp_path, *parts)) == [3, 4]
 
 
-def test_a_damaged_batch_longer_than_a_marker_hides_none(tmp_path: Path) -> None:
-    hurt = bytearray(sent(2, 1))
-    hurt[-5] ^= 1
-    log = write(tmp_path, sent(0, 1), bytes(hurt), control_batch(COMMIT, base_offset=4))
+def test_damaged_batch_longer_than_a_marker_hides_no_marker(tmp_path: Path) -> None:
+    corrupted_batch = bytearray(sent(2, 1))
+    corrupted_batch[-5] ^= 1
+    log = write(tmp_path, sent(0, 1), bytes(corrupted_batch), control_batch(COMMIT, base_offset=4))
     assert committed(log) == [0, 1]
     assert log.transactions.doubts == []
 
 
 def test_next_marker_decides_records_after_damage(tmp_path: Path) -> None:
-    hurt = bytearray(control_batch(COMMIT, base_offset=2))
-    hurt[-3] ^= 1
+    corrupted_batch = bytearray(control_batch(COMMIT, base_offset=2))
+    corrupted_batch[-3] ^= 1
     rest = [sent(3, 1), control_batch(COMMIT, base_offset=5)]
-    log = write(tmp_path, sent(0, 1), bytes(hurt), *rest)
+    log = write(tmp_path, sent(0, 1), bytes(corrupted_batch), *rest)
     assert committed(log) == [3, 4]
     assert [(d.first_offset, d.last_offset) for d in log.transactions.doubts] == [(0, 1)]
 
 
-def test_a_destroyed_marker_is_one_batch_that_could_hide_itself() -> None:
+def test_marker_is_one_batch_of_78_bytes() -> None:
     assert len(control_batch(ABORT)) == 78
     assert len(split(control_batch(ABORT))) == 1
 
 
 def segments(folder: Path, **of: bytes) -> PartitionLog:
-    """A log of segments `at<base>`; what is written before stays."""
+    """Write segments given as `at<base offset>=data`, and open the log. Existing segments are kept."""
     (folder / "t-0").mkdir(exist_ok=True)
     for name, data in of.items():
         (folder / "t-0" / f"{int(name[2:]):020}.log").write_bytes(data)
@@ -159,10 +163,13 @@ def in_transaction(base: int) -> bytes:
     return batch([record(0, value=b"v")], base_offset=base, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0)
 
 
-def test_a_missing_segment_may_have_held_the_marker(tmp_path: Path) -> None:
-    """Its transaction was aborted there, the producer's next one committed: what lies before the gap is not delivered as that one's."""
-    behind = in_transaction(10) + control_batch(COMMIT, base_offset=11, producer_id=7, producer_epoch=0)
-    log = segments(tmp_path, at0=in_transaction(0), at10=behind)
+def test_transaction_before_a_missing_segment_is_in_doubt(tmp_path: Path) -> None:
+    """The marker in the missing segment aborted the transaction before it.
+
+    The producer's next marker commits, but only the records after the gap.
+    """
+    after = in_transaction(10) + control_batch(COMMIT, base_offset=11, producer_id=7, producer_epoch=0)
+    log = segments(tmp_path, at0=in_transaction(0), at10=after)
     assert committed(log) == [10]
     (finding,) = (f for f in verify_partition(log)["findings"] if f["error"] == "transaction_in_doubt")
     assert finding["file"] == f"{10:020}.log"
@@ -171,17 +178,17 @@ def test_a_missing_segment_may_have_held_the_marker(tmp_path: Path) -> None:
     assert committed(segments(tmp_path)) == [0, 10]
 
 
-def test_the_same_of_a_segment_that_was_not_named(tmp_path: Path) -> None:
+def test_transaction_is_in_doubt_if_its_segment_was_not_opened(tmp_path: Path) -> None:
     aborted = control_batch(ABORT, base_offset=5, producer_id=7, producer_epoch=0)
-    behind = in_transaction(6) + control_batch(COMMIT, base_offset=7, producer_id=7, producer_epoch=0)
-    log = segments(tmp_path, at0=in_transaction(0), at5=aborted, at6=behind)
+    after = in_transaction(6) + control_batch(COMMIT, base_offset=7, producer_id=7, producer_epoch=0)
+    log = segments(tmp_path, at0=in_transaction(0), at5=aborted, at6=after)
     assert committed(log) == [6]
     files = [segment.path for segment in log.segments]
     assert committed(PartitionLog(discover([files[0], files[2]]).partitions[0])) == [6]
     assert committed(PartitionLog(discover(files[1:]).partitions[0])) == [6]
 
 
-def test_a_segment_of_which_nothing_is_delivered_does_not_hide_a_gap(tmp_path: Path) -> None:
+def test_segment_without_delivered_batches_does_not_hide_a_gap(tmp_path: Path) -> None:
     log = segments(tmp_path, at0=in_transaction(0), at1=in_transaction(0), at10=in_transaction(10))
     found = [(f["error"], f["message"]) for f in verify_partition(log)["findings"] if f["error"] == "segment_gap"]
     assert found == [("segment_gap", "offsets 1 to 9 are in no segment")]

@@ -1,4 +1,4 @@
-"""Batches sent as they lie; the largest timestamp and the ends of leader epochs, as brokers answer."""
+"""Test sending batches unchanged, the largest timestamp, and the end offsets of leader epochs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTS = [simple_batch([b"%d" % o * 30 for o in range(i * 5, i * 5 + 5)], base_of
 
 @pytest.fixture
 def log(tmp_path: Path) -> kafkafmt.Partition:
-    """Twenty batches of five over two segments; only the second has an index."""
+    """Return a partition of twenty batches of five records in two segments. Only the second has an index."""
     with kafkafmt.LogDirectory(tmp_path, segment_bytes=sum(map(len, PARTS[:8])), index_interval_bytes=300) as directory:
         directory.writer("t").append_batches(b"".join(PARTS))
     (tmp_path / "t-0" / f"{0:020}.index").unlink()
@@ -37,28 +37,33 @@ def sent(log: kafkafmt.Partition, out: Path, *args: object, **options: object) -
 
 
 @pytest.mark.parametrize("start", [None, 0, 3, 5, 38, 39, 40, 62, 99])
-def test_from_the_batch_that_holds_an_offset(log: kafkafmt.Partition, tmp_path: Path, start: int | None) -> None:
+def test_send_starts_with_the_batch_that_contains_the_offset(
+    log: kafkafmt.Partition, tmp_path: Path, start: int | None
+) -> None:
     assert sent(log, tmp_path / "out", start) == (b"".join(PARTS[(start or 0) // 5 :]), 100)
 
 
-def test_nothing_is_there(log: kafkafmt.Partition, tmp_path: Path) -> None:
+def test_send_from_the_end_sends_nothing(log: kafkafmt.Partition, tmp_path: Path) -> None:
     assert sent(log, tmp_path / "out", 100) == (b"", 100)
     assert sent(log, tmp_path / "out", 10**9) == (b"", 10**9)
 
 
 @pytest.mark.parametrize("start", [0, 17, 40])
-@pytest.mark.parametrize("room", [1, 500, 1000, 1001, 3000, 10**6])
-def test_as_much_as_there_is_room_for(log: kafkafmt.Partition, tmp_path: Path, start: int, room: int) -> None:
-    """Whole batches, at least one; or cut at the very byte, as a fetch response is."""
+@pytest.mark.parametrize("limit", [1, 500, 1000, 1001, 3000, 10**6])
+def test_send_stops_at_the_limit(log: kafkafmt.Partition, tmp_path: Path, start: int, limit: int) -> None:
+    """Complete batches are sent, at least one.
+
+    With `whole_batches=False`, the data ends at the limit, as in a fetch response.
+    """
     rest = PARTS[start // 5 :]
-    n = max(1, max(k for k in range(len(rest) + 1) if sum(map(len, rest[:k])) <= room))
-    assert sent(log, tmp_path / "out", start, room) == (b"".join(rest[:n]), (start // 5 + n) * 5)
-    cut, following = sent(log, tmp_path / "out", start, room, whole_batches=False)
+    n = max(1, max(k for k in range(len(rest) + 1) if sum(map(len, rest[:k])) <= limit))
+    assert sent(log, tmp_path / "out", start, limit) == (b"".join(rest[:n]), (start // 5 + n) * 5)
+    cut, following = sent(log, tmp_path / "out", start, limit, whole_batches=False)
     assert following == (start // 5 + n) * 5
-    assert cut == b"".join(rest)[: max(room, len(rest[0]))]
+    assert cut == b"".join(rest)[: max(limit, len(rest[0]))]
 
 
-def test_everything_in_steps(log: kafkafmt.Partition, tmp_path: Path) -> None:
+def test_repeated_sends_deliver_everything(log: kafkafmt.Partition, tmp_path: Path) -> None:
     at, parts = 0, []
     while at < 100:
         data, at = sent(log, tmp_path / "out", at, 700)
@@ -66,17 +71,27 @@ def test_everything_in_steps(log: kafkafmt.Partition, tmp_path: Path) -> None:
     assert b"".join(parts) == b"".join(PARTS)
 
 
-def test_to_sockets_pipes_and_files_opened_to_append(log: kafkafmt.Partition, tmp_path: Path) -> None:
+def test_send_writes_to_sockets_pipes_and_appended_files(log: kafkafmt.Partition, tmp_path: Path) -> None:
     whole = b"".join(PARTS)
     ours, theirs = socket.socketpair()
+
+    def send_to_socket() -> None:
+        log.send(ours)
+        ours.shutdown(socket.SHUT_WR)
+
     with ours, theirs:
-        thread = threading.Thread(target=lambda: (log.send(ours), ours.shutdown(socket.SHUT_WR)))
+        thread = threading.Thread(target=send_to_socket)
         thread.start()
         got = b"".join(iter(lambda: theirs.recv(1000), b""))
         thread.join()
     assert got == whole
     reading, writing = os.pipe()
-    thread = threading.Thread(target=lambda: (log.send(writing), os.close(writing)))
+
+    def send_to_pipe() -> None:
+        log.send(writing)
+        os.close(writing)
+
+    thread = threading.Thread(target=send_to_pipe)
     thread.start()
     with open(reading, "rb") as pipe:
         assert pipe.read() == whole
@@ -88,7 +103,7 @@ def test_to_sockets_pipes_and_files_opened_to_append(log: kafkafmt.Partition, tm
     assert (tmp_path / "out").read_bytes() == b"before" + whole
 
 
-def test_what_is_still_being_written_is_not_sent(log: kafkafmt.Partition, tmp_path: Path) -> None:
+def test_unfinished_tail_is_not_sent(log: kafkafmt.Partition, tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     for tail in (PARTS[0][:70], bytes(500), b"\xff" * 100):
         copy = shutil.copytree(folder, tmp_path / "copy" / "t-0")
@@ -103,7 +118,7 @@ def test_what_is_still_being_written_is_not_sent(log: kafkafmt.Partition, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["codecs", "compacted", "transactions"])
-def test_golden_segments_byte_for_byte(name: str, tmp_path: Path) -> None:
+def test_golden_segments_are_sent_byte_for_byte(name: str, tmp_path: Path) -> None:
     for directory in discover(case(f"kafka-4.3.1/{name}").roots).partitions:
         log = kafkafmt.open(directory.path)[directory.topic, directory.partition]
         whole = b"".join(s.path.read_bytes() for s in directory.segments)
@@ -113,14 +128,14 @@ def test_golden_segments_byte_for_byte(name: str, tmp_path: Path) -> None:
         assert following == log.next_offset
 
 
-def test_a_start_before_the_end(log: kafkafmt.Partition, tmp_path: Path) -> None:
-    """Counted from the end, as everywhere else; the batch that holds it is sent."""
+def test_negative_start_counts_from_the_end(log: kafkafmt.Partition, tmp_path: Path) -> None:
+    """A negative start counts back from the end. The whole batch that contains it is sent."""
     assert sent(log, tmp_path / "out", -7) == sent(log, tmp_path / "out", 93) == (b"".join(PARTS[18:]), 100)
 
 
 @pytest.mark.parametrize("golden", [c for c in CASES if not c.torn and c.name not in ("jbod", "tiered")], ids=str)
-def test_the_largest_timestamp(golden: Case) -> None:
-    """As the Admin client found it."""
+def test_largest_timestamp_equals_the_admin_clients(golden: Case) -> None:
+    """Kafka's Admin client returned the expected values."""
     for (topic, partition), answer in golden.offsets().items():
         theirs = answer.get("maxTimestamp")
         folder = golden.roots[0] / f"{topic}-{partition}"
@@ -128,14 +143,13 @@ def test_the_largest_timestamp(golden: Case) -> None:
             continue
         found = kafkafmt.open(folder)[topic, partition].max_timestamp
         if golden.name in ("compacted", "delete-records") and (found is None or theirs["offset"] < 0):
-            continue  # records that are gone, or hidden
+            continue  # removed or hidden records
         assert found == (None if theirs["offset"] < 0 else (theirs["offset"], theirs["timestamp"])), (topic, partition)
 
 
 def test_leader_epochs_end_where_the_next_one_starts(tmp_path: Path) -> None:
-    source = case("kafka-4.3.1/epochs").partition_dir(
-        "epochs", 0
-    )  # epochs 0, 2, 4, 6, 8 from 0, 24, 48, 72, 96; the end at 120
+    # Epochs 0, 2, 4, 6 and 8 start at 0, 24, 48, 72 and 96; the log ends at 120.
+    source = case("kafka-4.3.1/epochs").partition_dir("epochs", 0)
     copy = shutil.copytree(source, tmp_path / "epochs-0")
     answers = {-1: None, 0: (0, 24), 1: (0, 24), 5: (4, 72), 8: (8, 120), 9: None}
     for _ in range(2):

@@ -1,8 +1,9 @@
-"""Appends to several partitions that happen all or not at all: errors, kill -9 at many points, versions that come again."""
+"""Test appends to several partitions: after an error or a kill, all are done or none is."""
 
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from building import simple_batch
@@ -16,7 +17,8 @@ from kafkafmt.log.writing.atomic_append import all_or_nothing
 KEYS = [("a", 0), ("b", 0), ("b", 1)]
 
 
-def append(path, app=None, version=None, times=3):
+def append_to_all(path: Path, app: str | None = None, version: int | None = None, times: int = 3) -> bool:
+    """Append batches to all partitions. Return False if `version` was appended before."""
     with LogDirectory(path) as directory, all_or_nothing(directory, KEYS, app, version) as writers:
         if writers is None:
             return False
@@ -26,37 +28,38 @@ def append(path, app=None, version=None, times=3):
         return True
 
 
-def ends(path):
+def end_offsets(path: Path) -> dict[str, int]:
     return {p.topic + str(p.partition): p.next_offset for p in kafkafmt.open(path)}
 
 
-def test_all_is_appended_and_no_note_stays(tmp_path):
-    assert append(tmp_path)
-    assert append(tmp_path)
-    assert ends(tmp_path) == {"a0": 24, "b0": 24, "b1": 24}
+def test_all_partitions_are_appended_and_no_journal_stays(tmp_path: Path) -> None:
+    assert append_to_all(tmp_path)
+    assert append_to_all(tmp_path)
+    assert end_offsets(tmp_path) == {"a0": 24, "b0": 24, "b1": 24}
     assert not (tmp_path / JOURNAL_FILE).exists()
 
 
-def test_an_error_takes_everything_back(tmp_path):
-    append(tmp_path)
+def test_error_undoes_all_appends(tmp_path: Path) -> None:
+    append_to_all(tmp_path)
 
-    def fail():
+    def fail() -> None:
         with LogDirectory(tmp_path) as directory, all_or_nothing(directory, KEYS) as writers:
+            assert writers is not None
             writers["a", 0].append_batches(simple_batch([b"y"]))
             writers["b", 1].append_batches(b"no batch at all, but long enough to look like one of the old formats")
 
     with pytest.raises(kafkafmt.KafkaFormatError):
         fail()
-    assert ends(tmp_path) == {"a0": 12, "b0": 12, "b1": 12}
+    assert end_offsets(tmp_path) == {"a0": 12, "b0": 12, "b1": 12}
     assert not (tmp_path / JOURNAL_FILE).exists()
-    assert append(tmp_path)
-    assert ends(tmp_path) == {"a0": 24, "b0": 24, "b1": 24}
+    assert append_to_all(tmp_path)
+    assert end_offsets(tmp_path) == {"a0": 24, "b0": 24, "b1": 24}
 
 
-def test_a_version_is_appended_once(tmp_path):
-    assert [append(tmp_path, "job", v) for v in (0, 0, 1, 0, 1)] == [True, False, True, False, False]
-    assert append(tmp_path, "other", 0)
-    assert ends(tmp_path)["a0"] == 36
+def test_version_is_appended_once(tmp_path: Path) -> None:
+    assert [append_to_all(tmp_path, "job", v) for v in (0, 0, 1, 0, 1)] == [True, False, True, False, False]
+    assert append_to_all(tmp_path, "other", 0)
+    assert end_offsets(tmp_path)["a0"] == 36
 
 
 KILLED = """
@@ -85,57 +88,61 @@ KILLED = """
 """
 
 
-def test_killed_at_every_write_it_is_all_or_nothing(tmp_path):
-    outcomes = []
-    for point in range(0, 200, 3):
-        path = tmp_path / str(point)
+def test_append_killed_at_any_write_is_done_fully_or_not_at_all(tmp_path: Path) -> None:
+    outcomes: list[tuple[int, int, bool]] = []
+    for writes_before_kill in range(0, 200, 3):
+        path = tmp_path / str(writes_before_kill)
         with (
             LogDirectory(path, segment_bytes=200) as directory,
             all_or_nothing(directory, KEYS[:2], "job", 6) as writers,
         ):
+            assert writers is not None
             for writer in writers.values():
                 writer.append_batches(simple_batch([b"old"] * 4))
         done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(KILLED), str(path), str(point)],
+            [sys.executable, "-c", textwrap.dedent(KILLED), str(path), str(writes_before_kill)],
             env={"PYTHONPATH": ":".join(sys.path)},
             check=False,
         )
-        again = None
         with (
             LogDirectory(path, segment_bytes=200) as directory,
             all_or_nothing(directory, KEYS[:2], "job", 7) as writers,
         ):
-            again = writers is not None
-        now = ends(path)
-        outcomes.append((now["a0"], now["b0"], again))
+            repeated = writers is not None
+        now = end_offsets(path)
+        outcomes.append((now["a0"], now["b0"], repeated))
         assert all(r.value == (b"old" if r.offset < 4 else b"new") for p in kafkafmt.open(path) for r in p)
         if done.returncode == 0:
             break
         assert done.returncode == 9
     else:
-        raise AssertionError("it never came to its end")
-    assert set(outcomes) == {(4, 4, True), (12, 12, False)}  # nothing, and it can be said again; or all, once
+        raise AssertionError("the append was killed at each of 200 writes")
+    # An append that was undone can be repeated, and one that was done cannot.
+    assert set(outcomes) == {
+        (4, 4, True),
+        (12, 12, False),
+    }
 
 
-def test_what_a_later_leader_wrote_stays(tmp_path):
-    append(tmp_path)
+def test_batches_of_a_later_leader_are_kept(tmp_path: Path) -> None:
+    append_to_all(tmp_path)
     (tmp_path / JOURNAL_FILE).write_text('{"under_way": [["a", 0, 12, 0], ["b", 0, 12, 0]], "versions": {}}')
     batches = simple_batch([b"x"] * 4, base_offset=12, leader_epoch=0) + simple_batch(
         [b"y"], base_offset=16, leader_epoch=7
     )
-    with open(tmp_path / "a-0" / f"{0:020}.log", "ab") as log:  # as a broker would that was started in between
+    with open(tmp_path / "a-0" / f"{0:020}.log", "ab") as log:  # like a broker that was started in between
         log.write(batches)
     with open(tmp_path / "b-0" / f"{0:020}.log", "ab") as log:
         log.write(simple_batch([b"x"] * 4, base_offset=12))
     (tmp_path / ".kafka_cleanshutdown").unlink()
     LogDirectory(tmp_path).close()
-    assert ends(tmp_path) == {"a0": 17, "b0": 12, "b1": 12}
+    assert end_offsets(tmp_path) == {"a0": 17, "b0": 12, "b1": 12}
 
 
-def test_unreadable_journal_is_an_error(tmp_path):
-    append(tmp_path)
+def test_unreadable_journal_is_an_error(tmp_path: Path) -> None:
+    append_to_all(tmp_path)
     (tmp_path / JOURNAL_FILE).write_text("{")
     with pytest.raises(StructureError, match=JOURNAL_FILE):
         LogDirectory(tmp_path)
     (tmp_path / JOURNAL_FILE).unlink()
-    assert append(tmp_path)
+    assert append_to_all(tmp_path)

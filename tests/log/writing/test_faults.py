@@ -1,4 +1,4 @@
-"""A disk that fails: at every single change of a file, while reading, and while others change what is read."""
+"""Test a disk that fails: at every change of a file, while a file is read, and while other processes change it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from faults import Crash, Disk, eio
 from golden_cases import case
 from reports import verify_partition
 from salvaging import rows_in, salvage_all
-from test_writer import FIRST, complaints
+from writing import FIRST, problems
 
-from kafkafmt.log import LogDirectory, LogWriter, PartitionLog, UnavailableSegmentError, discover
+from kafkafmt.log import Damage, LogDirectory, LogWriter, PartitionLog, UnavailableSegmentError, discover
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 700, "index_interval_bytes": 100}
 
 MARKER = bytes(6)
-"""The value of the record that ends a transaction."""
+"""The value of a transaction marker's record."""
 
 
 class Model:
-    """What the log may hold: before the step under way, and after it."""
+    """Keep the values that the log may contain, before and after the current step."""
 
     def __init__(self) -> None:
         self.values: dict[int, set[bytes]] = {}
@@ -39,7 +39,7 @@ class Model:
         self.values = {o: v for o, v in self.values.items() if o < end}
 
     def check(self, writer: LogWriter) -> None:
-        """A writer that was opened after the fault, and what a reader gets."""
+        """Check the offsets of a writer that was opened after the fault, and the records that a reader gets."""
         assert min(self.starts) <= writer.log_start_offset <= max(self.starts)
         assert min(self.ends) <= writer.next_offset <= max(self.ends)
         found = list(PartitionLog(discover([writer.path]).partitions[0]).records(control=True))
@@ -48,7 +48,7 @@ class Model:
 
 
 def steps(model: Model) -> list[Callable[[LogWriter], None]]:
-    """A short life with everything in it that changes files."""
+    """Return steps that use every operation that changes files."""
     version = [0]
 
     def append(n: int, **options: Any) -> Callable[[LogWriter], None]:
@@ -62,7 +62,7 @@ def steps(model: Model) -> list[Callable[[LogWriter], None]]:
 
         return step
 
-    def cut(n: int) -> Callable[[LogWriter], None]:
+    def truncate_last(n: int) -> Callable[[LogWriter], None]:
         def step(writer: LogWriter) -> None:
             model.ends = (max(writer.next_offset - n - 6, writer.segments[0]), writer.next_offset)
             model.starts = (min(writer.log_start_offset, model.ends[0]), writer.log_start_offset)
@@ -82,7 +82,7 @@ def steps(model: Model) -> list[Callable[[LogWriter], None]]:
         model.starts = (writer.log_start_offset, writer.next_offset)
         writer.enforce_retention(FIRST + 10**9)
 
-    def tx(sequence: int) -> Callable[[LogWriter], None]:
+    def append_transactional(sequence: int) -> Callable[[LogWriter], None]:
         return append(2, producer_id=1, producer_epoch=0, base_sequence=sequence, transactional=True)
 
     def end(writer: LogWriter) -> None:
@@ -93,23 +93,23 @@ def steps(model: Model) -> list[Callable[[LogWriter], None]]:
     flush: Callable[[LogWriter], None] = LogWriter.flush
     return [
         append(3),
-        tx(0),
+        append_transactional(0),
         append(9),
         flush,
         append(20),
         end,
-        cut(5),
+        truncate_last(5),
         append(4),
         delete(12),
         append(15),
         retain,
         append(3),
-        cut(2),
+        truncate_last(2),
     ]
 
 
-def live(folder: Path, model: Model, on_error: Callable[[LogWriter, OSError], None] | None = None) -> None:
-    """All the steps, closed and opened anew in the middle."""
+def run_steps(folder: Path, model: Model, on_error: Callable[[LogWriter, OSError], None] | None = None) -> None:
+    """Run all steps. The directory is closed and opened again in the middle."""
     plan = steps(model)
     for part in (plan[:7], plan[7:]):
         with LogDirectory(folder, **SETTINGS) as directory:
@@ -128,10 +128,10 @@ def live(folder: Path, model: Model, on_error: Callable[[LogWriter, OSError], No
 def number_of_changes(disk: Disk, folder: Path) -> int:
     before = disk.changes
     model = Model()
-    live(folder, model)
+    run_steps(folder, model)
     with LogDirectory(folder) as directory:
         model.check(directory.writer("t"))
-    assert complaints(folder) == []
+    assert problems(folder) == []
     return disk.changes - before
 
 
@@ -140,10 +140,10 @@ EVERY = [pytest.param(1, marks=pytest.mark.full, id="every"), pytest.param(25, i
 
 @pytest.mark.parametrize("step", EVERY)
 @pytest.mark.parametrize("how", ["crash", "torn"])
-def test_a_crash_at_every_change_of_a_file(
+def test_log_recovers_from_a_crash_at_every_change_of_a_file(
     how: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever was under way, the next opening finds what was there before or after it, and nothing to complain about."""
+    """The next opening finds the log as it was before or after the interrupted step, without findings."""
     disk = Disk(monkeypatch)
     total = number_of_changes(disk, tmp_path / "whole")
     assert total > 200
@@ -151,7 +151,7 @@ def test_a_crash_at_every_change_of_a_file(
         folder, copy, model = tmp_path / "log", tmp_path / "copy", Model()
         disk.strike(at, how)
         try:
-            live(folder, model)
+            run_steps(folder, model)
         except Crash:
             pass
         disk.heal()
@@ -159,17 +159,20 @@ def test_a_crash_at_every_change_of_a_file(
         shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(".lock"))
         with LogDirectory(copy, **SETTINGS) as directory:
             model.check(directory.writer("t"))
-        assert complaints(copy) == [], at
+        assert problems(copy) == [], at
         shutil.rmtree(folder)
         shutil.rmtree(copy)
 
 
 @pytest.mark.parametrize("step", EVERY)
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_an_error_at_every_change_of_a_file(
+def test_log_recovers_from_an_error_at_every_change_of_a_file(
     error: int, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step fails with that error, or does without the file. What the writer says it holds afterwards it holds, then and later."""
+    """A step fails with the error of the disk.
+
+    Afterwards the log ends where the writer says, also after it is opened again.
+    """
     disk = Disk(monkeypatch)
     total = number_of_changes(disk, tmp_path / "whole")
     for at in range(1 if error == errno.EIO else 5, total, step):
@@ -180,7 +183,7 @@ def test_an_error_at_every_change_of_a_file(
             assert why.errno in (error, errno.EIO)
 
         try:
-            live(folder, model, on_error)
+            run_steps(folder, model, on_error)
         except OSError:  # from opening or closing
             model.ends = (min(model.ends), max(model.ends) + 20)
         disk.heal()
@@ -189,13 +192,13 @@ def test_an_error_at_every_change_of_a_file(
             assert writer.next_offset >= min(model.ends), at
             model.starts, model.ends = (0, 10**6), (writer.next_offset, writer.next_offset)
             model.check(writer)
-        assert complaints(folder) == [], at
+        assert problems(folder) == [], at
         shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
-def test_what_a_full_disk_cut_short_is_taken_back(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The writer goes on as soon as there is room; then the files are what they would have been without it, in every segment."""
+def test_partial_write_on_a_full_disk_is_undone(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer continues when the disk has space again. The files then equal those of a writer that met no error."""
     write, full = os.pwrite, [False]
 
     def pwrite(handle: int, data: Any, position: int) -> int:
@@ -227,18 +230,18 @@ def test_short_writes_and_short_reads_change_nothing(tmp_path: Path, monkeypatch
     disk = Disk(monkeypatch)
     disk.short = True
     model = Model()
-    live(tmp_path / "log", model)
+    run_steps(tmp_path / "log", model)
     with LogDirectory(tmp_path / "log") as directory:
         model.check(directory.writer("t"))
     source = case("torn").roots[0]
     salvage_all(source, tmp_path / "out")
-    short = rows_in(tmp_path / "out"), complaints(tmp_path / "out")
+    short = rows_in(tmp_path / "out"), problems(tmp_path / "out")
     disk.short = False
     assert short == (rows_in(source), [])
 
 
-def test_a_disk_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An I/O error is the operating system's, with the file's name: not damage of the log."""
+def test_read_error_is_raised_with_the_name_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An I/O error is raised as the operating system's error, with the name of the file. It is not damage."""
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(batch([record(0)]) * 3)
     disk = Disk(monkeypatch)
@@ -256,8 +259,10 @@ def test_a_disk_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("moment", range(1, 6))
-def test_a_file_that_shrinks_while_it_is_read(moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was read before is given; the rest is damage, or has never been there; salvage says so and ends."""
+def test_file_that_shrinks_while_it_is_read_is_damage(
+    moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records that were read before are delivered, and the rest is damage. Salvage reports the change and fails."""
     whole = b"".join(batch([record(0, value=b"x" * 5000)], base_offset=i) for i in range(2000))
     (tmp_path / "t-0").mkdir()
     path = tmp_path / "t-0" / f"{0:020}.log"
@@ -271,7 +276,8 @@ def test_a_file_that_shrinks_while_it_is_read(moment: int, tmp_path: Path, monke
             os.truncate(path, len(whole) // 2 + 17)
 
     disk.on_read = shrink
-    log, damage = PartitionLog(discover([tmp_path]).partitions[0]), []
+    log = PartitionLog(discover([tmp_path]).partitions[0])
+    damage: list[Damage] = []
     found = [r.offset for r in log.records(on_damage=damage.append)]
     assert found == list(range(len(found)))
     assert len(found) in (1000, 2000) or damage
@@ -280,15 +286,15 @@ def test_a_file_that_shrinks_while_it_is_read(moment: int, tmp_path: Path, monke
     try:
         salvage_all(tmp_path / "t-0", tmp_path / "out")
     except OSError as error:
-        said = str(error)
+        reported = str(error)
     else:
-        said = "fine"
-    assert "truncated" in said or "changed" in said or complaints(tmp_path / "out") == []
-    assert (tmp_path / "out" / ".kafka_cleanshutdown").exists() == (said == "fine")
+        reported = "fine"
+    assert "truncated" in reported or "changed" in reported or problems(tmp_path / "out") == []
+    assert (tmp_path / "out" / ".kafka_cleanshutdown").exists() == (reported == "fine")
 
 
 @pytest.mark.parametrize("name", ["*.index", "*.timeindex", "*.txnindex", "*.snapshot", "leader*", "partition*"])
-def test_files_that_vanish_between_listing_and_reading(name: str, tmp_path: Path) -> None:
+def test_files_removed_between_listing_and_reading_are_no_damage(name: str, tmp_path: Path) -> None:
     source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
     copy = shutil.copytree(source, tmp_path / source.name)
     log = PartitionLog(discover([copy]).partitions[0])
@@ -300,7 +306,7 @@ def test_files_that_vanish_between_listing_and_reading(name: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["*.log", "*"])
-def test_segments_that_all_vanish_are_an_error(name: str, tmp_path: Path) -> None:
+def test_removal_of_all_segments_is_an_error(name: str, tmp_path: Path) -> None:
     source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
     copy = shutil.copytree(source, tmp_path / source.name)
     log = PartitionLog(discover([copy]).partitions[0])
@@ -313,7 +319,7 @@ def test_segments_that_all_vanish_are_an_error(name: str, tmp_path: Path) -> Non
         verify_partition(log)
 
 
-def test_a_directory_that_vanishes(tmp_path: Path) -> None:
+def test_removed_directory_is_an_error(tmp_path: Path) -> None:
     source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
     copy = shutil.copytree(source, tmp_path / source.name)
     log = PartitionLog(discover([copy]).partitions[0])

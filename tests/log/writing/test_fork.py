@@ -1,4 +1,4 @@
-"""Log directories, writers and readers in a process that was forked, and objects that are pickled."""
+"""Test log directories, writers and readers in forked processes, and that they refuse to be pickled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORDS = [(None, b"value", 5)] * 3
 
 
 def in_child(action: Callable[[], Any]) -> Any:
-    """Run a function in a forked process, which ends as such processes do, and return its result or its error's name and text."""
+    """Call `action` in a forked process. Return its result, or the name and text of its error."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -101,7 +101,7 @@ def test_closing_in_a_forked_process_touches_nothing_of_the_parent(tmp_path: Pat
 
 
 def test_child_can_open_the_directory_once_the_parent_has_closed_it(tmp_path: Path) -> None:
-    """The inherited descriptor of the lock file, closed late, must not unlock what the child has locked."""
+    """The child inherits the descriptor of the lock file. When it is closed late, the child's own lock must stay."""
     directory = kafkafmt.LogDirectory(tmp_path)
     ready, go = multiprocessing.get_context("fork").Event(), multiprocessing.get_context("fork").Event()
 
@@ -136,7 +136,7 @@ def test_pool_of_forked_workers_cannot_write(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fails", [True, False])
 @pytest.mark.parametrize("keys", [[("t", 0)], []])
-def test_all_or_nothing_that_a_child_leaves_changes_nothing(
+def test_all_or_nothing_block_that_a_child_exits_changes_nothing(
     fails: bool, keys: list[tuple[str, int]], tmp_path: Path
 ) -> None:
     with kafkafmt.LogDirectory(tmp_path) as directory:
@@ -164,20 +164,20 @@ def test_directory_and_writer_refuse_to_be_pickled_or_copied(tmp_path: Path) -> 
                     attempt(thing)
 
 
-def test_iterators_shared_by_a_fork_read_on_in_both_processes(tmp_path: Path) -> None:
-    """Files are read by position, so no process moves the position of another one."""
+def test_iterator_shared_by_a_fork_continues_in_both_processes(tmp_path: Path) -> None:
+    """Files are read by position, so the processes share no file position."""
     with kafkafmt.LogDirectory(tmp_path) as directory:
         writer = directory.writer("t")
         for _ in range(500):
             writer.append([(None, bytes(200), 5)] * 20)
     records = iter(kafkafmt.open(tmp_path)["t", 0])
     start = [next(records).offset for _ in range(100)]
-    theirs = in_child(lambda: [r.offset for r in records])
-    assert theirs == ["returned", list(range(100, 10_000))]
+    in_the_child = in_child(lambda: [r.offset for r in records])
+    assert in_the_child == ["returned", list(range(100, 10_000))]
     assert start + [r.offset for r in records] == list(range(10_000))
 
 
-def test_file_view_has_no_position_of_its_own(tmp_path: Path) -> None:
+def test_file_view_never_moves_the_file_position(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(range(256)) * 100)
     with FileView(tmp_path / "x") as view, open(tmp_path / "sent", "wb") as target:
         view.read(500, 100)

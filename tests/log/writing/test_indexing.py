@@ -1,4 +1,4 @@
-"""Indexes, snapshots and aborted transactions made from the batches: byte for byte what the brokers wrote."""
+"""Test that indexes, snapshots and aborted transactions built from batches equal the brokers' byte for byte."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from kafkafmt.log.format.producers import Aborted, marker_reader
 from kafkafmt.log.format.snapshots import read_snapshot
 from kafkafmt.log.writing.index_builder import State, read_through
 
-# index.interval.bytes of topics whose segments were written in one life of the broker
+# index.interval.bytes of topics whose segments were written between one start and stop of the
+# broker
 INTERVALS = {
     "tx": 300, "idempotent": 200, "deleted": 256, "moving": 100,
     "segments-size": 512, "segments-entries": 1, "segments-index-full": 1, "segments-time": 100,
@@ -26,7 +27,10 @@ SOURCES = [case(f"kafka-4.3.1/{name}") for name in NAMES]
 
 
 def same_entries(made: bytes, path: Path, last: bool) -> bool:
-    """Is this the file but for its zero tail? Without its closing entry too, where the segment was still written to."""
+    """Return whether the file equals `made`, except for zeros at its end.
+
+    The time index of the active segment may lack its last entry.
+    """
     written = path.read_bytes()
     rest = written[len(made) :]
     return (written[: len(made)] == made and not rest.strip(b"\0")) or (
@@ -35,7 +39,7 @@ def same_entries(made: bytes, path: Path, last: bool) -> bool:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=str)
-def test_indexes_are_the_brokers(source: Case) -> None:
+def test_built_indexes_equal_the_brokers(source: Case) -> None:
     compared = 0
     for directory in discover(source.roots).partitions:
         state = State(marker_reader(1 << 27))
@@ -50,27 +54,28 @@ def test_indexes_are_the_brokers(source: Case) -> None:
                 assert same_entries(made_offsets, index, segment.last), index
                 assert same_entries(made_times, times, segment.last), times
                 compared += 1
-            named = (
+            listed = (
                 [Aborted(*e[1:]) for e in read_transaction_index(aborts.read_bytes()).tolist()]
                 if aborts.exists()
                 else []
             )
-            assert made.aborted == named
+            assert made.aborted == listed
             snapshot = segment.path.with_name(f"{segment.next_base or 0:020}.snapshot")
             if segment.next_base is not None and snapshot.exists():
                 assert sorted(state.producers.entries.values()) == sorted(read_snapshot(snapshot.read_bytes()))
     assert compared
 
 
-def test_leader_epochs_that_batches_name() -> None:
+def test_leader_epochs_of_batches_ignore_single_wrong_ones() -> None:
     assert believable_epochs([]) == []
     assert believable_epochs([(0, 0), (2, 10), (5, 20)]) == [(0, 0), (2, 10), (5, 20)]
-    assert believable_epochs([(0, 0), (2**31 - 1, 10), (0, 12), (3, 20)]) == [(0, 0), (3, 20)]  # a bit that was hurt
+    one_corrupted = [(0, 0), (2**31 - 1, 10), (0, 12), (3, 20)]
+    assert believable_epochs(one_corrupted) == [(0, 0), (3, 20)]
     assert believable_epochs([(5, 0), (1, 10), (5, 12)]) == [(5, 0)]
     assert believable_epochs([(0, 0), (9, 7), (1, 8), (2, 9)]) == [(0, 0), (1, 8), (2, 9)]
 
 
-def test_leader_epochs_as_a_broker_keeps_them() -> None:
+def test_leader_epochs_are_assigned_and_truncated_as_by_a_broker() -> None:
     epochs = [(0, 0), (2, 10), (5, 20)]
     assert assigned(epochs, 7, 30) == [*epochs, (7, 30)]
     assert assigned(epochs, 5, 25) == epochs
@@ -86,6 +91,6 @@ def test_leader_epochs_as_a_broker_keeps_them() -> None:
 @pytest.mark.parametrize(
     ("epoch", "answer"), [(0, (0, 10)), (1, (0, 10)), (2, (2, 20)), (4, (2, 20)), (5, (5, 33)), (6, None), (-1, None)]
 )
-def test_end_offset_for_epoch(epoch: int, answer: tuple[int, int] | None) -> None:
+def test_end_offset_for_epoch_is_the_start_of_the_next_epoch(epoch: int, answer: tuple[int, int] | None) -> None:
     assert end_offset_for([(0, 0), (2, 10), (5, 20)], epoch, 33) == answer
     assert end_offset_for([], epoch, 33) is None

@@ -1,4 +1,4 @@
-"""Partitions that a KRaft broker would rename to `…-stray`: salvage and the writer say so, and only if it is true."""
+"""Test the warning about partitions that a KRaft broker would rename to `…-stray`, in salvage and the writer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ META = "version=1\ncluster.id=kafkafmtTestCluster000\nnode.id={}\n"
 
 @pytest.fixture(params=KRAFT, ids=str)
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A broker's log directory with its metadata log."""
+    """Return the log directory of a broker, with its metadata log."""
     return shutil.copytree(request.param.roots[0], tmp_path / "in")
 
 
@@ -29,7 +29,7 @@ def topic_id(root: Path, name: str) -> str:
     return (root / name / "partition.metadata").read_text().split()[-1]
 
 
-def said(stderr: str) -> list[str]:
+def stray_warnings(stderr: str) -> list[str]:
     return [line for line in stderr.splitlines() if "-stray" in line]
 
 
@@ -48,7 +48,7 @@ def test_salvage_prints_no_warning_if_the_metadata_log_names_every_topic(source:
 
 
 @pytest.mark.parametrize("choice", [("-t", "source"), ("-t", "source", "-p", "1"), ("-p", "0")])
-def test_salvage_of_some_partitions_takes_the_metadata_log_along(
+def test_salvage_of_some_partitions_copies_the_metadata_log(
     choice: tuple[str, ...], source: Path, tmp_path: Path
 ) -> None:
     done = kafkafmt("salvage", source, *choice, "--output", tmp_path / "out", "--format", "json")
@@ -61,7 +61,7 @@ def test_salvage_of_some_partitions_takes_the_metadata_log_along(
 
 def test_salvage_of_one_partition_warns_that_a_broker_renames_it(source: Path, tmp_path: Path) -> None:
     done = kafkafmt("salvage", source / "source-0", "--output", tmp_path / "out")
-    (line,) = said(done.stderr)
+    (line,) = stray_warnings(done.stderr)
     assert "there is no metadata log (__cluster_metadata-0) that names the topics" in line
     assert "source-0" in line
     assert "create the topics on a broker, stop it, and put the segments into the directories" in line
@@ -90,7 +90,7 @@ def test_salvage_names_the_reason_why_a_broker_would_not_serve(kind: str, source
         (source / "source-0").rename(source / "source-77")
     else:
         (source / "meta.properties").write_text(META.format(99))
-    (line,) = said(kafkafmt("salvage", source, "--output", tmp_path / "out").stderr)
+    (line,) = stray_warnings(kafkafmt("salvage", source, "--output", tmp_path / "out").stderr)
     assert REASONS[kind] in line
 
 
@@ -107,7 +107,7 @@ def test_writer_warns_when_the_directory_is_closed(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         directory.close()
         with k.LogDirectory(tmp_path):
-            pass  # nothing was written
+            pass  # no partition was written
 
 
 def test_warning_that_is_an_error_leaves_the_directory_cleanly_closed(tmp_path: Path) -> None:

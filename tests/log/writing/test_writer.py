@@ -1,4 +1,4 @@
-"""The writer: the brokers' own files again from their batches, rolling, truncating, retention, transactions, locks."""
+"""Test the writer: files equal to a broker's, rolling, truncation, retention, transactions and locks."""
 
 from __future__ import annotations
 
@@ -12,35 +12,18 @@ import pytest
 from building import TRANSACTIONAL, batch, control_batch, message, record, repair_crc, simple_batch, split
 from golden_cases import case
 from reports import verify_partition
+from writing import FIRST, offsets, problems, some
 
 import kafkafmt
 from kafkafmt.errors import ChecksumError, InvalidError, TooLargeError, TruncatedError
 from kafkafmt.log import LogDirectory, LogWriter, PartitionLog, discover
 from kafkafmt.log.format.checkpoints import read_offset_checkpoint
 from kafkafmt.log.format.snapshots import read_snapshot
+from kafkafmt.log.writing.settings import LogSettingsOptions
 
-FIRST = 1_700_000_000_000
+# ---------------------------------------------------------------- files equal to a broker's
 
-
-def offsets(path: Path, **selection: Any) -> list[int]:
-    return [r.offset for r in PartitionLog(discover([path]).partitions[0]).records(**selection)]
-
-
-def complaints(path: Path) -> list[Any]:
-    found = []
-    for directory in discover([path]).partitions:
-        report = verify_partition(PartitionLog(directory))
-        found += report["damaged"] + report["findings"]
-    return found
-
-
-def some(n: int, at: int = FIRST, size: int = 30) -> list[tuple[Any, ...]]:
-    return [(b"k%d" % i, b"v" * size, at + i) for i in range(n)]
-
-
-# ---------------------------------------------------------------- the same files as a broker
-
-BROKERS = [  # case, topic, partition, settings that it was written with
+BROKERS = [  # case, topic, partition, settings of the topic
     ("transactions", "tx", 0, {"segment_bytes": 4000, "index_interval_bytes": 300}),
     ("transactions", "tx", 1, {"segment_bytes": 4000, "index_interval_bytes": 300}),
     ("transactions", "tx", 2, {"segment_bytes": 4000, "index_interval_bytes": 300}),
@@ -55,10 +38,10 @@ BROKERS = [  # case, topic, partition, settings that it was written with
 @pytest.mark.parametrize(
     ("name", "topic", "partition", "settings"), BROKERS, ids=lambda v: v if isinstance(v, str) else ""
 )
-def test_the_same_files_as_the_broker_from_the_same_batches(
-    name: str, topic: str, partition: int, settings: dict[str, int], tmp_path: Path
+def test_files_from_the_same_batches_equal_the_brokers(
+    name: str, topic: str, partition: int, settings: LogSettingsOptions, tmp_path: Path
 ) -> None:
-    """Where it rolled, what it indexed, which transactions it knew, what it remembered of producers: byte for byte."""
+    """The rolls, index entries, aborted transactions and producer states are equal byte for byte."""
     theirs = case(f"kafka-4.3.1/{name}").partition_dir(topic, partition)
     logs = sorted(theirs.glob("*.log"))
     with LogDirectory(tmp_path) as directory:
@@ -71,11 +54,11 @@ def test_the_same_files_as_the_broker_from_the_same_batches(
     ours = tmp_path / theirs.name
     assert sorted(p.name for p in ours.glob("*.log")) == [p.name for p in logs]
     for file in (f for f in theirs.iterdir() if f.name != "partition.metadata"):
-        twin = ours / file.name
+        written = ours / file.name
         if file.suffix == ".snapshot":
-            assert sorted(read_snapshot(twin.read_bytes())) == sorted(read_snapshot(file.read_bytes()))
+            assert sorted(read_snapshot(written.read_bytes())) == sorted(read_snapshot(file.read_bytes()))
         elif file.suffix in (".index", ".timeindex"):
-            made, theirs_trimmed = twin.read_bytes(), file.read_bytes().rstrip(b"\0")
+            made, theirs_trimmed = written.read_bytes(), file.read_bytes().rstrip(b"\0")
             closing = (
                 12
                 if file.suffix == ".timeindex" and name in ("transactions", "unclean") and file.stem == logs[-1].stem
@@ -85,29 +68,29 @@ def test_the_same_files_as_the_broker_from_the_same_batches(
                 made.rstrip(b"\0") == theirs_trimmed or made[: len(made) - closing].rstrip(b"\0") == theirs_trimmed
             ), file
         else:
-            assert twin.read_bytes() == file.read_bytes(), file
-    assert complaints(tmp_path) == []
+            assert written.read_bytes() == file.read_bytes(), file
+    assert problems(tmp_path) == []
 
 
 # ---------------------------------------------------------------- appending
 
 
-def test_records_in_records_out(tmp_path: Path) -> None:
+def test_appended_records_are_read_back(tmp_path: Path) -> None:
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t", 3)
         assert writer.append(some(5)) == (0, 4)
         assert writer.append(some(7, FIRST + 100), codec="zstd") == (5, 11)
         assert writer.append([]) == (12, 11)
         assert writer.append([(None, None, -1, [("h", None)]), (None, b"x", -1, (), 20)]) == (12, 20)
-        assert offsets(tmp_path / "t-3") == [*range(13), 20]  # read while it is written
+        assert offsets(tmp_path / "t-3") == [*range(13), 20]  # read while the log is open for writing
     log = kafkafmt.open(tmp_path)["t", 3]
     found = list(log.records())
     assert [(r.key, r.value, r.timestamp) for r in found[:5]] == some(5)
     assert found[-2].headers == (("h", None),)
-    assert complaints(tmp_path) == []
+    assert problems(tmp_path) == []
 
 
-def test_a_large_iterable_goes_through_in_pieces(tmp_path: Path) -> None:
+def test_large_iterable_is_appended_in_several_batches(tmp_path: Path) -> None:
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t", segment_bytes=1 << 20)
         assert writer.append((None, b"x" * 1000, FIRST + i) for i in range(5000)) == (0, 4999)
@@ -134,28 +117,26 @@ def test_encoded_batches_get_offsets_and_epoch(tmp_path: Path) -> None:
         writer.append(some(1))
         assert writer.leader_epochs == [(4, 0), (6, 7)]
     assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n4 0\n6 7\n"
-    assert complaints(tmp_path) == []
+    assert problems(tmp_path) == []
 
 
-SOUND = simple_batch([b"a", b"b"], base_offset=10)
+VALID_BATCH = simple_batch([b"a", b"b"], base_offset=10)
 
 
 @pytest.mark.parametrize(
     ("data", "assign", "error"),
     [
-        (SOUND[:-1], True, TruncatedError),
-        (SOUND + b"\0", True, TruncatedError),
-        (SOUND[:-1] + b"?", True, ChecksumError),
+        (VALID_BATCH[:-1], True, TruncatedError),
+        (VALID_BATCH + b"\0", True, TruncatedError),
+        (VALID_BATCH[:-1] + b"?", True, ChecksumError),
         (message(0, None, simple_batch([b"a"]), attributes=1), True, InvalidError),
-        (SOUND + SOUND, False, InvalidError),
+        (VALID_BATCH + VALID_BATCH, False, InvalidError),
         (simple_batch([b"a"], base_offset=3), False, InvalidError),
-        (repair_crc(SOUND[:23] + b"\xff\xff\xff\xff" + SOUND[27:]), True, InvalidError),
+        (repair_crc(VALID_BATCH[:23] + b"\xff\xff\xff\xff" + VALID_BATCH[27:]), True, InvalidError),
         (simple_batch([b"a" * 5000], base_offset=10), True, TooLargeError),
     ],
 )
-def test_what_cannot_be_appended_changes_nothing(
-    data: bytes, assign: bool, error: type[Exception], tmp_path: Path
-) -> None:
+def test_rejected_batches_change_no_file(data: bytes, assign: bool, error: type[Exception], tmp_path: Path) -> None:
     with LogDirectory(tmp_path, segment_bytes=4000) as directory:
         writer = directory.writer("t")
         writer.append(some(5))
@@ -163,21 +144,24 @@ def test_what_cannot_be_appended_changes_nothing(
         with pytest.raises(error):
             writer.append_batches(data, assign_offsets=assign)
         assert {p.name: p.read_bytes() for p in (tmp_path / "t-0").iterdir()} == before
-        assert writer.append_batches(SOUND, assign_offsets=False).last_offset == 11
+        assert writer.append_batches(VALID_BATCH, assign_offsets=False).last_offset == 11
 
 
-def test_messages_of_old_formats_get_offsets_too(tmp_path: Path) -> None:
+def test_messages_of_old_formats_get_offsets(tmp_path: Path) -> None:
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t")
         data = message(0, b"k", b"zero") + message(1, b"k", b"one", timestamp=FIRST) + simple_batch([b"two", b"three"])
         assert writer.append_batches(data) == (0, 3)
         assert writer.append_batches(data) == (4, 7)
     assert [r.value for r in kafkafmt.open(tmp_path)["t", 0]] == [b"zero", b"one", b"two", b"three"] * 2
-    assert complaints(tmp_path) == []
+    assert problems(tmp_path) == []
 
 
-def test_transactions(tmp_path: Path) -> None:
-    """Two producers, interleaved; what a consumer sees, and what a broker wants to find beside it."""
+def test_transactions_commit_abort_and_hide_their_records(tmp_path: Path) -> None:
+    """Two producers write interleaved transactions.
+
+    A consumer gets only the committed records, and the files have no findings.
+    """
     with LogDirectory(tmp_path, segment_bytes=1000, index_interval_bytes=100) as directory:
         writer = directory.writer("t")
         for i in range(6):
@@ -192,7 +176,7 @@ def test_transactions(tmp_path: Path) -> None:
         assert writer.last_stable_offset == writer.next_offset == 38
         writer.append(some(2), producer_id=1, producer_epoch=0, base_sequence=18, transactional=True)
         assert len(writer.segments) > 2
-    assert complaints(tmp_path) == []
+    assert problems(tmp_path) == []
     committed = offsets(tmp_path, committed=True)
     assert committed == [o for o in range(36) if o % 6 >= 3]
     with LogDirectory(tmp_path) as directory:
@@ -210,7 +194,9 @@ def test_transactions(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- segments
 
 
-def test_rolling_by_time_without_timestamps_goes_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_rolls_by_the_clock_if_records_have_no_timestamps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = [FIRST]
     monkeypatch.setattr("kafkafmt.log.writing.writer.now_millis", lambda: clock[0])
     with LogDirectory(tmp_path, segment_ms=1000) as directory:
@@ -221,9 +207,14 @@ def test_rolling_by_time_without_timestamps_goes_by_the_clock(tmp_path: Path, mo
         assert writer.segments == [0, 3]
 
 
-def test_segments_are_the_same_however_many_batches_come_at_a_time(tmp_path: Path) -> None:
+def test_segments_do_not_depend_on_how_many_batches_an_append_has(tmp_path: Path) -> None:
     batches = [simple_batch([b"x" * (i * 37 % 200)] * (i % 4 + 1), base_timestamp=FIRST + 50 * i) for i in range(300)]
-    settings = {"index_interval_bytes": 700, "segment_index_bytes": 96, "segment_bytes": 9000, "segment_ms": 3000}
+    settings: LogSettingsOptions = {
+        "index_interval_bytes": 700,
+        "segment_index_bytes": 96,
+        "segment_bytes": 9000,
+        "segment_ms": 3000,
+    }
     files = []
     for n in (1, 7, 300):
         with LogDirectory(tmp_path / str(n), **settings) as directory:
@@ -236,17 +227,17 @@ def test_segments_are_the_same_however_many_batches_come_at_a_time(tmp_path: Pat
 
 
 def test_segment_rolls_if_the_index_cannot_hold_the_offset(tmp_path: Path) -> None:
-    far = [simple_batch([b"a"], base_offset=o) for o in (0, 2**31 - 1, 2**31, 2**33)]
+    distant = [simple_batch([b"a"], base_offset=o) for o in (0, 2**31 - 1, 2**31, 2**33)]
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t")
-        writer.append_batches(b"".join(far), assign_offsets=False)
+        writer.append_batches(b"".join(distant), assign_offsets=False)
         assert writer.segments == [0, 2**31, 2**33]
-    assert complaints(tmp_path) == []
+    assert problems(tmp_path) == []
 
 
 @pytest.mark.parametrize("offset", [0, 1, 19, 20, 55, 60, 61, 99])
-def test_truncating(tmp_path: Path, offset: int) -> None:
-    """A batch goes whole; what was known of producers and epochs goes back with it."""
+def test_truncation_removes_whole_batches_and_their_state(tmp_path: Path, offset: int) -> None:
+    """A batch is removed as a whole, and the producer state and leader epochs are truncated with it."""
     with LogDirectory(tmp_path, segment_bytes=1500, index_interval_bytes=200) as directory:
         writer = directory.writer("t")
         for i in range(20):
@@ -254,14 +245,14 @@ def test_truncating(tmp_path: Path, offset: int) -> None:
         assert len(writer.segments) > 3
         assert writer.truncate_to(100) == 100
         assert writer.truncate_to(offset) == offset // 5 * 5
-        assert complaints(tmp_path) == []
+        assert problems(tmp_path) == []
         assert offsets(tmp_path / "t-0") == list(range(offset // 5 * 5))
         writer.append(some(5), producer_id=1, producer_epoch=0, base_sequence=offset // 5 * 5)
-    assert complaints(tmp_path) == []
+    assert problems(tmp_path) == []
     assert offsets(tmp_path) == list(range(offset // 5 * 5 + 5))
 
 
-def test_truncating_below_the_first_segment_starts_an_empty_log(tmp_path: Path) -> None:
+def test_truncation_below_the_first_segment_starts_an_empty_log(tmp_path: Path) -> None:
     with LogDirectory(tmp_path, segment_bytes=500) as directory:
         writer = directory.writer("t")
         for _ in range(10):
@@ -271,10 +262,10 @@ def test_truncating_below_the_first_segment_starts_an_empty_log(tmp_path: Path) 
         assert writer.segments == [11]
         assert writer.append(some(1)) == (11, 11)
     assert offsets(tmp_path) == [11]
-    assert complaints(tmp_path) == []
+    assert problems(tmp_path) == []
 
 
-def test_deleting_records(tmp_path: Path) -> None:
+def test_delete_before_moves_the_log_start(tmp_path: Path) -> None:
     with LogDirectory(tmp_path, segment_bytes=800) as directory:
         writer = directory.writer("t")
         for _ in range(10):
@@ -284,7 +275,7 @@ def test_deleting_records(tmp_path: Path) -> None:
             assert writer.log_start_offset == start
             assert offsets(tmp_path) == list(range(start, 100))
             assert writer.segments[0] <= start
-            assert complaints(tmp_path) == []
+            assert problems(tmp_path) == []
         with pytest.raises(ValueError, match="the log ends at"):
             writer.delete_before(101)
     assert read_offset_checkpoint((tmp_path / "log-start-offset-checkpoint").read_text(), "") == {("t", 0): 100}
@@ -292,8 +283,8 @@ def test_deleting_records(tmp_path: Path) -> None:
         assert directory.writer("t").log_start_offset == 100
 
 
-def test_a_batch_larger_than_what_readers_take_is_not_cut_off(tmp_path: Path) -> None:
-    """Nobody has asked for a limit here; after a crash it is as sound as any other."""
+def test_batch_larger_than_the_limit_of_readers_survives_recovery(tmp_path: Path) -> None:
+    """The limit of readers does not apply to the writer, so recovery keeps the batch."""
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t")
         writer.append([(None, bytes(129 << 20), FIRST)])
@@ -307,7 +298,7 @@ def test_a_batch_larger_than_what_readers_take_is_not_cut_off(tmp_path: Path) ->
 
 
 def test_log_start_in_tiered_storage_is_kept(tmp_path: Path) -> None:
-    """A broker would take one moved up as leave to delete what lies there."""
+    """If the log start increased, a broker would delete the tiered segments before it."""
     checkpoint = tmp_path / "log-start-offset-checkpoint"
     with LogDirectory(tmp_path, segment_bytes=800) as directory:
         writer = directory.writer("t")
@@ -322,7 +313,7 @@ def test_log_start_in_tiered_storage_is_kept(tmp_path: Path) -> None:
         assert read_offset_checkpoint(checkpoint.read_text(), "") == later
 
 
-def test_open_transactions_are_ended(tmp_path: Path) -> None:
+def test_abort_open_transactions_writes_their_markers(tmp_path: Path) -> None:
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t")
         assert writer.abort_open_transactions() == []
@@ -340,10 +331,10 @@ def test_open_transactions_are_ended(tmp_path: Path) -> None:
         assert writer.open_transactions == []
         assert writer.last_stable_offset == writer.next_offset == 10
     assert offsets(tmp_path, committed=True) == [2, 3, 7]
-    assert complaints(tmp_path) == []
+    assert problems(tmp_path) == []
 
 
-def test_retention_by_size_and_time(tmp_path: Path) -> None:
+def test_retention_deletes_segments_by_size_and_time(tmp_path: Path) -> None:
     with LogDirectory(tmp_path, segment_bytes=800, retention_ms=-1, retention_bytes=1500) as directory:
         writer = directory.writer("t")
         for i in range(10):
@@ -354,23 +345,23 @@ def test_retention_by_size_and_time(tmp_path: Path) -> None:
         assert gone == segments[: len(gone)]
         assert sum(kept) >= 1500 > sum(kept[1:])
         assert writer.log_start_offset == writer.segments[0] == offsets(tmp_path)[0]
-    assert complaints(tmp_path) == []
+    assert problems(tmp_path) == []
     with LogDirectory(tmp_path, retention_ms=1500) as directory:
         writer = directory.writer("t")
         assert writer.enforce_retention(FIRST + 7000) == []
         writer.enforce_retention(FIRST + 10_400)
         assert offsets(tmp_path)[0] == writer.segments[0] >= 80
-        writer.enforce_retention(FIRST + 100_000)  # all of it: a new segment takes over
+        writer.enforce_retention(FIRST + 100_000)  # all segments are deleted, and a new one is created
         assert (writer.segments, writer.next_offset, writer.log_start_offset) == ([100], 100, 100)
         assert writer.append(some(1)) == (100, 100)
         assert writer.enforce_retention(FIRST) == []
-    assert complaints(tmp_path) == []
+    assert problems(tmp_path) == []
 
 
 # ---------------------------------------------------------------- directories, locks, flushing
 
 
-def test_one_writer_at_a_time(tmp_path: Path) -> None:
+def test_second_writer_is_refused(tmp_path: Path) -> None:
     program = f"import kafkafmt; kafkafmt.LogDirectory({str(tmp_path)!r})"
     with LogDirectory(tmp_path) as directory:
         directory.writer("t")
@@ -378,9 +369,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
             LogDirectory(tmp_path)
         with pytest.raises(ValueError, match="already has an open writer"):
             directory.writer("t")
-        done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True
-        )  # and the lock still holds
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)  # the lock is still held
         assert "BlockingIOError" in done.stderr
     subprocess.run([sys.executable, "-c", program], check=True)
     LogDirectory(tmp_path).close()
@@ -390,7 +379,7 @@ NO_NAMES = [("", 0), ("a b", 0), ("..", 0), ("a/b", 0), ("é", 0), ("x" * 250, 0
 
 
 @pytest.mark.parametrize(("topic", "partition"), NO_NAMES)
-def test_names_that_no_topic_has(tmp_path: Path, topic: str, partition: int) -> None:
+def test_topic_name_that_no_broker_accepts_raises(tmp_path: Path, topic: str, partition: int) -> None:
     with LogDirectory(tmp_path) as directory, pytest.raises(ValueError):
         directory.writer(topic, partition)
 
@@ -398,14 +387,14 @@ def test_names_that_no_topic_has(tmp_path: Path, topic: str, partition: int) -> 
 @pytest.mark.parametrize(
     "settings", [{"segment_bytes": 0}, {"segment_bytes": 2**31}, {"flush_messages": 0}, {"retention_ms": -2}]
 )
-def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, int]) -> None:
+def test_setting_out_of_range_or_unknown_raises(tmp_path: Path, settings: LogSettingsOptions) -> None:
     with pytest.raises(ValueError):
         LogDirectory(tmp_path, **settings)
     with pytest.raises(TypeError):
-        LogDirectory(tmp_path, segment_size=1)
+        LogDirectory(tmp_path, segment_size=1)  # type: ignore[call-arg]
 
 
-def test_a_clean_end_is_known_from_the_next_start(tmp_path: Path) -> None:
+def test_clean_shutdown_file_exists_only_while_closed_cleanly(tmp_path: Path) -> None:
     marker = tmp_path / ".kafka_cleanshutdown"
     with LogDirectory(tmp_path) as directory:
         assert not directory.clean
@@ -420,17 +409,17 @@ def test_a_clean_end_is_known_from_the_next_start(tmp_path: Path) -> None:
     with LogDirectory(tmp_path) as directory:
         assert directory.clean
     assert marker.exists()
-    marker.unlink()  # as after a crash
+    marker.unlink()  # like after a crash
     with LogDirectory(tmp_path) as directory:
         directory.writer("a")
-    assert not marker.exists(), "b was never looked at"
+    assert not marker.exists(), "partition b was never opened"
     with LogDirectory(tmp_path) as directory:
         directory.writer("a")
         directory.writer("b")
     assert marker.exists()
 
 
-def test_closed_is_closed(tmp_path: Path) -> None:
+def test_closed_writer_and_directory_raise(tmp_path: Path) -> None:
     directory = LogDirectory(tmp_path)
     writer: LogWriter = directory.writer("t")
     writer.close()
@@ -443,17 +432,17 @@ def test_closed_is_closed(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match="is closed"):
             call()
-    again = directory.writer("t")
-    again.append(some(2))
+    reopened = directory.writer("t")
+    reopened.append(some(2))
     directory.close()
     directory.close()
-    assert again.closed
+    assert reopened.closed
     with pytest.raises(ValueError, match="is closed"):
         directory.writer("t")
     assert offsets(tmp_path) == [0, 1]
 
 
-def test_the_topics_id(tmp_path: Path) -> None:
+def test_topic_id_is_written_and_checked(tmp_path: Path) -> None:
     with LogDirectory(tmp_path) as directory:
         directory.writer("t", topic_id="8-l9S5ZsQ9WDZC2owgiTAA").close()
         assert (tmp_path / "t-0" / "partition.metadata").read_text() == "version: 0\ntopic_id: 8-l9S5ZsQ9WDZC2owgiTAA"
@@ -463,7 +452,7 @@ def test_the_topics_id(tmp_path: Path) -> None:
             directory.writer("u", topic_id="short")
 
 
-def test_when_it_flushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_happens_after_the_set_messages_or_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed = []
     clock = [FIRST]
     monkeypatch.setattr("kafkafmt.log.writing.writer._ticks", lambda: clock[0])
@@ -489,7 +478,7 @@ def test_when_it_flushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert writer.recovery_point == 6
 
 
-def test_producers_that_are_long_gone_are_forgotten(tmp_path: Path) -> None:
+def test_expired_producers_are_removed_from_the_snapshot(tmp_path: Path) -> None:
     with LogDirectory(tmp_path, retention_ms=-1) as directory:
         writer = directory.writer("t")
         writer.append(some(1), producer_id=1, producer_epoch=0, base_sequence=0)
@@ -500,8 +489,10 @@ def test_producers_that_are_long_gone_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_concurrent_readers_see_complete_batches_in_order(tmp_path: Path) -> None:
-    """A reader that opens the log again and again while it grows and rolls: each time a beginning of it, never a shorter one,
-    and with nothing beside it that would be wrong."""
+    """Each time, a reader that opens the log finds the whole log up to some batch, and never a shorter one.
+
+    No index or checkpoint is wrong for the batches that it finds.
+    """
     done = threading.Event()
     seen: list[int] = []
     wrong: list[Any] = []
@@ -522,7 +513,7 @@ def test_concurrent_readers_see_complete_batches_in_order(tmp_path: Path) -> Non
         reader = threading.Thread(target=read)
         reader.start()
         i = 0
-        while i < 400 or (len(set(seen)) < 4 and reader.is_alive()):  # the reader may be slow, or come late
+        while i < 400 or (len(set(seen)) < 4 and reader.is_alive()):  # the reader may be slow or start late
             writer.append(some(5, FIRST + i, size=i % 90), codec=("none", "zstd")[i % 2])
             i += 1
         done.set()

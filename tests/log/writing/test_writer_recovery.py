@@ -1,4 +1,4 @@
-"""What a crash leaves: the next opening recovers to the last whole batch, and loses nothing that was flushed."""
+"""Test recovery after a crash: the log ends with its last complete batch, and nothing that was flushed is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,49 +16,50 @@ from building import batch, mutate, record, split
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from test_writer import FIRST, complaints, offsets, some
+from writing import FIRST, offsets, problems, some
 
 from kafkafmt.log import DamagedLogError, LogDirectory, LogWriter, PartitionLog, discover
 from kafkafmt.log.format.checkpoints import read_offset_checkpoint
+from kafkafmt.records.signatures import BuilderOptions
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 900, "index_interval_bytes": 150}
 
 
 def crashed(folder: Path, to: Path) -> Path:
-    """The files as a process leaves them that is killed now: no clean mark, all writes of the past there."""
+    """Copy the files as they are after a kill: with all writes, without the clean shutdown file."""
     return shutil.copytree(folder, to, ignore=shutil.ignore_patterns(".lock", ".kafka_cleanshutdown"))
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seven batches of five over three segments, transactions among them, as a kill leaves them."""
+    """Return the directory of a killed process: seven batches of five records in three segments."""
     folder = tmp_path_factory.mktemp("image")
     with LogDirectory(folder / "live", **SETTINGS) as directory:
         writer = directory.writer("t")
         for i in range(7):
-            ids = (
-                {"producer_id": 1, "producer_epoch": 0, "base_sequence": 5 * i, "transactional": True} if i % 3 else {}
-            )
+            ids: BuilderOptions = {}
+            if i % 3:
+                ids = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 5 * i, "transactional": True}
             writer.append(some(5, FIRST + i), **ids)
         assert len(writer.segments) == 3
         return crashed(folder / "live", folder / "killed")
 
 
 def check_opens(folder: Path, wanted: int) -> None:
-    """It opens with so many records, has nothing to complain about, and goes on."""
+    """Check that the log opens with `wanted` records, has no findings, and can be appended to."""
     with LogDirectory(folder, **SETTINGS) as directory:
         writer = directory.writer("t")
         assert writer.next_offset == wanted
         writer.append(some(1))
     assert offsets(folder) == list(range(wanted + 1))
-    assert complaints(folder) == []
+    assert problems(folder) == []
 
 
 @pytest.mark.parametrize(
     "step", [pytest.param(1, marks=pytest.mark.full, id="every"), pytest.param(4, id="every fourth")]
 )
-def test_cut_at_any_byte(image: Path, tmp_path: Path, step: int) -> None:
-    """The last segment ends at every byte in turn."""
+def test_segment_truncated_at_any_byte_is_recovered(image: Path, tmp_path: Path, step: int) -> None:
+    """The last segment is truncated at each of its bytes."""
     last = max((image / "t-0").glob("*.log"))
     whole, base = last.read_bytes(), int(last.stem)
     sizes = [len(one) for one in split(whole)]
@@ -74,7 +74,7 @@ def test_cut_at_any_byte(image: Path, tmp_path: Path, step: int) -> None:
 @pytest.mark.parametrize(
     "tail", [b"\0" * 500, b"\0" * 3, random.Random(5).randbytes(200), b"\xff" * 61, "half", "flipped"]
 )
-def test_what_else_may_stand_at_the_end(image: Path, tmp_path: Path, tail: bytes | str) -> None:
+def test_invalid_data_at_the_end_is_truncated(image: Path, tmp_path: Path, tail: bytes | str) -> None:
     folder = crashed(image, tmp_path / "t")
     last = max((folder / "t-0").glob("*.log"))
     following = batch([record(i, value=b"lost") for i in range(5)], base_offset=35)
@@ -93,7 +93,7 @@ def test_what_else_may_stand_at_the_end(image: Path, tmp_path: Path, tail: bytes
 @pytest.mark.parametrize(
     "name", ["*.index", "*.timeindex", "*.txnindex", "*.snapshot", "*checkpoint", "../*checkpoint"]
 )
-@pytest.mark.parametrize("state", ["lost", "empty", "garbage", "zeros behind"])
+@pytest.mark.parametrize("state", ["lost", "empty", "garbage", "zeros appended"])
 def test_recovery_rebuilds_any_garbage_next_to_the_batches(image: Path, tmp_path: Path, name: str, state: str) -> None:
     folder = crashed(image, tmp_path / "t")
     found = sorted(folder.glob(name[3:]) if name.startswith("..") else (folder / "t-0").glob(name))
@@ -104,13 +104,13 @@ def test_recovery_rebuilds_any_garbage_next_to_the_batches(image: Path, tmp_path
             path.unlink()
         else:
             path.write_bytes(
-                {"empty": b"", "garbage": bytes(range(99)), "zeros behind": path.read_bytes() + bytes(50)}[state]
+                {"empty": b"", "garbage": bytes(range(99)), "zeros appended": path.read_bytes() + bytes(50)}[state]
             )
     check_opens(folder, 35)
 
 
-def test_a_roll_that_was_not_finished(image: Path, tmp_path: Path) -> None:
-    """Every subset of the new segment's files may be there already; the `.log` comes last."""
+def test_unfinished_roll_is_recovered(image: Path, tmp_path: Path) -> None:
+    """A crash can leave any of these files of the new segment. The `.log` file is created last."""
     subsets = (
         ["35.index"],
         ["35.timeindex", "35.index"],
@@ -127,7 +127,7 @@ def test_a_roll_that_was_not_finished(image: Path, tmp_path: Path) -> None:
 
 
 def test_damage_before_valid_batches_is_not_truncated(image: Path, tmp_path: Path) -> None:
-    """A broker would drop all that follows; we do that only when told to."""
+    """A broker would truncate the log at the damage. The writer does this only with `truncate_at_damage`."""
     for n, log in enumerate(sorted((image / "t-0").glob("*.log"))):
         folder = crashed(image, tmp_path / str(n))
         (folder / "recovery-point-offset-checkpoint").unlink()
@@ -140,16 +140,16 @@ def test_damage_before_valid_batches_is_not_truncated(image: Path, tmp_path: Pat
                     directory.writer("t")
                 assert {p.name: p.read_bytes() for p in (folder / "t-0").glob("*.log")} == before
             assert directory.writer("t", truncate_at_damage=True).next_offset == int(log.stem)
-        assert complaints(folder) == []
+        assert problems(folder) == []
         assert offsets(folder) == list(range(int(log.stem)))
 
 
-def test_only_what_may_not_be_on_disk_is_read_again(image: Path, tmp_path: Path) -> None:
-    """Segments below the recovery point are taken as they are."""
+def test_segments_below_the_recovery_point_are_not_read(image: Path, tmp_path: Path) -> None:
+    """Segments below the recovery point are not read."""
     folder = crashed(image, tmp_path / "t")
     points = read_offset_checkpoint((folder / "recovery-point-offset-checkpoint").read_text(), "")
     last = max((folder / "t-0").glob("*.log"))
-    assert points == {("t", 0): int(last.stem)}  # what a roll has put on disk
+    assert points == {("t", 0): int(last.stem)}  # the roll has flushed the segments before the last one
     first = min((folder / "t-0").glob("*.log"))
     first.write_bytes(mutate(first.read_bytes(), 90, b"\xaa\xbb\xcc"))
     with LogDirectory(folder, **SETTINGS) as directory:
@@ -175,24 +175,24 @@ while True:
 """
 
 
-def test_kill_9_at_any_moment(tmp_path: Path) -> None:
-    """A process writes, rolls, truncates and deletes, and is killed again and again; what it said was flushed is there."""
-    folder, seconds = tmp_path / "log", random.Random(11)
+def test_flushed_records_survive_a_kill_at_any_moment(tmp_path: Path) -> None:
+    """A process that appends, rolls, truncates and deletes is killed several times. No flushed record may be lost."""
+    folder, lines = tmp_path / "log", random.Random(11)
     for life in range(6):
         child = subprocess.Popen([sys.executable, "-c", CHILD, str(folder)], stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
         assert child.stdout.readline().startswith("opened")
-        time.sleep(0.05 + seconds.random() * 0.4)
+        printed = [child.stdout.readline() for _ in range(lines.randrange(20, 300))]
         child.send_signal(signal.SIGKILL)
-        said = [line.split() for line in child.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
+        printed += [line for line in child.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
         child.wait()
-        flushed = int(said[-1][0]) if said else 0
+        flushed = int(printed[-1].split()[0])
         copy = crashed(folder, tmp_path / f"copy{life}")
         with LogDirectory(copy) as directory:
             writer = directory.writer("t")
-            assert writer.next_offset >= flushed - 10  # a truncation may have been under way
+            assert writer.next_offset >= flushed - 10  # a truncation may have been in progress
             start, end = writer.log_start_offset, writer.next_offset
-        assert complaints(copy) == []
+        assert problems(copy) == []
         found = list(PartitionLog(discover([copy]).partitions[0]).records())
         assert [r.offset for r in found] == list(range(start, end))
         assert all(r.key == b"%d" % r.offset for r in found)
@@ -200,22 +200,20 @@ def test_kill_9_at_any_moment(tmp_path: Path) -> None:
 
 
 class Machine(RuleBasedStateMachine):
-    """A writer and a plain list do the same; crashes and restarts in between; after every step a reader sees the list."""
-
-    folder: Path
+    """Run the same operations on a writer and on a list, with restarts and crashes between them."""
 
     @initialize()
-    def begin(self) -> None:
+    def create(self) -> None:
         self.root = Path(os.environ["KAFKAFMT_MACHINE"]) / str(random.randrange(10**12))
         self.lives = 0
-        self.where = self.root / "0"
+        self.path = self.root / "0"
         self.records: list[tuple[int, bytes]] = []
         self.batch_ends: list[int] = []
         self.start = self.end = 0
         self.open()
 
     def open(self) -> None:
-        self.directory = LogDirectory(self.where, **SETTINGS)
+        self.directory = LogDirectory(self.path, **SETTINGS)
         self.writer: LogWriter = self.directory.writer("t")
 
     def teardown(self) -> None:
@@ -265,48 +263,48 @@ class Machine(RuleBasedStateMachine):
         following = self.root / str(self.lives)
         if clean:
             self.directory.close()
-            shutil.copytree(self.where, following)
+            shutil.copytree(self.path, following)
         else:
-            crashed(self.where, following)
+            crashed(self.path, following)
             self.directory.close()
-        self.where = following
+        self.path = following
         self.open()
         assert self.directory.clean == clean
 
     @rule(garbage=st.binary(min_size=1, max_size=80))
     def crash_with_a_torn_tail(self, garbage: bytes) -> None:
         self.lives += 1
-        following = crashed(self.where, self.root / str(self.lives))
+        following = crashed(self.path, self.root / str(self.lives))
         with max((following / "t-0").glob("*.log")).open("ab") as file:
             file.write(garbage)
         self.directory.close()
-        self.where = following
+        self.path = following
         self.open()
 
     @invariant()
-    def a_reader_sees_the_list(self) -> None:
+    def reader_finds_the_records_of_the_list(self) -> None:
         if not hasattr(self, "writer"):
             return
         assert self.writer.next_offset == self.end
         assert self.writer.log_start_offset == self.start
-        log = PartitionLog(discover([self.where / "t-0"]).partitions[0])
+        log = PartitionLog(discover([self.path / "t-0"]).partitions[0])
         assert [(r.offset, r.value) for r in log.records(start=self.start)] == [
             r for r in self.records if r[0] >= self.start
         ]
 
     @invariant()
-    def nothing_lies_beside_it_that_is_wrong(self) -> None:
-        if hasattr(self, "where"):
-            assert complaints(self.where / "t-0") == []
+    def partition_has_no_findings(self) -> None:
+        if hasattr(self, "path"):
+            assert problems(self.path / "t-0") == []
 
 
-def test_a_writer_is_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writer_behaves_like_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKAFMT_MACHINE", str(tmp_path))
     run_machine(25)
 
 
 @pytest.mark.full
-def test_a_writer_is_a_list_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writer_behaves_like_a_list_in_long_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKAFMT_MACHINE", str(tmp_path))
     run_machine(500)
 
@@ -323,7 +321,7 @@ def run_machine(examples: int) -> None:
 
 @pytest.mark.parametrize("text", [None, "", "nonsense", "0\n1\n-5 0\n", "0\n2\n5 0\n3 5\n", "0\n2\n0 5\n4 0\n"])
 def test_wrong_leader_epochs_are_rebuilt_from_the_batches(text: str | None, tmp_path: Path) -> None:
-    """By those of every segment, also after a clean end."""
+    """The leader epochs come from the batches of all segments, also after a clean shutdown."""
     with LogDirectory(tmp_path, segment_bytes=150) as directory:
         for epoch in (0, 2, 3):
             writer = directory.writer("t", leader_epoch=epoch)
@@ -336,10 +334,10 @@ def test_wrong_leader_epochs_are_rebuilt_from_the_batches(text: str | None, tmp_
         checkpoint.write_text(text)
     with LogDirectory(tmp_path) as directory:
         assert directory.writer("t").leader_epochs == [(0, 0), (2, 3), (3, 6)]
-    assert complaints(tmp_path) == []
+    assert problems(tmp_path) == []
 
 
-def test_names_that_only_look_like_a_segments(tmp_path: Path) -> None:
+def test_files_with_almost_valid_segment_names_are_handled(tmp_path: Path) -> None:
     with LogDirectory(tmp_path) as directory:
         directory.writer("t").append([(b"k", b"v", FIRST)])
     odd = ("²³.index", "9.timeindex", "9" * 30 + ".index", f"{2**63:020}.txnindex", f"{5:020}.index")

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: a master, and a worker of one core for each host name given.
+"""Start a standalone Spark cluster on this machine: a master, and a worker with one core for each host.
 
 with standalone_cluster(folder, ["127.0.0.1", "127.0.0.2"]) as master: …      # spark://127.0.0.1:…
 """
@@ -19,7 +19,10 @@ SECONDS = 90
 
 @contextlib.contextmanager
 def standalone_cluster(folder: Path, hosts: list[str], wrappers: Sequence[list[str]] = ()) -> Iterator[str]:
-    """wrappers: commands in front of those that start the first workers."""
+    """Start a cluster, and yield the URL of its master.
+
+    wrappers: commands that run the commands of the first workers as their arguments.
+    """
     from kafkafmt.spark.session import prepare_environment
 
     prepare_environment()
@@ -62,7 +65,7 @@ def _wait_for(page: str, workers: int, folder: Path) -> None:
     while time.monotonic() < deadline:
         try:
             with urllib.request.urlopen(page, timeout=5) as answer:
-                if answer.read().count(b'"ALIVE"') >= workers + 1:  # the master says it of itself too
+                if answer.read().count(b'"ALIVE"') >= workers + 1:  # the page lists the master too
                     return
         except OSError:
             pass

@@ -1,18 +1,41 @@
-"""The rows of an export, however they were read, beside those that the Java consumer returned; and what must not be left lying."""
+"""Read exports as rows to compare with those of the Java consumer, and check that no other files are left."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from golden_cases import Case, Rows
 
 from kafkafmt.constants import MAX_MILLIS
 
+if TYPE_CHECKING:
+    from kafkafmt.log.reading.selection import OffsetRange
+    from kafkafmt.spark.export.job import WriteSplit
+    from kafkafmt.spark.export.options import Progress
 
-def assert_nothing_beside(out: Path) -> None:
-    """No staging directory, and nothing in OUT but what belongs there."""
+
+class RunExport(Protocol):
+    """The type of the fixture `run_export`."""
+
+    def __call__(
+        self,
+        paths: Sequence[Path],
+        *,
+        offsets: str | OffsetRange = ":",
+        progress: Progress | None = None,
+        write: WriteSplit = ...,
+        tell: Callable[[str], None] | None = None,
+        **options: Any,
+    ) -> tuple[dict[str, Any], Path]:
+        """Export, and return the report and the output directory."""
+
+
+def assert_no_leftovers(out: Path) -> None:
+    """Check that no staging directory exists, and that OUT contains only the files of an export."""
     assert [p.name for p in out.parent.iterdir() if ".kafkafmt-" in p.name] == []
     if out.exists():
         assert {p.name for p in out.iterdir()} <= {"data", "quarantine", "report.json", "_SUCCESS"}
@@ -20,7 +43,10 @@ def assert_nothing_beside(out: Path) -> None:
 
 
 def rows_of(table: pa.Table) -> Rows:
-    """A table of the export as the rows of golden_cases; a record that comes twice is an error. Timestamps stay microseconds, or None."""
+    """Return a table of the export as rows of golden_cases. A repeated record is an error.
+
+    Timestamps stay in microseconds, or None.
+    """
 
     def text(value: bytes | None) -> str | None:
         return None if value is None else base64.b64encode(value).decode()
@@ -37,8 +63,8 @@ def rows_of(table: pa.Table) -> Rows:
     return found
 
 
-def wanted(case: Case) -> Rows:
-    """What the consumer returned, its timestamps as the export's column has them."""
+def expected_rows(case: Case) -> Rows:
+    """Return the records that the consumer returned, with timestamps as in the export's column."""
     return in_micros(case.expected())
 
 
