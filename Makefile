@@ -37,6 +37,7 @@ lint: setup      ## check style and types
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	MYPYPATH=benchmarks:benchmarks/java .venv/bin/mypy benchmarks
 
 stubs: setup     ## write the types of the wire protocol's messages, from their schemas
 	$(RUN) scripts/make_stubs.py

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -141,7 +143,7 @@ def test_wrong_arguments_of_open_are_rejected(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_wrong_argument_raises_with_its_name(call: Any, error: type[Exception], words: str) -> None:
+def test_wrong_argument_raises_with_its_name(call: Callable[[], object], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
 
@@ -162,7 +164,7 @@ def test_wrong_arguments_of_a_writer_are_rejected(tmp_path: Path) -> None:
             writer.append_batches(100)  # type: ignore[arg-type]
 
 
-def test_headers_may_be_a_dict(package: Any) -> None:
+def test_headers_may_be_a_dict(package: ModuleType) -> None:
     pairs = [("a", b"1"), ("longer", None)]
     assert kafkafmt.build_batch([(b"k", b"v", 1, dict(pairs))]) == kafkafmt.build_batch([(b"k", b"v", 1, pairs)])
     columns = kafkafmt.columns_of(key=[b"k", b"k"], headers=[dict(pairs), None])

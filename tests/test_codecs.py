@@ -202,9 +202,7 @@ def test_damaged_snappy_data_is_an_error(payload: bytes) -> None:
         unpack(SNAPPY, payload)
 
 
-@pytest.mark.parametrize(
-    "rest", [b"garbage behind", b"\x28\xb5\x2f\xfd", b"\0", b"\x50\x2a\x4d\x18\xff\xff\xff\x00abc"]
-)
+@pytest.mark.parametrize("rest", [b"garbage", b"\x28\xb5\x2f\xfd", b"\0", b"\x50\x2a\x4d\x18\xff\xff\xff\x00abc"])
 def test_bytes_after_a_zstd_frame_are_an_error(rest: bytes) -> None:
     with pytest.raises(StructureError):
         unpack(ZSTD, zstandard.compress(TEXT) + rest)

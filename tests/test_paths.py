@@ -15,7 +15,7 @@ import kafkafmt
 from kafkafmt.log import discover
 from kafkafmt.paths import local_path
 
-REFUSED = [
+REJECTED = [
     "s3://bucket/x",
     "S3A://bucket/x",
     "s3:/bucket/x",
@@ -54,7 +54,7 @@ LOCAL = [
 ]
 
 
-@pytest.mark.parametrize("path", REFUSED)
+@pytest.mark.parametrize("path", REJECTED)
 def test_path_with_a_scheme_is_rejected_in_one_line(path: str) -> None:
     with pytest.raises(ValueError, match="local") as caught:
         local_path(path)

@@ -259,7 +259,7 @@ def test_tail_below_17_bytes_with_an_impossible_length_is_corrupt(
 
 @pytest.mark.parametrize("length", [14, 15, 21, 22, 48, 49, 1000, 2**31 - 13])
 @pytest.mark.parametrize("rest", range(5))
-def test_tail_below_17_bytes_with_a_possible_length_is_a_normal_end(core: ModuleType, length: int, rest: int) -> None:
+def test_tail_below_17_bytes_with_a_possible_length_is_truncated(core: ModuleType, length: int, rest: int) -> None:
     """A length below the minimum of magic 2 can belong to a message of magic 0, because the magic is truncated."""
     good = simple_batch([b"a"])
     assert scan(core, good + struct.pack(">qi", 5, length) + bytes(rest))[1] == (1, len(good), None)

@@ -113,7 +113,7 @@ def deep_cases(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
     }
 
 
-def shallow(case: tuple[Any, ...]) -> None:
+def shallow(case: tuple[bytes, bool, int, int, int | None]) -> None:
     check_shallow(*case)
 
 

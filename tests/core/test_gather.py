@@ -170,7 +170,7 @@ def test_arrays_of_other_types_are_rejected(native: ModuleType) -> None:
 
 
 class WrongLength(bytearray):
-    def __len__(self) -> Any:
+    def __len__(self) -> int:
         return 1000
 
 

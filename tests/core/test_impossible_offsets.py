@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def impossible(request: pytest.FixtureRequest) -> bytes:
 
 @pytest.mark.parametrize("bounds", RANGES, ids=str)
 def test_impossible_last_offset_is_an_error_of_any_range(
-    package: object, impossible: bytes, bounds: dict[str, Any]
+    package: ModuleType, impossible: bytes, bounds: dict[str, Any]
 ) -> None:
     data = simple_batch([b"first"], 0) + impossible + simple_batch([b"after"], 2)
     with pytest.raises(StructureError, match="the batch has offsets") as caught:
@@ -51,24 +52,24 @@ def test_impossible_last_offset_is_an_error_of_any_range(
             list(read_records(data, columns=columns, **bounds))
 
 
-def test_batches_before_an_impossible_one_are_delivered(package: object, impossible: bytes) -> None:
+def test_batches_before_an_impossible_one_are_delivered(package: ModuleType, impossible: bytes) -> None:
     records = read_records(simple_batch([b"first"], 0) + impossible, start=0)
     assert next(records).value == b"first"
     with pytest.raises(StructureError):
         next(records)
 
 
-def test_impossible_batch_at_or_after_the_end_is_not_decoded(package: object, impossible: bytes) -> None:
+def test_impossible_batch_at_or_after_the_end_is_not_decoded(package: ModuleType, impossible: bytes) -> None:
     data = simple_batch([b"first"], 0) + impossible
     assert [r.value for r in read_records(data, end=1)] == [b"first"]
 
 
-def test_impossible_last_offset_is_one_problem_of_a_check(package: object, impossible: bytes) -> None:
+def test_impossible_last_offset_is_one_problem_of_a_check(package: ModuleType, impossible: bytes) -> None:
     assert [p.code for p in kafkafmt.check_batches(impossible, sequences=False).problems] == ["offset_range"]
 
 
 @pytest.mark.filterwarnings("error")
-def test_batches_end_does_not_wrap(package: object) -> None:
+def test_batches_end_does_not_wrap(package: ModuleType) -> None:
     assert protocol.batches_end(BATCHES["beyond 64 bits"]).next_offset == 2**63
     assert protocol.batches_end(BATCHES["negative delta"]).next_offset == 2
 
@@ -88,7 +89,7 @@ def log(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 @pytest.mark.parametrize("log", BATCHES, indirect=True)
 @pytest.mark.parametrize(("start", "skipped"), [(None, 0), (0, 0), (1, 1)])
-def test_impossible_batch_is_damage_in_a_log(package: object, log: Path, start: int | None, skipped: int) -> None:
+def test_impossible_batch_is_damage_in_a_log(package: ModuleType, log: Path, start: int | None, skipped: int) -> None:
     partition = kafkafmt.open(log)["t", 0]
     with pytest.raises(kafkafmt.DamagedLogError):
         list(partition.records(start=start))
@@ -116,7 +117,7 @@ def test_impossible_batch_is_damage_of_every_command(log: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("offset", [-(2**63) + 1, 0, 3])
-def test_wrapper_with_a_corrupted_offset_is_read(package: object, offset: int) -> None:
+def test_wrapper_with_a_corrupted_offset_is_read(package: ModuleType, offset: int) -> None:
     """No CRC covers the offset of a wrapper. In format 0, the inner messages have absolute offsets."""
     import gzip
 

@@ -213,7 +213,7 @@ def test_cores_agree_on_offsets_at_the_limits_of_64_bits(magic: int) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(parts, max_size=6), st.integers(0, 400), st.integers(0, 255), st.integers(1, 9) | st.just(60))
-def test_cores_agree(chunks: list[bytes], at: int, byte: int, capacity: int) -> None:
+def test_cores_agree_on_mutated_messages(chunks: list[bytes], at: int, byte: int, capacity: int) -> None:
     changed = bytearray(b"".join(chunks))
     if changed:
         changed[at % len(changed)] = byte

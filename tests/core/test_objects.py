@@ -63,7 +63,7 @@ def test_slice_of_rows_is_converted(core: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("start", "stop"), [(-1, None), (0, 21), (5, 4), (21, None), (0, -1), (2**70, None), (0, 2**70)]
 )
-def test_rows_beyond_the_last_are_an_index_error(core: ModuleType, start: int, stop: int | None) -> None:
+def test_rows_beyond_the_last_are_a_value_error(core: ModuleType, start: int, stop: int | None) -> None:
     with pytest.raises(ValueError):
         core.make_records(DATA, decoded(core), start, stop)
 

@@ -49,7 +49,7 @@ def new_columns(names: list[str], capacity: int, headers: int, room: int | None)
     return RecordColumns(capacity, names, headers) if room is None else CopiedColumns(capacity, names, headers, room)
 
 
-def micros_of(columns: RecordColumns) -> list[Any] | None:
+def micros_of(columns: RecordColumns) -> list[int] | None:
     return None if columns.timestamp_micros is None else columns.timestamp_micros[: columns.rows].tolist()
 
 
@@ -122,7 +122,7 @@ def test_fast_path_equals_scan_and_decode(case: Case) -> None:
         assert not takes(data, position, names, first, end) or lacks_slack(data, position, columns)
 
 
-def read(chunks: Iterator[Any]) -> tuple[list[tuple[Any, ...]], ErrorFields | None]:
+def read(chunks: Iterator[Chunk]) -> tuple[list[tuple[Any, ...]], ErrorFields | None]:
     rows: list[tuple[Any, ...]] = []
     try:
         for _, columns in chunks:

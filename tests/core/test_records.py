@@ -242,14 +242,14 @@ def bad(name: str) -> bytes:
         "null header key": sized(b"\x00\x00\x02" + null + null + varint(1) + null + null),
         "header value": sized(b"\x00\x00\x02" + null + null + varint(1) + sized(b"h") + varint(9) + b"abc"),
         "rest": record(1, 0, b"k", b"v", extra=b"more"),
-        "rest behind headers": record(1, 0, b"k", b"v", [(b"h", b"x")], extra=b"more"),
+        "rest after headers": record(1, 0, b"k", b"v", [(b"h", b"x")], extra=b"more"),
     }[name]
 
 
 CODES = {
     "length": 2, "record end": 3, "negative length": 3, "no attributes": 4, "timestamp": 4, "offset": 5, "offset order": 6,
     "offset beyond": 6, "key": 7, "value": 8, "no value": 8, "header count": 9, "negative header count": 9, "header key": 10,
-    "null header key": 10, "header value": 11, "rest": 12, "rest behind headers": 12,
+    "null header key": 10, "header value": 11, "rest": 12, "rest after headers": 12,
 }  # fmt: skip
 
 
@@ -365,26 +365,26 @@ def test_columns_with_a_wrong_state_are_rejected(native: ModuleType) -> None:
     data = batch(FIELDS[:5])
     table = scan(native, data)[0]
 
-    def refused(kind: type[Exception] = ValueError, **changes: Any) -> None:
+    def assert_rejected(kind: type[Exception] = ValueError, **changes: Any) -> None:
         columns = RecordColumns(8)
         for name, value in changes.items():
             setattr(columns, name, value)
         with pytest.raises(kind):
             native.decode_records(data, table, columns)
 
-    refused(capacity=9)
-    refused(header_capacity=1000)
-    refused(rows=9)
-    refused(rows=-1)
-    refused(headers=-1)
-    refused(offset=np.zeros(7, "i8"))
-    refused(offset=np.zeros(8, "i4"))
-    refused(offset=np.zeros(16, "i8")[::2])
-    refused(offset=np.zeros(65, "u1")[1:].view("i8"))
-    refused(cursor=np.zeros(3, "i8"))
-    refused(TypeError, cursor=None)
+    assert_rejected(capacity=9)
+    assert_rejected(header_capacity=1000)
+    assert_rejected(rows=9)
+    assert_rejected(rows=-1)
+    assert_rejected(headers=-1)
+    assert_rejected(offset=np.zeros(7, "i8"))
+    assert_rejected(offset=np.zeros(8, "i4"))
+    assert_rejected(offset=np.zeros(16, "i8")[::2])
+    assert_rejected(offset=np.zeros(65, "u1")[1:].view("i8"))
+    assert_rejected(cursor=np.zeros(3, "i8"))
+    assert_rejected(TypeError, cursor=None)
     for name in ("key_position", "value_position", "header_start", "header_key_position", "header_value_length"):
-        refused(TypeError, **{name: None})
+        assert_rejected(TypeError, **{name: None})
 
 
 def test_changed_record_byte_raises_only_kafka_format_errors(core: ModuleType) -> None:

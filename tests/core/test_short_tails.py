@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from building import message, simple_batch
@@ -27,7 +28,7 @@ def tail(request: pytest.FixtureRequest) -> bytes:
     return struct.pack(">qi", 3, request.param) + b"\xff\xff"
 
 
-def test_impossible_length_raises_after_the_records_before_it(package: object, good: bytes, tail: bytes) -> None:
+def test_impossible_length_raises_after_the_records_before_it(package: ModuleType, good: bytes, tail: bytes) -> None:
     for read in (lambda data: read_records(data), lambda data: read_records(data, aborted=[]), iter_batches):
         found: list[object] = []
         with pytest.raises(StructureError, match="length field is") as caught:
@@ -37,14 +38,14 @@ def test_impossible_length_raises_after_the_records_before_it(package: object, g
         list(read_records(tail))
 
 
-def test_impossible_length_is_a_problem_for_check_batches(package: object, good: bytes, tail: bytes) -> None:
+def test_impossible_length_is_a_problem_for_check_batches(package: ModuleType, good: bytes, tail: bytes) -> None:
     found = check_batches(good + tail)
     assert [(p.code, p.position) for p in found.problems] == [("corrupt_structure", len(good))]
     assert (found.batches, found.records, found.end) == (1, 1, len(good))
     assert check_batches(good + tail[:11]).ok
 
 
-def test_impossible_length_is_rejected_by_validators(package: object, good: bytes, tail: bytes) -> None:
+def test_impossible_length_is_rejected_by_validators(package: ModuleType, good: bytes, tail: bytes) -> None:
     for change in (
         lambda data: kafkafmt.validate_and_assign_offsets(data, 0, origin="coordinator", after_max_ms=2**62),
         lambda data: assign_offsets(data, 0),
@@ -67,7 +68,7 @@ def log_of(folder: Path, data: bytes, *more: bytes) -> kafkafmt.Partition:
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_impossible_length_at_the_end_of_a_log_is_damage(
-    package: object, tmp_path: Path, length: int, mapped: bool
+    package: ModuleType, tmp_path: Path, length: int, mapped: bool
 ) -> None:
     tail = struct.pack(">qi", 3, length) + b"\xff\xff"
     log_of(tmp_path, GOOD[2] + tail)
@@ -81,7 +82,7 @@ def test_impossible_length_at_the_end_of_a_log_is_damage(
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("zeros", [*range(1, 18), 4096])
 def test_zeros_at_the_end_of_a_log_are_an_incomplete_tail(
-    package: object, tmp_path: Path, zeros: int, mapped: bool
+    package: ModuleType, tmp_path: Path, zeros: int, mapped: bool
 ) -> None:
     log_of(tmp_path, GOOD[2] + bytes(zeros))
     partition = kafkafmt.open(tmp_path, mapped=mapped)["t", 0]
@@ -90,7 +91,7 @@ def test_zeros_at_the_end_of_a_log_are_an_incomplete_tail(
     assert (report["damaged"], [f["error"] for f in report["findings"]]) == ([], ["unfinished_tail"])
 
 
-def test_zeros_at_the_end_of_an_earlier_segment_are_damage(package: object, tmp_path: Path) -> None:
+def test_zeros_at_the_end_of_an_earlier_segment_are_damage(package: ModuleType, tmp_path: Path) -> None:
     partition = log_of(tmp_path, GOOD[2] + bytes(14), simple_batch([b"b"], 1))
     assert [r.offset for r in partition.records(on_error="skip")] == [0, 1]
     assert [(d.position, d.length) for d in partition.damaged] == [(len(GOOD[2]), 14)]

@@ -174,7 +174,7 @@ def test_iterator_that_is_called_while_it_reads_raises(package: ModuleType) -> N
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_builder_loses_no_record_of_any_thread(package: ModuleType, codec: str) -> None:
-    builder, batches, refused = BatchBuilder(codec=codec, max_bytes=4000), [], [0]
+    builder, batches, rejected = BatchBuilder(codec=codec, max_bytes=4000), [], [0]
 
     def work(i: int) -> None:
         for n in range(150):
@@ -186,7 +186,7 @@ def test_builder_loses_no_record_of_any_thread(package: ModuleType, codec: str) 
                     if not taken or n % 40 == 0:
                         batches.append(builder.finish())
                 except RuntimeError:  # another thread uses the builder
-                    refused[0] += 1
+                    rejected[0] += 1
 
     together(work)
     batches.append(builder.finish())
@@ -244,16 +244,16 @@ def test_writer_appends_for_all_threads(package: ModuleType, tmp_path: Path) -> 
 def test_log_directory_opens_each_partition_for_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
     opened: list[Any] = []
-    refused: list[BaseException] = []
+    rejected: list[BaseException] = []
 
     def work(_: int) -> None:
         try:
             opened.append(kafkafmt.LogDirectory(tmp_path))
         except BlockingIOError as error:
-            refused.append(error)
+            rejected.append(error)
 
     together(work)
-    assert (len(opened), len(refused)) == (1, THREADS - 1)
+    assert (len(opened), len(rejected)) == (1, THREADS - 1)
     (directory,) = opened
     writers: list[Any] = []
 

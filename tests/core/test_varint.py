@@ -125,7 +125,7 @@ def outcome(read: Callable[[bytes], tuple[int, int]], data: bytes) -> tuple[Any,
 
 
 @given(st.lists(st.one_of(st.integers(128, 255), st.integers(0, 255)), max_size=12).map(bytes))
-def test_cores_agree(data: bytes) -> None:
+def test_cores_agree_on_varints(data: bytes) -> None:
     native = pytest.importorskip("kafkafmt._core")
     for name in READERS:
         assert outcome(getattr(native, name), data) == outcome(getattr(_pure, name), data)

@@ -68,7 +68,7 @@ def test_interrupted_export_prints_one_line(
             time.sleep(0.01)
         time.sleep(delay)
         os.killpg(process.pid, signal.SIGINT)  # like a terminal
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
         assert (process.returncode, out) == (130, ""), err
         assert err == "kafkafmt: interrupted: nothing was exported\n"
         assert list(tmp_path.iterdir()) == []

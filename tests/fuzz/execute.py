@@ -41,10 +41,10 @@ class Failure:
 
 @dataclass
 class Result:
-    """The result of one input. `refused` is True if the input was rejected with one of our errors."""
+    """The result of one input. `rejected` is True if the input was rejected with one of our errors."""
 
     failure: Failure | None
-    refused: bool = False
+    rejected: bool = False
 
 
 def run_case(target: Target, case: Case, names: Sequence[str]) -> Result:

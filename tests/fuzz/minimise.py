@@ -65,9 +65,9 @@ def signature_of(name: str, case: Case, names: Sequence[str]) -> str | None:
         os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
-        said = pipe.read().decode()
+        output = pipe.read().decode()
     _, status = os.waitpid(child, 0)
-    return f"the process ended: {os.waitstatus_to_exitcode(status)}" if status else said or None
+    return f"the process ended: {os.waitstatus_to_exitcode(status)}" if status else output or None
 
 
 def minimised(case: Case, fails: Fails) -> Case:

@@ -92,7 +92,7 @@ def _some_records(chance: Random, payload: bytes) -> bytes:
     for _ in range(chance.choice((1, 1, 2))):
         at = chance.randrange(len(parts))
         attributes, offset, timestamp, key, value, headers = found[min(at, len(found) - 1)]
-        lies: dict[str, int] = {}
+        wrong: dict[str, int] = {}
         way = chance.randrange(9)
         if way == 0:
             offset = number_near(chance, offset, 32)
@@ -105,9 +105,9 @@ def _some_records(chance: Random, payload: bytes) -> bytes:
                 (0, 1, 2, 70)
             )
         elif way == 4:
-            lies["header_count"] = number_near(chance, len(headers), 32)
+            wrong["header_count"] = number_near(chance, len(headers), 32)
         elif way == 5:
-            lies["length"] = number_near(chance, len(parts[at]) - 1, 32)
+            wrong["length"] = number_near(chance, len(parts[at]) - 1, 32)
         elif way == 6:
             attributes = chance.randrange(256)
         elif way == 7:
@@ -118,7 +118,7 @@ def _some_records(chance: Random, payload: bytes) -> bytes:
             if not parts:
                 break
             continue
-        parts[at] = write_record((attributes, offset, timestamp, key, value, headers), **lies)
+        parts[at] = write_record((attributes, offset, timestamp, key, value, headers), **wrong)
     return b"".join(parts)
 
 

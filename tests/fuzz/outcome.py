@@ -43,7 +43,7 @@ def attempt(call: Callable[..., Any], *args: Any, also: tuple[type[Exception], .
 
 
 def attempt_raw(call: Callable[..., Any], *args: Any, also: tuple[type[Exception], ...] = (), **options: Any) -> Any:
-    """Call a function and return its value, or a `Failed` for bad data. Only errors in `also` are caught as well.
+    """Call a function and return its value, or a `Failed` for bad data and for errors in `also`.
 
     Raises
     ------

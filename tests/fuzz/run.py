@@ -87,7 +87,7 @@ def _line(report: dict[str, Any]) -> str:
         f"\n    {count} x {signature}: {path}" for signature, (count, path) in report["failures"].items()
     )
     rate = report["executions"] / max(report["seconds"], 0.001)
-    return f"{report['target']:24} {report['executions']:9,} executions, {rate:7.0f}/s, {report['refused']:,} refused{known}{failures}"
+    return f"{report['target']:24} {report['executions']:9,} executions, {rate:7.0f}/s, {report['rejected']:,} rejected{known}{failures}"
 
 
 def _run_target(name: str, names: Sequence[str], options: Any) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _run_target(name: str, names: Sequence[str], options: Any) -> dict[str, Any]
         "seed": options.seed,
         "cores": list(names),
         "executions": 0,
-        "refused": 0,
+        "rejected": 0,
         "seconds": 0.0,
     }
     report |= {"known": {}, "failures": {}}
@@ -131,7 +131,7 @@ def _run_target(name: str, names: Sequence[str], options: Any) -> dict[str, Any]
 
 
 def _add(report: dict[str, Any], part: dict[str, Any]) -> None:
-    report["refused"] += part.get("refused", 0)
+    report["rejected"] += part.get("rejected", 0)
     for item, n in part.get("known", {}).items():
         report["known"][item] = report["known"].get(item, 0) + n
     for signature, (count, path) in part.get("failures", {}).items():
@@ -156,12 +156,12 @@ def _child(
     target, end = targets()[name], time.monotonic() + seconds
     found: dict[str, tuple[int, str]] = {}
     known: Counter[str] = Counter()
-    refused, reported = 0, time.monotonic()
+    rejected, reported = 0, time.monotonic()
 
     def report() -> None:
-        nonlocal refused, reported
-        os.write(pipe, json.dumps({"refused": refused, "known": known, "failures": found}).encode() + b"\n")
-        refused, reported = 0, time.monotonic()
+        nonlocal rejected, reported
+        os.write(pipe, json.dumps({"rejected": rejected, "known": known, "failures": found}).encode() + b"\n")
+        rejected, reported = 0, time.monotonic()
         known.clear()
         found.clear()
 
@@ -174,7 +174,7 @@ def _child(
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_PER_INPUT)
         result = run_case(target, case, names)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        refused += result.refused
+        rejected += result.rejected
         failure = result.failure
         if failure is not None and failure.known:
             known[failure.known] += 1

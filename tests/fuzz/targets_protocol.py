@@ -268,7 +268,7 @@ def write(case: Case) -> Any:
     written = attempt(send, also=(ValueError, TypeError, OverflowError))
     if isinstance(written, Failed):
         # the cores may find either of two wrong values first
-        return type(written.error).__name__ if wrong_values == 1 else "refused"
+        return type(written.error).__name__ if wrong_values == 1 else "rejected"
     if kind == "request":
         attempt_raw(protocol.read_request, written)
     else:

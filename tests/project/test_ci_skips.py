@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -28,7 +28,7 @@ WHOLE_FILE = "import pytest; pytest.skip('not this file', allow_module_level=Tru
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., Any]:
+def run(tmp_path: Path) -> Callable[..., CompletedProcess[str]]:
     shutil.copy(Path(__file__).parents[1] / "ci_skips.py", tmp_path)
     (tmp_path / "test_suite.py").write_text(SUITE)
 
@@ -52,30 +52,30 @@ def run(tmp_path: Path) -> Callable[..., Any]:
     return run
 
 
-def test_skip_fails_in_ci(run: Callable[..., Any]) -> None:
+def test_skip_fails_in_ci(run: Callable[..., CompletedProcess[str]]) -> None:
     done = run("# none\n", CI="true")
     assert done.returncode == 1
     assert "test_suite.py::test_skipped[native]: no such thing here" in done.stdout
     assert "test_expected_failure:" not in done.stdout
 
 
-def test_skip_of_a_file_fails_in_ci(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_skip_of_a_file_fails_in_ci(run: Callable[..., CompletedProcess[str]], tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text(WHOLE_FILE)
     done = run("test_suite.py::* | allowed", CI="true")
     assert done.returncode == 1
     assert "test_other.py: not this file" in done.stdout
 
 
-def test_allowed_skip_passes(run: Callable[..., Any]) -> None:
+def test_allowed_skip_passes(run: Callable[..., CompletedProcess[str]]) -> None:
     assert run("test_suite.py::test_skipped[*] | there is no such thing\n", CI="true").returncode == 0
     assert run("test_suite.py::test_skipped[native] | only one of two\n", CI="true").returncode == 1
 
 
-def test_skip_passes_outside_ci(run: Callable[..., Any]) -> None:
+def test_skip_passes_outside_ci(run: Callable[..., CompletedProcess[str]]) -> None:
     assert run("").returncode == 0
 
 
-def test_line_without_a_reason_is_an_error(run: Callable[..., Any]) -> None:
+def test_line_without_a_reason_is_an_error(run: Callable[..., CompletedProcess[str]]) -> None:
     done = run("test_suite.py::test_skipped*\n", CI="true")
     assert done.returncode == 4
     assert "`test | reason`" in done.stderr

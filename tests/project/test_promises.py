@@ -10,6 +10,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -43,7 +44,7 @@ def million() -> bytes:
 # --- memory
 
 
-def peak(work: Callable[..., Any]) -> int:
+def peak(work: Callable[[], object]) -> int:
     gc.collect()
     tracemalloc.start()
     try:
@@ -53,7 +54,9 @@ def peak(work: Callable[..., Any]) -> int:
         tracemalloc.stop()
 
 
-def rows_in_slices(core: ModuleType, data: bytes, columns: RecordColumns, each: Callable[..., Any]) -> int:
+def rows_in_slices(
+    core: ModuleType, data: bytes, columns: RecordColumns, each: Callable[[RecordColumns], object]
+) -> int:
     table, _ = scan(core, data)
     columns.reset()
     total = 0
@@ -73,7 +76,7 @@ def test_memory_does_not_grow_with_the_records_of_a_batch(native: ModuleType, mi
 
     small, large = big_batch(1000), million
     decode(small)
-    peaks = [peak(lambda data=data: decode(data)) for data in (small, large)]
+    peaks = [peak(partial(decode, data)) for data in (small, large)]
     assert peaks[1] <= peaks[0] + 1024
 
 
@@ -94,7 +97,7 @@ def test_memory_does_not_grow_with_the_number_of_record_objects(native: ModuleTy
         assert last == total - 1
 
     iterate(small)
-    peaks = [peak(lambda data=data: iterate(data)) for data in (small, large)]
+    peaks = [peak(partial(iterate, data)) for data in (small, large)]
     assert peaks[1] <= peaks[0] * 1.1 + 4096
 
 
@@ -113,7 +116,7 @@ class Counter(threading.Thread):
             self.count += 1
 
 
-def long_calls(native: ModuleType, million: bytes) -> dict[str, Callable[..., Any]]:
+def long_calls(native: ModuleType, million: bytes) -> dict[str, Callable[[], object]]:
     """Return long calls: one of each function that releases the GIL, and one of `sum`, which does not."""
     batches = scan(native, million)[0].repeat(10)  # all rows have the same payload
     columns = RecordColumns(1_000_000)
@@ -143,7 +146,7 @@ def test_other_thread_runs_during_long_calls(native: ModuleType, million: bytes)
     calls = long_calls(native, million)
     counter = Counter()
 
-    def pace(call: Callable[..., Any]) -> float:
+    def pace(call: Callable[[], object]) -> float:
         before, started = counter.count, time.perf_counter()
         call()
         return (counter.count - before) / (time.perf_counter() - started)

@@ -33,7 +33,12 @@ INSTEAD = {
 }
 """Words that only this project used, as regular expressions, and what to write instead."""
 
-PYTHON = sorted((ROOT / "kafkafmt").rglob("*.py")) + sorted((ROOT / "kafkafmt").rglob("*.pyi"))
+PYTHON = [
+    path
+    for folder in ("kafkafmt", "tests", "benchmarks", "scripts", "examples")
+    for path in sorted((ROOT / folder).rglob("*.py*"))
+    if path.suffix in (".py", ".pyi") and path != Path(__file__)
+]
 CYTHON = [p for p in sorted((ROOT / "kafkafmt").rglob("*")) if p.suffix in (".pyx", ".pxi", ".h")]
 DOCUMENTS = [
     p for p in sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")) if p.name != "CONTRIBUTING.md"

@@ -8,17 +8,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import java
 import pytest
 from elf import BIND_NOW, FLAGS, RPATH, RUNPATH, Elf
 
 ROOT = Path(__file__).resolve().parents[2]
+Built = tuple[int, str, list[str]]
+"""Exit code, stderr, and names of the built files."""
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Callable[..., Any]:
+def build(tmp_path: Path) -> Callable[..., Built]:
     """Return a function that builds a small core with our setup.py, and returns (exit code, stderr, built files)."""
     shutil.copy(ROOT / "setup.py", tmp_path)
     package = tmp_path / "kafkafmt"
@@ -26,7 +27,7 @@ def build(tmp_path: Path) -> Callable[..., Any]:
     (package / "__init__.py").touch()
     (package / "_core.pyx").write_text("answer = 42\n")
 
-    def build(**env: str) -> tuple[int, str, list[str]]:
+    def build(**env: str) -> Built:
         kept = {k: v for k, v in os.environ.items() if k not in ("CC", "CFLAGS", "KAFKAFMT_REQUIRE_NATIVE")}
         command = [sys.executable, "setup.py", "build_ext", "--inplace", "--force"]
         done = subprocess.run(command, cwd=tmp_path, env=kept | env, capture_output=True, text=True)
@@ -35,7 +36,7 @@ def build(tmp_path: Path) -> Callable[..., Any]:
     return build
 
 
-def test_build_without_a_compiler_falls_back_with_a_warning(build: Callable[..., Any]) -> None:
+def test_build_without_a_compiler_falls_back_with_a_warning(build: Callable[..., Built]) -> None:
     code, stderr, built = build()
     assert (code, len(built)) == (0, 1)
     assert "NOT BUILT" not in stderr
@@ -47,7 +48,7 @@ def test_build_without_a_compiler_falls_back_with_a_warning(build: Callable[...,
     assert "apt-get install gcc python3-dev" in stderr
 
 
-def test_reason_is_recorded_in_the_build_and_not_in_the_source(build: Callable[..., Any], tmp_path: Path) -> None:
+def test_reason_is_recorded_in_the_build_and_not_in_the_source(build: Callable[..., Built], tmp_path: Path) -> None:
     build(CC="no-such-compiler")
     assert not (tmp_path / "kafkafmt" / "native_core.txt").exists()
     (tmp_path / "pyproject.toml").write_text(
@@ -67,7 +68,7 @@ def test_reason_is_recorded_in_the_build_and_not_in_the_source(build: Callable[.
         assert not list((tmp_path / "lib" / "kafkafmt").glob("*.so"))
 
 
-def test_native_core_has_no_search_path_for_libraries(build: Callable[..., Any], tmp_path: Path) -> None:
+def test_native_core_has_no_search_path_for_libraries(build: Callable[..., Built], tmp_path: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("ELF is Linux's")
     build(LDFLAGS=f"-Wl,-rpath,{tmp_path}")
@@ -77,7 +78,7 @@ def test_native_core_has_no_search_path_for_libraries(build: Callable[..., Any],
     assert elf.dynamic[FLAGS] & BIND_NOW
 
 
-def test_missing_native_core_is_an_error_if_it_is_required(build: Callable[..., Any]) -> None:
+def test_missing_native_core_is_an_error_if_it_is_required(build: Callable[..., Built]) -> None:
     code, stderr, built = build(CC="no-such-compiler", KAFKAFMT_REQUIRE_NATIVE="1")
     assert code != 0
     assert built == []

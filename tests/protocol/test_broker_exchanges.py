@@ -50,13 +50,14 @@ def test_both_old_brokers_are_recorded() -> None:
     assert [p.name for p in RECORDED] == ["exchanges-0.10.2.2.jsonl.gz", "exchanges-2.8.2.jsonl.gz"]
 
 
+@pytest.fixture(scope="module")
+def frames(broker: Broker) -> list[tuple[bytes, bytes]]:
+    return converse(("127.0.0.1", broker.port)).frames
+
+
 @pytest.mark.broker
 @pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are installed")
 class TestLive:
-    @pytest.fixture(scope="class")
-    def frames(self, broker: Broker) -> list[tuple[bytes, bytes]]:
-        return converse(("127.0.0.1", broker.port)).frames
-
     def test_six_apis_work_in_every_announced_version(
         self, frames: list[tuple[bytes, bytes]], package: ModuleType
     ) -> None:

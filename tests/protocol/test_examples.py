@@ -63,7 +63,7 @@ def test_wire_example_lists_produces_and_fetches(broker: Broker) -> None:
 def test_frames_of_java_clients_and_a_broker_are_read_completely(
     broker: Broker, proxy: tuple[int, Path], tmp_path: Path
 ) -> None:
-    port, said = proxy
+    port, folder = proxy
     address = f"127.0.0.1:{port}"
     broker.java(
         "Produce.java",
@@ -71,13 +71,13 @@ def test_frames_of_java_clients_and_a_broker_are_read_completely(
         stdin="topic=through codec=lz4 count=50 value=20\ntopic=through id=second count=5 end=commit",
     )
     assert len(broker.java("Consume.java", address, "read_committed", "through").splitlines()) == 55
-    spoken = set()
-    for requests in sorted(said.glob("*.requests")):
+    used = set()
+    for requests in sorted(folder.glob("*.requests")):
         responses = requests.with_suffix(".responses")
         done = kafkafmt("decode", "--requests", requests, "--responses", responses, "--format", "json", "--records")
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         assert done.returncode == 0, [row for row in rows if "error" in row]
-        spoken |= {row["api"] for row in rows}
+        used |= {row["api"] for row in rows}
         check_written_back(requests.read_bytes(), responses.read_bytes())
     assert {
         "ApiVersions",
@@ -88,7 +88,7 @@ def test_frames_of_java_clients_and_a_broker_are_read_completely(
         "EndTxn",
         "CreateTopics",
         "FindCoordinator",
-    } <= spoken
+    } <= used
 
 
 def check_written_back(requests: bytes, responses: bytes) -> None:

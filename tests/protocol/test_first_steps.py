@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def fetched() -> protocol.Response[Any]:
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["deepcopy", "pickle"])
-def test_copies_own_their_record_data(package: Any, clone: Any) -> None:
+def test_copies_own_their_record_data(package: ModuleType, clone: Callable[[Any], Any]) -> None:
     response = fetched()
     assert isinstance(response.responses[0].partitions[0].records, memoryview)
     cloned = clone(response)

@@ -53,11 +53,11 @@ FILLS = [
 def test_hostile_lengths_are_handled_at_every_position(native: ModuleType, pure: ModuleType, fill: bytes) -> None:
     """Every message is tested in every version."""
     for message, version in MESSAGES:
-        ours, twin = layout_of(message, version, native), layout_of(message, version, pure)
+        ours, other = layout_of(message, version, native), layout_of(message, version, pure)
         for zeros in (0, 2, 4, 7):
             data = bytes(zeros) + fill
             found = outcome(ours, data)
-            assert found == outcome(twin, data), (message, version, zeros)
+            assert found == outcome(other, data), (message, version, zeros)
             assert found[-1] is True or found[1] <= len(data)
 
 
@@ -154,12 +154,12 @@ def test_cores_agree_on_randomly_changed_messages(native: ModuleType, pure: Modu
             assert repr(found) == repr(outcome(forms[1], bytes(changed)))
             if found[-1] is not True:
                 rewritten = [
-                    refused_or_written(core, form, found[0]) for core, form in zip((native, pure), forms, strict=True)
+                    rejected_or_written(core, form, found[0]) for core, form in zip((native, pure), forms, strict=True)
                 ]
                 assert rewritten[0] == rewritten[1]
 
 
-def refused_or_written(core: ModuleType, form: Any, message: Any) -> Any:
+def rejected_or_written(core: ModuleType, form: Any, message: Any) -> Any:
     try:
         return b"".join(core.write_messages([form], [message]))
     except ValueError:

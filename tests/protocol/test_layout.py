@@ -306,7 +306,7 @@ class ShortId(uuid.UUID):
     bytes = b"short"
 
 
-def test_uuid_subclass_with_wrong_bytes(native: ModuleType) -> None:
+def test_uuid_subclass_with_wrong_bytes_is_rejected(native: ModuleType) -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         written(native, layout(native, "uuid"), One(ShortId(int=1)))
 

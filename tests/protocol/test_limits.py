@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def test_frame_with_more_elements_than_the_limit_is_too_large() -> None:
 
 @pytest.mark.parametrize(("topics", "unknown"), [(9, 0), (10, 0), (0, 9), (0, 10), (4, 5), (5, 5)])
 def test_limit_covers_elements_and_unknown_tags(
-    core: Any, monkeypatch: pytest.MonkeyPatch, topics: int, unknown: int
+    core: ModuleType, monkeypatch: pytest.MonkeyPatch, topics: int, unknown: int
 ) -> None:
     fits = topics + unknown < 10  # the array also counts
     for module in (core, wire, wire_read):
@@ -68,7 +69,7 @@ def test_limit_covers_elements_and_unknown_tags(
                 layout.read(data)
 
 
-def test_elements_of_integer_arrays_are_not_counted(core: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elements_of_integer_arrays_are_not_counted(core: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (core, wire, wire_read):
         monkeypatch.setattr(module, "MAX_OBJECTS", 10, raising=False)
     fetch: Any = message_class("Fetch", "request")

@@ -200,7 +200,7 @@ def test_builder_rejects_records_after_the_last_offset(
 
 @pytest.mark.parametrize("build", [build_batch, lambda records, **o: list(build_batches(records, **o)),
                                    lambda records, **o: list(build_columns(columns_of(key=[k for k, _ in records]), **o))])  # fmt: skip
-def test_building_beyond_the_last_offset_is_an_invalid_error(package: ModuleType, build: Any) -> None:
+def test_building_beyond_the_last_offset_is_an_invalid_error(package: ModuleType, build: Callable[..., object]) -> None:
     for first in (LAST - 2, LAST - 1, LAST):
         with pytest.raises(kafkafmt.InvalidError, match="rejected"):
             build(RECORDS, base_offset=first)

@@ -161,7 +161,9 @@ def test_validate_buffer_returns_totals_or_declines(core: ModuleType) -> None:
     assert (rows["base_offset"].tolist(), rows["leader_epoch"].tolist()) == ([10, 13, 14], [3, 3, 3])
     assert core.validate_buffer(data, 10, 3, *OPTIONS.values(), NOW + 99) == (5, 15, NOW + 99, 10)
     assert {(r.timestamp, r.timestamp_type) for r in read_records(data)} == {(NOW + 99, 1)}
-    assert core.validate_buffer(data, 10, 3, *OPTIONS.values(), NOW + 99) is None  # only a broker may set LogAppendTime
+    assert (
+        core.validate_buffer(data, 10, 3, *OPTIONS.values(), NOW + 99) is None
+    )  # the batches already have LogAppendTime
     nothing_set = bytearray(build_batch([(b"k", b"v"), (b"k", b"v")]))
     assert core.validate_buffer(nothing_set, 1, 3, *(OPTIONS | {"earliest": 0}).values()) == (2, 3, -1, -1)
 

@@ -25,7 +25,7 @@ def test_hash_has_known_values(core: ModuleType) -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=70))))
-def test_cores_agree(keys: list[bytes | None]) -> None:
+def test_cores_agree_on_hashes(keys: list[bytes | None]) -> None:
     core = pytest.importorskip("kafkafmt._core")
     lengths = np.array([-1 if k is None else len(k) for k in keys], np.int32)
     positions = np.cumsum([0, *np.maximum(lengths, 0)], dtype=np.int64)[: len(keys)]

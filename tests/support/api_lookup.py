@@ -1,4 +1,4 @@
-"""Look up APIs that the tests know to exist."""
+"""Look up APIs that must exist."""
 
 from __future__ import annotations
 

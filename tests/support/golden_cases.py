@@ -126,7 +126,7 @@ class Case:
         """
         if not self.torn or report is None:
             return False
-        if at[2] >= report["next_offset"] and report["findings"]:  # an unfinished tail
+        if at[2] >= report["next_offset"] and report["findings"]:  # an incomplete last batch
             return True
         return any(
             (span["first_offset"] is None or span["first_offset"] <= at[2])

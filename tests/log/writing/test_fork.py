@@ -107,7 +107,7 @@ def test_child_can_open_the_directory_once_the_parent_has_closed_it(tmp_path: Pa
 
     def child(result: Any) -> None:
         ready.set()
-        go.wait(30)
+        go.wait(120)
         with kafkafmt.LogDirectory(tmp_path) as own:
             own.writer("t").append(RECORDS)
             directory.close()
@@ -116,10 +116,10 @@ def test_child_can_open_the_directory_once_the_parent_has_closed_it(tmp_path: Pa
     result = multiprocessing.get_context("fork").Queue()
     process = multiprocessing.get_context("fork").Process(target=child, args=(result,))
     process.start()
-    ready.wait(30)
+    ready.wait(120)
     directory.close()
     go.set()
-    assert result.get(timeout=60) == "BlockingIOError"
+    assert result.get(timeout=120) == "BlockingIOError"
     process.join()
     assert process.exitcode == 0
     assert offsets(tmp_path) == [0, 1, 2]
