@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ def topic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list whose only item is the number of bytes that have been read from files."""
     count = [0]
     original = FileView.read_into

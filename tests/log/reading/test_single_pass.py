@@ -73,7 +73,7 @@ def only(folder: Path) -> PartitionDir:
 
 @pytest.fixture(params=[100, 400, 4 << 20])
 def range_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The size of a range, from one or two batches to the whole segment."""
+    """Set the size of a range, from one or two batches to the whole segment, and return it."""
     monkeypatch.setattr(single_pass, "RANGE_BYTES", request.param)
     return int(request.param)
 
