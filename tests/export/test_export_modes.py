@@ -13,6 +13,7 @@ from reports import verify_partition
 
 from kafkafmt import OutputExistsError, OutputPlaceError
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
+from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.log.reading.record_selection import OffsetBound
 from kafkafmt.spark.export import TaskOSError
 from kafkafmt.spark.export.layout import escape
@@ -72,10 +73,10 @@ def test_batch_above_the_size_limit_is_found_by_the_tasks(run_export, tmp_path, 
     """
     golden = case(name)
     topic = topic if (golden.roots[0] / f"{topic}-0").is_dir() else min(t for t, _, _ in golden.expected())
-    root, limits = golden.partition_dir(topic, 0), {"max_batch_bytes": 600}
-    entry = verify_partition(PartitionLog(discover([root]).partitions[0], **limits))
+    root, limit = golden.partition_dir(topic, 0), 600
+    entry = verify_partition(PartitionLog(discover([root]).partitions[0], ReadLimits(limit)))
     assert entry["damaged"]
-    report, out = run_export([root], **limits, split_bytes=split_bytes)
+    report, out = run_export([root], max_batch_bytes=limit, split_bytes=split_bytes)
     assert not report["ok"]
     quarantine = pq.read_table(out / "quarantine").to_pylist()
     assert spans(quarantine) == spans({"topic": topic, "partition": 0} | d for d in entry["damaged"])
@@ -85,7 +86,7 @@ def test_batch_above_the_size_limit_is_found_by_the_tasks(run_export, tmp_path, 
     same_rows(got, {at: row for at, row in want.items() if at not in lost})
     assert report["partitions"][0]["written"]["records"] == entry["records_recovered"]
     with pytest.raises(DamagedLogError, match=topic):
-        run_export([root], **limits, on_error="fail", split_bytes=split_bytes, output=tmp_path / "other")
+        run_export([root], max_batch_bytes=limit, on_error="fail", split_bytes=split_bytes, output=tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 

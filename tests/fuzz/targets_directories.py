@@ -15,6 +15,7 @@ from kafkafmt.log.auditing import dump
 from kafkafmt.log.format.names import base_offset_of
 from kafkafmt.log.reading.discovery import NoLogError
 from kafkafmt.log.reading.follow import Follower
+from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.log.reading.record_selection import Selection
 
 from . import directories
@@ -273,7 +274,7 @@ def follow(case: Case) -> Any:
         told: list[str] = []
         isolation = "read_committed" if case.params["committed"] else "read_uncommitted"
         directory = log.partitions[0].log.directory
-        follower = Follower(directory, [root], Selection(isolation=isolation), max_batch_bytes=LIMIT, tell=told.append)
+        follower = Follower(directory, [root], Selection(isolation=isolation), ReadLimits(LIMIT), tell=told.append)
         damage: list[Any] = []
         given = drained(follower.records(damage.append))[0]
         for stop in [*stops[1:], stops[-1], stops[-1]]:

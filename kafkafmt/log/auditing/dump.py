@@ -57,6 +57,7 @@ from ..format.snapshots import read_snapshot, sequence_after
 from ..reading.discovery import NoLogError, discover
 from ..reading.models import Finding
 from ..reading.partition import PartitionLog
+from ..reading.read_limits import ReadLimits
 from ..reading.recognize import packing
 from ..reading.segment_walker import Walker
 from .audit_indexes import IndexAudit
@@ -448,7 +449,7 @@ class LogDump:
         if self.path.suffix != ".log":
             return bad
         try:
-            log = PartitionLog(discover([self.path]).partitions[0], max_batch_bytes=self.max_batch_bytes)
+            log = PartitionLog(discover([self.path]).partitions[0], ReadLimits(self.max_batch_bytes))
         except NoLogError:
             # The file is not named like a segment and contains no valid batch.
             return bad

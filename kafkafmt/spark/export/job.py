@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ...log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, SegmentFile
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.plan import SegmentPlan
+from ...log.reading.read_limits import ReadLimits
 from ...log.reading.transactions import TransactionInDoubtError
 from ...text import json_encoder
 from ..source.splits import SPLIT_BYTES, Split, alone, make_splits, may_hold
@@ -206,10 +207,9 @@ class Export:
         can be converted only after all segments have been planned.
         """
         options = self.options
-        limits: dict[str, Any] = {"max_batch_bytes": options.max_batch_bytes, "run_bytes": self._run_bytes}
         selection = options.selection
         unbounded = replace(selection, start=None, end=None)
-        logs = [PartitionLog(d, **limits, tell=self._report_message) for d in self.chosen]
+        logs = [PartitionLog(d, self._limits, tell=self._report_message) for d in self.chosen]
         works = [_Work(log, unbounded.resolve(log)) for log in logs]
         kinds = {bound.kind for bound in (selection.start, selection.end) if bound is not None}
         if "before_end" in kinds:
@@ -226,17 +226,18 @@ class Export:
         return works
 
     @property
-    def _run_bytes(self) -> int:
-        return min(RUN_BYTES, self.options.split_bytes or RUN_BYTES)
+    def _limits(self) -> ReadLimits:
+        run_bytes = min(RUN_BYTES, self.options.split_bytes or RUN_BYTES)
+        return ReadLimits(self.options.max_batch_bytes, run_bytes=run_bytes)
 
     def _walk(self, context: Any, wanted: list[tuple[_Work, SegmentFile]], show: Progress) -> None:
         """Plan the segments that have not been planned yet, in a Spark job."""
-        limit, run_bytes = self.options.max_batch_bytes, self._run_bytes
+        limits = self._limits
         items = [(i, alone(w.log.directory, s)) for i, (w, s) in enumerate(wanted) if s.name not in w.planned]
         total = sum(_size(d) for _, d in items)
 
         def walk(item: tuple[int, PartitionDir]) -> tuple[int, SegmentPlan | str]:
-            return item[0], plan_in_task(item[1], limit, run_bytes)
+            return item[0], plan_in_task(item[1], limits)
 
         def progress(done: JobProgress) -> bool:
             show("planning", done.bytes, total)
@@ -293,7 +294,7 @@ class Export:
             self.staging.layout.attempts,
             options.compression,
             options.compression_level,
-            options.max_batch_bytes,
+            self._limits,
             stop_at_damage=options.on_error == "fail",
         )
         total = sum(s.bytes for s in splits)

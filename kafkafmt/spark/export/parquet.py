@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...arrow import SCHEMA, ArrowBuilder, schema_of
-from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...log import Damage, SegmentFile
+from ...log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
 from ..hosts import host_name
 from ..source.splits import Split
 from .report import TaskSeconds
@@ -42,7 +42,7 @@ class TaskSettings:
     """Directory in which the tasks write their files."""
     compression: str = "zstd"
     level: int | None = None
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    limits: ReadLimits = DEFAULT_LIMITS
     stop_at_damage: bool = False
     """If True, a task that finds damage stops at once and leaves no file."""
 
@@ -158,7 +158,7 @@ def _batches(
         for chunk in piece.chunks(
             builder.columns,
             on_damage=note_damage,
-            max_batch_bytes=settings.max_batch_bytes,
+            limits=settings.limits,
             on_missing=note_missing,
             on_end=watch.add,
         ):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...log import Damage, PartitionDir, PartitionLog, SegmentFile
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
+from ...log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
 from ...log.reading.transactions import Transactions
 from ...records import Chunk
 from ...types import RecordColumns
@@ -43,7 +43,7 @@ class Piece:
         columns: RecordColumns,
         *,
         on_damage: Callable[[Damage], None] | None = None,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        limits: ReadLimits = DEFAULT_LIMITS,
         tell: Callable[[str], None] | None = None,
         on_missing: Callable[[SegmentFile], None] | None = None,
         on_end: Callable[[PartitionLog], None] | None = None,
@@ -55,8 +55,8 @@ class Piece:
         columns : RecordColumns
         on_damage : callable, optional
             Called with damage inside batches. By default, the damage is raised as an error.
-        max_batch_bytes : int
-            Largest size of one batch, in bytes after decompression.
+        limits : ReadLimits, optional
+            How the segment is read.
         tell : callable, optional
             Called with a message if retention removed the segment file after it was planned.
         on_missing : callable, optional
@@ -70,7 +70,7 @@ class Piece:
             The segment file is missing for a reason other than retention, or it is not the file
             that was planned. The message names this host.
         """
-        log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell, on_missing=on_missing)
+        log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing)
         log.adopt(self.plan, self.transactions)
         try:
             yield from log.chunks(columns, self.interval, on_damage=on_damage)

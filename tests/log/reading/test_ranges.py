@@ -19,6 +19,7 @@ from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.reading.lookups import find_offset, find_timestamp
 from kafkafmt.log.reading.offset_interval import OffsetInterval
 from kafkafmt.log.reading.partition import OnDamage
+from kafkafmt.log.reading.read_limits import ReadLimits
 
 N = 2000
 
@@ -121,7 +122,7 @@ def test_end_offset_for_epoch() -> None:
 @pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
 def test_mapped_files_give_the_same(case: Case) -> None:
     for directory in discover(case.roots).partitions:
-        read, mapped = (PartitionLog(directory, mapped=m) for m in (False, True))
+        read, mapped = (PartitionLog(directory, ReadLimits(mapped=m)) for m in (False, True))
         assert list(read.records(on_damage=lambda _: None)) == list(mapped.records(on_damage=lambda _: None))
         for segment in directory.segments:
             assert read.plan(segment) == mapped.plan(segment)
