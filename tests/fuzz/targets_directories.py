@@ -11,7 +11,8 @@ from typing import Any
 from reports import verify_partition
 
 import kafkafmt
-from kafkafmt.log.auditing import dump
+from kafkafmt.log.auditing import dump_indexes
+from kafkafmt.log.auditing.dump_batches import LogDump
 from kafkafmt.log.format.names import base_offset_of
 from kafkafmt.log.reading.discovery import NoLogError
 from kafkafmt.log.reading.follow import Follower
@@ -183,12 +184,12 @@ def _dump(path: Path) -> Any:
         else 0
     )
     if path.suffix == ".log":
-        return dump.LogDump(path, base, deep=True, max_batch_bytes=LIMIT).items()
+        return LogDump(path, base, deep=True, max_batch_bytes=LIMIT).items()
     if path.suffix in (".index", ".timeindex"):
-        return itertools.chain(dump.index_items(path, base), dump.index_sanity(path, base))
+        return itertools.chain(dump_indexes.index_items(path, base), dump_indexes.index_sanity(path, base))
     if path.suffix == ".txnindex":
-        return dump.transaction_items(path)
-    return dump.snapshot_items(path) if path.suffix == ".snapshot" else None
+        return dump_indexes.transaction_items(path)
+    return dump_indexes.snapshot_items(path) if path.suffix == ".snapshot" else None
 
 
 @target("salvage", directory_case, quick=25)
