@@ -300,7 +300,8 @@ def offset_range_error(row: Any) -> StructureError:
 
 
 def _fail(row: Any, error: KafkaFormatError, on_batch_error: OnBatchError | None, moved: bool = True) -> None:
-    """Add the base offset and end of a batch to an error, then raise it or pass it to `on_batch_error`.
+    """Add the base offset and end of a batch to an error, then raise the error or pass it to
+    `on_batch_error`.
 
     If `moved` is True, the error's position does not refer to the caller's buffer, and is replaced
     with the position of the batch.
