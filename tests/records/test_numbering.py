@@ -233,7 +233,7 @@ def test_what_clients_send_takes_the_short_way(package, codec, kind):
     for _ in range(2):  # the second time with what is left of the first
         short, careful = bytearray(data), bytearray(data)
         told = validator._fast_path(short, 40, NOW + 9)
-        assert told == validator._slow_path(careful, 40, NOW + 9)._replace(records=short)
+        assert told == validator._slow.validate(careful, 40, NOW + 9)._replace(records=short)
         assert short == careful
 
 
@@ -253,7 +253,7 @@ def test_the_short_way_is_the_careful_one(package):
             return
         taken += 1
         try:
-            assert validator._slow_path(careful, 40, NOW) == told._replace(records=careful)
+            assert validator._slow.validate(careful, 40, NOW) == told._replace(records=careful)
         except KafkaFormatError as error:
             raise AssertionError(f"refused with care: {error}") from None
         assert careful == short
